@@ -25,6 +25,11 @@ def prefer_installed() -> None:
 def main() -> int:
     """Runs the command line of this process and returns its exit code."""
     prefer_installed()
+    if sys.argv[1:2] == ["recall"]:
+        from gateway import hook  # noqa: PLC0415 - and nothing else: clients run it before each prompt
+
+        if hook.is_meant(sys.argv[2:]):
+            return hook.run(sys.argv[2:])
     from gateway.__main__ import main as run  # noqa: PLC0415 - only now is it ours
 
     return run()

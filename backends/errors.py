@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from typing import Final
+
 from config.errors import ErrorKind, MemoryGatewayError
+from config.runtime.files import denial_of
 
 
 class IndexUnavailableError(MemoryGatewayError):
     """The index cannot be opened, read or written."""
 
     kind = ErrorKind.INDEX_UNAVAILABLE
+
+
+def index_denied(path: Path, error: OSError, what: str = "used") -> IndexUnavailableError:
+    """The error to raise instead of `error`, which an index at this path met. Blocks."""
+    denial = denial_of(path, os.R_OK | os.W_OK) or denial_of(path.parent, os.W_OK)
+    cause = error.strerror or str(error)
+    remedy = f"See the permissions and the free space of its directory, or {ANOTHER_PLACE}"
+    if isinstance(error, PermissionError) and denial is not None:
+        cause = f"{cause[:1].lower()}{cause[1:]}, {denial}"
+        remedy = f"Give this user access ({denial.remedy}), or {ANOTHER_PLACE}"
+    return IndexUnavailableError(f"The index {path} cannot be {what}: {cause}.", remedy=remedy)
+
+
+ANOTHER_PLACE: Final = "name another place: --state-dir, or memorySearch.store.path."
 
 
 class IndexMisconfiguredError(IndexUnavailableError):

@@ -17,6 +17,8 @@ from backends.interface import (
     BackendStatus,
     BackfillState,
     Fallback,
+    ForgetReport,
+    ForgetRequest,
     Hit,
     MemoryBackend,
     Overview,
@@ -31,13 +33,21 @@ from backends.interface import (
 )
 from backends.qmd.backend import QmdBackend, open_qmd
 from backends.qmd.process import QmdUnavailableError
-from backends.transcripts.agents import is_conversation
+from backends.transcripts.agent_transcripts import is_conversation
 from config.runtime.logs import Log
 from config.runtime.tasks import Backoff
 from config.settings import ExtraPath, Settings
 
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 8.0
+_log = Log()
+RESERVE_SHARE: Final = 0.25
+LONGEST_RESERVE_S: Final = 1.0
+"""The part of the deadline that is kept for the builtin index, which needs milliseconds."""
+_NO_TAGS: Final = "QMD knows no tags"
+LEAST_BUILTIN_S: Final = 1.0
+"""What the builtin index gets even when the configured deadline is shorter than that."""
+MANUAL: Final = "manual"
 
 
 class Recovery:
@@ -90,9 +100,6 @@ def replaced(reason: str) -> str:
     return f"The builtin index answers in place of QMD: {reason}"
 
 
-_log = Log()
-
-
 class WatchfulBackend(MemoryBackend, Protocol):
     """A memory that knows when notes are missing because their disk is away."""
 
@@ -102,14 +109,6 @@ class WatchfulBackend(MemoryBackend, Protocol):
 
 
 OpenBuiltin = Callable[[Settings], AbstractAsyncContextManager[WatchfulBackend]]
-
-RESERVE_SHARE: Final = 0.25
-LONGEST_RESERVE_S: Final = 1.0
-"""The part of the deadline that is kept for the builtin index, which needs milliseconds."""
-_NO_TAGS: Final = "QMD knows no tags"
-LEAST_BUILTIN_S: Final = 1.0
-"""What the builtin index gets even when the configured deadline is shorter than that."""
-MANUAL: Final = "manual"
 
 
 class FallbackBackend:
@@ -169,6 +168,18 @@ class FallbackBackend:
     async def embed(self, *, progress: ProgressCallback | None = None) -> BackfillState | None:
         """Those of the builtin index: QMD makes its own in `sync`."""
         return await self._builtin.embed(progress=progress)
+
+    async def forget(self, request: ForgetRequest) -> ForgetReport:
+        """QMD's exports and its index are brought level with what is there, and cleaned up."""
+        report = await self._builtin.forget(request)
+        if not request.remove:
+            return report
+        try:
+            await self._qmd.sync(SyncRequest(reason="forget", force=True))
+            remark = "QMD's index was cleaned of what is gone."
+        except QmdUnavailableError as error:
+            remark = f"QMD's index may still hold it: {error}"
+        return replace(report, remarks=(*report.remarks, remark))
 
     async def transcript_grew(self, reference: str) -> bool:
         return await self._builtin.transcript_grew(reference)

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from config.errors import ErrorKind
 from config.settings import CitationsMode, Source
-from providers.interface import Candidate, EmbeddingsState
+from providers.interface import EmbeddingsState, ProviderCandidate
 
 Outcome = Literal["ok", "empty", "denied", "disabled", "partial"]
 Mode = Literal["hybrid", "keyword", "vector", "rerank"]
@@ -44,6 +44,8 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     explain: bool = False
     today: date | None = None
     """The day of whoever asks, by which `yesterday` is understood; None: this machine's."""
+    vector_patience_s: float | None = None
+    """How long the query's vector is waited for, whatever the provider may take; None: as configured."""
 
 
 class Stretch(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -51,6 +53,15 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     start_line: int
     end_line: int
+
+
+Confidence = Literal["likely", "maybe", "unlikely"]
+"""Whether a passage answers: at least as often as not, at least one time in six, or seldom."""
+
+
+class SameLine(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    line: int
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -66,6 +77,8 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     `…` where something is left out.
     """
     source: Source
+    confidence: Confidence | None = None
+    """What the score says in a word; None of an engine whose scores are no probabilities."""
     citation: str | None = None
     """Where it stands, for people; the gateway adds it where it is due."""
     vector_score: float | None = None
@@ -79,6 +92,12 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     tags: tuple[str, ...] = ()
     stretches: tuple[Stretch, ...] = ()
     """The lines of each part of a snippet that leaves some out; empty where it leaves none out."""
+    headings: tuple[str, ...] = ()
+    """The path of headings that the best line stands below, outermost first. Where the snippet does not show them, it
+    begins with a line `§ ` that does.
+    """
+    also_in: tuple[SameLine, ...] = ()
+    """Where else the same line stands, in notes that are not shown for it again."""
 
 
 class Stale(msgspec.Struct, frozen=True, kw_only=True):
@@ -301,7 +320,7 @@ class VectorDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The provider, as configured."""
     reason: str
     """Why the provider in use is the one, or why there is none."""
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[ProviderCandidate, ...] = ()
     provider: EmbeddingsState | UnsetType = UNSET
     search: VectorStatus | UnsetType | None = UNSET
     answered_by: EmbeddingModel | UnsetType = UNSET
@@ -493,6 +512,39 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 ProgressCallback = Callable[[SyncProgress], None]
 
 
+class ForgetRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One path, or all whose date is so long ago."""
+
+    path: str | None = None
+    older_than_ms: int | None = None
+    remove: bool = False
+    """Else it is only told what is kept."""
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the index holds of one note or conversation."""
+
+    path: str
+    source: Source
+    chunks: int
+    is_there: bool
+    """The file is still there, so it stays indexed."""
+
+
+class ForgetReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    kept: tuple[Kept, ...] = ()
+    """What was found before anything was removed."""
+    removed: int = 0
+    """Notes and conversations."""
+    searched_for: int = 0
+    """Lines of what was removed that stand in nothing else, which were looked for afterwards."""
+    files: tuple[str, ...] = ()
+    """Where they were looked for: all files of the index."""
+    found: tuple[str, ...] = ()
+    """Those of the files in which one was found."""
+    remarks: tuple[str, ...] = ()
+
+
 class MemoryBackend(Protocol):
     """A memory that can be searched, read and brought up to date.
 
@@ -520,6 +572,10 @@ class MemoryBackend(Protocol):
 
         False for what is no transcript of this agent, and while transcripts are no source.
         """
+        ...
+
+    async def forget(self, request: ForgetRequest) -> ForgetReport:
+        """Removes what is kept of files that are gone, from everything that is ours, and looks for it afterwards."""
         ...
 
     async def status(self) -> BackendStatus: ...

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import msgspec
 
-from config.keys.kinds import Address, ApiKey, Headers
+from config.keys.kinds import ApiKey, Headers, WebAddress
 from config.keys.table import SECTIONS
 from config.keys.tree import OWN_ENTRY, Key, Section
 from config.loading.build import field_of
 from config.loading.load import load_settings
 from config.secrets import MASK
-from config.settings import Origin, Settings
+from config.settings import SettingOrigin, Settings
 from config.source.discover import LoadRequest
 from config.source.located import KeyPath, render_path
 
@@ -28,7 +28,7 @@ class Row(msgspec.Struct, frozen=True):
     """Documented key path, without the agent part."""
     value: Any
     """JSON-ready, secrets masked."""
-    origin: Origin
+    origin: SettingOrigin
 
     @property
     def value_text(self) -> str:
@@ -105,7 +105,7 @@ def _free_names(settings: Settings) -> Iterator[Row]:
     """What stands below names that the user chose, as far as the file gives it."""
     members: dict[KeyPath, Any] = {}
     for name, model in settings.model_providers.items():
-        members["models", "providers", name, "baseUrl"] = Address().render(model.base_url)
+        members["models", "providers", name, "baseUrl"] = WebAddress().render(model.base_url)
         members["models", "providers", name, "apiKey"] = ApiKey().render(model.api_key)
         members["models", "providers", name, "headers"] = Headers().render(model.headers)
     for name, profile in settings.auth.profiles.items():
@@ -124,7 +124,7 @@ def _variables(settings: Settings) -> Iterator[Row]:
 
 
 def _row(settings: Settings, path: str, value: Any) -> Row:
-    return Row(path, _encodable(value), settings.origins.get(path) or Origin(kind="default"))
+    return Row(path, _encodable(value), settings.origins.get(path) or SettingOrigin(kind="default"))
 
 
 def _encodable(value: Any) -> Any:

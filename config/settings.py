@@ -315,7 +315,7 @@ class AuthSettings(msgspec.Struct, frozen=True, kw_only=True):
     profiles: Mapping[str, AuthProfileRef] = msgspec.field(default_factory=dict)
 
 
-class Origin(msgspec.Struct, frozen=True, kw_only=True):
+class SettingOrigin(msgspec.Struct, frozen=True, kw_only=True):
     """Where one effective value came from."""
 
     kind: Literal["default", "file", "environment", "command-line", "derived"]
@@ -357,6 +357,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     scope: ScopePolicy | None = None
     """`memory.scope`: guards the builtin backend; None lets everybody search."""
     append_enabled: bool = False
+    write_granted: bool = False
+    """Whether that was said on the command line, for the client that is served alone."""
     compaction: CompactionSettings = CompactionSettings()
     user_timezone: str | None = None
     """IANA name (`agents.defaults.userTimezone`); None: the time zone of the machine."""
@@ -364,6 +366,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     auth: AuthSettings = AuthSettings()
     environment_keys: Mapping[str, Secret] = msgspec.field(default_factory=dict)
     """API keys in variables, by the variable's name: of the process, `.env` or the `env` block."""
-    origins: Mapping[str, Origin] = msgspec.field(default_factory=dict)
+    origins: Mapping[str, SettingOrigin] = msgspec.field(default_factory=dict)
     """Documented key path (camelCase, dotted, without the agent part) to its origin."""
     warnings: tuple[ConfigWarning, ...] = ()

@@ -18,10 +18,19 @@ def main() -> int:
         from memory_gateway import prefer_installed  # noqa: PLC0415
 
         prefer_installed()
+        if sys.argv[1:2] == ["recall"]:
+            from gateway import hook  # noqa: PLC0415 - and nothing else, as in `memory_gateway`
+
+            if hook.is_meant(sys.argv[2:]):
+                return hook.run(sys.argv[2:])
         import gateway.process.orphans  # noqa: F401, PLC0415 - first: it asks who the parent is
+        from config.runtime.standard_error import claim_standard_error  # noqa: PLC0415
         from gateway.cli.entry import run  # noqa: PLC0415
 
-        return _leave(run(sys.argv[1:]))
+        standard_error = claim_standard_error()
+        code = run(sys.argv[1:])
+        standard_error.settle(_JOIN_S)
+        return _leave(code)
     except KeyboardInterrupt:
         return 130
 

@@ -32,6 +32,18 @@ if TYPE_CHECKING:
     from anyio.abc import ByteReceiveStream, ByteSendStream, Process, TaskStatus
 
 _KNOWN_KINDS: Final = frozenset(ErrorKind)
+DEFAULT_TIMEOUT_S: Final = 30.0
+_LONGEST_LINE_BYTES: Final = 64 * 1024 * 1024
+_PIECE_BYTES: Final = 65_536
+_WAITING_FRAMES: Final = 64
+"""Calls that may wait for the gateway to read; more wait in `call`, within their deadline."""
+_CLOSED: Final = "The gateway closed the connection."
+GATEWAY_COMMAND: Final = (*command_of("gateway"), "serve")
+PATIENCE_S: Final = 3.0
+"""The gateway promises to end within 2 s of the end of its input, and of SIGTERM."""
+LAST_OUTPUT_S: Final = 1.0
+_LAST_WORDS_LINES: Final = 20
+_LONGEST_WORD: Final = 4096
 
 
 class RemoteError(MemoryGatewayError):
@@ -107,18 +119,9 @@ def encode_call(method: str, params: object, call_id: int | None = None) -> byte
 NotificationCallback = Callable[[str, Any], None]
 """Takes the method and the parameters of a notification. Called on the event loop; must not wait."""
 
-DEFAULT_TIMEOUT_S: Final = 30.0
-_LONGEST_LINE_BYTES: Final = 64 * 1024 * 1024
-_PIECE_BYTES: Final = 65_536
-_WAITING_FRAMES: Final = 64
-"""Calls that may wait for the gateway to read; more wait in `call`, within their deadline."""
-
 
 def _ignore(_method: str, _params: Any) -> None:
     """Stand in where nobody listens to notifications."""
-
-
-_CLOSED: Final = "The gateway closed the connection."
 
 
 async def _closed() -> str:
@@ -214,7 +217,7 @@ class _Pending:
         self.reply: Frame | None = None
 
 
-class Client:
+class GatewayClient:
     """Any number of tasks may call at the same time. Make it with `connect` or `spawn_gateway`."""
 
     def __init__(
@@ -335,9 +338,9 @@ async def connect(
     send: ByteSendStream,
     *,
     notified: NotificationCallback = _ignore,
-) -> AsyncIterator[Client]:
+) -> AsyncIterator[GatewayClient]:
     """A client for as long as the body runs; closes both streams."""
-    client = Client(receive, send, notified=notified)
+    client = GatewayClient(receive, send, notified=notified)
     with ungrouped():
         async with receive, send, anyio.create_task_group() as tasks:
             await tasks.start(client.run)
@@ -347,16 +350,7 @@ async def connect(
                 tasks.cancel_scope.cancel()
 
 
-GATEWAY_COMMAND: Final = (*command_of("gateway"), "serve")
-
-PATIENCE_S: Final = 3.0
-"""The gateway promises to end within 2 s of the end of its input, and of SIGTERM."""
-LAST_OUTPUT_S: Final = 1.0
-_LAST_WORDS_LINES: Final = 20
-_LONGEST_WORD: Final = 4096
-
-
-class SpawnedGateway(Client):
+class SpawnedGateway(GatewayClient):
     """A client whose gateway is a child of this process."""
 
     def __init__(self, process: Process, notified: NotificationCallback | None) -> None:

@@ -17,12 +17,36 @@ from typing import Any, Final, Literal, NamedTuple
 from backends.errors import FileUnreadableError, FileUnwritableError
 from config.runtime.files import make_directories, read_file, replace_file
 from config.settings import CompactionSettings, MemoryFlushSettings
-from gateway.sessions import MEMORY_DIRECTORY, daily_log
+from gateway.session_start import MEMORY_DIRECTORY, daily_log
 
 DEFAULT_CONTEXT_WINDOW: Final = 200_000
 """Tokens, as documented, where neither the caller nor the session says."""
 
 WorkspaceAccess = Literal["rw", "ro", "none"]
+_POLL_S: Final = 0.02
+_STALE_S: Final = 30.0
+"""Nobody holds it longer: it guards one read and one write of a small file."""
+SILENT_REPLY: Final = "NO_REPLY"
+"""The chat gateway shows nobody a reply of this one word."""
+_PROMPT: Final = (
+    f"This conversation is about to be compacted. Write what should outlast it into {{log}} now: "
+    f"decisions, facts, preferences, open tasks. Create {MEMORY_DIRECTORY}/ if it is missing, append "
+    f"to the file if it exists, and never overwrite what stands there. If there is nothing to keep, "
+    f"reply with {SILENT_REPLY}."
+)
+_SYSTEM_PROMPT: Final = (
+    "Memory flush: the session is near compaction, and only what is written to files will be "
+    f"remembered. The user does not see this turn; {SILENT_REPLY} is usually the right reply."
+)
+_HINT: Final = f"If there is nothing to say to the user, reply with {SILENT_REPLY}."
+_PLACEHOLDER: Final = "YYYY-MM-DD"
+LOCK_TIMEOUT_S: Final = 5.0
+_MODE: Final = 0o600
+_MAX_BYTES: Final = 64 * 1024 * 1024
+"""The largest file that is read: a record of every session that there ever was is far smaller."""
+_SESSION_ID: Final = re.compile(r"[\w-]{1,200}")
+_BLANK: Final = re.compile(r"[ \t\n\r]*")
+_BYTE_ORDER_MARK: Final = "\ufeff"
 
 
 class SessionState(NamedTuple):
@@ -112,11 +136,6 @@ def _first(said: int | None, known: int | None) -> int:
     return said if said is not None else known or 0
 
 
-_POLL_S: Final = 0.02
-_STALE_S: Final = 30.0
-"""Nobody holds it longer: it guards one read and one write of a small file."""
-
-
 class LockTimeoutError(Exception):
     """Somebody else held the lock all the time."""
 
@@ -153,23 +172,6 @@ def _clear_stale(path: Path) -> None:
             path.unlink()
 
 
-SILENT_REPLY: Final = "NO_REPLY"
-"""The chat gateway shows nobody a reply of this one word."""
-
-_PROMPT: Final = (
-    f"This conversation is about to be compacted. Write what should outlast it into {{log}} now: "
-    f"decisions, facts, preferences, open tasks. Create {MEMORY_DIRECTORY}/ if it is missing, append "
-    f"to the file if it exists, and never overwrite what stands there. If there is nothing to keep, "
-    f"reply with {SILENT_REPLY}."
-)
-_SYSTEM_PROMPT: Final = (
-    "Memory flush: the session is near compaction, and only what is written to files will be "
-    f"remembered. The user does not see this turn; {SILENT_REPLY} is usually the right reply."
-)
-_HINT: Final = f"If there is nothing to say to the user, reply with {SILENT_REPLY}."
-_PLACEHOLDER: Final = "YYYY-MM-DD"
-
-
 class FlushPrompts(NamedTuple):
     prompt: str
     system_prompt: str
@@ -198,15 +200,6 @@ def flush_texts() -> dict[str, str]:
 def _completed(text: str, today: date) -> str:
     dated = text.strip().replace(_PLACEHOLDER, today.isoformat())
     return dated if SILENT_REPLY in dated else f"{dated}\n\n{_HINT}"
-
-
-LOCK_TIMEOUT_S: Final = 5.0
-_MODE: Final = 0o600
-_MAX_BYTES: Final = 64 * 1024 * 1024
-"""The largest file that is read: a record of every session that there ever was is far smaller."""
-_SESSION_ID: Final = re.compile(r"[\w-]{1,200}")
-_BLANK: Final = re.compile(r"[ \t\n\r]*")
-_BYTE_ORDER_MARK: Final = "\ufeff"
 
 
 class SessionStore:

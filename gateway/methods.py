@@ -8,11 +8,13 @@ from typing import Any
 
 import msgspec
 
-from backends.interface import ReadAnswer, SearchAnswer, SyncProgress, SyncRequest
+from backends.interface import ForgetReport, SyncProgress, SyncRequest
 from gateway.agent.memory import Memory
 from gateway.agent.reloading import ReloadResult
-from gateway.rpc.registry import Handler, Method, MethodRegistry, NoParams, RequestContext, Session
-from gateway.sessions import GREETING, Guest, Terms
+from gateway.rpc.registry import Method, MethodRegistry, NoParams, RequestContext
+from gateway.rpc.wire import InvalidParamsError
+from gateway.scope import GREETING, Guest, Terms
+from gateway.tools.forget import ForgetParams
 from gateway.tools.get import GetParams
 from gateway.tools.search import MAX_NAME_CHARS, Key, Name, SearchParams
 from gateway.tools.status import Health, HealthParams, MetricsResult, OverviewResult, StatusResult
@@ -43,115 +45,49 @@ class StatusParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     deep: bool = False
 
 
-def build_registry(
-    memory: Memory,
-    end: Callable[[], None],
-    reload_settings: Callable[[], Awaitable[ReloadResult]],
-) -> MethodRegistry:
-    """The methods of one process. `end` makes it end; `reload_settings` is `Reloader.reload`."""
+class PipeMethods:
+    """What the pipe's methods do, but those that are `Memory`'s or stand with sessions and MCP."""
 
-    async def initialize(params: InitializeParams, context: RequestContext) -> dict[str, Any]:
+    def __init__(
+        self,
+        memory: Memory,
+        end: Callable[[], None],
+        reload_settings: Callable[[], Awaitable[ReloadResult]],
+        registry: MethodRegistry,
+    ) -> None:
+        self._memory = memory
+        self._end = end
+        self._reload = reload_settings
+        self._registry = registry
+
+    async def initialize(self, params: InitializeParams, context: RequestContext) -> dict[str, Any]:
         from gateway.mcp.eras import handshake  # noqa: PLC0415 - see `_later`
-        from gateway.sessions import recall_instructions  # noqa: PLC0415
+        from gateway.session_start import recall_instructions  # noqa: PLC0415
 
-        _introduce(context.session, params)
+        session, settings = context.session, self._memory.settings
+        session.session_key = params.session_key or session.session_key
+        session.client = _client_name(params.client or params.client_info) or session.client
+        session.protocol = params.protocol_version
+        session.operator = params.operator
         for_mcp = handshake(params.protocol_version)
+        ours = {"methods": self._registry.names(), "batch": True, "cancel": True, "progress": True}
         return for_mcp | {
             "name": "memory-gateway",
             "version": VERSION,
             "protocol": PROTOCOL,
-            "agentId": memory.settings.agent_id,
-            "instructions": recall_instructions(memory.settings.citations),
-            "capabilities": for_mcp["capabilities"]
-            | {
-                "methods": registry.names(),
-                "batch": True,
-                "cancel": True,
-                "progress": True,
-            },
+            "agentId": settings.agent_id,
+            "instructions": recall_instructions(settings.citations),
+            "capabilities": for_mcp["capabilities"] | ours,
         }
 
-    async def memory_search(params: SearchParams, context: RequestContext) -> SearchAnswer:
-        session = context.session
-        result = await memory.search(
-            params, session.session_key, operator=session.operator, guest=session.guest
-        )
-        context.stages.update(result.timings_ms)
-        return result
-
-    async def memory_get(params: GetParams, context: RequestContext) -> ReadAnswer:
-        session = context.session
-        return await memory.get(
-            params, session.session_key, operator=session.operator, guest=session.guest
-        )
-
-    async def status(params: StatusParams, _context: RequestContext) -> StatusResult:
-        found = await memory.status()
-        if not params.deep:
-            return found
-        return msgspec.structs.replace(found, health=await memory.deep_health())
-
-    async def metrics(_params: NoParams, _context: RequestContext) -> MetricsResult:
-        return await memory.metrics()
-
-    async def health(params: HealthParams, _context: RequestContext) -> Health:
-        return await (memory.deep_health() if params.deep else memory.health())
-
-    async def reload(_params: NoParams, _context: RequestContext) -> ReloadResult:
-        return await reload_settings()
-
-    async def stop(_params: NoParams, context: RequestContext) -> dict[str, bool]:
-        """Ends the process for the client that it was started for, for others their connection."""
-        (context.session.leave or end)()
-        return {"stopping": True}
-
-    registry = MethodRegistry(
-        [
-            Method("initialize", InitializeParams, initialize),
-            Method("memory_search", SearchParams, memory_search),
-            Method("memory_get", GetParams, memory_get),
-            Method("sync", SyncParams, _sync_handler(memory), accepts_notification=True),
-            Method("status", StatusParams, status),
-            Method("health", HealthParams, health),
-            Method("metrics", NoParams, metrics),
-            Method("reload", NoParams, reload),
-            Method("shutdown", NoParams, stop, accepts_notification=True),
-            Method(GREETING, Terms, _greet_handler(memory), open_params=True),
-        ],
-        later=partial(_later, memory),
-        observe=memory.counted.answered,
-    )
-    return registry
-
-
-def _later(memory: Memory) -> list[Method[Any]]:
-    """What a client that only searches does not wait for."""
-    from gateway.agent.conversations import session_methods  # noqa: PLC0415
-    from gateway.mcp.mcp_methods import mcp_methods  # noqa: PLC0415
-
-    overview = Method("overview", NoParams, _overview_handler(memory))
-    return [overview, *session_methods(memory), *mcp_methods(memory)]
-
-
-def _overview_handler(memory: Memory) -> Handler[NoParams]:
-    async def overview(_params: NoParams, context: RequestContext) -> OverviewResult:
-        return await memory.overview(operator=context.session.operator)
-
-    return overview
-
-
-def _greet_handler(memory: Memory) -> Handler[Terms]:
-    async def greet(params: Terms, context: RequestContext) -> dict[str, str]:
-        context.session.guest = Guest(params, memory.settings)
+    async def greet(self, params: Terms, context: RequestContext) -> dict[str, str]:
+        context.session.guest = Guest(params, self._memory.settings)
+        context.session.process = params.process
         return {"version": VERSION}
 
-    return greet
-
-
-def _sync_handler(memory: Memory) -> Handler[SyncParams]:
-    async def sync(params: SyncParams, context: RequestContext) -> object:
+    async def sync(self, params: SyncParams, context: RequestContext) -> object:
         if not params.wait:
-            memory.sync_later(params.reason, force=params.force)
+            self._memory.sync_later(params.reason, force=params.force)
             return {"scheduled": True}
 
         def progress(state: SyncProgress) -> None:
@@ -160,20 +96,78 @@ def _sync_handler(memory: Memory) -> Handler[SyncParams]:
                 {"requestId": context.request_id, **msgspec.to_builtins(state)},
             )
 
-        report = await memory.sync(
+        report = await self._memory.sync(
             SyncRequest(reason=params.reason, force=params.force, verify=params.verify),
             progress=progress,
         )
         return report if report is not None else {"disabled": True}
 
-    return sync
+    async def status(self, params: StatusParams, _context: RequestContext) -> StatusResult:
+        found = await self._memory.status()
+        if not params.deep:
+            return found
+        return msgspec.structs.replace(found, health=await self._memory.deep_health())
+
+    async def health(self, params: HealthParams, _context: RequestContext) -> Health:
+        return await (self._memory.deep_health() if params.deep else self._memory.health())
+
+    async def metrics(self, _params: NoParams, _context: RequestContext) -> MetricsResult:
+        return await self._memory.metrics()
+
+    async def overview(self, _params: NoParams, context: RequestContext) -> OverviewResult:
+        return await self._memory.overview(context)
+
+    async def forget(self, params: ForgetParams, context: RequestContext) -> ForgetReport:
+        if not context.session.operator:
+            raise InvalidParamsError(
+                "Only the person at the machine may let something be forgotten.",
+                remedy="`memory-gateway forget` does it.",
+            )
+        return await self._memory.forget(params.request())
+
+    async def reload(self, _params: NoParams, _context: RequestContext) -> ReloadResult:
+        return await self._reload()
+
+    async def shutdown(self, _params: NoParams, context: RequestContext) -> dict[str, bool]:
+        """Ends the process for the client that it was started for, for others their connection."""
+        (context.session.leave or self._end)()
+        return {"stopping": True}
 
 
-def _introduce(session: Session, params: InitializeParams) -> None:
-    session.session_key = params.session_key or session.session_key
-    session.client = _client_name(params.client or params.client_info) or session.client
-    session.protocol = params.protocol_version
-    session.operator = params.operator
+def build_registry(
+    memory: Memory,
+    end: Callable[[], None],
+    reload_settings: Callable[[], Awaitable[ReloadResult]],
+) -> MethodRegistry:
+    """The methods of one process. `end` makes it end; `reload_settings` is `Reloader.reload`."""
+    registry = MethodRegistry(later=partial(_later, memory), observe=memory.counted.answered)
+    pipe = PipeMethods(memory, end, reload_settings, registry)
+    registry.add(
+        [
+            Method("initialize", InitializeParams, pipe.initialize),
+            Method("memory_search", SearchParams, memory.search),
+            Method("memory_get", GetParams, memory.get),
+            Method("sync", SyncParams, pipe.sync, accepts_notification=True),
+            Method("status", StatusParams, pipe.status),
+            Method("health", HealthParams, pipe.health),
+            Method("metrics", NoParams, pipe.metrics),
+            Method("overview", NoParams, pipe.overview),
+            Method("forget", ForgetParams, pipe.forget),
+            Method("reload", NoParams, pipe.reload),
+            Method("shutdown", NoParams, pipe.shutdown, accepts_notification=True),
+            Method(GREETING, Terms, pipe.greet, open_params=True),
+        ]
+    )
+    return registry
+
+
+def _later(memory: Memory) -> list[Method[Any]]:
+    """What a client that only searches does not wait for."""
+    from gateway.agent.conversations import session_methods  # noqa: PLC0415
+    from gateway.agent.recalling import recall_methods  # noqa: PLC0415
+    from gateway.mcp.mcp_methods import mcp_methods  # noqa: PLC0415
+
+    return [*session_methods(memory), *recall_methods(memory), *mcp_methods(memory)]
 
 
 def _client_name(client: str | dict[str, Any] | None) -> str | None:

@@ -19,6 +19,8 @@ from backends.interface import SearchAnswer, SyncReport
 from config.errors import MemoryGatewayError
 from config.runtime.files import replace_file
 from config.runtime.remembered import ENTRY_BYTES, size_of
+from config.runtime.standard_error import dropped_lines
+from gateway.recalled import NoteUse, UseRecord
 
 
 class Activity(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -30,6 +32,14 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     search_ms_median: float | None = None
     search_ms_p95: float | None = None
     syncs: int
+    prompts: Mapping[str, int] = {}
+    """For which memory was asked by itself: how many were told something, and of the others why not."""
+    recalled: int = 0
+    """Passages, since the index was made."""
+    recalled_of_use: int = 0
+    """Of these, those whose note was then read, or found by a search, in the same conversation."""
+    dropped_log_lines: int = 0
+    """Lines of the log that could not be written: nobody reads standard error, or its disk is full."""
 
 
 class SearchesOfMode(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -57,6 +67,8 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The notes that were in most answers, the first one in most; None: the client may not know them."""
     shown_forgotten: bool
     """Whether rarely shown notes were forgotten; the counts are then the least that they can be."""
+    recalled: tuple[NoteUse, ...] | None = None
+    """The notes that were recalled most since the index was made; None as with `shown`."""
 
 
 SECONDS: Final = (
@@ -246,6 +258,8 @@ class Metrics:
         self._mode_time = Histogram(
             "search_mode_seconds", "Whole searches, by backend and mode.", "backend", "mode"
         )
+        self._recalls = Counter("recalls", "Prompts for which memory was asked.", "outcome")
+        self._recall_time = Histogram("recall_seconds", "From a prompt to what is told.")
         self._shown = ShownNotes()
         self._syncs = Counter("syncs", "Syncs of index and disk.", "outcome")
         self._sync_time = Histogram("sync_seconds", "How long syncs took.")
@@ -292,6 +306,11 @@ class Metrics:
         for stage, milliseconds in answer.timings_ms.items():
             self._search_time.observe(milliseconds / 1000, stage)
 
+    def recalled(self, outcome: str, seconds: float) -> None:
+        """A prompt; `outcome` is `told`, or why nothing was."""
+        self._recalls.add(outcome)
+        self._recall_time.observe(seconds)
+
     def synced(self, report: SyncReport) -> None:
         self.last_sync, self.last_sync_at = report, time.time()
         self._syncs.add("complete" if report.complete and not report.error else "incomplete")
@@ -300,8 +319,9 @@ class Metrics:
         for change, files in changes.items():
             self._synced.add(change, amount=files)
 
-    def activity(self) -> Activity:
+    def activity(self, uses: UseRecord | None = None) -> Activity:
         """A summary for people."""
+        recalled, of_use = uses.totals() if uses is not None else (0, 0)
         by_mode: dict[str, int] = {}
         for (_, mode, _), count in self._searches.values.items():
             by_mode[mode] = by_mode.get(mode, 0) + int(count)
@@ -316,9 +336,13 @@ class Metrics:
             search_ms_median=_milliseconds(self._search_time.quantile(0.5, "total")),
             search_ms_p95=_milliseconds(self._search_time.quantile(0.95, "total")),
             syncs=self._syncs.total(),
+            prompts={outcome: int(n) for (outcome,), n in sorted(self._recalls.values.items())},
+            recalled=recalled,
+            recalled_of_use=of_use,
+            dropped_log_lines=dropped_lines(),
         )
 
-    def counted(self, *, with_notes: bool) -> Counted:
+    def counted(self, uses: UseRecord, *, with_notes: bool) -> Counted:
         """A summary of the searches; which notes they showed only `with_notes`."""
         outcomes: dict[tuple[str, str], dict[str, int]] = {}
         for (backend, mode, outcome), count in sorted(self._searches.values.items()):
@@ -336,6 +360,7 @@ class Metrics:
                 for (backend, mode), found in outcomes.items()
             ),
             shown=self._shown.most() if with_notes else None,
+            recalled=uses.most(_MOST_SHOWN) if with_notes else None,
             shown_forgotten=self._shown.forgotten,
         )
 
@@ -344,9 +369,19 @@ class Metrics:
             *(self._requests, self._request_time),
             *(self._searches, self._lanes, self._weakened, self._search_time),
             self._mode_time,
+            *(self._recalls, self._recall_time),
             *(self._syncs, self._sync_time, self._synced),
         )
-        return tuple(instrument.family() for instrument in instruments)
+        return (*(instrument.family() for instrument in instruments), _dropped())
+
+
+def _dropped() -> Family:
+    return Family(
+        name="dropped_log_lines",
+        kind="counter",
+        help="Lines of the log that could not be written to standard error.",
+        samples=(Sample(value=dropped_lines()),),
+    )
 
 
 def _milliseconds(seconds: float | None) -> float | None:

@@ -16,6 +16,14 @@ from config.runtime.tasks import Wakeup
 MAX_REASONS: Final = 32
 """Reasons are words of clients: beyond so many at a time they count as one."""
 OTHER_REASONS: Final = "others"
+_log = Log()
+FIRST_RETRY_S: Final = 1.0
+LAST_RETRY_S: Final = 300.0
+VERIFY_EVERY_S: Final = 600.0
+"""How often some files are read again although their stamps say that nothing changed."""
+_MINUTE_S: Final = 60
+_LONGEST_SLEEP_S: Final = 7 * 24 * 3600
+"""Timers overflow somewhere; a week is often enough for any interval."""
 
 
 class Asked(msgspec.Struct, frozen=True, gc=False):
@@ -76,17 +84,6 @@ class Generations:
         self._asked = {
             reason: asked for reason, asked in self._asked.items() if asked.plain > generation
         }
-
-
-_log = Log()
-
-FIRST_RETRY_S: Final = 1.0
-LAST_RETRY_S: Final = 300.0
-VERIFY_EVERY_S: Final = 600.0
-"""How often some files are read again although their stamps say that nothing changed."""
-_MINUTE_S: Final = 60
-_LONGEST_SLEEP_S: Final = 7 * 24 * 3600
-"""Timers overflow somewhere; a week is often enough for any interval."""
 
 
 def retry_pause_s(failures: int) -> float:

@@ -7,7 +7,6 @@ that was downloaded; else keywords only. Named: that one; if it cannot be made, 
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import os
 from collections.abc import Mapping
@@ -17,17 +16,18 @@ import msgspec
 
 from config.errors import ConfigNotFoundError
 from config.settings import LocalSettings, Settings
+from config.vendors import Vendor
 from providers.embedding.failover import Embeddings
 from providers.embedding.requester import REMOTE
 from providers.embedding.service import EmbeddingService
 from providers.embedding.sizing import LearnedLimits
 from providers.errors import ProviderError, ProviderUnavailableError
 from providers.interface import (
-    Candidate,
     Embedder,
     FallbackRecord,
     Fingerprint,
     Provider,
+    ProviderCandidate,
     ProviderRequest,
     Role,
     unusable,
@@ -35,7 +35,7 @@ from providers.interface import (
 from providers.local.models import configured_models, suggestions
 from providers.remote.embedder import RemoteEmbedder, library_missing
 from providers.remote.spec import RemoteSpec, resolve_spec
-from providers.remote.vendors import Vendor, find_vendor
+from providers.remote.vendor_rules import find_vendor
 
 
 def provider(name: str) -> Provider:
@@ -50,7 +50,7 @@ class _Remote:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def assess(self, request: ProviderRequest) -> Candidate:
+    def assess(self, request: ProviderRequest) -> ProviderCandidate:
         try:
             vendor, spec = self._resolved(request)
         except ProviderError as error:
@@ -58,7 +58,7 @@ class _Remote:
         source = spec.key_source
         if (missing := _missing(vendor)) is not None:
             return unusable(self._name, library_missing(vendor, missing), key_source=source)
-        return Candidate(
+        return ProviderCandidate(
             provider=self._name,
             usable=True,
             reason=f"The key comes from {source}." if source else "It is used without a key.",
@@ -107,17 +107,17 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome. Without a `primary`, search goes by keywords only, and `reason` says why."""
 
     requested: str
-    primary: Candidate | None
-    fallback: Candidate | None = None
+    primary: ProviderCandidate | None
+    fallback: ProviderCandidate | None = None
     """Another usable provider, for when the primary fails."""
     fell_back: FallbackRecord | None = None
     """Set when the primary is the configured fallback, because the requested one cannot be made."""
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[ProviderCandidate, ...] = ()
     """All candidates, in the order in which they were considered."""
     reason: str
 
     @property
-    def keys_in_vain(self) -> tuple[Candidate, ...]:
+    def keys_in_vain(self) -> tuple[ProviderCandidate, ...]:
         """Candidates that have a key but lack their library, if no other provider is used instead."""
         if self.primary is not None:
             return ()
@@ -186,14 +186,16 @@ def load_for_queries(choice: Choice) -> None:
     """
     if choice.primary is None or choice.primary.provider == "local":
         return
-    importlib.import_module("providers.remote.query")
+    from providers import proxies  # noqa: PLC0415 - a library, as does the next one
+    from providers.remote import query_wire  # noqa: F401, PLC0415
+
     is_encrypted = (choice.primary.endpoint or "").startswith("https:")
     # The HTTP client loads most of itself when the first one is made.
-    importlib.import_module("providers.proxies").open_client(is_encrypted=is_encrypted)
+    proxies.open_client(is_encrypted=is_encrypted)
 
 
 def _automatic(settings: Settings) -> Choice:
-    candidates: list[Candidate] = []
+    candidates: list[ProviderCandidate] = []
     for name in _AUTOMATIC:
         candidates.append(_assess_automatically(name, settings))
         if candidates[-1].usable:
@@ -206,7 +208,7 @@ def _automatic(settings: Settings) -> Choice:
     return Choice(requested="auto", primary=None, candidates=tuple(candidates), reason=reason)
 
 
-def _assess_automatically(name: str, settings: Settings) -> Candidate:
+def _assess_automatically(name: str, settings: Settings) -> ProviderCandidate:
     if name == "local":
         error = _no_model_file(settings.search.local)
         if error is not None:
@@ -217,9 +219,11 @@ def _assess_automatically(name: str, settings: Settings) -> Candidate:
 def _suggestion_was_downloaded(settings: Settings) -> bool:
     """Whoever has a key has a larger model than that, so it is asked last."""
     try:
-        return configured_models(settings, os.environ).reference == suggestions.FIRST.reference
+        models = configured_models(settings, os.environ)
     except ConfigNotFoundError:
         return False
+    found = suggestions.downloaded(models.cache_dir)
+    return found is not None and models.reference == found.reference
 
 
 def _no_model_file(local: LocalSettings) -> ProviderUnavailableError | None:
@@ -259,7 +263,9 @@ def _named(requested: str, settings: Settings) -> Choice:
     )
 
 
-def _chosen(primary: Candidate, candidates: list[Candidate], settings: Settings) -> Choice:
+def _chosen(
+    primary: ProviderCandidate, candidates: list[ProviderCandidate], settings: Settings
+) -> Choice:
     fallback = _fallback(primary.provider, settings)
     if fallback is not None:
         candidates = [*candidates, fallback]
@@ -272,7 +278,7 @@ def _chosen(primary: Candidate, candidates: list[Candidate], settings: Settings)
     )
 
 
-def _fallback(primary: str, settings: Settings) -> Candidate | None:
+def _fallback(primary: str, settings: Settings) -> ProviderCandidate | None:
     name = settings.search.fallback
     if name == "none":
         return None

@@ -1,7 +1,7 @@
 """The command that installs the missing libraries of an extra, which depends on how we were installed.
 
 It names the libraries rather than the extra, which an installer can only resolve if our package itself
-comes from an index.
+comes from an index; but a tool of uv is installed again from where it came, since upgrades drop what was only added.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import shlex
 import sys
+import tomllib
 from importlib import metadata
 from pathlib import Path
 from typing import Final
@@ -16,30 +17,55 @@ from typing import Final
 from config.runtime.start import FLOORS
 
 DISTRIBUTION: Final = "memory-gateway"
-_COMPILES: Final = " (it compiles llama.cpp for two to four minutes)"
+_COMPILES: Final = " (it compiles llama.cpp for two to four minutes, with a C++ compiler)"
 
 
 def install_command(extra: str) -> str:
     """A shell command that installs the libraries of an extra for this program."""
-    return f"{_installer()} {' '.join(map(shlex.quote, _libraries(extra)))}"
+    return shlex.join(install_arguments(extra))
+
+
+def install_arguments(extra: str) -> list[str]:
+    """The same as a list."""
+    if (tool := _tool_requirement(extra)) is not None:
+        return ["uv", "tool", "install", "--force", tool]
+    return [*_installer(), *_libraries(extra)]
 
 
 def install_remedy(extra: str) -> str:
     """The same as a sentence."""
-    if extra != "local":
+    if extra != "llama":
         return f"Run: {install_command(extra)}"
     if _is_checkout():
         return f"Run: {shlex.quote(str(Path(FLOORS, 'scripts/llama-setup')))}{_COMPILES}"
     return f"Run: {install_command(extra)}{_COMPILES}"
 
 
-def _installer() -> str:
+def _tool_requirement(extra: str) -> str | None:
+    """What a tool of uv was installed from, with this extra, so that an upgrade keeps it; None where it is no tool of uv.
+
+    The receipt is uv's own. One in a form that is not known counts as none.
+    """
+    try:
+        receipt = tomllib.loads(Path(sys.prefix, "uv-receipt.toml").read_text(encoding="utf-8"))
+        (one,) = (each for each in receipt["tool"]["requirements"] if each["name"] == DISTRIBUTION)
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    extras = ",".join(dict.fromkeys([*one.get("extras", ()), extra]))
+    for place in ("directory", "editable", "path"):
+        if place in one:
+            return f"{one[place]}[{extras}]"
+    source = f"git+{one['git']}" if "git" in one else one.get("url")
+    return f"{DISTRIBUTION}[{extras}]" + (f" @ {source}" if source else "")
+
+
+def _installer() -> list[str]:
     """The program that installs libraries here; environments of pipx and uv have no pip."""
     if Path(sys.prefix, "pipx_metadata.json").is_file():
-        return f"pipx inject {DISTRIBUTION}"
+        return ["pipx", "inject", DISTRIBUTION]
     if importlib.util.find_spec("pip") is not None:
-        return f"{shlex.quote(sys.executable)} -m pip install"
-    return f"uv pip install --python {shlex.quote(sys.executable)}"
+        return [sys.executable, "-m", "pip", "install"]
+    return ["uv", "pip", "install", "--python", sys.executable]
 
 
 def _libraries(extra: str) -> list[str]:

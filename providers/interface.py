@@ -135,7 +135,7 @@ class ProviderRequest(msgspec.Struct, frozen=True):
     role: Role
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ProviderCandidate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One provider that was considered: whether it can be used, why or why not, and the remedy."""
 
     provider: str
@@ -150,8 +150,10 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What is still missing before its first vector; None: nothing."""
 
 
-def unusable(name: str, error: ProviderError, *, key_source: str | None = None) -> Candidate:
-    return Candidate(
+def unusable(
+    name: str, error: ProviderError, *, key_source: str | None = None
+) -> ProviderCandidate:
+    return ProviderCandidate(
         provider=name,
         usable=False,
         reason=error.message,
@@ -206,6 +208,7 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class LocalModelState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     file: str
+    engine: str
     sha256: str | None
     quantisation: str | None
     dimensions: int | None
@@ -266,7 +269,7 @@ class EmbeddingsState(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 class Provider(Protocol):
-    def assess(self, request: ProviderRequest) -> Candidate:
+    def assess(self, request: ProviderRequest) -> ProviderCandidate:
         """Whether it could be made. Blocks only briefly: no network, no slow import."""
         ...
 

@@ -20,6 +20,9 @@ from providers.errors import (
     ProviderTransientError,
 )
 
+_T = TypeVar("_T")
+_SUCCESSES_TO_GROW = 5
+
 
 class Clock(Protocol):
     def now(self) -> float:
@@ -156,9 +159,6 @@ def _counts(error: ProviderError) -> bool:
     return error.final or isinstance(error, ProviderTransientError | ProviderBadResponseError)
 
 
-_SUCCESSES_TO_GROW = 5
-
-
 class Pacer:
     def __init__(self, clock: Clock, at_once: int) -> None:
         self._clock = clock
@@ -190,9 +190,6 @@ class Pacer:
         if self._successes >= _SUCCESSES_TO_GROW and self.at_once < self._most:
             self._limiter.total_tokens = self.at_once + 1
             self._successes = 0
-
-
-_T = TypeVar("_T")
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):

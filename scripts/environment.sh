@@ -53,9 +53,3 @@ ensure_environment() {
         cp "$root/$lock" "$venv/$lock"
     ) >&2
 }
-
-# Any build of the pinned llama-cpp-python will do; without a compiler the tests that need it are skipped.
-ensure_llama() {
-    cmp -s "$root/requirements-llama.lock" "$venv/requirements-llama.lock" && return
-    "$root/scripts/llama-setup" || say "Going on without llama.cpp: its tests will be skipped."
-}

@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 import math
-import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from operator import methodcaller
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import anyio
 import msgspec
 from anyio import CancelScope, create_task_group
-from anyio.to_thread import run_sync
 
 from backends.builtin.embedding.semantics import Meaning, Semantics
-from backends.builtin.index_status import probe_weaknesses, report_status
+from backends.builtin.forgetting import forget
+from backends.builtin.index_calls import INDEX_PATIENCE_S, IndexCalls
+from backends.builtin.index_status import probe_weaknesses, report_status, try_out
 from backends.builtin.searching import Found, Searcher, links_in, resolve_links
 from backends.builtin.store.leasing import LeaseHolder
 from backends.builtin.store.opening import connect
-from backends.builtin.store.port import (
-    READERS,
-    SCRUB_LIMIT_S,
-    IndexDamagedError,
-    Store,
-    Unavailable,
-)
-from backends.builtin.syncing.freshness import Freshness
-from backends.builtin.syncing.indexing import Indexer, SearchPriority
-from backends.builtin.syncing.preparing import Preparer
+from backends.builtin.store.port import SCRUB_LIMIT_S, Store, View
+from backends.builtin.syncing.freshness import Freshness, SearchPriority
+from backends.builtin.syncing.indexing import Indexer
+from backends.builtin.syncing.preparing import Preparer, chunk_limits
 from backends.builtin.syncing.sessions import SessionIndexer
+from backends.builtin.syncing.surveying import Surveyor
 from backends.chunking import ChunkLimits
 from backends.errors import IndexUnavailableError, out_of_reach
 from backends.files.reading import NoteReads, read_lines
@@ -39,6 +34,8 @@ from backends.files.roots import MemoryRoots
 from backends.interface import (
     BackendStatus,
     BackfillState,
+    ForgetReport,
+    ForgetRequest,
     Overview,
     ProgressCallback,
     ReadAnswer,
@@ -50,36 +47,20 @@ from backends.interface import (
     SyncRequest,
     Trial,
 )
-from backends.transcripts.agents import AgentTranscripts, is_conversation, read_conversation
-from config.errors import MemoryGatewayError, ungrouped
+from backends.transcripts.agent_transcripts import (
+    AgentTranscripts,
+    is_conversation,
+    read_conversation,
+)
+from config.errors import ungrouped
 from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork
 from config.settings import Settings
 
 if TYPE_CHECKING:
-    from providers.embedding.failover import Embeddings
     from providers.interface import QueryVector
 
 
-_READABLE: Final = 0.8
-"""The share of a model's input that a chunk may fill. The rest is for prompts, and for texts with more tokens than
-are estimated."""
-
-
-def chunk_limits(settings: Settings) -> ChunkLimits:
-    """Blocking: looks into the file of a local model."""
-    search, chunking = settings.search, settings.search.chunking
-    named = search.provider == "auto" and not search.local.model_path_is_default
-    if search.provider != "local" and not named:
-        return ChunkLimits(chunking.tokens, chunking.overlap)
-    from providers.local.model import longest_text  # noqa: PLC0415 - not needed otherwise
-
-    longest = longest_text(settings)
-    readable = chunking.tokens if longest is None else max(1, int(longest * _READABLE))
-    return ChunkLimits(min(chunking.tokens, readable), chunking.overlap)
-
-
-T = TypeVar("T")
 _log = Log()
 
 CHOICE_PATIENCE_S: Final = 0.3
@@ -88,16 +69,18 @@ STATUS_CHOICE_PATIENCE_S: Final = 3.0
 """`status` is for people, who want to know; the libraries are slow to load on a busy machine."""
 STATUS_PATIENCE_S: Final = 10.0
 """`status` lists the disk, and a mount may hang."""
+ERASE_EVERY_S: Final = 20.0
+"""What is deleted is gone from every file within a minute. Each time costs 13 µs of a core for each chunk that is stored
+(`docs/benchmarks.md`), so not more often, and what was deleted together is erased together."""
+ERASE_AGAIN_S: Final = 3.0
+"""After one that readers were in the way of."""
+ERASING_S: Final = 600.0
+"""An index of some gigabytes may have to be written anew."""
 _SCRUB_PATIENCE_S: Final = 2 * SCRUB_LIMIT_S
-INDEX_PATIENCE_S: Final = 30.0
-"""How long the index may take, whose disk may be busy, and as long to wait for those that it keeps."""
-SERVER_PATIENCE_S: Final = 7.0
-"""The same for a search that asks a server: hosts give up after 15 s, of which the look at the disk may take four."""
+SERVER_PATIENCE_S: Final = 5.0
+"""How long a search asks a server: hosts give up after 15 s, of which the look at the disk may take four."""
 _LINKS_PATIENCE_S: Final = 2.0
 """A file is read whether or not anybody knows where its links lead."""
-_LATEST_S: Final = 3.0
-"""What connecting may take beyond that, where a server's name is looked up in vain."""
-
 OPENING_PATIENCE_S: Final = 60.0
 """A large log may have to be taken in, and a disk has to wake up."""
 
@@ -127,9 +110,13 @@ class BuiltinBackend:
             settings.backend == "qmd" and settings.qmd.sessions.enabled
         )
         """Whether conversations are answered at all, be it by QMD."""
-        self._indexer = Indexer(store, self._roots, preparer, self._sessions, settings.sessions_dir)
+        self._surveyor = Surveyor(
+            store, self._roots, preparer.notes_pipeline, self._sessions, settings.sessions_dir
+        )
         self._freshness = Freshness(
-            self._indexer, priority=self._priority, on_written=self._embed_soon
+            Indexer(store, self._surveyor, preparer),
+            priority=self._priority,
+            on_written=self._embed_soon,
         )
         self._semantics = Semantics(
             settings,
@@ -137,43 +124,54 @@ class BuiltinBackend:
             backfill=background,
             is_indexing=self._freshness.is_syncing,
         )
-        self._reporting = BoundedWork("status")
+        self._searcher = Searcher(search)
+        self._calls = IndexCalls(store)
         self._scrubbing = BoundedWork("scrub of the index")
         self._verifying = LeaseHolder(store, "verify")
-        self._searcher = Searcher(search)
-        self._finding = BoundedWork("search of the index", READERS)
-        self._scanning_ahead = BoundedWork("scan ahead", READERS)
         self._reads = NoteReads()
-        self._probing = BoundedWork("probe of the index", READERS)
-        self._growing = BoundedWork("growth of transcripts")
-        self._tidying = BoundedWork("unused space of the index")
+        self._erasing = BoundedWork("erasing of deleted text")
+        self._forgetting = BoundedWork("forgetting")
 
     async def run(self) -> None:
-        """The background work: choosing a provider, embedding what has no vector; until cancelled."""
-        await self._semantics.run()
+        """The background work: choosing a provider, embedding what has no vector, erasing; until cancelled."""
+        async with create_task_group() as tasks:
+            tasks.start_soon(self._erase_regularly)
+            tasks.start_soon(self._semantics.run)
+
+    async def _erase_regularly(self) -> None:
+        is_done = True
+        while True:
+            await anyio.sleep(ERASE_EVERY_S if is_done else ERASE_AGAIN_S)
+            is_done = await self._erase()
+
+    async def _erase(self) -> bool:
+        """Whether nothing that was deleted is left."""
+        try:
+            erase = self._store.erase_deleted
+            return await self._calls.mended(lambda: self._erasing.run(erase, ERASING_S))
+        except TimeoutError:
+            _log.warning("deleted text not erased yet", seconds=ERASING_S)
+        except IndexUnavailableError as error:
+            _log.warning("deleted text not erased yet", error=str(error), kind=error.kind)
+        return False
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
-        generation = self._store.generation
-        answer = await self._mended(lambda: self._search(request))
-        if generation == self._store.generation:
-            return answer
-        # Replaced meanwhile, perhaps after it was levelled: an empty one answers nothing.
-        return await self._mended(lambda: self._search(request))
+        return await self._calls.settled(lambda: self._search(request))
 
     async def _search(self, request: SearchRequest) -> SearchAnswer:
         started = time.perf_counter()
-        stale, meaning, swept_s = await self._prepare(request.query)
+        stale, meaning, swept_s = await self._prepare(request)
         prepared = time.perf_counter()
         is_level = stale is None and self._settings.search.sync.on_search
         with self._priority.searching():
-            found = await self._found(request, meaning.vector, is_level=is_level)
+            found = await self._find(request, meaning.vector, is_level=is_level)
         done = time.perf_counter()
         made_by = meaning.vector.fingerprint if meaning.vector else self._semantics.fingerprint
         if meaning.vector is not None:
             self._semantics.searched(meaning.vector.fingerprint)
         return SearchAnswer(
             hits=found.hits,
-            outcome="ok" if found.hits else "empty",
+            outcome="ok" if found.hits else "partial" if self._freshness.is_denied else "empty",
             backend="builtin",
             mode=found.mode,
             provider=made_by.provider if made_by else None,
@@ -189,34 +187,28 @@ class BuiltinBackend:
             },
         )
 
-    def _unread(self, meaning: Meaning, found: Found) -> str | None:
-        """Why a query with a vector was answered by keywords, if it was."""
-        if meaning.vector is None or found.mode != "keyword":
-            return None
-        model = meaning.vector.fingerprint.model
-        by_whom = "" if self._embeds else "; `memory-gateway index` and a gateway that runs do"
-        return f"Answered by keywords: {model} has not embedded any note yet{by_whom}."
-
-    async def _prepare(self, query: str) -> tuple[Stale | None, Meaning, float]:
+    async def _prepare(self, request: SearchRequest) -> tuple[Stale | None, Meaning, float]:
         """Brings the index level with the disk while the provider reads the query.
 
         Also returns how many seconds the former took.
         """
         started = time.perf_counter()
+        sync = self._settings.search.sync
+        budget_s = sync.search_budget_ms / 1000 if sync.on_search else None
         if self._semantics.is_off:
-            stale = await self._freshen()
+            stale = await self._freshness.before_search(budget_s)
             return stale, self._semantics.no_meaning(), time.perf_counter() - started
         meaning = Meaning()
 
         async def understand() -> None:
             nonlocal meaning
-            meaning = await self._semantics.meaning(query)
+            meaning = await self._semantics.meaning(request.query, request.vector_patience_s)
             await self._scan_ahead(meaning)
 
         with ungrouped():
             async with create_task_group() as tasks:
                 tasks.start_soon(understand)
-                stale = await self._freshen()
+                stale = await self._freshness.before_search(budget_s)
                 swept_s = time.perf_counter() - started
         return stale, meaning, swept_s
 
@@ -225,7 +217,33 @@ class BuiltinBackend:
         held = self._semantics.vectors
         if meaning.vector is not None and held is not None and held.is_long:
             scan = partial(held.scan_ahead, meaning.vector.vector)
-            await _of_index(self._scanning_ahead, scan)
+            await self._calls.run(self._calls.scans, scan)
+
+    async def _find(
+        self, request: SearchRequest, vector: QueryVector | None, *, is_level: bool
+    ) -> Found:
+        """An index that was not levelled may hold files that are gone: it is asked without them."""
+        until = time.monotonic() + SERVER_PATIENCE_S if self._store.is_shared else math.inf
+
+        async def ask(without: Collection[str]) -> Found:
+            def search(view: View) -> Found:
+                return self._searcher.search(view, request, vector, without=without)
+
+            return await self._calls.read(self._calls.searches, search, until)
+
+        found = await ask(())
+        if is_level or not found.hits:
+            return found
+        gone = await self._freshness.gone({(hit.source, hit.path) for hit in found.hits})
+        return await ask(gone) if gone else found
+
+    def _unread(self, meaning: Meaning, found: Found) -> str | None:
+        """Why a query with a vector was answered by keywords, if it was."""
+        if meaning.vector is None or found.mode != "keyword":
+            return None
+        model = meaning.vector.fingerprint.model
+        by_whom = "" if self._embeds else "; `memory-gateway index` and a gateway that runs do"
+        return f"Answered by keywords: {model} has not embedded any note yet{by_whom}."
 
     async def read(self, request: ReadRequest) -> ReadAnswer:
         if self._are_told and is_conversation(request.path):
@@ -244,7 +262,7 @@ class BuiltinBackend:
             path = self._links(named).get(named[0], written)
             request = msgspec.structs.replace(request, path=path)
         answer = read_lines(self._roots, request)
-        reason = self._indexer.out_of_reach(answer.path) if answer.status == "not_found" else None
+        reason = self._surveyor.out_of_reach(answer.path) if answer.status == "not_found" else None
         if reason is not None:
             raise out_of_reach(answer.path, reason)
         return msgspec.structs.replace(answer, links=self._links(links_in(answer.text)))
@@ -263,7 +281,7 @@ class BuiltinBackend:
     async def away(self, *, look: bool) -> str | None:
         """Why notes are missing that may come back: as of now, or of the last look at the disk."""
         try:
-            return await self._mended(lambda: self._freshness.away(look=look))
+            return await self._calls.mended(lambda: self._freshness.away(look=look))
         except IndexUnavailableError:  # who asks this index will hear of it
             return None
 
@@ -274,10 +292,12 @@ class BuiltinBackend:
     async def sync(
         self, request: SyncRequest, *, progress: ProgressCallback | None = None
     ) -> SyncReport:
-        report = await self._mended(lambda: self._sync(request, progress))
+        report = await self._calls.mended(lambda: self._sync(request, progress))
         if report.added or report.changed or report.removed:
             with suppress(IndexUnavailableError):  # the sync itself was a success
-                await _of_index(self._tidying, self._give_back_space)
+                await self._calls.run(self._calls.tidying, self._give_back_space)
+            if not self._embeds:  # the process may end before it is time to
+                await self._erase()
         return report
 
     async def _sync(self, request: SyncRequest, progress: ProgressCallback | None) -> SyncReport:
@@ -292,20 +312,30 @@ class BuiltinBackend:
             return await self._freshness.sync(request, progress)
 
     async def embed(self, *, progress: ProgressCallback | None = None) -> BackfillState | None:
-        return await self._mended(lambda: self._semantics.embed_all(progress))
+        return await self._calls.mended(lambda: self._semantics.embed_all(progress))
+
+    async def forget(self, request: ForgetRequest) -> ForgetReport:
+        work = partial(forget, self._store, self._surveyor, request)
+        try:
+            return await self._calls.mended(lambda: self._forgetting.run(work, ERASING_S))
+        except TimeoutError:
+            raise IndexUnavailableError(
+                f"It was not forgotten within {ERASING_S:g} s; what was begun goes on.",
+                remedy="See whether the disk is slow, and ask again.",
+            ) from None
 
     async def transcript_grew(self, reference: str) -> bool:
         is_due = partial(self._sessions.is_due, reference)
-        return await self._mended(lambda: _of_index(self._growing, is_due))
+        return await self._calls.mended(lambda: self._calls.run(self._calls.growing, is_due))
 
     async def status(self) -> BackendStatus:
         await self._semantics.choice_made(STATUS_CHOICE_PATIENCE_S)
-        parts = (self._settings, self._store, self._indexer, self._freshness, self._semantics)
+        parts = (self._settings, self._store, self._surveyor, self._freshness, self._semantics)
         report = partial(report_status, *parts)
         patience_s = STATUS_PATIENCE_S
         try:
-            return await self._mended(
-                lambda: self._reporting.run(report, patience_s, queue_s=patience_s)
+            return await self._calls.mended(
+                lambda: self._calls.reports.run(report, patience_s, queue_s=patience_s)
             )
         except TimeoutError:
             raise IndexUnavailableError(
@@ -314,50 +344,19 @@ class BuiltinBackend:
             ) from None
 
     async def overview(self) -> Overview:
-        return await self._mended(lambda: _of_index(self._probing, self._overview))
-
-    def _overview(self) -> Overview:
-        with self._store.view() as view:
+        def look(view: View) -> Overview:
             return view.files.overview()
+
+        return await self._calls.mended(lambda: self._calls.read(self._calls.probes, look))
 
     async def weaknesses(self) -> tuple[str, ...]:
         await self._semantics.choice_made(CHOICE_PATIENCE_S)
-        parts = (self._store, self._freshness, self._semantics)
+        parts = (self._settings, self._store, self._freshness, self._semantics)
         probe = partial(probe_weaknesses, *parts)
-        return await self._mended(lambda: _of_index(self._probing, probe))
+        return await self._calls.mended(lambda: self._calls.run(self._calls.probes, probe))
 
     async def try_out(self, timeout_s: float) -> tuple[Trial, ...]:
-
         return await try_out(self._store, self._semantics, timeout_s)
-
-    async def _mended(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Does the work again when it came upon damage: the index is a new one by then."""
-        try:
-            return await work()
-        except IndexDamagedError:
-            return await work()
-
-    async def _found(
-        self, request: SearchRequest, vector: QueryVector | None, *, is_level: bool
-    ) -> Found:
-        """An index that was not levelled may hold files that are gone: it is asked without them."""
-        until = time.monotonic() + SERVER_PATIENCE_S if self._store.is_shared else math.inf
-        found = await _of_index(self._finding, partial(self._find, request, vector, until), until)
-        if is_level or not found.hits:
-            return found
-        gone = await self._freshness.gone({(hit.source, hit.path) for hit in found.hits})
-        if not gone:
-            return found
-        return await _of_index(
-            self._finding, partial(self._find, request, vector, until, gone), until
-        )
-
-    async def _freshen(self) -> Stale | None:
-        sync = self._settings.search.sync
-        if not sync.on_search:
-            return self._freshness.unsynced()
-        with self._priority.searching():
-            return await self._freshness.sweep(sync.search_budget_ms / 1000)
 
     def _embed_soon(self) -> None:
         """New texts lack their vectors."""
@@ -368,30 +367,6 @@ class BuiltinBackend:
             self._store.tidy()
         except IndexUnavailableError as error:  # the sync itself was a success
             _log.warning("unused space not given back", error=str(error), kind=error.kind)
-
-    def _find(
-        self,
-        request: SearchRequest,
-        vector: QueryVector | None,
-        until: float,
-        without: Collection[str] = (),
-    ) -> Found:
-        with self._store.view(until=until) as view:
-            return self._searcher.search(view, request, vector, without=without)
-
-
-async def _of_index(pool: BoundedWork, work: Callable[[], T], until: float = math.inf) -> T:
-    """What the work returns. Raises IndexUnavailableError when the index does not answer."""
-    latest_s = until + _LATEST_S - time.monotonic()
-    patience_s = min(INDEX_PATIENCE_S, latest_s)
-    try:
-        with anyio.fail_after(latest_s):
-            return await pool.run(work, patience_s, queue_s=patience_s)
-    except TimeoutError:
-        raise IndexUnavailableError(
-            f"The index did not answer within {patience_s:.0f} s.",
-            remedy="See whether the disk or the database that it is on hangs.",
-        ) from None
 
 
 @asynccontextmanager
@@ -446,75 +421,3 @@ async def open_builtin(
                 yield backend
             finally:
                 tasks.cancel_scope.cancel()
-
-
-_SKIPPED = "No vector to search with."
-
-
-async def try_out(store: Store, semantics: Semantics, timeout_s: float) -> tuple[Trial, Trial]:
-    """See `MemoryBackend.try_out`: the provider gives a vector, the engine searches with it."""
-    provider, vector = await _try_provider(semantics, timeout_s)
-    if vector is None:
-        return provider, Trial(part="vectors", outcome="skipped", detail=_SKIPPED)
-    return provider, await _try_vectors(store, vector, timeout_s)
-
-
-async def _try_provider(semantics: Semantics, timeout_s: float) -> tuple[Trial, QueryVector | None]:
-    started = time.perf_counter()
-    with anyio.move_on_after(timeout_s):
-        embeddings = await semantics.opened()
-        if embeddings is None:
-            outcome: Literal["failed", "skipped"] = (
-                "failed" if semantics.weaknesses() else "skipped"
-            )
-            return Trial(part="provider", outcome=outcome, detail=semantics.reason), None
-        try:
-            vector = await _ask(embeddings, timeout_s)
-        except MemoryGatewayError as error:
-            return _failed("provider", error, started), None
-        mark = vector.fingerprint
-        detail = f"{mark.provider} answered with {len(vector.vector)} numbers ({mark.model})."
-        return _timed(Trial(part="provider", outcome="ok", detail=detail), started), vector
-    detail = f"No vector within {timeout_s:g} s."
-    return _timed(Trial(part="provider", outcome="failed", detail=detail), started), None
-
-
-async def _ask(embeddings: Embeddings, timeout_s: float) -> QueryVector:
-    """A text that no cache knows; a lost primary gets its chance before its stand-in is asked."""
-    if embeddings.state().fell_back is not None:
-        await embeddings.probe()
-    return await embeddings.embed_query(f"health {os.urandom(4).hex()}", deadline_s=timeout_s)
-
-
-async def _try_vectors(store: Store, vector: QueryVector, timeout_s: float) -> Trial:
-    started = time.perf_counter()
-    trial = Trial(part="vectors", outcome="failed", detail=f"No answer within {timeout_s:g} s.")
-    try:
-        with anyio.move_on_after(timeout_s):
-            trial = await run_sync(_search, store, vector, abandon_on_cancel=True)
-    except MemoryGatewayError as error:
-        return _failed("vectors", error, started)
-    return _timed(trial, started)
-
-
-def _search(store: Store, vector: QueryVector) -> Trial:
-    with store.view() as view:
-        space = view.vectors(vector.fingerprint)
-        if space is None or space.is_empty:
-            detail = f"{vector.fingerprint.model} has not embedded any note yet."
-            return Trial(part="vectors", outcome="skipped", detail=detail)
-        answer = space.search(vector.vector, limit=1)
-    if isinstance(answer, Unavailable) or answer.reason:
-        return Trial(part="vectors", outcome="failed", detail=f"{answer.reason}.")
-    return Trial(part="vectors", outcome="ok", detail=f"{answer.engine} answered.")
-
-
-def _failed(
-    part: Literal["provider", "vectors"], error: MemoryGatewayError, started: float
-) -> Trial:
-    trial = Trial(part=part, outcome="failed", detail=error.message, remedy=error.remedy)
-    return _timed(trial, started)
-
-
-def _timed(trial: Trial, started: float) -> Trial:
-    return msgspec.structs.replace(trial, ms=round((time.perf_counter() - started) * 1000, 1))

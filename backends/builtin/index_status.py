@@ -1,16 +1,27 @@
-"""What `status` says about the builtin engine. Disk and index are compared in one view, so that the numbers agree."""
+"""What `status` and `health` say about the builtin engine.
+
+For `status` disk and index are compared in one view, so that the numbers agree; for a deep look at health the provider
+and the vector engine are tried out.
+"""
 
 from __future__ import annotations
 
+import os
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
+import anyio
 import msgspec
+from anyio.to_thread import run_sync
 
-from backends.builtin.syncing.indexing import skipped_by
+from backends.builtin.store.port import Unavailable
 from backends.builtin.syncing.sessions import skipped_transcripts
+from backends.builtin.syncing.tally import skipped_by
+from backends.errors import FileUnreadableError
 from backends.files.encodings import BROKEN, UNKNOWN
+from backends.files.roots import MemoryRoots
 from backends.interface import (
     BackendStatus,
     DatabaseDetails,
@@ -19,19 +30,23 @@ from backends.interface import (
     SessionDetails,
     SkippedFile,
     SourceCount,
+    Trial,
     ViewpointDetails,
 )
+from config.errors import MemoryGatewayError
 
 if TYPE_CHECKING:
     from backends.builtin.embedding.semantics import Semantics
     from backends.builtin.store.port import FileReads, Store, View
     from backends.builtin.syncing.freshness import Freshness
-    from backends.builtin.syncing.indexing import Indexer
     from backends.builtin.syncing.planning import Held
     from backends.builtin.syncing.sessions import SessionIndexer
+    from backends.builtin.syncing.surveying import Surveyor
     from backends.files.scan import ScanResult
     from backends.transcripts.source import HostDatabase, TranscriptListing
     from config.settings import Settings
+    from providers.embedding.failover import Embeddings
+    from providers.interface import QueryVector
 
 MEASURED_CHUNKS: Final = 1_000_000
 """The largest index that was timed; resident vectors then take 0.8 GB, the file 8 GB."""
@@ -40,17 +55,17 @@ MEASURED_CHUNKS: Final = 1_000_000
 def report_status(
     settings: Settings,
     store: Store,
-    indexer: Indexer,
+    surveyor: Surveyor,
     freshness: Freshness,
     semantics: Semantics,
 ) -> BackendStatus:
     """Blocks: it lists the disk. Raises IndexUnavailableError when the index cannot be read."""
-    counted = indexer.scan(counting=True)
+    counted = surveyor.scan(counting=True)
     scan = msgspec.structs.replace(counted, ignored=(), near_misses=())  # as a search sees the disk
-    listing = indexer.sessions.listing() if indexer.sessions else None
+    listing = surveyor.sessions.listing() if surveyor.sessions else None
     with store.view() as view:
-        plan = indexer.compare(view, scan)
-        sessions = report_sessions(view, indexer.sessions, listing, freshness.unreadable)
+        plan = surveyor.compare(view, scan)
+        sessions = report_sessions(view, surveyor.sessions, listing, freshness.unreadable)
         files, chunks = view.files.count("memory")
         vector = semantics.report(view)
         languages = view.keywords.corpus().languages
@@ -87,6 +102,7 @@ def report_status(
         recent_syncs=tuple(freshness.recent),
         issues=(
             *store.notes,
+            *(_sentence(one) for one in plan.held if one.remedy),
             *scan.issues,
             *counted.near_misses,
             *encodings,
@@ -209,11 +225,19 @@ def _oddity(encoding: str, count: int, path: str) -> str:
     return f"{notes} {is_or_are} read as {encoding}, which takes guessing. Save it as UTF-8."
 
 
-def probe_weaknesses(store: Store, freshness: Freshness, semantics: Semantics) -> tuple[str, ...]:
-    """As in a status, from what the last whole sync saw. Raises IndexUnavailableError."""
+def probe_weaknesses(
+    settings: Settings, store: Store, freshness: Freshness, semantics: Semantics
+) -> tuple[str, ...]:
+    """As in a status, from what the last whole sync saw.
+
+    Raises IndexUnavailableError, and FileUnreadableError where the workspace may not be read.
+    """
     with store.view() as view:
         view.probe()
         held = freshness.held(view)
+    for one in held:
+        if one.remedy and one.place == MemoryRoots.of(settings).base:
+            raise FileUnreadableError(_sentence(one))
     lost = _lost(len(freshness.unreadable) + freshness.unlisted)
     return (*_away(held), *lost, *semantics.weaknesses())
 
@@ -230,8 +254,83 @@ def many_chunks(count: int) -> tuple[str, ...]:
 
 
 def _away(held: Iterable[Held]) -> Iterator[str]:
-    return (f"Files are gone: {one.reason}." for one in held)
+    return (_sentence(one) for one in held)
+
+
+def _sentence(held: Held) -> str:
+    return f"{'Notes cannot be read' if held.remedy else 'Files are gone'}: {held.told}."
 
 
 def _lost(count: int) -> tuple[str, ...]:
     return (f"{count} files or directories cannot be read: see skipped.",) if count else ()
+
+
+async def try_out(store: Store, semantics: Semantics, timeout_s: float) -> tuple[Trial, Trial]:
+    """See `MemoryBackend.try_out`: the provider gives a vector, the engine searches with it."""
+    provider, vector = await _try_provider(semantics, timeout_s)
+    if vector is None:
+        return provider, Trial(
+            part="vectors", outcome="skipped", detail="No vector to search with."
+        )
+    return provider, await _try_vectors(store, vector, timeout_s)
+
+
+async def _try_provider(semantics: Semantics, timeout_s: float) -> tuple[Trial, QueryVector | None]:
+    started = time.perf_counter()
+    with anyio.move_on_after(timeout_s):
+        embeddings = await semantics.opened()
+        if embeddings is None:
+            outcome: Literal["failed", "skipped"] = (
+                "failed" if semantics.weaknesses() else "skipped"
+            )
+            return Trial(part="provider", outcome=outcome, detail=semantics.reason), None
+        try:
+            vector = await _ask(embeddings, timeout_s)
+        except MemoryGatewayError as error:
+            return _failed("provider", error, started), None
+        mark = vector.fingerprint
+        detail = f"{mark.provider} answered with {len(vector.vector)} numbers ({mark.model})."
+        return _timed(Trial(part="provider", outcome="ok", detail=detail), started), vector
+    detail = f"No vector within {timeout_s:g} s."
+    return _timed(Trial(part="provider", outcome="failed", detail=detail), started), None
+
+
+async def _ask(embeddings: Embeddings, timeout_s: float) -> QueryVector:
+    """A text that no cache knows; a lost primary gets its chance before its stand-in is asked."""
+    if embeddings.state().fell_back is not None:
+        await embeddings.probe()
+    return await embeddings.embed_query(f"health {os.urandom(4).hex()}", deadline_s=timeout_s)
+
+
+async def _try_vectors(store: Store, vector: QueryVector, timeout_s: float) -> Trial:
+    started = time.perf_counter()
+    trial = Trial(part="vectors", outcome="failed", detail=f"No answer within {timeout_s:g} s.")
+    try:
+        with anyio.move_on_after(timeout_s):
+            trial = await run_sync(_search, store, vector, abandon_on_cancel=True)
+    except MemoryGatewayError as error:
+        return _failed("vectors", error, started)
+    return _timed(trial, started)
+
+
+def _search(store: Store, vector: QueryVector) -> Trial:
+    with store.view() as view:
+        space = view.vectors(vector.fingerprint)
+        if space is None or space.is_empty:
+            detail = f"{vector.fingerprint.model} has not embedded any note yet."
+            return Trial(part="vectors", outcome="skipped", detail=detail)
+        answer = space.search(vector.vector, limit=1)
+    if isinstance(answer, Unavailable) or answer.reason:
+        return Trial(part="vectors", outcome="failed", detail=f"{answer.reason}.")
+    return Trial(part="vectors", outcome="ok", detail=f"{answer.engine} answered.")
+
+
+def _failed(
+    part: Literal["provider", "vectors"], error: MemoryGatewayError, started: float
+) -> Trial:
+    trial = Trial(part=part, outcome="failed", detail=error.message, remedy=error.remedy)
+    return _timed(trial, started)
+
+
+def _timed(trial: Trial, started: float) -> Trial:
+    return msgspec.structs.replace(trial, ms=round((time.perf_counter() - started) * 1000, 1))

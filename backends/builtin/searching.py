@@ -6,6 +6,7 @@ there are several, to the one with the shortest path.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
@@ -30,11 +31,24 @@ from backends.builtin.store.port import (
     WordPart,
 )
 from backends.files.roots import MARKDOWN_SUFFIX, Filter
-from backends.interface import Hit, Mode, SearchRequest, Stretch
+from backends.interface import Hit, Mode, SameLine, SearchRequest, Stretch
+from backends.ranking import learnt
 from backends.ranking.evidence import KEYWORDS_ONLY, Candidate, Lanes
-from backends.ranking.fusion import Explanation, PassageRanker, RankedPassage, explain
+from backends.ranking.fusion import (
+    Explanation,
+    PassageRanker,
+    RankedPassage,
+    confidence_of,
+    explain,
+)
 from backends.ranking.passages import Lines
-from backends.ranking.query import Concept, Query, QueryAnalyser, Weights
+from backends.ranking.query import (
+    Concept,
+    Query,
+    QueryAnalyser,
+    Weights,
+    speaks_of_oneself,
+)
 from backends.text.times import Days, asks_when
 from backends.transcripts.source import is_file
 from config.runtime.remembered import Remembered, size_of
@@ -133,16 +147,42 @@ def _chunks_with(concept: Concept, counts: TermCounts) -> int:
     return sum(counts.by_term[term] for term in concept.alternatives)
 
 
-def aged(
-    files: FileReads, candidates: Sequence[Candidate], settings: DecaySettings, today: date
-) -> list[Candidate]:
-    """The candidates with what is left of their weight: half after each half-life."""
-    dates = files.note_dates({one.file_id for one in candidates})
-    share = {
-        file_id: 0.5 ** (max(0, (today - date.fromisoformat(day)).days) / settings.half_life_days)
-        for file_id, day in dates.items()
-    }
-    return [replace(one, freshness=share.get(one.file_id, 1.0)) for one in candidates]
+MONTH_DAYS: Final = 30
+QUESTION_INFORMATION: Final = 20.0
+PROMPT_INFORMATION: Final = 60.0
+"""Nats: what asks for less than the former is a question, to which time is nothing; what asks for more than the latter
+is a prompt of somebody who comes back to a task."""
+
+
+class Ageing:
+    """What age leaves of the candidates of one query."""
+
+    def __init__(
+        self, files: FileReads, decay: DecaySettings, today: date, information: float
+    ) -> None:
+        """`information`: nats that the query asks for."""
+        self._files = files
+        self._half_life = decay.half_life_days if decay.enabled else math.inf
+        self._today = today
+        share = (information - QUESTION_INFORMATION) / (PROMPT_INFORMATION - QUESTION_INFORMATION)
+        self._recent = learnt.RECENT * min(1.0, max(0.0, share))
+        self._newest: date | None = None
+
+    def aged(self, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+        """The candidates with what is left of their odds; notes without a date lose nothing."""
+        if not self._recent and self._half_life == math.inf:
+            return candidates
+        known = self._files.note_dates({one.file_id for one in candidates})
+        dates = {file_id: date.fromisoformat(day) for file_id, day in known.items()}
+        self._newest = self._newest or max(dates.values(), default=None)
+        left = {file_id: self._left(day) for file_id, day in dates.items()}
+        return [replace(one, freshness=left.get(one.file_id, 1.0)) for one in candidates]
+
+    def _left(self, day: date) -> float:
+        age = max(0, (self._today - day).days)
+        behind = max(0, ((self._newest or day) - day).days)
+        decayed: float = 0.5 ** (age / self._half_life)
+        return decayed * math.pow(1 + behind / MONTH_DAYS, -self._recent)
 
 
 MAX_BLOCKS: Final = 40
@@ -267,7 +307,7 @@ def allowed_files(
 
 SNIPPET_CHARS: Final = 700
 """UTF-16 units, as documented."""
-_MIN_CANDIDATES: Final = 24
+_MIN_CANDIDATES: Final = 28
 _MAX_CANDIDATES: Final = 200
 
 
@@ -317,8 +357,14 @@ class Searcher:
             keywords=settings.hybrid.enabled,
         )
         lanes = self._lanes(candidates)
+        weights = Weights(
+            query.concepts,
+            counts.by_term,
+            counts.documents,
+            of_oneself=speaks_of_oneself(request.query),
+        )
         ranker = PassageRanker(
-            Weights(query.concepts, counts.by_term, counts.documents),
+            weights,
             max_chars=SNIPPET_CHARS,
             lanes=lanes,
             background=candidates.background,
@@ -326,13 +372,14 @@ class Searcher:
             min_score=min_score,
             asks_when=asks_when(request.query),
         )
-        decay = settings.decay
-        aging = (aged(view.files, block, decay, today) for block in candidates)
+        ageing = Ageing(view.files, settings.decay, today, weights.total)
         ranked = [
             (one, explain(one, lanes, ranker.files) if request.explain else None)
-            for one in islice(_ranked(ranker, aging if decay.enabled else candidates), wanted)
+            for one in islice(_ranked(ranker, map(ageing.aged, candidates)), wanted)
         ]
-        cards = view.files.cards({one.passage.file_id for one, _ in ranked})
+        same = [ranker.same_lines(one)[:MAX_PLACES] for one, _ in ranked]
+        shown = {one.passage.file_id for one, _ in ranked}
+        cards = view.files.cards(shown.union(file_id for places in same for file_id, _ in places))
         turns = {
             turn
             for one, _ in ranked
@@ -341,8 +388,8 @@ class Searcher:
         }
         entries = view.transcripts.entries(turns) if turns else {}
         hits = tuple(
-            _hit(view, cards[one.passage.file_id], one, entries, told, query.times)
-            for one, told in ranked
+            _hit(view, cards, one, entries, told, query.times, places)
+            for (one, told), places in zip(ranked, same, strict=True)
         )
         return Found(hits, _mode(candidates), allowed.undated)
 
@@ -374,7 +421,9 @@ class Searcher:
         return self._analyser.analyse(text, today)
 
 
-def _ranked(ranker: PassageRanker, blocks: Iterable[list[Candidate]]) -> Iterator[RankedPassage]:
+def _ranked(
+    ranker: PassageRanker, blocks: Iterable[Sequence[Candidate]]
+) -> Iterator[RankedPassage]:
     """Until a whole block has nothing more: what follows is weaker in either lane."""
     for block in blocks:
         passage = None
@@ -414,16 +463,22 @@ def _turns_of(ranked: RankedPassage) -> list[TurnRange]:
     return [TurnRange(passage.file_id, lines.first, lines.last) for lines in passage.stretches]
 
 
+MAX_PLACES: Final = 20
+"""The most places where a line is said to stand, too."""
+
+
 def _hit(
     view: View,
-    card: FileCard,
+    cards: Mapping[int, FileCard],
     ranked: RankedPassage,
     entries: Mapping[TurnRange, tuple[int, int]],
     explanation: Explanation | None,
     times: Sequence[Days],
+    same: Sequence[tuple[int, int]],
 ) -> Hit:
-    """`entries`: those of a transcript that turns are made of."""
+    """`entries`: those of a transcript that turns are made of; `same`: files and lines that say the same."""
     passage = ranked.passage
+    card = cards[passage.file_id]
     stretches, events = passage.stretches, None
     if card.source == "sessions":
         found = tuple(Lines(*entries[turns]) for turns in _turns_of(ranked))
@@ -436,11 +491,12 @@ def _hit(
         start_line=stretches[0].first,
         end_line=stretches[-1].last,
         score=round(ranked.score, 4),
-        snippet=passage.text,
+        snippet=passage.snippet,
         stretches=tuple(Stretch(start_line=one.first, end_line=one.last) for one in stretches)
         if len(stretches) > 1
         else (),
         source=card.source,
+        confidence=confidence_of(ranked.score),
         text_score=round(ranked.text_score, 4),
         vector_score=None if ranked.vector_score is None else round(ranked.vector_score, 4),
         explain=None
@@ -449,6 +505,12 @@ def _hit(
         events=events,
         title=card.title or None,
         tags=card.tags,
+        headings=passage.headings,
+        also_in=tuple(
+            SameLine(path=cards[file_id].path, line=line)
+            for file_id, line in same
+            if cards[file_id].source == "memory"
+        ),
     )
 
 

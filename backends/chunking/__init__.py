@@ -12,6 +12,7 @@ from backends.chunking.tokens import Chunk, ChunkLimits, estimate_tokens
 
 __all__ = [
     "CHUNKING_VERSION",
+    "HEADING_SEPARATOR",
     "Chunk",
     "ChunkLimits",
     "chunk_markdown",
@@ -19,8 +20,10 @@ __all__ = [
     "estimate_tokens",
 ]
 
-CHUNKING_VERSION: Final = 1
+CHUNKING_VERSION: Final = 2
 """Raised whenever the same text and limits give other chunks, so that indexes are built anew."""
+HEADING_SEPARATOR: Final = "\x1f"
+"""Between the headings of one path."""
 _DEFAULT_LIMITS: Final = ChunkLimits()
 
 

@@ -30,7 +30,7 @@ from backends.chunking.cuts import (
     cuts_inside,
     sentence_starts,
 )
-from backends.chunking.graphemes import next_cut
+from backends.chunking.headings import parse_heading, shorten_title
 from backends.chunking.tokens import Chunk, ChunkLimits, suffix_start, weigh
 
 INDENTATION: Final = " \t\ufeff"
@@ -103,12 +103,6 @@ def front_matter(text: str) -> str | None:
     return None if closing is None else text[opening.end() : closing.start()]
 
 
-LONGEST_TITLE: Final = 300
-"""Characters of a title that are kept: every chunk below carries it."""
-
-_MARKER: Final = re.compile(r"(#{1,6})(?:[ \t]|$)")
-
-
 class Heading(msgspec.Struct, frozen=True, gc=False):
     offset: int
     """Where its line starts."""
@@ -120,26 +114,6 @@ class Heading(msgspec.Struct, frozen=True, gc=False):
     """Whether it follows another heading with nothing but blank lines between."""
 
 
-def parse_heading(line: str) -> tuple[int, str] | None:
-    """Level and text of a line without its indentation, or None when it is not a heading."""
-    line = line.rstrip()
-    marker = _MARKER.match(line)
-    if marker is None:
-        return None
-    title = line[marker.end() :].strip()
-    unclosed = title.rstrip("#")
-    if not unclosed or unclosed[-1] in " \t":
-        title = unclosed.rstrip()
-    return len(marker[1]), shorten_title(title)
-
-
-def shorten_title(text: str) -> str:
-    """A heading's text up to `LONGEST_TITLE` characters, with its last grapheme whole."""
-    if len(text) <= LONGEST_TITLE:
-        return text
-    return text[: next_cut(text, 0, LONGEST_TITLE, len(text))]
-
-
 class HeadingPath:
     """The titles in force at ever later places, outermost first."""
 
@@ -148,7 +122,7 @@ class HeadingPath:
         self._next = 0
         self._open: list[Heading] = []
 
-    def at(self, start: int, visible: int) -> tuple[str, ...]:
+    def at(self, start: int, visible: int) -> list[Heading]:
         """The path for text that starts at `start` and whose first visible character is `visible`.
 
         Headings that the text opens with are included. Calls must come with ascending offsets.
@@ -159,7 +133,7 @@ class HeadingPath:
                 break
             self._enter(heading)
             self._next += 1
-        return tuple(heading.title for heading in self._open if heading.title)
+        return [heading for heading in self._open if heading.title]
 
     def _opens(self, start: int) -> bool:
         """Whether the heading entered last stands at `start` or in the run that begins there."""
@@ -447,12 +421,14 @@ def _chunks(
         start = overlap.start(cut, previous, weight) if cut else 0
         line += text.count("\n", counted, start)
         visible = _VISIBLE.search(text, cut, end)
+        headings = path.at(cut, visible.start() if visible else cut)
         yield Chunk(
             start=start,
             end=end,
             start_line=line,
             end_line=line + text.count("\n", start, end - 1),
-            headings=path.at(cut, visible.start() if visible else cut),
+            headings=tuple(heading.title for heading in headings),
+            levels=tuple(heading.level for heading in headings),
         )
         previous, counted = cut, start
 

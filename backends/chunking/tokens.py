@@ -79,3 +79,5 @@ class Chunk(msgspec.Struct, frozen=True):
     """Line of the last character; a newline belongs to the line it ends."""
     headings: tuple[str, ...]
     """Titles in force where the chunk's own text begins (behind what it repeats), outermost first."""
+    levels: tuple[int, ...] = ()
+    """Their levels, 1 to 6."""

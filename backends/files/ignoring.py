@@ -1,26 +1,24 @@
 """Which files below a folder are not notes: hidden ones, vendors', and what ignore files name.
 
 The rules hold for extra paths and notes folders. Their verdicts are remembered, since every search lists
-the disk and patterns take long to match. The patterns are those of git (pathspec reads them); an ignore file
-that is a link is not heeded, as with git. Blocks; for any thread.
+the disk and patterns take long to match. The patterns are those of git; an ignore file that is a link does not
+count, as with git. Blocks; for any thread.
 """
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
-import re
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
+from backends.files.ignore_patterns import Pattern, last_word, read_pattern
 from backends.files.roots import Location
 from backends.files.safe_open import walked
 from config.runtime.remembered import Remembered, size_of
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
 
 HIDDEN: Final = "hidden"
 NODE_MODULES: Final = "node_modules"
@@ -30,20 +28,19 @@ MEMORYIGNORE: Final = ".memoryignore"
 """The rules, by the names that `status` gives them."""
 
 MAX_BYTES: Final = 256 * 1024
-"""The most that is read of one ignore file; what follows is ignored."""
+"""The most that is read of one ignore file."""
 MAX_PATTERNS: Final = 2_000
 """The most patterns that are taken from one ignore file: each costs time with every file below."""
-MAX_STARS: Final = 3
-"""In one pattern, `**` counted as one: to match more of them takes time without measure."""
 VERDICTS_BYTES: Final = 48 * 1024 * 1024
 """Some 100,000 verdicts in either half: a look at the disk asks for each of them again."""
 PATTERNS_BYTES: Final = 16 * 1024 * 1024
 """Of the patterns of ignore files."""
 _PATTERN_BYTES: Final = 2_048
 """One of them, compiled."""
+_MOST_REMARKS: Final = 3
+"""About one ignore file."""
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_STARS: Final = re.compile(r"\*+")
 
 _Stamp = tuple[int, int, int, int]
 _Verdicts = Remembered[tuple[int, str, bool], str]
@@ -55,12 +52,12 @@ class _Spec(msgspec.Struct, frozen=True, gc=False):
     """The patterns of one ignore file, for the paths below its directory."""
 
     directory: str
-    patterns: GitIgnoreSpec
+    patterns: tuple[Pattern, ...]
 
     def says(self, absolute: str, *, is_directory: bool) -> bool | None:
         """True: leave it out; False: keep it, by a `!` pattern; None: it says nothing."""
         below = absolute[len(self.directory.rstrip("/")) + 1 :]
-        return self.patterns.check_file(f"{below}/" if is_directory else below).include
+        return last_word(self.patterns, below, is_directory=is_directory)
 
 
 class Rules:
@@ -72,9 +69,14 @@ class Rules:
         exclude: _Spec | None = None,
         memory: tuple[_Spec, ...] = (),
         git: tuple[_Spec, ...] = (),
+        refused: tuple[str, ...] = (),
     ) -> None:
-        """The specs of ignore files: those of deeper directories first."""
+        """The specs of ignore files: those of deeper directories first.
+
+        `refused`: what of the ignore files of this directory does not count, and why.
+        """
         self.exclude, self.memory, self.git = exclude, memory, git
+        self.refused = refused
         self._has_patterns = bool(exclude or memory or git)
         self._verdicts = verdicts
         self._number = next(_numbers)
@@ -108,7 +110,7 @@ class _Known(msgspec.Struct, frozen=True, gc=False):
     stamps: tuple[_Stamp | None, ...]
     rules: Rules
     patterns: int
-    """At most so many lines of its own."""
+    """Of its own."""
 
 
 def _verdict_bytes(key: tuple[int, str, bool], _verdict: str) -> int:
@@ -135,8 +137,10 @@ class IgnoreFiles:
         """What holds before any ignore file is read."""
         key = (absolute, exclude)
         if key not in self._roots:
-            spec = _Spec(absolute, _compiled(exclude)) if exclude else None
-            self._roots[key] = Rules(self._verdicts, spec)
+            read = _patterns(exclude)
+            refused = tuple(f"{EXCLUDE}: {one}" for one in read.refused)
+            spec = _Spec(absolute, read.patterns) if exclude else None
+            self._roots[key] = Rules(self._verdicts, spec, refused=refused)
         return self._roots[key]
 
     def within(self, outer: Rules, descriptor: int, absolute: str, names: Collection[str]) -> Rules:
@@ -148,7 +152,7 @@ class IgnoreFiles:
         if known is not None and known.outer is outer and known.stamps == stamps:
             return known.rules
         memory, git = (
-            _read(name, descriptor) if stamp else ()
+            _read(name, descriptor) if stamp else _NO_PATTERNS
             for name, stamp in zip((MEMORYIGNORE, GITIGNORE), stamps, strict=True)
         )
         rules = Rules(
@@ -156,8 +160,10 @@ class IgnoreFiles:
             outer.exclude,
             (*_specs(absolute, memory), *outer.memory),
             (*_specs(absolute, git), *outer.git),
+            (*_named(MEMORYIGNORE, memory), *_named(GITIGNORE, git)),
         )
-        self._known.put(absolute, _Known(outer, stamps, rules, len(memory) + len(git)))
+        count = len(memory.patterns) + len(git.patterns)
+        self._known.put(absolute, _Known(outer, stamps, rules, count))
         return rules
 
     def leaves_out(self, location: Location) -> bool:
@@ -205,31 +211,40 @@ def _first_word(specs: Iterable[_Spec], absolute: str, *, is_directory: bool) ->
     return next((word for word in words if word is not None), None)
 
 
-def _specs(directory: str, lines: Sequence[str]) -> tuple[_Spec, ...]:
-    return (_Spec(directory, _compiled(lines)),) if lines else ()
+class _Patterns(msgspec.Struct, frozen=True, gc=False):
+    """What one ignore file says."""
+
+    patterns: tuple[Pattern, ...] = ()
+    refused: tuple[str, ...] = ()
+    """What of it does not count, and why."""
 
 
-def _compiled(lines: Iterable[str]) -> GitIgnoreSpec:
-    """Without the lines that are no patterns: one of them must not cost the others."""
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - 50 ms that most starts do without
+_NO_PATTERNS: Final = _Patterns()
 
-    bounded = [line for line in lines if _is_bounded(line)][:MAX_PATTERNS]
-    try:
-        return GitIgnoreSpec.from_lines(bounded)
-    except ValueError:
-        pass
-    valid = []
-    for line in bounded:
+
+def _specs(directory: str, read: _Patterns) -> tuple[_Spec, ...]:
+    return (_Spec(directory, read.patterns),) if read.patterns else ()
+
+
+def _named(file: str, read: _Patterns) -> tuple[str, ...]:
+    return tuple(f"{file}: {one}" for one in read.refused)
+
+
+def _patterns(lines: Iterable[str], refused: Sequence[str] = ()) -> _Patterns:
+    found: list[Pattern] = []
+    remarks = [*refused]
+    for number, line in enumerate(lines, start=1):
         try:
-            GitIgnoreSpec.from_lines([line])
-        except ValueError:
+            pattern = read_pattern(line)
+        except ValueError as error:
+            remarks.append(f"line {number} does not count: {error}")
             continue
-        valid.append(line)
-    return GitIgnoreSpec.from_lines(valid)
-
-
-def _is_bounded(line: str) -> bool:
-    return len(_STARS.findall(line)) <= MAX_STARS
+        if pattern is not None and len(found) == MAX_PATTERNS:
+            remarks.append(f"only its first {MAX_PATTERNS:,} patterns count")
+            break
+        if pattern is not None:
+            found.append(pattern)
+    return _Patterns(tuple(found), tuple(remarks[:_MOST_REMARKS]))
 
 
 def _stamp(name: str, parent: int) -> _Stamp | None:
@@ -240,16 +255,22 @@ def _stamp(name: str, parent: int) -> _Stamp | None:
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _read(name: str, parent: int) -> list[str]:
-    """The lines; none where it cannot be read, is a link or no file."""
+def _read(name: str, parent: int) -> _Patterns:
+    """None where it cannot be read, is a link or no file."""
     try:
         descriptor = os.open(name, _READ, dir_fd=parent)
-    except OSError:
-        return []
+    except OSError as error:
+        why = "it is a link" if error.errno == errno.ELOOP else error.strerror or str(error)
+        return _Patterns(refused=(f"none of it counts: {why}",))
     try:
-        data = os.read(descriptor, MAX_BYTES)
-    except OSError:
-        return []
+        data = os.read(descriptor, MAX_BYTES + 1)
+    except OSError as error:
+        return _Patterns(refused=(f"none of it counts: {error.strerror or error}",))
     finally:
         os.close(descriptor)
-    return data.decode("utf-8-sig", "replace").splitlines()
+    refused = []
+    if len(data) > MAX_BYTES:
+        refused.append(f"only its first {MAX_BYTES >> 10} KiB count")
+        data = data[: data.rfind(b"\n", 0, MAX_BYTES) + 1]  # half of a pattern would be another one
+    lines = data.decode("utf-8-sig", "replace").split("\n")
+    return _patterns((line.removesuffix("\r") for line in lines), refused)

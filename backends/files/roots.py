@@ -1,100 +1,23 @@
-"""What belongs to one agent's memory, how its files are named, and the globs that say so."""
+"""What belongs to one agent's memory, and how its files are named."""
 
 from __future__ import annotations
 
-import fnmatch
 import os.path
-import re
 from datetime import date
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 from msgspec.structs import replace
 
+from backends.files.globs import Glob
 from backends.interface import SearchRequest
 from backends.text.frontmatter import has_tag
 from config.settings import ExtraPath, Settings
 
-_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
-_ANY_DEPTH = "**"
-MAX_ALTERNATIVES = 64
-"""Braces that would multiply beyond this are taken literally."""
-
-
-class Glob(msgspec.Struct, frozen=True, dict=True):
-    """A pattern, to be matched against relative paths with `/` between names."""
-
-    pattern: str
-
-    def matches(self, path: str) -> bool:
-        """Whether the whole of `path` fits. `**` stands for any number of names, also for none."""
-        names = path.split("/")
-        return any(_fits(names, steps) for steps in self._alternatives)
-
-    @cached_property
-    def _alternatives(self) -> tuple[_Steps, ...]:
-        return tuple(_compile(alternative) for alternative in _expand(self.pattern))
-
-
-_Steps = tuple[re.Pattern[str] | None, ...]
-"""One entry a component of the pattern; None is `**`."""
-
-
-def _expand(pattern: str) -> list[str]:
-    alternatives = [pattern]
-    while any(_BRACES.search(text) for text in alternatives):
-        expanded = [choice for text in alternatives for choice in _choices(text)]
-        if len(expanded) > MAX_ALTERNATIVES:
-            break
-        alternatives = expanded
-    return alternatives
-
-
-def _choices(text: str) -> list[str]:
-    braces = _BRACES.search(text)
-    if braces is None:
-        return [text]
-    head, tail = text[: braces.start()], text[braces.end() :]
-    return [head + choice + tail for choice in braces[1].split(",")]
-
-
-def _compile(pattern: str) -> _Steps:
-    names = [name for name in pattern.split("/") if name not in ("", ".")]
-    return tuple(
-        None if name == _ANY_DEPTH else re.compile(fnmatch.translate(name)) for name in names
-    )
-
-
-def _fits(names: list[str], steps: _Steps) -> bool:
-    """Run the pattern as a state machine: a state is the number of steps already satisfied."""
-    states = _reach({0}, steps)
-    for name in names:
-        advanced: set[int] = set()
-        for state in states:
-            if state == len(steps):
-                continue
-            step = steps[state]
-            if step is None:
-                advanced.add(state)
-            elif step.match(name):
-                advanced.add(state + 1)
-        states = _reach(advanced, steps)
-    return len(steps) in states
-
-
-def _reach(states: set[int], steps: _Steps) -> set[int]:
-    """Add what is reached without a name: `**` may stand for nothing."""
-    reached = set(states)
-    for state in sorted(states):
-        following = state
-        while following < len(steps) and steps[following] is None:
-            following += 1
-            reached.add(following)
-    return reached
-
-
+MAX_DEPTH: Final = 64
+"""Directories below a root; what lies deeper is skipped with a reason."""
 MARKDOWN_SUFFIX = ".md"
 """Case-sensitive, as documented."""
 
@@ -149,6 +72,8 @@ class Root(msgspec.Struct, frozen=True):
             return False
         is_root_itself = absolute == self.absolute
         if self.kind != "any" and is_root_itself != (self.kind == "file"):
+            return False
+        if _below(absolute, self.absolute).count("/") > MAX_DEPTH:
             return False
         if self.glob is None:
             return True
@@ -208,10 +133,11 @@ class MemoryRoots(msgspec.Struct, frozen=True, dict=True):
     def locate(self, path: str) -> tuple[Location, ...]:
         """The places a client's path may mean, most literal first; none if it is not permitted.
 
-        A path that holds backslashes is also tried with slashes in their place.
+        A path that holds backslashes is also tried with slashes in their place, one that begins or ends with
+        blanks also without them.
         """
-        literal = path.strip()
-        spellings = dict.fromkeys((literal, literal.replace("\\", "/")))
+        trimmed = path.strip()
+        spellings = dict.fromkeys((path, trimmed, trimmed.replace("\\", "/")))
         return tuple(
             location
             for spelling in spellings

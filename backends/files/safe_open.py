@@ -12,10 +12,12 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Literal
 
 from backends.errors import FileUnreadableError, PathNotAllowedError
 from backends.files.roots import Location
+from config.runtime.files import denial_of
 
 IS_LINK = "symbolic link; links are never followed"
 BEHIND_LINK = "behind a symbolic link or below something that is not a directory"
@@ -141,4 +143,7 @@ def _typed(location: Location, error: OSError) -> Exception:
                 remedy = "Check the disk and the mount, then try again."
                 return MomentarilyUnreadableError(cause, remedy=remedy)
             remedy = "Give the user who runs the gateway permission to read it (chmod u+r)."
+            if denial := denial_of(Path(location.anchor, *location.names)):
+                cause = f"{location.path!r} cannot be read: {error.strerror}: {denial}."
+                remedy = f"Give the user who runs the gateway access: {denial.remedy}."
             return FileUnreadableError(cause, remedy=remedy)

@@ -6,7 +6,7 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
@@ -15,7 +15,14 @@ from typing import Final
 import msgspec
 
 from backends.files.ignoring import IgnoreFiles, Rules
-from backends.files.roots import MARKDOWN_SUFFIX, MemoryRoots, Root, is_addressable, is_below
+from backends.files.roots import (
+    MARKDOWN_SUFFIX,
+    MAX_DEPTH,
+    MemoryRoots,
+    Root,
+    is_addressable,
+    is_below,
+)
 from backends.files.safe_open import (
     BEHIND_LINK,
     IS_LINK,
@@ -26,13 +33,14 @@ from backends.files.safe_open import (
     walked,
 )
 from backends.interface import SkippedFile
+from config.runtime.files import denial_of
 from config.settings import Source
 
 MAX_FILES = 100_000
 """The most files of one agent, taken in scan order. Every search looks at the stamps of all of them, about
 7 microseconds each."""
-MAX_DEPTH = 64
-"""Directories below a root; what lies deeper is skipped with a reason."""
+MAX_PATH_BYTES = 2_048
+"""Of the path in the index; PostgreSQL has no longer keys (2,704), and both stores hold the same files."""
 MAX_SKIPPED_PER_ROOT = 50
 """How many skipped entries are named; the rest is only counted."""
 
@@ -49,6 +57,8 @@ SAME_FILE: Final = "the same file as another one"
 
 _OTHER_SUFFIXES = (".md", ".markdown")
 _SHOWN_NAMES = 3
+_SHOWN_RULES: Final = 10
+"""Of ignore files that are refused."""
 _OF_THE_HOST = frozenset(
     f"{name}.md"
     for name in ("AGENTS", "BOOT", "BOOTSTRAP", "HEARTBEAT", "IDENTITY", "SOUL", "TOOLS")
@@ -107,6 +117,8 @@ class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
     """The workspace and extra paths that do not exist (yet)."""
     left_out: int = 0
     """Markdown files beyond the number that is indexed; they are among the skipped ones."""
+    refused_rules: tuple[str, ...] = ()
+    """Ignore files, and what of them does not count: a sentence each."""
     ignored: tuple[LeftOut, ...] = ()
     """By rule; only of a scan that was asked to count."""
     near_misses: tuple[str, ...] = ()
@@ -116,7 +128,12 @@ class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
     def issues(self) -> tuple[str, ...]:
         """What a person should know about the places of the memory."""
         missing = (f"{path} does not exist (yet)." for path in self.missing)
-        return (*missing, *([_too_many(self)] if self.left_out else []))
+        return (
+            *missing,
+            *([_too_many(self)] if self.left_out else []),
+            *self.refused_rules[:_SHOWN_RULES],
+            *_more_rules(len(self.refused_rules) - _SHOWN_RULES),
+        )
 
     def keeps(self, path: str) -> bool:
         """Whether an indexed file that was not found must stay: its directory was unreadable."""
@@ -177,6 +194,7 @@ class _Scan:
         self._skipped_in_root = 0
         self._failed: dict[str, FailedDirectory] = {}
         self._missing: dict[Path, None] = {}
+        self._refused_rules: list[str] = []
 
     def run(self) -> ScanResult:
         if not _is_there(self._roots.base):
@@ -193,6 +211,7 @@ class _Scan:
             failed_dirs=tuple(self._failed.values()),
             missing=tuple(self._missing),
             left_out=self._left_out,
+            refused_rules=tuple(self._refused_rules),
             ignored=tuple(LeftOut(*one) for one in sorted(self._ignored.items())),
             near_misses=tuple(self._near_misses()) if self._counting else (),
         )
@@ -234,6 +253,7 @@ class _Scan:
             rules = None
             if root.selective:
                 rules = self._ignoring.of_root(root.absolute, root.exclude)
+                self._refuse(path, rules)
             self._descend(parent, name, root.absolute, 0, rules)
         elif not stat.S_ISREG(status.st_mode):
             self._skip(path, NOT_REGULAR)
@@ -263,8 +283,7 @@ class _Scan:
         with os.scandir(descriptor) as entries:
             listed = sorted(entries, key=_by_name)
         if rules is not None:
-            names = {entry.name for entry in listed if entry.name.startswith(".")}
-            rules = self._ignoring.within(rules, descriptor, absolute or "/", names)
+            rules = self._rules_within(rules, descriptor, path, absolute, listed)
         prefix = "" if path == "." else f"{path}/"
         directories = []
         for entry in listed:
@@ -284,6 +303,25 @@ class _Scan:
                 self._fault(path, error)
         for name in directories:
             self._descend(descriptor, name, f"{absolute}/{name}", depth + 1, rules)
+
+    def _rules_within(
+        self,
+        outer: Rules,
+        descriptor: int,
+        path: str,
+        absolute: str,
+        listed: Sequence[os.DirEntry[str]],
+    ) -> Rules:
+        names = {entry.name for entry in listed if entry.name.startswith(".")}
+        rules = self._ignoring.within(outer, descriptor, absolute or "/", names)
+        if rules is not outer:
+            self._refuse(path, rules)
+        return rules
+
+    def _refuse(self, path: str, rules: Rules) -> None:
+        """Notes what of the rules of this directory does not count."""
+        for one in rules.refused:
+            self._refused_rules.append(f"{_printable(path)}/{one}.")
 
     def _is_left_out(
         self, parent: int, entry: os.DirEntry[str], absolute: str, rules: Rules
@@ -339,6 +377,9 @@ class _Scan:
         if not path.isascii() and not is_addressable(path):
             self._skip(path, UNDECODABLE)
             return
+        if len(path) > MAX_PATH_BYTES // 4 and len(path.encode()) > MAX_PATH_BYTES:
+            self._skip(path, f"its path has more than {MAX_PATH_BYTES:,} bytes")
+            return
         if len(self._files) >= self._max_files:
             self._left_out += 1
             self._skip(path, f"more than {self._max_files:,} files")
@@ -363,6 +404,8 @@ class _Scan:
         match fault_of(error):
             case "failed":
                 name, reason = _printable(path), error.strerror or str(error)
+                if isinstance(error, PermissionError):
+                    reason = f"{reason}: {denial_of(Path(self._roots.absolute(path))) or name}"
                 self._failed.setdefault(name, FailedDirectory(name, reason, may_pass(error)))
             case "refused":
                 self._skip(path, BEHIND_LINK)
@@ -410,6 +453,10 @@ def _notes_beside(names: list[str], *, none: bool) -> str:
 
 def _some(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN_NAMES]) + (", ..." if len(names) > _SHOWN_NAMES else "")
+
+
+def _more_rules(count: int) -> tuple[str, ...]:
+    return (f"The same of {count:,} more rules of ignore files.",) if count > 0 else ()
 
 
 def _too_many(result: ScanResult) -> str:

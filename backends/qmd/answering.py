@@ -20,8 +20,8 @@ from backends.files.roots import Filter, Location
 from backends.files.safe_open import opened
 from backends.files.scan import FoundFile, scan
 from backends.interface import Hit, SearchRequest, Stale
-from backends.qmd.collections import Places
-from backends.qmd.server import Row
+from backends.qmd.collections import CollectionPlaces
+from backends.qmd.server import ResultRow
 from backends.ranking.evidence import BM25_K1, Candidate
 from backends.ranking.fusion import PassageRanker
 from backends.ranking.passages import Passage, passage_near
@@ -137,7 +137,7 @@ class Proposal(NamedTuple):
     line: int | None
 
 
-class Found(NamedTuple):
+class QmdFound(NamedTuple):
     """A passage of `proposals[passage.file_id]`."""
 
     passage: Passage
@@ -148,7 +148,7 @@ class Found(NamedTuple):
 
 def lexical_passages(
     question: str, proposals: Sequence[Proposal], *, max_chars: int
-) -> Iterator[Found]:
+) -> Iterator[QmdFound]:
     """Passages that hold words of the question, best first; scores never rise."""
     query = _analyse(question, proposals)
     pieces = [
@@ -162,12 +162,12 @@ def lexical_passages(
     candidates.sort(key=lambda one: -one.bm25)
     for first in range(0, len(candidates), _BLOCK):
         for ranked in ranker.rank(candidates[first : first + _BLOCK]):
-            yield Found(ranked.passage, ranked.score, ranked.passage.coverage)
+            yield QmdFound(ranked.passage, ranked.score, ranked.passage.coverage)
 
 
 def document_passages(
     question: str, proposals: Sequence[Proposal], *, max_chars: int
-) -> Iterator[Found]:
+) -> Iterator[QmdFound]:
     """One passage of each document in QMD's order: where the words are, else where QMD points."""
     query = _analyse(question, proposals)
     weights = _weights(query, [p for one in proposals for p in one.document.pieces])
@@ -184,7 +184,7 @@ def document_passages(
             else passage_near(proposal.line or 1, candidates, weights, max_chars=max_chars)
         )
         ceiling = min(ceiling, proposal.score)
-        yield Found(passage, ceiling, passage.coverage)
+        yield QmdFound(passage, ceiling, passage.coverage)
 
 
 def of_rank(score: float) -> float:
@@ -283,7 +283,7 @@ MAX_EXTRA_FILES: Final = 200
 _RankedBy = Literal["model", "words"]
 
 
-class Answer(NamedTuple):
+class QmdAnswer(NamedTuple):
     hits: tuple[Hit, ...]
     stale: Stale | None
     changed: int
@@ -293,7 +293,7 @@ class Answer(NamedTuple):
 class Answerer:
     """Answers from the files of one agent. Keeps analysed files between searches."""
 
-    def __init__(self, places: Places, limits: QmdLimits) -> None:
+    def __init__(self, places: CollectionPlaces, limits: QmdLimits) -> None:
         self._places = places
         self._limits = limits
         self._documents = Documents()
@@ -301,11 +301,11 @@ class Answerer:
     def answer(
         self,
         request: SearchRequest,
-        rows: Sequence[Row],
+        rows: Sequence[ResultRow],
         seen: Mapping[str, FoundFile],
         *,
         by_model: bool,
-    ) -> Answer:
+    ) -> QmdAnswer:
         """`seen` is what QMD's last update saw, by name; `by_model` keeps QMD's order and scores."""
         now = self._places.seen_by_qmd(scan(self._places.roots).files)
         changed = [name for name, one in now.items() if seen.get(name) != one]
@@ -320,7 +320,7 @@ class Answerer:
         hits = self._hits(request, proposed, more, by_model=by_model)
         left = max(0, len(changed) - MAX_EXTRA_FILES)
         stale = Stale(files=left, reason="QMD has not indexed them yet") if left else None
-        return Answer(hits, stale, len(changed) + gone)
+        return QmdAnswer(hits, stale, len(changed) + gone)
 
     def _is_permitted(self, request: SearchRequest, filtering: Filter, path: str) -> bool:
         if request.sources is not None and self._places.source_of(path) not in request.sources:
@@ -329,9 +329,9 @@ class Answerer:
         return filtering.permits(path, day.isoformat() if day else None)
 
     def _proposed(
-        self, rows: Sequence[Row], permitted: Callable[[str], bool]
-    ) -> dict[Location, Row]:
-        proposed: dict[Location, Row] = {}
+        self, rows: Sequence[ResultRow], permitted: Callable[[str], bool]
+    ) -> dict[Location, ResultRow]:
+        proposed: dict[Location, ResultRow] = {}
         for row in rows:
             location = self._places.locate(row.collection, row.path)
             if location is not None and permitted(location.path):
@@ -345,7 +345,7 @@ class Answerer:
     def _hits(
         self,
         request: SearchRequest,
-        proposed: Mapping[Location, Row],
+        proposed: Mapping[Location, ResultRow],
         more: Mapping[Location, None],
         *,
         by_model: bool,
@@ -376,7 +376,7 @@ class Answerer:
         )
 
     def _proposals(
-        self, locations: Mapping[Location, Row | None]
+        self, locations: Mapping[Location, ResultRow | None]
     ) -> list[tuple[Location, Proposal]]:
         proposals = []
         for location, row in locations.items():
@@ -386,7 +386,7 @@ class Answerer:
                 proposals.append((location, Proposal(document, score, line)))
         return proposals
 
-    def _hit(self, found: Found, location: Location, by: _RankedBy, *, explain: bool) -> Hit:
+    def _hit(self, found: QmdFound, location: Location, by: _RankedBy, *, explain: bool) -> Hit:
         passage, score = found.passage, round(found.score, 4)
         start, end = passage.start_line, passage.end_line
         export = self._places.exports.of_hit(location.path)
@@ -403,9 +403,10 @@ class Answerer:
             start_line=start,
             end_line=end,
             score=score,
-            snippet=passage.text,
+            snippet=passage.snippet,
             source="sessions" if export else "memory",
             text_score=score if by == "words" else None,
+            headings=passage.headings,
             explain=explanation if explain else None,
             events=events,
         )
@@ -413,11 +414,11 @@ class Answerer:
 
 def _found(
     by: _RankedBy,
-    passages: Callable[..., Iterator[Found]],
+    passages: Callable[..., Iterator[QmdFound]],
     question: str,
     pairs: Sequence[tuple[Location, Proposal]],
     max_chars: int,
-) -> Iterator[tuple[Found, Location, _RankedBy]]:
+) -> Iterator[tuple[QmdFound, Location, _RankedBy]]:
     proposals = [proposal for _, proposal in pairs]
     for found in passages(question, proposals, max_chars=max_chars):
         yield found, pairs[found.passage.file_id][0], by

@@ -34,14 +34,14 @@ from backends.interface import (
     Trial,
 )
 from backends.qmd.answering import Answerer, of_rank
-from backends.qmd.collections import Places, plan_collections
+from backends.qmd.collections import CollectionPlaces, plan_collections
 from backends.qmd.engine import AWAY_PAUSE_S, Away, Engine
 from backends.qmd.exporting import Exports
 from backends.qmd.home import NEUTRAL_DIRECTORY, embed_lock
 from backends.qmd.process import QmdUnavailableError
 from backends.qmd.server import ask, question_for
 from backends.qmd.sidecar import home_of, open_sidecar, qmd_command, qmd_environment
-from backends.transcripts.agents import AgentTranscripts
+from backends.transcripts.agent_transcripts import AgentTranscripts
 from config.runtime.files import lock_within, open_lock, try_lock
 from config.runtime.logs import Log
 from config.runtime.tasks import Backoff, BoundedWork, Wakeup
@@ -54,11 +54,12 @@ _COUNTED: Final = """
         FROM documents d WHERE active = 1
     ) GROUP BY collection
 """
+_log = Log()
 
 
 def report_status(
     settings: Settings,
-    places: Places,
+    places: CollectionPlaces,
     engine: Engine | None,
     *,
     failure: QmdUnavailableError,
@@ -154,7 +155,7 @@ class _Counts(NamedTuple):
 def _count_source(
     source: Source,
     skipped: int,
-    places: Places,
+    places: CollectionPlaces,
     now: Collection[str],
     unknown: Collection[str],
     counts: Mapping[str, _Counts],
@@ -196,8 +197,6 @@ def _size(index: Path) -> int:
     return sum(one.stat().st_size for one in files if one.exists())
 
 
-_log = Log()
-
 _ANSWERS_AT_ONCE: Final = 8
 _REMEMBERED_SYNCS: Final = 10
 _HARMLESS: Final = "memory"
@@ -222,7 +221,7 @@ class QmdBackend:
         exports = Exports(
             AgentTranscripts.of(settings), settings.qmd.sessions, home_of(settings).exports
         )
-        self.places = Places(settings, planned, exports)
+        self.places = CollectionPlaces(settings, planned, exports)
         self._answerer = Answerer(self.places, settings.qmd.limits)
         self._answering = BoundedWork("passages of qmd", _ANSWERS_AT_ONCE)
         self._reads = NoteReads()

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from backends.files.globs import Glob
 from backends.files.reading import read_located
 from backends.files.roots import (
-    Glob,
     Location,
     MemoryRoots,
     Root,
@@ -142,7 +142,7 @@ class CollectionRoots(MemoryRoots, frozen=True, dict=True):
         return tuple(one.root for one in self.collections)
 
 
-class Places:
+class CollectionPlaces:
     """Every file that QMD may answer from or that may be read beside it."""
 
     def __init__(

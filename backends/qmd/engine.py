@@ -15,7 +15,7 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from backends.files.scan import FoundFile, scan
-from backends.qmd.collections import Places
+from backends.qmd.collections import CollectionPlaces
 from backends.qmd.home import SearchMode, absent, embed_lock, missing_models
 from backends.qmd.process import QmdUnavailableError
 from backends.qmd.server import WarmServer
@@ -36,6 +36,7 @@ _POLL_S: Final = 0.1
 
 Away = Callable[[], Awaitable[str | None]]
 """Why notes are missing that may come back, if so."""
+_log = Log()
 
 
 class UpdateCounts(msgspec.Struct, frozen=True):
@@ -51,7 +52,7 @@ class Upkeep:
     def __init__(
         self,
         sidecar: Sidecar,
-        places: Places,
+        places: CollectionPlaces,
         settings: QmdUpdateSettings,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
@@ -177,8 +178,6 @@ def _empty_log(index: Path) -> None:
     except apsw.Error as error:
         raise QmdUnavailableError("broken", f"QMD's log cannot be emptied: {error}.") from None
 
-
-_log = Log()
 
 FIRST_PAUSE_S: Final = 1.0
 SECOND_PAUSE_S: Final = 60.0
@@ -372,7 +371,7 @@ class Engine:
         self,
         sidecar: Sidecar,
         settings: QmdSettings,
-        places: Places,
+        places: CollectionPlaces,
         environment: Mapping[str, str] = os.environ,
         *,
         away: Away,

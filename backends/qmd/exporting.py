@@ -33,7 +33,7 @@ Stamp = tuple[int, int, int]
 """Size, modification time in nanoseconds and inode of a file."""
 
 
-class Record(msgspec.Struct, frozen=True):
+class ExportRecord(msgspec.Struct, frozen=True):
     """One export."""
 
     transcript: str
@@ -81,12 +81,12 @@ class Record(msgspec.Struct, frozen=True):
         return self.is_written or digest_of_file(path) in self.digests
 
 
-def read_records(directory: Path) -> dict[str, Record]:
+def read_records(directory: Path) -> dict[str, ExportRecord]:
     """By the name of the transcript; an unreadable record is none, and its export nobody's."""
     records = {}
     for file in sorted(directory.glob(f"*{_SUFFIX}")):
         try:
-            record = msgspec.json.decode(file.read_bytes(), type=Record)
+            record = msgspec.json.decode(file.read_bytes(), type=ExportRecord)
         except (OSError, msgspec.DecodeError):
             continue
         if record.lines:
@@ -94,12 +94,12 @@ def read_records(directory: Path) -> dict[str, Record]:
     return records
 
 
-def write_record(directory: Path, record: Record) -> None:
+def write_record(directory: Path, record: ExportRecord) -> None:
     """Raises OSError."""
     replace_file(_file(directory, record), msgspec.json.encode(record))
 
 
-def drop_record(directory: Path, record: Record) -> None:
+def drop_record(directory: Path, record: ExportRecord) -> None:
     """Raises OSError."""
     _file(directory, record).unlink(missing_ok=True)
 
@@ -118,7 +118,7 @@ def digest_of_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _file(directory: Path, record: Record) -> Path:
+def _file(directory: Path, record: ExportRecord) -> Path:
     name = hashlib.sha256(record.transcript.encode()).hexdigest()[:32]
     return directory / (name + _SUFFIX)
 
@@ -137,19 +137,19 @@ class Exports:
         self._transcripts = transcripts
         self._settings = settings
         self._ledger = ledger
-        self._records: Mapping[str, Record] | None = None
+        self._records: Mapping[str, ExportRecord] | None = None
         self._missed_since: float | None = None
         self.issues: tuple[str, ...] = ()
         """Why transcripts are missing, or exports are left that should be gone."""
 
     @property
-    def records(self) -> Mapping[str, Record]:
+    def records(self) -> Mapping[str, ExportRecord]:
         """Every export that is there; read from the disk when first asked for."""
         if self._records is None:
             self._records = read_records(self._ledger)
         return self._records
 
-    def of_export(self, path: str) -> Record | None:
+    def of_export(self, path: str) -> ExportRecord | None:
         """The record of a file of the collection, by its path there."""
         stem = path.removesuffix(_EXPORT_SUFFIX)
         for name in (stem, stem + SUFFIX):
@@ -158,7 +158,7 @@ class Exports:
                 return record
         return None
 
-    def of_hit(self, path: str) -> Record | None:
+    def of_hit(self, path: str) -> ExportRecord | None:
         """The record of what is shown as `sessions/<name>`."""
         return self.records.get(path.removeprefix(PREFIX)) if path.startswith(PREFIX) else None
 
@@ -208,7 +208,7 @@ class Exports:
             one.path.removeprefix(PREFIX): one for one in listing.files if one.mtime_ns >= oldest_ns
         }
 
-    def _export(self, records: dict[str, Record], name: str, found: FoundTranscript) -> None:
+    def _export(self, records: dict[str, ExportRecord], name: str, found: FoundTranscript) -> None:
         target = self._settings.export_dir / f"{name.removesuffix(SUFFIX)}{_EXPORT_SUFFIX}"
         known = records.get(name)
         if known is not None and known.path != str(target):
@@ -227,14 +227,14 @@ class Exports:
             self._retract(known)
             del records[name]
 
-    def _remove(self, records: dict[str, Record], name: str, issues: list[str]) -> None:
+    def _remove(self, records: dict[str, ExportRecord], name: str, issues: list[str]) -> None:
         try:
             self._retract(records[name])
             del records[name]
         except OSError as error:
             issues.append(f"{records[name].path} should be gone and is left: {error}.")
 
-    def _retract(self, record: Record) -> None:
+    def _retract(self, record: ExportRecord) -> None:
         if not record.may_replace:
             raise _changed_by_hand(Path(record.path))
         Path(record.path).unlink(missing_ok=True)
@@ -252,15 +252,15 @@ class _Writing:
     def __init__(
         self,
         target: Path,
-        known: Record | None,
+        known: ExportRecord | None,
         name: str,
         source: tuple[int, ...],
         rendering: str,
     ) -> None:
         self._target, self._known = target, known
-        self._record = Record(name, str(target), source, rendering, digests=())
+        self._record = ExportRecord(name, str(target), source, rendering, digests=())
 
-    def finish(self, transcripts: TranscriptSource, ledger: Path) -> Record | None:
+    def finish(self, transcripts: TranscriptSource, ledger: Path) -> ExportRecord | None:
         """The record of what stands there now; None for a conversation without turns."""
         for directory in (ledger, self._target.parent):
             make_directories(directory)
@@ -290,7 +290,7 @@ class _Writing:
             os.fsync(file.fileno())
         return _Rendered(digest.hexdigest(), tuple(numbers))
 
-    def _adopt(self, making: Path, rendered: _Rendered, ledger: Path) -> Record:
+    def _adopt(self, making: Path, rendered: _Rendered, ledger: Path) -> ExportRecord:
         known = self._known
         record = msgspec.structs.replace(
             self._record, digests=(rendered.digest,), lines=rendered.lines

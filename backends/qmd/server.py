@@ -30,6 +30,7 @@ from config.runtime.logs import Log
 from config.runtime.tasks import Backoff, ResettableEvent
 
 HOST: Final = "127.0.0.1"
+_log = Log()
 
 
 async def get_health(port: int, *, timeout_s: float) -> None:
@@ -73,8 +74,6 @@ def _exchange(port: int, method: str, path: str, body: bytes | None, timeout_s: 
         )
     return answer
 
-
-_log = Log()
 
 START_TIMEOUT_S: Final = 20.0
 CHECK_EVERY_S: Final = 5.0
@@ -282,7 +281,7 @@ RERANKED: Final = 12
 _SCHEME: Final = "qmd://"
 
 
-class Question(NamedTuple):
+class QmdQuestion(NamedTuple):
     """What QMD is asked. `searches` is never empty."""
 
     searches: tuple[SubQuery, ...]
@@ -300,7 +299,7 @@ class Question(NamedTuple):
         }
 
 
-class Row(NamedTuple):
+class ResultRow(NamedTuple):
     """One document that QMD proposes; `path` is relative to the collection."""
 
     collection: str
@@ -310,7 +309,7 @@ class Row(NamedTuple):
     line: int | None
 
 
-def question_for(text: str, mode: SearchMode) -> Question | None:
+def question_for(text: str, mode: SearchMode) -> QmdQuestion | None:
     """What to ask in a search mode whose models are there; None when there is nothing to ask."""
     words, meaning = lexical(text), semantic(text)
     searches: tuple[SubQuery, ...] = words
@@ -319,12 +318,12 @@ def question_for(text: str, mode: SearchMode) -> Question | None:
         searches, result = ((meaning,) if meaning else ()), "vector"
     elif mode == "query":
         searches, result = (*words, *((meaning,) if meaning else ())), "rerank"
-    return Question(searches, mode == "query", result) if searches else None
+    return QmdQuestion(searches, mode == "query", result) if searches else None
 
 
 async def ask(
-    server: WarmServer, question: Question, collections: Sequence[str], *, timeout_s: float
-) -> list[Row]:
+    server: WarmServer, question: QmdQuestion, collections: Sequence[str], *, timeout_s: float
+) -> list[ResultRow]:
     """The documents that QMD proposes, the best first. Raises QmdUnavailableError."""
     port = server.port
     if port is None:
@@ -342,7 +341,7 @@ async def ask(
     return rows
 
 
-def rows_of_answer(answer: Any) -> list[Row] | None:
+def rows_of_answer(answer: Any) -> list[ResultRow] | None:
     """The rows in an answer of the server; None when it is not one."""
     results = answer.get("results") if isinstance(answer, dict) else None
     if not isinstance(results, list):
@@ -350,7 +349,7 @@ def rows_of_answer(answer: Any) -> list[Row] | None:
     return [row for item in results if (row := _row(item)) is not None]
 
 
-def _row(item: Any) -> Row | None:
+def _row(item: Any) -> ResultRow | None:
     """None for what does not say at least which file it means."""
     address = item.get("file") if isinstance(item, dict) else None
     if not isinstance(address, str):
@@ -361,7 +360,7 @@ def _row(item: Any) -> Row | None:
     if not collection or not path:
         return None
     is_line = isinstance(line, int) and line > 0
-    return Row(collection, path, _score(item.get("score")), line if is_line else None)
+    return ResultRow(collection, path, _score(item.get("score")), line if is_line else None)
 
 
 def _score(value: Any) -> float:

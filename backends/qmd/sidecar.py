@@ -47,9 +47,10 @@ _FOLLOW_GATEWAY = (
     'process.stdin.on("error",()=>{}).on("end",()=>process.kill(process.pid,"SIGKILL"))'
     ".resume().unref?.()"
 )
+_log = Log()
 
 
-class Command(msgspec.Struct, frozen=True):
+class QmdCommand(msgspec.Struct, frozen=True):
     """How QMD is started. `node` is None when a launcher chooses the runtime."""
 
     program: tuple[str, ...]
@@ -78,7 +79,7 @@ class Command(msgspec.Struct, frozen=True):
 class Program(msgspec.Struct, frozen=True):
     """A QMD that has shown that it works."""
 
-    command: Command
+    command: QmdCommand
     version: Version
 
     @property
@@ -86,7 +87,7 @@ class Program(msgspec.Struct, frozen=True):
         return _text(self.version)
 
 
-def find_command(line: str, environment: Mapping[str, str]) -> Command:
+def find_command(line: str, environment: Mapping[str, str]) -> QmdCommand:
     """Looks the first word up as a shell would. Raises QmdUnavailableError."""
     name, *arguments = shlex.split(line) or [""]
     if any(one.partition("=")[0] == "--index" for one in arguments):
@@ -103,11 +104,11 @@ def find_command(line: str, environment: Mapping[str, str]) -> Command:
     node = _node_for(path, environment) if entry else None
     rest = tuple(arguments)
     if entry is None or node is None:
-        return Command((str(path),), path.parent, arguments=rest)
-    return Command((node, "--import", _FOLLOW_GATEWAY, str(entry)), path.parent, node, rest)
+        return QmdCommand((str(path),), path.parent, arguments=rest)
+    return QmdCommand((node, "--import", _FOLLOW_GATEWAY, str(entry)), path.parent, node, rest)
 
 
-async def probe(command: Command, environment: Mapping[str, str], home: QmdHome) -> Program:
+async def probe(command: QmdCommand, environment: Mapping[str, str], home: QmdHome) -> Program:
     """Runs the program twice in a throw-away home. Raises QmdUnavailableError (`broken`)."""
     home.prepare({})
     variables = qmd_variables(environment, home, command.directory)
@@ -156,7 +157,7 @@ def _node_for(path: Path, environment: Mapping[str, str]) -> str | None:
 
 
 async def _broken(
-    command: Command, variables: Mapping[str, str], finished: Finished, what: str
+    command: QmdCommand, variables: Mapping[str, str], finished: Finished, what: str
 ) -> QmdUnavailableError:
     name = command.script
     node = command.node or shutil.which("node", path=variables["PATH"])
@@ -173,8 +174,6 @@ async def _broken(
         "broken", f"QMD ({name}) {what}: {finished.complaint}.", remedy=_INSTALL
     )
 
-
-_log = Log()
 
 _DAMAGE = re.compile(
     "SQLITE_(?:NOTADB|CORRUPT)|file is not a database|database disk image is malformed"

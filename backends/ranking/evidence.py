@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain, islice
 from operator import or_
 from typing import Final, Literal
@@ -13,6 +14,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec.structs import replace
 
+from backends.ranking import learnt
 from backends.ranking.query import Weights
 from backends.text.times import tells_time
 from backends.text.units import split_units, utf16_length
@@ -48,6 +50,8 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     """Puts equal scores in an order that every index of the same files agrees on."""
     context: str = ""
     """The terms of its path, title, date and headings."""
+    headings: str = ""
+    """The headings in force where its own text begins, with their marks, joined by `HEADING_SEPARATOR`."""
     excerpts: tuple[Excerpt, ...] = ()
     """In order, without overlap; what none of them holds has no vector."""
     freshness: float = 1.0
@@ -65,17 +69,17 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     """UTF-16 units."""
     concepts: int
     """Those of the query that it holds, as `Weights` writes a set."""
-    label: int
-    """Those that stand before its colon: who speaks, or what it is about."""
+    is_labelled: bool
+    """Whether its label names what was asked for, or whoever asks: see `Weights.is_label`."""
     context: int
     """Those that its chunk's path, title, date and headings hold."""
     chunk_id: int
     chunk_score: float
     """The chunk's BM25 as a share of what the query could reach: 0..1."""
-    is_named: bool
-    """Whether the chunk was found by its title, path or date alone: any of its lines may answer."""
     cosine: float | None
     freshness: float
+    headings: str
+    """Those of its chunk."""
 
 
 FileKey = tuple[int, str]
@@ -120,15 +124,14 @@ def _units(candidate: Candidate, weights: Weights) -> list[Unit]:
     highest = weights.total * (BM25_K1 + 1)
     chunk_score = weights.limited(min(1.0, candidate.bm25 / highest), (context, *held))
     ascii_only = text.isascii()
-    is_named = chunk_score > 0 and not any(held)
     starts = [excerpt.start for excerpt in excerpts]
     chunk_id, offset, first_line = candidate.chunk_id, candidate.start, candidate.start_line
-    freshness = candidate.freshness
+    freshness, headings = candidate.freshness, candidate.headings
     units = []
     for number, (place, concepts) in enumerate(zip(split_units(text), held, strict=True)):
         start, end = place.start, place.end
         unit = text[start:end]
-        label = _label(unit) if concepts else ""
+        label = label_of(unit) if concepts else ""
         units.append(
             Unit(
                 start=offset + start,
@@ -137,22 +140,22 @@ def _units(candidate: Candidate, weights: Weights) -> list[Unit]:
                 text=unit,
                 length=end - start if ascii_only else utf16_length(unit),
                 concepts=concepts,
-                label=weights.concepts_of_label(label, terms, number) if label else 0,
+                is_labelled=bool(label) and weights.is_label(label, terms, number),
                 context=context,
                 chunk_id=chunk_id,
                 chunk_score=chunk_score,
-                is_named=is_named,
                 cosine=_cosine(excerpts, bisect_right(starts, start) - 1, start)
                 if starts
                 else None,
                 freshness=freshness,
+                headings=headings,
             )
         )
     return units
 
 
-def _label(line: str) -> str:
-    """What stands before a colon at its beginning, if that is short."""
+def label_of(line: str) -> str:
+    """What stands before a colon at the beginning of a line, if that is short: who speaks, or what it is about."""
     head, colon, rest = line.partition(":" if ":" in line else "：")
     is_label = len(head) <= _MOST_OF_LABEL and (colon == "：" or rest[:1] in _AFTER_LABEL)
     return head if colon and is_label else ""
@@ -173,7 +176,6 @@ change the order of what words find."""
 
 NEAR: Final = 3.7
 """How many times as far from texts at large as from the query a text is that means the same as often as not."""
-
 MOST_DEVIATIONS: Final = 100.0
 """No model that tells anything apart comes near. Where nearly all texts have one vector, the distance of
 another one would be beyond floats once it is an exponent."""
@@ -232,35 +234,27 @@ class Lanes(msgspec.Struct, frozen=True, gc=False):
 KEYWORDS_ONLY: Final = Lanes(1.0, 0.0)
 
 
-LINE_WEIGHT: Final = 0.2
-"""For each nat of the query's information content that a line holds."""
-NEIGHBOUR_WEIGHT: Final = 0.35
-"""For each that it holds together with the `NEIGHBOURS` lines before and after."""
-NEIGHBOURS: Final = 2
 FULL_COVERAGE: Final = 1.0 - 1e-9
-CHUNK_WEIGHT: Final = 0.55
-"""For each that its chunk holds by BM25."""
-TEXT_WEIGHT: Final = LINE_WEIGHT + NEIGHBOUR_WEIGHT + CHUNK_WEIGHT
-LEAST_INFORMATION: Final = 6.0
-"""Nats: a single word that is found counts more than a vector that stands out."""
-MOST_INFORMATION: Final = 9.0
-"""Nats. The many pairs of characters of a script without word spaces say the same more than once, and odds
-have to stay floats.
+USUAL_INFORMATION: Final = 20.0
+"""Nats that a question asks for. One that asks for less, or more, counts as its geometric mean with that: a long prompt,
+and the pairs of characters of a script without word spaces, say much beside what is asked.
 """
-LABEL_WEIGHT: Final = 2.0
-"""For a line that is said by, or is about, what was asked for: that word stands before its colon."""
-REPLY_WEIGHT: Final = 0.5
-"""For a line after one that asks."""
-QUESTION_WEIGHT: Final = -0.4
-"""For a line that asks: it seldom answers."""
-TIME_WEIGHT: Final = 1.5
-"""For a line that tells a time, where that is asked for."""
-LEAST_TOLD: Final = 0.1
-"""What remains of a line that something speaks for, whatever speaks against it."""
-VECTOR_WEIGHT: Final = 0.8
-"""For each standard deviation of the query's cosines, of a model that is wholly trusted."""
-NOTE_SHARE: Final = 0.5
-"""How much of what the vector of a note's best excerpt tells holds for every line of it."""
+LEAST_INFORMATION: Final = 8.0
+"""Nats: a single word that is found counts more than a vector that stands out."""
+AROUND_LINES: Final = 1
+"""Lines before, and after, that are around one."""
+SHORTEST: Final = 16
+LONGEST: Final = 700
+_USUAL: Final = 80
+"""UTF-16 units: the lengths between which length counts, and that of a line that it leaves as it is."""
+
+
+@cache
+def _of_length(power: float) -> Sequence[float]:
+    """What the length of a line tells, up to `LONGEST`."""
+    return [power * math.log(max(length, SHORTEST) / _USUAL) for length in range(LONGEST + 1)]
+
+
 RRF_K: Final = 2
 """Constant of reciprocal rank fusion (Cormack et al., 2009); small, since only the top counts."""
 
@@ -273,11 +267,11 @@ class Evidence(msgspec.Struct, frozen=True, gc=False):
     text: float
     """The share of what words could tell at most: 0..1."""
     vector: float
-    """Standard deviations, see `Background.place`."""
-    signs: float = 0.0
-    """What else speaks for it, if anything above does: in the units of the weights."""
+    """What vectors tell, in nats."""
+    prior: float = 0.0
+    """What the line itself tells whatever was asked, in nats, if anything above does."""
     is_full: bool = False
-    """Whether the line and its neighbours hold everything that was asked for: age does not touch it."""
+    """Whether the line and those around it hold everything that was asked for: age does not touch it."""
 
 
 NO_EVIDENCE: Final = Evidence(0.0, 0.0)
@@ -293,65 +287,66 @@ def weigh_units(
     *,
     asks_when: bool = False,
 ) -> list[Evidence]:
-    """The evidence of each unit of one file, in order; blank ones have none and lie between none.
-
-    What stands in path, title, date and headings is said of every line below them.
-    """
+    """The evidence of each unit of one file, in order; blank ones have none and lie between none."""
     found = [NO_EVIDENCE] * len(units)
     lines = [at for at, unit in enumerate(units) if unit.text.strip()]
     held = [units[at].concepts for at in lines]
-    place = _places(units, background)
-    known: dict[tuple[int, int, int, float | None, float], Evidence] = {}
-    is_answer = False
+    told = _meanings(units, background)
+    coverage = weights.coverage
+    of_file = learnt.FILE * max([unit.chunk_score for unit in units], default=0.0)
+    of_line, of_around, of_chunk = learnt.LINE, learnt.AROUND, learnt.CHUNK
+    of_length, most = _of_length(learnt.LENGTH), learnt.text()
+    after_question = False
     for at, own, near in zip(lines, held, _around(held), strict=True):
         unit = units[at]
-        signs = REPLY_WEIGHT if is_answer else 0.0
-        is_answer = unit.text.rstrip().endswith(QUESTION_MARKS)
-        if is_answer:
-            signs += QUESTION_WEIGHT
-        if unit.label:
-            signs += LABEL_WEIGHT
-        if asks_when and tells_time(unit.text):
-            signs += TIME_WEIGHT
-        # Most lines hold the same as others of their chunk.
-        key = own, near, unit.chunk_id, unit.cosine, signs
-        evidence = known.get(key)
-        if evidence is None:
-            evidence = known[key] = _evidence(unit, near, weights, place[unit.cosine], signs)
-        found[at] = evidence
+        line, meaning = unit.text, told[unit.cosine]
+        names_subject = line[0] == "#" and is_heading(line)
+        # Below a heading that says nothing of what was asked, lines answer; the heading does not.
+        around = own and own | unit.context if names_subject else near | unit.context
+        if around or meaning > 0:
+            text = covered = 0.0
+            if around:
+                covered = coverage(around)
+                words = of_line * coverage(own) + of_around * covered + of_chunk * unit.chunk_score
+                text = (words + of_file) / most
+            prior = of_length[min(unit.length, LONGEST)]
+            if names_subject:
+                prior += learnt.HEADING
+            if unit.is_labelled:
+                prior += learnt.LABEL
+            if after_question:
+                prior += learnt.REPLY
+            if asks_when and tells_time(line):
+                prior += learnt.TIME
+            found[at] = Evidence(text, meaning, prior, near > 0 and covered >= FULL_COVERAGE)
+        after_question = line.rstrip().endswith(QUESTION_MARKS)
     return found
 
 
-def _evidence(unit: Unit, near: int, weights: Weights, vector: float, signs: float) -> Evidence:
-    """`near`: the concepts that it holds together with its neighbours."""
-    covered = weights.coverage(near | unit.context)
-    text = 0.0
-    if near or unit.is_named:
-        text = (
-            LINE_WEIGHT * weights.coverage(unit.concepts | unit.context)
-            + NEIGHBOUR_WEIGHT * covered
-            + CHUNK_WEIGHT * unit.chunk_score
-        ) / TEXT_WEIGHT
-    return Evidence(text, vector, signs, is_full=near > 0 and covered >= FULL_COVERAGE)
+_HEADING: Final = re.compile(r"#{1,6}(\s|\Z)")
+
+
+def is_heading(line: str) -> bool:
+    return line.startswith("#") and _HEADING.match(line) is not None
 
 
 def _around(held: Sequence[int]) -> list[int]:
-    """What each line holds together with the `NEIGHBOURS` before and after it."""
-    padding = [0] * NEIGHBOURS
+    """What each line holds together with the `AROUND_LINES` before and after it."""
+    padding = [0] * AROUND_LINES
     padded = [*padding, *held, *padding]
     found = list(held)
-    for shift in range(2 * NEIGHBOURS + 1):
+    for shift in range(2 * AROUND_LINES + 1):
         found = list(map(or_, found, islice(padded, shift, None)))
     return found
 
 
-def _places(units: Sequence[Unit], background: Background | None) -> dict[float | None, float]:
-    """By cosine, of which many lines have the same, what it tells."""
+def _meanings(units: Sequence[Unit], background: Background | None) -> dict[float | None, float]:
+    """By cosine, of which many lines have the same, what it tells in nats."""
     cosines = {unit.cosine for unit in units if unit.cosine is not None}
     if background is None or not cosines:
         return {unit.cosine: 0.0 for unit in units}
-    of_note = NOTE_SHARE * background.place(max(cosines))
-    return {cosine: background.place(cosine) + of_note for cosine in (None, *cosines)}
+    best = background.place(max(cosines))
+    return {one: learnt.MEANING * (background.place(one) + best) for one in (None, *cosines)}
 
 
 def weighted_odds(evidence: Sequence[Evidence], lanes: Lanes, *, information: float) -> list[float]:
@@ -360,11 +355,14 @@ def weighted_odds(evidence: Sequence[Evidence], lanes: Lanes, *, information: fl
     `information`: how much the query asks for, in nats: `Weights.total`. A question that says more is answered by
     what holds more of it.
     """
-    nats = min(max(information, LEAST_INFORMATION), MOST_INFORMATION)
-    text, vector = lanes.text * TEXT_WEIGHT * nats, lanes.vector * VECTOR_WEIGHT
+    nats = (
+        lanes.text
+        * learnt.text()
+        * math.sqrt(USUAL_INFORMATION * max(LEAST_INFORMATION, information))
+    )
     return [
-        math.expm1(max(LEAST_TOLD, told + lanes.text * one.signs))
-        if (told := text * one.text + vector * one.vector) > 0
+        math.expm1(told) * math.exp(one.prior)
+        if (told := nats * one.text + lanes.vector * one.vector) > 0
         else 0.0
         for one in evidence
     ]

@@ -15,9 +15,9 @@ from typing import Final, TypedDict
 import msgspec
 from msgspec.structs import replace
 
+from backends.interface import Confidence
 from backends.ranking.evidence import (
     KEYWORDS_ONLY,
-    MOST_INFORMATION,
     Background,
     Candidate,
     Evidence,
@@ -31,13 +31,12 @@ from backends.ranking.evidence import (
     weighted_odds,
 )
 from backends.ranking.passages import (
-    BARE_SHARE,
-    LEAST_ALONE,
     File,
     Passage,
     Repeats,
     Selection,
     best_selections,
+    in_words,
     to_passage,
 )
 from backends.ranking.query import Weights
@@ -48,14 +47,33 @@ WITHIN: Final = 6
 """The default number of results."""
 LEAST_SCORE: Final = 0.35
 """The documented default of `minScore`: what neither words nor a vector relate to the question scores less."""
-EVEN_ODDS: Final = 1_100.0
-"""The odds of a passage, by words alone, from which it answers as often as not."""
-FULL_ODDS: Final = 2.5
-"""What is added for a passage that holds everything that was asked for: four in five of them answer."""
-MODEL_NATS: Final = 1.5
-"""By how much more the same takes where vectors add to the odds of every line, of a model that is wholly trusted."""
+EVEN: Final = 0.5
+"""From here on a score is the probability that the passage answers. What is less likely lies between `LEAST_SCORE` and
+this, in the same order."""
+
+# How likely a passage answers: a logistic regression on passages of all families, each counting the same, with
+# questions that have no answer among them, by words and with vectors; learnt by `./scripts/fit_ranking`.
+CONSTANT: Final = -1.1
+SHARE: Final = 0.78
+"""For each nat of its share of all that speaks for any line of the first candidates ..."""
+SHARE_BY_MODEL: Final = -0.54
+"""... and so much less where a model that is wholly trusted spreads it."""
+BEST_LINE: Final = 1.41
+"""For the share of the question's information content that one line of it holds."""
+INFORMATION: Final = 0.17
+"""For each nat of the logarithm of what the question asks for."""
+STANDS_OUT: Final = 0.25
+"""For each standard deviation that its vector stands out."""
+BY_MODEL: Final = -1.37
+"""Where there is a model that is wholly trusted."""
+MOST_STANDS_OUT: Final = 8.0
+LEAST_SHARE: Final = -12.0
 ENOUGH: Final = 0.5
 """A share of a passage's odds: when so much of it stands in other results, its point was made."""
+
+
+_OTHER_MARKS: Final = 16
+"""UTF-16 units by which the marks of two lines that say the same may differ."""
 
 
 class _Assured(msgspec.Struct, frozen=True, gc=False):
@@ -128,8 +146,6 @@ class _Strength(msgspec.Struct, frozen=True, gc=False):
 
     text_share: float
     cosine: float | None
-    is_full: bool
-    """Whether a line of it and its neighbours hold everything that was asked for."""
 
     @property
     def text(self) -> float:
@@ -180,14 +196,16 @@ class PassageRanker:
         self._ceiling = 1.0
         self._promises = background is not None and lanes.text > 0
         self._shown = 0
+        self._whole = 0.0
+        """All that speaks for any line of the first candidates."""
         self.files: list[File] = []
         """Every candidate that was ranked so far."""
 
     def rank(self, candidates: Iterable[Candidate]) -> Iterator[RankedPassage]:
         """Passages of at least the least score that share no line and no text, best first.
 
-        From `LEAST_SCORE` on a score says how likely the passage answers: `LEAST_SCORE` never, 1 surely. Of what
-        neither lane relates to the question, and what therefore comes last, it is what the stronger lane tells.
+        From `EVEN` on a score is the probability that the passage answers, see `score_of`. Of what neither lane relates
+        to the question, and what therefore comes last, it is what the stronger lane tells.
         It never rises: where a passage comes by rank or by promise, the next ones answer no likelier.
         """
         weighed = self._weighed(candidates)
@@ -195,6 +213,8 @@ class PassageRanker:
         assurance = Assurance()
         if self._promises and not self.files:
             assurance = Assurance(files, self._files(weighed, KEYWORDS_ONLY))
+        if not self.files:
+            self._whole = math.fsum(file.left() for file in files)
         self.files += files
         unrelated = []
         for selection, is_assured in self._in_order(files, assurance):
@@ -203,7 +223,7 @@ class PassageRanker:
                 if strength.highest >= self._min_score:
                     unrelated.append((selection, strength))
                 continue
-            score = LEAST_SCORE + (1 - LEAST_SCORE) * self._likelihood(selection, strength)
+            score = score_of(self._likelihood(selection, strength))
             yield from self._shown_as(selection, strength, score, is_assured=is_assured)
             if self._ceiling < self._min_score:
                 return
@@ -213,17 +233,32 @@ class PassageRanker:
     def _shown_as(
         self, selection: Selection, strength: _Strength, score: float, *, is_assured: bool
     ) -> Iterator[RankedPassage]:
-        """The selection, unless all of it was told before."""
-        shown = [(unit.start, unit.end) for unit in selection.units()]
-        self._taken[selection.file.file_id] += shown
-        new = self._repeats.new_lines([unit.text for unit in selection.units()])
-        if new:
-            told = replace(selection, at=tuple(selection.at[number] for number in new))
-            self._ceiling = min(self._ceiling, score)
-            if self._ceiling >= self._min_score:
-                self._shown += 1
-                passage = to_passage(told, self._weights)
-                yield self._ranked(passage, strength, told, is_assured=is_assured)
+        """The selection, whole, unless all that it was chosen for was shown before."""
+        units = selection.units()
+        self._taken[selection.file.file_id] += [(unit.start, unit.end) for unit in units]
+        if self._repeats.tell_all([unit.text for unit in selection.earned()]):
+            return
+        self._repeats.show([unit.text for unit in units])
+        self._ceiling = min(self._ceiling, score)
+        if self._ceiling >= self._min_score:
+            self._shown += 1
+            passage = to_passage(selection, self._weights)
+            yield self._ranked(passage, strength, selection, is_assured=is_assured)
+
+    def same_lines(self, ranked: RankedPassage) -> list[tuple[int, int]]:
+        """The other files, by id, and the line in each, that say the same as the best line of a passage."""
+        selection = ranked.selection
+        best = selection.file.units[selection.best()]
+        words = in_words(best.text)
+        return [
+            (file.file_id, unit.line)
+            for file in self.files
+            if file.file_id != selection.file.file_id
+            for unit in file.units
+            if unit.concepts == best.concepts
+            and abs(unit.length - best.length) <= _OTHER_MARKS
+            and in_words(unit.text) == words
+        ]
 
     def _in_order(
         self, files: Sequence[File], assurance: Assurance
@@ -273,17 +308,14 @@ class PassageRanker:
     def _files(self, weighed: Sequence[_Weighed], lanes: Lanes) -> list[File]:
         evidence = [one.evidence for one in weighed]
         if self._strategy == "rrf":
-            odds, least_alone = ranked_odds(evidence, lanes), 0.0
+            odds = ranked_odds(evidence, lanes)
         else:
             information = self._weights.total
             odds = [weighted_odds(one, lanes, information=information) for one in evidence]
-            least_alone = LEAST_ALONE
         files = []
         for one, values in zip(weighed, odds, strict=True):
             aged = aged_odds(one.units, one.evidence, values)
-            file = File(
-                one.file_id, one.path, one.units, one.evidence, aged, self._max_chars, least_alone
-            )
+            file = File(one.file_id, one.path, one.units, one.evidence, aged, self._max_chars)
             for start, end in self._taken[one.file_id]:
                 file.take(start, end)
             files.append(file)
@@ -294,33 +326,42 @@ class PassageRanker:
         evidence = [file.evidence[at] for at in selection.at]
         cosines = [one.cosine for one in selection.units() if one.cosine is not None]
         text = max([one.text for one in evidence]) if self._lanes.text else 0.0
-        is_full = text > 0 and any(one.is_full for one in evidence)
-        if file.is_bare(selection.at):
-            text, is_full = text * BARE_SHARE, False
-        return _Strength(text, min(1.0, max(0.0, *cosines)) if cosines else None, is_full)
+        return _Strength(text, min(1.0, max(0.0, *cosines)) if cosines else None)
 
     def _likelihood(self, selection: Selection, strength: _Strength) -> float:
-        """How likely the passage answers: 0..1, of what was measured with and without vectors.
-
-        Odds count a question's information up to `MOST_INFORMATION`; of a question that asks for more, the same
-        odds say more.
-        """
-        background = self._background
-        odds = self._odds(selection) * max(self._weights.total, MOST_INFORMATION) / MOST_INFORMATION
-        odds /= EVEN_ODDS
+        """How likely the passage answers: 0..1."""
+        weights, background = self._weights, self._background
+        share = math.log(selection.mass / self._whole) if 0 < selection.mass < self._whole else 0.0
+        share = max(LEAST_SHARE, share)
+        best = max([weights.coverage(one.concepts) for one in selection.units()])
+        evidence = CONSTANT + SHARE * share + BEST_LINE * min(1.0, best)
+        evidence += INFORMATION * math.log(max(1.0, weights.total))
         if background is not None:
-            odds /= math.exp(MODEL_NATS * self._lanes.vector * background.trust)
+            trust = self._lanes.vector * background.trust
+            place = min(MOST_STANDS_OUT, max(0.0, background.place(strength.cosine)))
+            evidence += trust * (BY_MODEL + SHARE_BY_MODEL * share) + STANDS_OUT * place
+        odds = math.exp(evidence)
+        if background is not None:
             odds += background.nearness(strength.cosine)
-        if strength.is_full:
-            odds += FULL_ODDS
         return odds / (1 + odds)
 
-    def _odds(self, selection: Selection) -> float:
-        """What the order goes by, or would if it did not go by ranks."""
-        if self._strategy == "weighted":
-            return selection.mass
-        evidence = [selection.file.evidence[at] for at in selection.at]
-        return math.fsum(weighted_odds(evidence, self._lanes, information=self._weights.total))
+
+def score_of(likelihood: float) -> float:
+    """The score of a passage that answers with this probability."""
+    if likelihood >= EVEN:
+        return likelihood
+    return LEAST_SCORE + (EVEN - LEAST_SCORE) * likelihood / EVEN
+
+
+MAYBE: Final = 1 / 6
+"""The probability from which a passage may answer."""
+
+
+def confidence_of(score: float) -> Confidence:
+    """What a score says in a word."""
+    if score >= EVEN:
+        return "likely"
+    return "maybe" if score >= score_of(MAYBE) else "unlikely"
 
 
 def calibrate(share: float) -> float:

@@ -1,9 +1,11 @@
-"""The passages that candidate chunks can offer: the best lines of a file that fit into a snippet, none shown twice."""
+"""The passages that candidate chunks can offer: the best lines of a file that fit into a snippet, each with what makes
+it readable, none shown twice.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, reduce
 from heapq import heapify, heappop, heappush
 from itertools import compress, islice, pairwise
@@ -12,14 +14,19 @@ from typing import Final
 
 import msgspec
 
+from backends.chunking import HEADING_SEPARATOR
+from backends.chunking.headings import parse_heading
+from backends.ranking import learnt
 from backends.ranking.evidence import (
     NO_EVIDENCE,
     Candidate,
     Evidence,
     Unit,
+    is_heading,
     units_by_file,
 )
 from backends.ranking.query import Concept, Weights
+from backends.text.units import utf16_length
 
 GAP: Final = "\n…\n"
 """Between stretches of a snippet that do not follow one another in the file."""
@@ -43,25 +50,31 @@ class Passage(msgspec.Struct, frozen=True, gc=False):
     start_line: int
     end_line: int
     text: str
+    snippet: str
+    """The text with lines that name the headings above its stretches."""
     stretches: tuple[Lines, ...]
+    headings: tuple[str, ...]
+    """The path of headings that its best line stands below, outermost first."""
     matched: tuple[Concept, ...]
     coverage: float
     """The share of the query's information content that the passage holds: 0..1."""
 
 
-BARE_SHARE: Final = 0.1
-"""What is left of the text score's share for headings that nothing follows. One that holds all that was
-asked for still passes the default `minScore`."""
-_BARE_ODDS: Final = 0.01
-"""What is left of their odds: lines that say as much, or somewhat less, come first."""
-_HEADING: Final = re.compile(r"#{1,6}(\s|\Z)")
-
-APART: Final = 0.03
-"""The share of the best line's odds from which a line is shown even if those between are not. What is
-weaker is shown beside a line that is, since alone it would tell nothing."""
-LEAST_ALONE: Final = 1.0
-"""Odds from which it is: where the best line of a file says little, what stands around it says more than other lines
-that say as little."""
+ENOUGH: Final = 0.03
+"""The share of the best line's odds from which a line is shown with it."""
+READABLE: Final = 60
+"""UTF-16 units: a shorter gap is not left out, and a line that announces something is hardly longer than twice that."""
+SHORTEST_STRETCH: Final = 200
+"""UTF-16 units: a shorter stretch is shown with what stands beside it, which answers often enough where a question has other
+words than the note."""
+WITH_HEADING: Final = 240
+"""UTF-16 units of what stands below a heading that are shown with it."""
+_LEAST_ROOM: Final = 24
+"""UTF-16 units: nothing that is worth a stretch of its own is shorter."""
+SHORT_PROCEDURE: Final = 420
+"""UTF-16 units of a numbered list that is shown whole."""
+MOST_ABOVE: Final = 300
+"""UTF-16 units of the lines that a line is shown below: more would leave no room for it."""
 
 
 Order = tuple[float, int, str, int, int]
@@ -74,14 +87,29 @@ class Selection(msgspec.Struct, frozen=True, gc=False):
     at: tuple[int, ...]
     """Their numbers, in the order of the file; never empty."""
     mass: float
-    """The sum of their odds."""
+    """The sum of the odds of those that were not shown before."""
 
     def units(self) -> list[Unit]:
         return [self.file.units[at] for at in self.at]
 
+    def best(self) -> int:
+        """The unit that most speaks for."""
+        return max(self.at, key=self.file.odds.__getitem__)
+
+    def earned(self) -> list[Unit]:
+        """The units that the place was earned by: those that hold what was asked for, or else the best one."""
+        units = [unit for unit in self.units() if unit.concepts]
+        return units or [self.file.units[self.best()]]
+
     def order(self) -> Order:
         """Best first; of equal ones in the order of paths and lines."""
-        return -round(self.mass, 9), 1, self.file.path, self.file.file_id, self.at[0]
+        return (
+            -round(self.mass * self.file.worth, 9),
+            1,
+            self.file.path,
+            self.file.file_id,
+            self.at[0],
+        )
 
 
 class File:
@@ -95,19 +123,18 @@ class File:
         evidence: Sequence[Evidence],
         odds: Sequence[float],
         max_chars: int,
-        least_alone: float = 0.0,
     ) -> None:
-        """`max_chars`: of a snippet, in UTF-16 units. `least_alone`: the odds of a line, other than the best one, that
-        is shown by itself.
-        """
+        """`max_chars`: of a snippet, in UTF-16 units."""
         self.file_id = file_id
         self.path = path
         self.units = units
         self.evidence = evidence
         self.odds = odds
-        self._max_chars = max_chars
-        self._least_alone = least_alone
+        self.max_chars = max_chars
         self._taken = [False] * len(units)
+        self._parents: dict[int, int | None] = {}
+        self.worth = 1.0
+        """What one more passage of it counts."""
 
     def left(self) -> float:
         """The sum of the odds that were not shown: no selection has more mass."""
@@ -117,7 +144,7 @@ class File:
         return self._taken[at]
 
     def take(self, start: int, end: int) -> None:
-        """No selection will hold one of these characters again. Units of overlapping chunks may overlap
+        """No selection will be made for one of these characters again. Units of overlapping chunks may overlap
         without beginning at the same place.
         """
         for at, unit in enumerate(self.units):
@@ -126,38 +153,238 @@ class File:
 
     def take_all(self, selection: Selection) -> None:
         """What a selection of this file, or of the same units, shows."""
+        self.worth *= learnt.AGAIN
         for at, unit in zip(selection.at, selection.units(), strict=True):
             self._taken[at] = True  # also what is empty
             if self._is_cut_twice:
                 self.take(unit.start, unit.end)
 
     def best(self) -> Selection | None:
-        """The best lines with what stands beside them, as much as fits into one snippet; None where nothing
-        is left.
+        """The best lines, each with what it cannot be read without, as much as fits into one snippet; None where
+        nothing is left.
         """
-        chosen: list[int] = []
-        room, least = self._max_chars + len(GAP), 0.0
+        chosen: set[int] = set()
+        room, least = self.max_chars + len(GAP), 0.0
         for at in self._by_odds:
-            if self._taken[at]:
+            if self._taken[at] or at in chosen:
                 continue
-            if self.odds[at] < least:
+            if self.odds[at] < least or room < _LEAST_ROOM:
                 break
-            cost = self.units[at].length + len(GAP)
-            if not chosen or (cost <= room and not self._overlaps(at, chosen)):
-                least = least or max(APART * self.odds[at], self._least_alone)
-                chosen.append(at)
+            if not (self._adds(at, chosen, room) if chosen else self._may_earn(at)):
+                continue
+            needed = [
+                one
+                for one in self._needed(at)
+                if one not in chosen and not self._overlaps(one, (at, *chosen))
+            ]
+            cost = self._cost(at) + sum(map(self._cost, needed))
+            if chosen and cost > room:
+                continue
+            if not chosen:
+                least = ENOUGH * self.odds[at]
+                room -= (breadcrumb := utf16_length(breadcrumb_of(self.headings(at))))
+            chosen.add(at)
+            room -= self._cost(at)
+            for one in needed:
+                if self._cost(one) <= room:
+                    chosen.add(one)
+                    room -= self._cost(one)
+        return self.selection(self._rounded(sorted(chosen), breadcrumb)) if chosen else None
+
+    def _may_earn(self, at: int) -> bool:
+        """Whether it speaks for itself: what only stands beside a line that does is shown with that."""
+        unit = self.units[at]
+        if is_heading(unit.text) and self._was_answered(at):
+            return False
+        return bool(unit.concepts or unit.context) or self.evidence[at].vector > 0
+
+    def _was_answered(self, heading: int) -> bool:
+        """Whether what stands below a heading was shown, and with it the heading's name."""
+        at = heading + 1
+        while at < len(self.units) and self._adjoin(at - 1):
+            text = self.units[at].text
+            if text.strip() and not is_heading(text):
+                return self._taken[at]
+            at += 1
+        return False
+
+    def _adds(self, at: int, chosen: Collection[int], room: int) -> bool:
+        """Whether it fits, says nothing again, and something of its own, or stands beside what does: that its file, its
+        title or its chunk speaks for it is no reason to show it, too.
+        """
+        if self._cost(at) > room or self._overlaps(at, chosen):
+            return False
+        units = self.units
+        if units[at].concepts or self.evidence[at].vector > 0:
+            return True
+        if not any(units[one].concepts for one in chosen):
+            return True  # the file was found by its title, and any line may answer
+        return any(one in chosen and units[one].concepts for one in (at - 1, at + 1))
+
+    def headings(self, at: int) -> tuple[str, ...]:
+        """The path of headings that a unit stands below, outermost first."""
+        units = self.units
+        first = at
+        while first and self._adjoin(first - 1):
+            first -= 1
+        own = [
+            (number, *parsed)
+            for number in range(first, len(units))
+            if units[number].text[:1] == "#"
+            and is_heading(units[number].text)
+            and (parsed := parse_heading(units[number].text)) is not None
+        ]
+        # Where a chunk repeats the end of the one before it, the path is that of a later line.
+        chunk_id = units[first].chunk_id
+        inside = {(level, title) for n, level, title in own if units[n].chunk_id == chunk_id}
+        stored = units[first].headings.split(HEADING_SEPARATOR)
+        above = [one for one in map(parse_heading, stored) if one and one not in inside]
+        for number, level, title in own:
+            if number < at:
+                above = [one for one in above if one[0] < level]
+                above.append((level, title))
+        return tuple(title for _, title in above if title)
+
+    def _cost(self, at: int) -> int:
+        return self.units[at].length + len(GAP)
+
+    def _rounded(self, chosen: Sequence[int], breadcrumb: int) -> list[int]:
+        """With what makes whole again where a gap, or a stretch, is too short to be read."""
+        units = self.units
+        runs: list[list[int]] = []
+        for at in chosen:
+            if runs and runs[-1][-1] == at - 1 and self._adjoin(at - 1):
+                runs[-1].append(at)
+            else:
+                runs.append([at])
+        length = sum(units[at].length + 1 for at in chosen) - len(runs)
+        room = self.max_chars - breadcrumb - length - len(GAP) * (len(runs) - 1)
+        joined = runs[:1]
+        for run in runs[1:]:
+            between = range(joined[-1][-1] + 1, run[0])
+            cost = sum(units[at].length + 1 for at in between) + 1 - len(GAP)
+            is_whole = all(map(self._adjoin, (between.start - 1, *between)))
+            if is_whole and cost < READABLE and cost <= room:
+                joined[-1] += [*between, *run]
                 room -= cost
-        return self.selection(sorted(self._grown(chosen, room))) if chosen else None
+            else:
+                joined.append(run)
+        for number, run in enumerate(joined):
+            before = joined[number - 1][-1] if number else -2
+            after = joined[number + 1][0] if number + 1 < len(joined) else len(units) + 1
+            length = sum(units[at].length + 1 for at in run)
+            while length < SHORTEST_STRETCH:
+                at = run[-1] + 1
+                if not (at < after - 1 and self._adjoin(at - 1)) or self._taken[at]:
+                    at = run[0] - 1
+                    if not (at > before + 1 and self._adjoin(at)) or self._taken[at]:
+                        break
+                cost = units[at].length + 1
+                if cost > room:
+                    break
+                room -= cost
+                length += cost
+                run.insert(len(run) if at > run[-1] else 0, at)
+        return [at for run in joined for at in run]
+
+    def _needed(self, at: int) -> list[int]:
+        """What a unit cannot be read without, the most important first: the beginning of its line; the item, the head
+        of the table or the announcement that it stands below; what stands below a heading or an announcement; the
+        other steps of a short procedure.
+        """
+        return [*self._above(at), *self._below(at), *self._steps(at)]
+
+    def _above(self, at: int) -> Iterator[int]:
+        units = self.units
+        first = at
+        while first and units[first - 1].line == units[at].line and self._adjoin(first - 1):
+            first -= 1
+        if first != at:
+            yield first
+        if _is_row(units[first].text):
+            yield from self._head_of_table(first)
+        elif (parent := self._parent_of_item(first)) is not None:
+            yield parent
+
+    def _head_of_table(self, row: int) -> Iterator[int]:
+        """The first row, and the rule below it."""
+        head = row
+        while head and self._adjoin(head - 1) and _is_row(self.units[head - 1].text):
+            head -= 1
+        if head != row:
+            yield head
+            if head + 1 < row and _RULE.fullmatch(self.units[head + 1].text):
+                yield head + 1
+
+    def _parent_of_item(self, item: int) -> int | None:
+        """The item that one is below, or the line that announces the list; None of what is no item."""
+        indent = _indent_of_item(self.units[item].text)
+        if indent is None:
+            return None
+        at, parent = item, None
+        while at and self._adjoin(at - 1):
+            at -= 1
+            line = self.units[at].text
+            above = _indent_of_item(line)
+            if above == indent and at in self._parents:
+                parent = self._parents[at]
+                break
+            if not line.strip() or (above is not None and above >= indent):
+                continue
+            is_text = above is None and not line.startswith((" ", "\t"))
+            if is_heading(line) or (is_text and not line.rstrip().endswith(":")):
+                break
+            if above is not None or is_text:
+                parent = at if self.units[at].length <= MOST_ABOVE else None
+                break
+        self._parents[item] = parent
+        return parent
+
+    def _below(self, at: int) -> Iterator[int]:
+        """What stands below a heading, or a short line that announces it."""
+        line = self.units[at].text
+        announces = line.rstrip().endswith(":") and self.units[at].length < 2 * READABLE
+        if not (is_heading(line) or announces):
+            return
+        room = WITH_HEADING
+        below = at + 1
+        while room > 0 and below < len(self.units) and self._adjoin(below - 1):
+            unit = self.units[below]
+            if is_heading(unit.text):
+                if room < WITH_HEADING:
+                    return
+            elif room < WITH_HEADING and unit.length > room:
+                return
+            else:
+                room -= unit.length
+            yield below
+            below += 1
+
+    def _steps(self, at: int) -> Iterator[int]:
+        """The numbered list that a unit is an item of, if that is short: whoever follows it must not miss a step."""
+        if not _STEP.match(self.units[at].text):
+            return
+        first, last = at, at
+        length = self.units[at].length
+        while first and self._goes_on(first - 1, first):
+            first -= 1
+            length += self.units[first].length
+        while last + 1 < len(self.units) and self._goes_on(last + 1, last):
+            last += 1
+            length += self.units[last].length
+        if length <= SHORT_PROCEDURE:
+            yield from (one for one in range(first, last + 1) if one != at)
+
+    def _goes_on(self, at: int, beside: int) -> bool:
+        """Whether a numbered list goes on with a unit: an item, or a line that is indented."""
+        text = self.units[at].text
+        is_part = _STEP.match(text) is not None or text.startswith((" ", "\t"))
+        return is_part and self._adjoin(min(at, beside))
 
     def selection(self, at: Iterable[int]) -> Selection:
         """The selection of these units, which are in the order of the file."""
         units = tuple(at)
-        mass = sum(self.odds[one] for one in units)
-        return Selection(self, units, mass * _BARE_ODDS if self.is_bare(units) else mass)
-
-    def is_bare(self, at: Iterable[int]) -> bool:
-        """Whether nothing but headings is there: it names a subject and says nothing of it."""
-        return not any(_says_something(self.units[one].text) for one in at)
+        return Selection(self, units, sum(self.odds[one] for one in units if not self._taken[one]))
 
     @cached_property
     def _by_odds(self) -> list[int]:
@@ -166,31 +393,6 @@ class File:
         return sorted(
             filter(odds.__getitem__, range(len(odds))), key=odds.__getitem__, reverse=True
         )
-
-    def _grown(self, chosen: Iterable[int], room: int) -> set[int]:
-        """Also what stands beside them, the better side first, as far as there is room."""
-        odds, shown = self.odds, set(chosen)
-        beside = [(-odds[on], -step, on, step) for at in shown for on, step in self._beside(at)]
-        heapify(beside)
-        while beside and room > 1:
-            *_, at, step = heappop(beside)
-            length = self.units[at].length
-            if self._taken[at] or at in shown or self._overlaps(at, shown):
-                continue
-            if length < room:
-                room -= length + 1
-                shown.add(at)
-                on = at + step
-                if 0 <= on < len(odds) and self._adjoin(min(at, on)):
-                    heappush(beside, (-odds[on], -step, on, step))
-        return shown
-
-    def _beside(self, at: int) -> Iterator[tuple[int, int]]:
-        """The units before and after one, as far as they adjoin, with the way to go on."""
-        if at + 1 < len(self.units) and self._adjoin(at):
-            yield at + 1, 1
-        if at and self._adjoin(at - 1):
-            yield at - 1, -1
 
     def _overlaps(self, at: int, others: Iterable[int]) -> bool:
         """Whether a unit says again what one of the others says: chunks that overlap may cut a long line
@@ -210,11 +412,24 @@ class File:
 
     def _adjoin(self, at: int) -> bool:
         """Whether nothing but a newline lies between this unit and the next."""
-        return 0 <= self.units[at + 1].start - self.units[at].end <= 1
+        return at + 1 < len(self.units) and 0 <= self.units[at + 1].start - self.units[at].end <= 1
 
 
-def _says_something(line: str) -> bool:
-    return bool(text := line.strip()) and not (text[0] == "#" and _HEADING.match(text))
+_ITEM: Final = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]")
+_STEP: Final = re.compile(r"[ \t]*\d{1,3}[.)][ \t]")
+_RULE: Final = re.compile(r"[ \t]*\|?[ :|-]*-[ :|-]*")
+"""The line below the head of a table."""
+
+
+def _indent_of_item(line: str) -> int | None:
+    """The indentation of a list item; None of what is none."""
+    match = _ITEM.match(line)
+    return len(match[1].expandtabs(4)) if match else None
+
+
+def _is_row(line: str) -> bool:
+    """Whether it is a row of a table."""
+    return line.lstrip().startswith("|")
 
 
 def best_selections(files: Iterable[File]) -> Iterator[Selection]:
@@ -232,7 +447,7 @@ def best_selections(files: Iterable[File]) -> Iterator[Selection]:
                 heappush(heap, (*selection.order(), selection))
             continue
         file = best.file
-        if not any(map(file.is_taken, best.at)):
+        if file.selection(best.at).mass == best.mass:
             file.take_all(best)
             yield best
         heappush(heap, (*_before(file, number), file))
@@ -241,7 +456,7 @@ def best_selections(files: Iterable[File]) -> Iterator[Selection]:
 
 def _before(file: File, number: int) -> Order:
     """What may yet become a selection comes before selections of that mass."""
-    return -round(file.left(), 9), 0, "", number, 0
+    return -round(file.left() * file.worth, 9), 0, "", number, 0
 
 
 def passage_near(
@@ -264,20 +479,58 @@ def passage_near(
 
 def to_passage(selection: Selection, weights: Weights) -> Passage:
     """The selection as a result: without blank ends of stretches and headings at its end."""
-    stretches = _stretches(selection.units())
+    file, stretches = selection.file, _stretches(selection.units())
     units = [unit for stretch in stretches for unit in stretch]
     matched = reduce(or_, (unit.concepts for unit in units))
     return Passage(
-        file_id=selection.file.file_id,
+        file_id=file.file_id,
         chunk_id=max(units, key=lambda unit: unit.chunk_score).chunk_id,
         start=units[0].start,
         start_line=units[0].line,
         end_line=units[-1].line,
         text=GAP.join(map(_text, stretches)),
+        snippet=_snippet(file, stretches, {file.units[one].start: one for one in selection.at}),
         stretches=tuple(Lines(one[0].line, one[-1].line) for one in stretches),
+        headings=file.headings(selection.best()),
         matched=weights.members(matched),
         coverage=min(1.0, weights.coverage(matched)),
     )
+
+
+BREADCRUMB: Final = "§ "
+"""Begins a line of a snippet that stands in no file: the headings above what follows."""
+MOST_BREADCRUMB: Final = 60
+"""UTF-16 units of that line, its end included."""
+
+
+def breadcrumb_of(headings: Sequence[str]) -> str:
+    """The line, with its end, that names headings: the innermost of them that there is room for; nothing of none."""
+    path = list(headings)
+    while path:
+        line = f"{BREADCRUMB}{' › '.join(path)}\n"
+        if utf16_length(line) <= MOST_BREADCRUMB:
+            return line
+        del path[0]
+    return ""
+
+
+def _snippet(file: File, stretches: Sequence[Sequence[Unit]], at: Mapping[int, int]) -> str:
+    """The stretches, each below a line that names the headings which it does not show itself, where that is another path
+    than that of the one before and there is room. `at`: the numbers of units by where they begin.
+    """
+    texts = [_text(stretch) for stretch in stretches]
+    room = file.max_chars - utf16_length(GAP.join(texts))
+    before: tuple[str, ...] = ()
+    parts = []
+    for stretch, text in zip(stretches, texts, strict=True):
+        path = file.headings(at[stretch[0].start])
+        line = "" if path == before else breadcrumb_of([one for one in path if one not in text])
+        if (length := utf16_length(line)) > room:
+            line, length = "", 0
+        room -= length
+        parts.append(line + text)
+        before = file.headings(at[stretch[-1].start])
+    return GAP.join(parts)
 
 
 def _stretches(units: Sequence[Unit]) -> list[list[Unit]]:
@@ -289,7 +542,7 @@ def _stretches(units: Sequence[Unit]) -> list[list[Unit]]:
         else:
             runs.append([unit])
     stretches = [run for run in map(_trim, runs) if run[0].text.strip()]
-    while len(stretches) > 1 and all(unit.text.startswith("#") for unit in stretches[-1]):
+    while len(stretches) > 1 and all(map(_names_only, stretches[-1])):
         stretches.pop()
     return stretches or runs[:1]
 
@@ -302,12 +555,15 @@ def _text(units: Sequence[Unit]) -> str:
     return "".join(parts)
 
 
+def _names_only(unit: Unit) -> bool:
+    """Whether it is a heading that was not asked for."""
+    return not unit.concepts and is_heading(unit.text)
+
+
 def _trim(units: list[Unit]) -> list[Unit]:
     """Without blank units at either end and without headings that nothing follows."""
     first, last = 0, len(units)
-    while last > first + 1 and (
-        not units[last - 1].text.strip() or units[last - 1].text.startswith("#")
-    ):
+    while last > first + 1 and (not units[last - 1].text.strip() or _names_only(units[last - 1])):
         last -= 1
     while first < last - 1 and not units[first].text.strip():
         first += 1
@@ -331,38 +587,35 @@ class Repeats:
     """What was shown for one query."""
 
     def __init__(self) -> None:
-        self._shown: list[str] = []
+        self._texts: list[str] = []
         """The words of each text, with a space on either side."""
         self._lines: set[str] = set()
         """The words of each line."""
 
-    def new_lines(self, lines: Sequence[str]) -> list[int]:
-        """The numbers of those lines of a passage that are worth telling; none where all of it was told.
+    def show(self, lines: Sequence[str]) -> None:
+        """Takes the lines of a passage that is shown."""
+        words = [_words(line) for line in lines]
+        self._texts.append(f" {' '.join(word for line in words for word in line)} ")
+        self._lines.update(map(_line_key, lines, words))
 
-        They count as shown from now on.
+    def tell_all(self, lines: Sequence[str]) -> bool:
+        """Whether what was shown says all that these lines say: each of them, or every run of three words of them
+        together in one text.
         """
         words = [_words(line) for line in lines]
-        if not self._is_new([word for line in words for word in line] or ["".join(lines).strip()]):
-            return []
-        told = []
-        for number, line in enumerate(words):
-            said = " ".join(line)
-            if len(line) < _RUN or said not in self._lines:
-                told.append(number)
-                self._lines.add(said)
-        is_short = all(len(words[number]) < _RUN for number in told)
-        return [] if is_short and len(told) < len(lines) else told
+        if all(_line_key(*one) in self._lines for one in zip(lines, words, strict=True)):
+            return True
+        together = [word for line in words for word in line]
+        return any(_holds(shown, together) for shown in self._texts)
 
-    def is_new(self, text: str) -> bool:
-        """Whether the text says anything that no shown one says; it counts as shown from now on."""
-        return self._is_new(_words(text) or [text.strip()])
 
-    def _is_new(self, words: Sequence[str]) -> bool:
-        said = f" {' '.join(words)} "
-        if said in self._shown or any(_holds(shown, words) for shown in self._shown):
-            return False
-        self._shown.append(said)
-        return True
+def in_words(line: str) -> str:
+    """What a line says: two that say the same in the same words are equal."""
+    return _line_key(line, _words(line))
+
+
+def _line_key(line: str, words: Sequence[str]) -> str:
+    return " ".join(words) or line.strip()
 
 
 def _holds(shown: str, words: Sequence[str]) -> bool:

@@ -206,6 +206,8 @@ _MIN_FIRST: Final = 3
 """Characters of what stands before it."""
 _MIN_TELLING: Final = 6
 """Characters of a word that leaves no doubt: what stands beside it in a longer one need not be known."""
+_MAX_COMPOUND: Final = 40
+"""Characters of a compound; nobody reads longer ones, but keys and encoded files are full of them."""
 _MOST_WORDS: Final = 12
 """Words of a question that are looked for in compounds: a pasted text is full of its own."""
 _RARE: Final = 100
@@ -338,6 +340,8 @@ class Compounds:
     def _beside(self, part: str, term: str, *, is_end: bool) -> tuple[str, ...] | None:
         """Which terms one of has to be known for `term` to be a compound; none of a longer word, None if it is none."""
         rest = term[: -len(part)] if is_end else term[len(part) :]
+        if len(term) > _MAX_COMPOUND or not rest.isalpha():
+            return None  # a part that stands there by chance
         if is_end:
             others = [rest]
         else:
@@ -401,9 +405,16 @@ class Weights:
     """
 
     def __init__(
-        self, concepts: Sequence[Concept], document_frequency: Mapping[str, int], documents: int
+        self,
+        concepts: Sequence[Concept],
+        document_frequency: Mapping[str, int],
+        documents: int,
+        *,
+        of_oneself: bool = False,
     ) -> None:
+        """`of_oneself`: whether whoever asks speaks of themselves, see `speaks_of_oneself`."""
         self.concepts = tuple(concepts)
+        self._speakers = _OWN_LABELS if of_oneself else frozenset[str]()
         weights = [
             _idf(_frequency(concept, document_frequency), documents) for concept in self.concepts
         ]
@@ -438,7 +449,7 @@ class Weights:
         self._weaker = sum(
             1 << number for number, concept in enumerate(self.concepts) if concept.instead_of
         )
-        self._labels: dict[str, int] = {}
+        self._labels: dict[str, bool] = {}
         self._words = [(f" {term} ", found) for term, found in self._by_term.items()]
         self._words += [(f" {start}", found) for start, found in self._by_character.items()]
 
@@ -478,21 +489,39 @@ class Weights:
                 found |= by_character[character]
         return found
 
-    def concepts_of_label(self, label: str, terms: str, line: int) -> int:
-        """The set of the concepts that the beginning of a line holds; `terms`, of its chunk.
+    def is_label(self, label: str, terms: str, line: int) -> bool:
+        """Whether the label of a line names a concept, or whoever asks and speaks of themselves; `terms`: those of its
+        chunk.
 
         Many lines begin with the same label, whose terms are looked for once.
         """
-        found = self._labels.get(label)
-        if found is None:
+        known = self._labels.get(label)
+        if known is None:
             words = len(label.split()) if label.isascii() else len(label)
-            found = self.concepts_in(terms.split("\n")[line].split(" ", words)[:words])
-            self._labels[label] = found
-        return found
+            first = terms.split("\n")[line].split(" ", words)[:words]
+            speaker = label.strip(_MARKS_OF_LABEL).casefold()
+            known = speaker in self._speakers or self.concepts_in(first) != 0
+            self._labels[label] = known
+        return known
 
     def members(self, concepts: int) -> tuple[Concept, ...]:
         """A set of concepts, in the query's order."""
         return tuple(self.concepts[number] for number in _numbers(concepts))
+
+
+_OWN_LABELS: Final = frozenset(("user", "me", "human", "i"))
+"""What stands before what a person said to an agent, in its transcripts and in notes that are made of them."""
+_MARKS_OF_LABEL: Final = " \t-*+_"
+_ONESELF: Final = re.compile(
+    r"\b(?:i|my|me|mine|we|our|us|ich|mein\w*|mir|mich|wir|unser\w*|je|mon|ma|mes|nous|notre|yo|mi|mis|nuestr\w+"
+    r"|io|mio|mia|eu|meu|minha|ik|mijn|я|мой|моя|мне|меня)\b|我|私|僕|俺|나는|내가|저는|제가",
+    re.IGNORECASE,
+)
+
+
+def speaks_of_oneself(question: str) -> bool:
+    """Whether it is a question about whoever asks."""
+    return _ONESELF.search(question) is not None
 
 
 class _Coverages(dict[int, float]):

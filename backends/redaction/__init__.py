@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-REDACTION_VERSION: Final = 1
+REDACTION_VERSION: Final = 2
 """Raised whenever the same text is masked otherwise, so that what was stored is made anew."""
 
 
 def redact(text: str) -> str:
-    """The text with secrets masked: documented patterns, cloud keys, connection strings, key blocks.
+    """The text with secrets masked: key blocks, what stands where secrets stand, tokens by their shape, assignments.
 
     What is masked already stays as it is, so redacting twice is redacting once. Linear in the length.
     """
     # Most agents index no transcripts, and to compile the patterns takes 5 ms of the start.
+    from backends.redaction.contexts import redact_contexts  # noqa: PLC0415
     from backends.redaction.patterns import (  # noqa: PLC0415
         redact_assignments,
         redact_private_keys,
-        redact_tokens,
     )
+    from backends.redaction.tokens import redact_shapes  # noqa: PLC0415
 
-    return redact_assignments(redact_tokens(redact_private_keys(text)))
+    return redact_assignments(redact_shapes(redact_contexts(redact_private_keys(text))))

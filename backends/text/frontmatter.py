@@ -14,6 +14,8 @@ from typing import Final
 
 import msgspec
 
+from backends.chunking.headings import shorten_title
+
 FRONT_MATTER_VERSION: Final = 3
 """Goes up with every change of what is read: the notes of stored indexes are then prepared again."""
 MAX_VALUES: Final = 100
@@ -49,7 +51,7 @@ class FrontMatter(msgspec.Struct, frozen=True):
 def read_front_matter(text: str) -> FrontMatter:
     """Empty where there is none, or none that we understand."""
     # Not for the start, which cuts no note.
-    from backends.chunking.chunker import front_matter, shorten_title  # noqa: PLC0415
+    from backends.chunking.chunker import front_matter  # noqa: PLC0415
 
     block = front_matter(text)
     if not block:

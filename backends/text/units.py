@@ -28,7 +28,7 @@ def _ends() -> tuple[re.Pattern[str], ...]:
     return re.compile(_SENTENCE_END), re.compile(_SPACE)
 
 
-class Unit(msgspec.Struct, frozen=True, gc=False):
+class TextUnit(msgspec.Struct, frozen=True, gc=False):
     """`text[start:end]`, without the newline that ends it; `line` counts from 0 in the text."""
 
     start: int
@@ -36,7 +36,7 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     line: int
 
 
-def split_units(text: str) -> list[Unit]:
+def split_units(text: str) -> list[TextUnit]:
     """The units of `text` in order; together they hold every character but the newlines.
 
     A newline at the end closes its line and begins no further unit.
@@ -46,9 +46,9 @@ def split_units(text: str) -> list[Unit]:
     for number, line in enumerate(text.removesuffix("\n").split("\n")):
         end = start + len(line)
         if 2 * len(line) <= MAX_LINE_CHARS or utf16_length(line) <= MAX_LINE_CHARS:
-            units.append(Unit(start, end, number))
+            units.append(TextUnit(start, end, number))
         else:
-            units.extend(Unit(a, b, number) for a, b in _split_line(text, start, end))
+            units.extend(TextUnit(a, b, number) for a, b in _split_line(text, start, end))
         start = end + 1
     return units
 
@@ -95,7 +95,7 @@ class ExcerptSpan(msgspec.Struct, frozen=True, gc=False):
 
 
 def cut_excerpts(
-    text: str, start: int = 0, units: Sequence[Unit] | None = None
+    text: str, start: int = 0, units: Sequence[TextUnit] | None = None
 ) -> list[ExcerptSpan]:
     """Runs of whole units from character `start` on, of at most `EXCERPT_TOKENS` where units allow.
 
@@ -124,7 +124,7 @@ def cut_excerpts(
     return spans
 
 
-def _from(unit: Unit, text: str, start: int) -> Unit:
+def _from(unit: TextUnit, text: str, start: int) -> TextUnit:
     """What of the unit begins at character `start` or later, without leading blanks."""
     if unit.start >= start:
         return unit

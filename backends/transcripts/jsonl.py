@@ -144,7 +144,7 @@ TAIL_BYTES: Final = 4096
 _BLOCK_BYTES: Final = 256 * 1024
 
 
-class Stretch(NamedTuple):
+class LineStretch(NamedTuple):
     """Complete lines of a file from one offset on."""
 
     lines: tuple[bytes | None, ...]
@@ -157,7 +157,7 @@ class Stretch(NamedTuple):
     """Nothing complete follows."""
 
 
-def read_stretch(descriptor: int, start: int, until: int) -> Stretch:
+def read_stretch(descriptor: int, start: int, until: int) -> LineStretch:
     """The complete lines from `start` on, at least up to `until` if there are so many. Raises OSError."""
     reader = _Reader(start)
     if start >= until:
@@ -217,8 +217,8 @@ class _Reader:
         self._half_size = 0
         self._digest = self._ahead.copy()
 
-    def stretch(self, *, is_last: bool) -> Stretch:
-        return Stretch(tuple(self._lines), self.end, self._digest.digest(), is_last)
+    def stretch(self, *, is_last: bool) -> LineStretch:
+        return LineStretch(tuple(self._lines), self.end, self._digest.digest(), is_last)
 
 
 def _blocks(descriptor: int, start: int, end: int | None = None) -> Iterator[bytes]:

@@ -37,6 +37,9 @@ _INTERNAL: Final = re.compile(
 )
 
 
+_RECALLED: Final = re.compile(r"^<recalled>\n.*?^</recalled>[ \t]*\n?", re.MULTILINE | re.DOTALL)
+
+
 class _Message(msgspec.Struct):
     role: Any = None
     content: msgspec.Raw = msgspec.Raw()
@@ -142,16 +145,21 @@ def joined(texts: Iterable[str]) -> str:
 def texts_of(content: Any) -> list[str]:
     """What is text in the content of a message, as it stands there."""
     if isinstance(content, str):
-        return [content]
+        return [_without_recalled(content)]
     if not isinstance(content, list):
         return []
     return [
-        block["text"]
+        _without_recalled(block["text"])
         for block in content
         if isinstance(block, dict)
         and block.get("type") == "text"
         and isinstance(block.get("text"), str)
     ]
+
+
+def _without_recalled(text: str) -> str:
+    """What memory told before a prompt was not said: remembered as said, it would be told again as news."""
+    return _RECALLED.sub("", text) if "<recalled>" in text else text
 
 
 def _normal(text: str) -> str:

@@ -167,7 +167,7 @@ def _finite(value: float) -> bool:
     return abs(value) <= MAX_SAFE_INTEGER
 
 
-class Text(Kind, frozen=True):
+class FreeText(Kind, frozen=True):
     """A string, with `${NAME}` replaced and outer blanks removed; a blank one counts as no value."""
 
     @property
@@ -189,7 +189,25 @@ class Text(Kind, frozen=True):
         return filled.text.strip() or UNSET
 
 
-class Choice(Text, frozen=True):
+class Name(FreeText, frozen=True):
+    """A string that stands in rows or names of a database, which has no room for longer ones."""
+
+    most_bytes: int
+
+    @property
+    def allowed(self) -> str:
+        return f"a string of at most {self.most_bytes} bytes"
+
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+        text = FreeText.read(self, node, at, reading)
+        if text is UNSET:
+            return text
+        if (size := len(text.encode(errors="surrogatepass"))) > self.most_bytes:
+            return self.mismatch(node, at, reading, f"one of {size:,} bytes")
+        return text
+
+
+class OneOf(FreeText, frozen=True):
     """One of a few words."""
 
     values: tuple[str, ...]
@@ -201,7 +219,7 @@ class Choice(Text, frozen=True):
         return "one of " + ", ".join(quote(value) for value in self.values)
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
-        text = Text.read(self, node, at, reading)
+        text = FreeText.read(self, node, at, reading)
         if text is UNSET or text in self.values:
             return text
         from config.secrets import redact  # noqa: PLC0415 - only for a message
@@ -222,7 +240,7 @@ class Duration(Kind, frozen=True):
     def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
         value = node.value
         if isinstance(value, str):
-            value = Text().read(node, at, reading)
+            value = FreeText().read(node, at, reading)
             milliseconds = _parsed(value) if value is not UNSET else UNSET
         elif isinstance(value, int | float) and not isinstance(value, bool):
             milliseconds = round(value * 60_000) if _finite(value) and value >= 0 else None
@@ -262,7 +280,7 @@ class ByteSize(Kind, frozen=True):
     def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
         value = node.value
         if isinstance(value, str):
-            value = Text().read(node, at, reading)
+            value = FreeText().read(node, at, reading)
             size = _bytes(value) if value is not UNSET else UNSET
         elif isinstance(value, int | float) and not isinstance(value, bool):
             size = math.floor(value) if _finite(value) and value >= 0 else None
@@ -285,7 +303,7 @@ def _bytes(text: str) -> int | None:
 _URI_PREFIXES = ("hf:", "http://", "https://")
 
 
-class Command(Text, frozen=True):
+class CommandLine(FreeText, frozen=True):
     """A program with its arguments, split as a shell would split them; no shell is run."""
 
     @property
@@ -293,7 +311,7 @@ class Command(Text, frozen=True):
         return "the name or path of a program, and its arguments if it has any"
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
-        text = Text.read(self, node, at, reading)
+        text = FreeText.read(self, node, at, reading)
         if text is UNSET:
             return UNSET
         import shlex  # noqa: PLC0415 - only when the key is set
@@ -315,7 +333,7 @@ class Command(Text, frozen=True):
         return shlex.join((program, *arguments))
 
 
-class Address(Text, frozen=True):
+class WebAddress(FreeText, frozen=True):
     """An http(s) address; a password in it is never shown."""
 
     checked: bool = True
@@ -325,7 +343,7 @@ class Address(Text, frozen=True):
         return "an address that starts with http:// or https://"
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
-        text = Text.read(self, node, at, reading)
+        text = FreeText.read(self, node, at, reading)
         if text is UNSET or not self.checked:
             return text
         if not text.lower().startswith(("http://", "https://")):
@@ -367,7 +385,7 @@ def address_fault(text: str) -> str | None:
         return "the address has no valid port"
 
 
-class ProviderId(Text, frozen=True):
+class ProviderId(FreeText, frozen=True):
     """The id of a provider of embeddings, in lower case.
 
     Every id is accepted here; only the providers know which of them can be used.
@@ -382,7 +400,7 @@ class ProviderId(Text, frozen=True):
         return f"one of {known}, or the id of an entry of models.providers"
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
-        text = Text.read(self, node, at, reading)
+        text = FreeText.read(self, node, at, reading)
         if text is UNSET or text.lower() in self.known:
             return text if text is UNSET else text.lower()
         from config.secrets import redact  # noqa: PLC0415 - only for an id that is not known here
@@ -393,7 +411,7 @@ class ProviderId(Text, frozen=True):
         return text.lower()
 
 
-class PathText(Text, frozen=True):
+class PathText(FreeText, frozen=True):
     """A path; `~` is the home directory, a relative one is taken from `base`."""
 
     base: Literal["cwd", "workspace"] = "cwd"
@@ -416,7 +434,7 @@ class IndexPath(PathText, frozen=True):
         return PathText.settle(self, value.replace(AGENT_PLACEHOLDER, dirs.agent_id), dirs)
 
 
-class ModelPath(Text, frozen=True):
+class ModelPath(FreeText, frozen=True):
     """A model file, or an `hf:` or http(s) URI, which stays as it is."""
 
     @property
@@ -427,7 +445,7 @@ class ModelPath(Text, frozen=True):
         return value if value.startswith(_URI_PREFIXES) else str(dirs.resolve(value))
 
 
-class TimeZoneName(Text, frozen=True):
+class TimeZoneName(FreeText, frozen=True):
     """An IANA name; one that this machine does not know is ignored."""
 
     @property
@@ -435,7 +453,7 @@ class TimeZoneName(Text, frozen=True):
         return 'the name of a time zone, such as "Europe/Vienna"'
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
-        name = Text.read(self, node, at, reading)
+        name = FreeText.read(self, node, at, reading)
         if name is UNSET:
             return UNSET
         import zoneinfo  # noqa: PLC0415 - only when the key is set

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from config.keys.kinds import Choice, Kind, PathText, Text
+from config.keys.kinds import FreeText, Kind, OneOf, PathText
 from config.keys.tree import Branch, Key, Section, Unknown, build_tree, walk
 from config.paths import Directories
 from config.settings import ExtraPath, QmdPath, ScopeMatch, ScopePolicy, ScopeRule
@@ -60,20 +60,20 @@ class Record(Kind, frozen=True):
 _EXTRA_PATH = Record(
     (
         Key("path", PathText(), "A file or directory.", required=True),
-        Key("pattern", Text(), "Which files below it, as a glob."),
-        Key("exclude", ListOf(Text()), "What is left out below it, as in a .gitignore."),
+        Key("pattern", FreeText(), "Which files below it, as a glob."),
+        Key("exclude", ListOf(FreeText()), "What is left out below it, as in a .gitignore."),
     )
 )
 _QMD_PATH = Record(
     (
         Key("path", PathText(), "A directory, relative to the workspace.", required=True),
-        Key("name", Text(), "Name of the collection; custom-<number> without one."),
-        Key("pattern", Text(), "Which files below it, as a glob."),
+        Key("name", FreeText(), "Name of the collection; custom-<number> without one."),
+        Key("pattern", FreeText(), "Which files below it, as a glob."),
     )
 )
 
 
-class _Name(Text, frozen=True):
+class _Name(FreeText, frozen=True):
     """A string that may not be blank: a blank condition would silently match every session."""
 
     @property
@@ -83,11 +83,11 @@ class _Name(Text, frozen=True):
     def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
         if isinstance(node.value, str) and not node.value.strip():
             return self.mismatch(node, at, reading, "a blank string")
-        return Text.read(self, node, at, reading)
+        return FreeText.read(self, node, at, reading)
 
 
-_ACTION = Choice(("allow", "deny"))
-_CHAT_TYPE = Choice(("direct", "group", "channel", "dm"))
+_ACTION = OneOf(("allow", "deny"))
+_CHAT_TYPE = OneOf(("direct", "group", "channel", "dm"))
 # A condition that is not understood would widen what a rule allows, so unknown members are refused.
 _RULE = Record(
     (

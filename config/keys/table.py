@@ -4,36 +4,38 @@ from __future__ import annotations
 
 from config.keys.kinds import (
     MAX_TIMER_MS,
-    Address,
     ApiKey,
     ByteSize,
-    Choice,
-    Command,
+    CommandLine,
     Duration,
     Flag,
+    FreeText,
     Headers,
     IndexPath,
     ModelPath,
+    Name,
+    OneOf,
     PathText,
     ProviderId,
     Real,
-    Text,
     TimeZoneName,
     Unresolved,
+    WebAddress,
     Whole,
 )
 from config.keys.records import ExtraPaths, ListOf, QmdPaths, Scope
 from config.keys.tree import OWN_ENTRY, Key, Section
+from config.vendors import VENDORS
 
 _MILLISECONDS = Whole(unit="milliseconds", ceiling=MAX_TIMER_MS)
 _TIMEOUT = Whole(unit="milliseconds", ceiling=MAX_TIMER_MS, zero="default")
 _MAX_RETENTION_DAYS = 36_500
 
 _MEMORY_GENERAL = (
-    Key("backend", Choice(("builtin", "qmd")), "Who searches: the builtin index or QMD."),
+    Key("backend", OneOf(("builtin", "qmd")), "Who searches: the builtin index or QMD."),
     Key(
         "citations",
-        Choice(("auto", "on", "off")),
+        OneOf(("auto", "on", "off")),
         "Whether snippets name their source; auto does so in direct chats.",
     ),
     Key("scope", Scope(), "Which sessions may search the builtin index; without it all may."),
@@ -43,10 +45,10 @@ _MEMORY_GENERAL = (
 )
 
 _QMD = (
-    Key("qmd.command", Command(), "The QMD program."),
+    Key("qmd.command", CommandLine(), "The QMD program."),
     Key(
         "qmd.searchMode",
-        Choice(("query", "search", "vsearch")),
+        OneOf(("query", "search", "vsearch")),
         "QMD's hybrid search with reranking, its keyword search or its vector search.",
     ),
     Key(
@@ -123,16 +125,13 @@ _MAX_TIMER_MINUTES = MAX_TIMER_MS // 60_000
 _COUNT = Whole(minimum=1)
 _UNIT_INTERVAL = Real(0, 1, clamps=True)
 
-_PROVIDERS = (
-    *("openai", "gemini", "voyage", "mistral", "deepinfra"),
-    *("ollama", "lmstudio", "openai-compatible", "local"),
-)
+_PROVIDERS = (*VENDORS, "local")
 
 _SEARCH_GENERAL = (
     Key("enabled", Flag(), "Switches memory search, and with it both tools, on or off."),
     Key(
         "sources",
-        ListOf(Choice(("memory", "sessions"))),
+        ListOf(OneOf(("memory", "sessions"))),
         "What is indexed: the Markdown memory, the session transcripts or both; "
         "sessions counts only with experimental.sessionMemory.",
     ),
@@ -174,7 +173,7 @@ _SEARCH_GENERAL = (
     ),
     Key(
         "model",
-        Text(),
+        FreeText(),
         "Embedding model; without it the provider's own default, which openai-compatible and most "
         "entries of models.providers do not have.",
     ),
@@ -183,13 +182,13 @@ _SEARCH_GENERAL = (
         _COUNT,
         "Length of the vectors, where the model lets one choose.",
     ),
-    Key("inputType", Text(), "Sets queryInputType and documentInputType at once.", field=""),
-    Key("queryInputType", Text(), "Input type sent with a query, for asymmetric models."),
-    Key("documentInputType", Text(), "Input type sent with a document, for asymmetric models."),
+    Key("inputType", FreeText(), "Sets queryInputType and documentInputType at once.", field=""),
+    Key("queryInputType", FreeText(), "Input type sent with a query, for asymmetric models."),
+    Key("documentInputType", FreeText(), "Input type sent with a document, for asymmetric models."),
 )
 
 _PROVIDER_SETTINGS = (
-    Key("remote.baseUrl", Address(), "Address of the embeddings API."),
+    Key("remote.baseUrl", WebAddress(), "Address of the embeddings API."),
     Key("remote.apiKey", ApiKey(), "Key for the embeddings API."),
     Key(
         "remote.headers",
@@ -205,20 +204,25 @@ _PROVIDER_SETTINGS = (
         Whole(minimum=1, unit="minutes", ceiling=_MAX_TIMER_MINUTES),
         "How long to wait for a batch job.",
     ),
-    Key("local.modelPath", ModelPath(), "Embedding model for the provider local (GGUF)."),
+    Key("local.modelPath", ModelPath(), "Embedding model for the provider local (ONNX or GGUF)."),
     Key("local.modelCacheDir", PathText(), "Where downloaded models are kept."),
 )
 
 _STORE = (
-    Key("store.driver", Choice(("sqlite", "postgres")), "Kind of database."),
+    Key("store.driver", OneOf(("sqlite", "postgres")), "Kind of database."),
     Key("store.path", IndexPath(), "The index database; {agentId} stands for the agent."),
     Key("store.url", ApiKey(), "Address of the PostgreSQL database, as libpq reads it."),
     Key("store.passwordFile", PathText(), "File that holds nothing but the database's password."),
-    Key("store.schema", Text(), "PostgreSQL schema that holds the tables."),
-    Key("store.tenant", Text(), "Whose agents these are, where several owners share a database."),
+    # PostgreSQL cuts longer names without a word, and two schemas would become one.
+    Key("store.schema", Name(63), "PostgreSQL schema that holds the tables."),
+    Key(
+        "store.tenant",
+        Name(255),
+        "Whose agents these are, where several owners share a database.",
+    ),
     Key(
         "store.view",
-        Text(),
+        Name(255),
         "Whose sight of the files this is, where several hosts share one index; without it this host's.",
     ),
     Key("store.pool.max", _COUNT, "Connections to PostgreSQL that one process opens at most."),
@@ -231,7 +235,7 @@ _STORE = (
     Key("store.vector.extensionPath", PathText(), "sqlite-vec library instead of the bundled one."),
     Key(
         "store.vector.engine",
-        Choice(("auto", "resident", "sqlite-vec", "numpy")),
+        OneOf(("auto", "resident", "sqlite-vec", "numpy")),
         "How vectors are searched; auto takes the fastest that is installed and fits.",
     ),
     Key(
@@ -312,7 +316,7 @@ _QUERY = (
     ),
     Key(
         "query.hybrid.fusion",
-        Choice(("weighted", "rrf")),
+        OneOf(("weighted", "rrf")),
         "How the lanes are joined: weighted scores, or reciprocal ranks.",
     ),
     Key(
@@ -393,7 +397,7 @@ AGENT_LIST = Section(
     "agents.list[]",
     ("agents.list.[]",),
     "",
-    (Key("id", Text(), "Name of the agent.", "", required=True),),
+    (Key("id", FreeText(), "Name of the agent.", "", required=True),),
     unknown="ignore",
 )
 AGENT_DEFAULTS = Section(
@@ -411,7 +415,7 @@ COMPACTION = Section(
     (f"{OWN_ENTRY}.compaction", "agents.defaults.compaction"),
     "compaction",
     (
-        Key("mode", Choice(("default", "safeguard")), "How the chat gateway compacts."),
+        Key("mode", OneOf(("default", "safeguard")), "How the chat gateway compacts."),
         Key("reserveTokensFloor", Whole(unit="tokens"), "Tokens kept free of history, at least."),
         Key(
             "maxHistoryShare",
@@ -425,7 +429,7 @@ COMPACTION = Section(
         ),
         Key(
             "postIndexSync",
-            Choice(("off", "async", "await")),
+            OneOf(("off", "async", "await")),
             "Whether a compaction makes the index look at the transcripts again: later or at once.",
         ),
     ),
@@ -449,9 +453,9 @@ MEMORY_FLUSH = Section(
             Whole(unit="tokens", floors=True),
             "How long before compaction the flush comes.",
         ),
-        Key("prompt", Text(), "What the flush says to the agent instead of the built-in text."),
-        Key("systemPrompt", Text(), "System prompt of the flush instead of the built-in text."),
-        Key("model", Text(), "Model for the flush; told the chat gateway, which runs it."),
+        Key("prompt", FreeText(), "What the flush says to the agent instead of the built-in text."),
+        Key("systemPrompt", FreeText(), "System prompt of the flush instead of the built-in text."),
+        Key("model", FreeText(), "Model for the flush; told the chat gateway, which runs it."),
         Key(
             "forceFlushTranscriptBytes",
             ByteSize(),
@@ -466,7 +470,7 @@ PLUGINS = Section(
     (
         Key(
             "memory",
-            Text(),
+            FreeText(),
             "Plugin in charge of the chat gateway's own memory, or none; whether it counts here: "
             "see the page about migration.",
             "memory_slot",
@@ -479,8 +483,8 @@ MODELS = Section(
     ("models.providers",),
     "",
     (
-        Key("*.api", Text(), "The wire of the provider; OpenAI's serves embeddings here.", ""),
-        Key("*.baseUrl", Address(checked=False), "Address of the provider's API.", ""),
+        Key("*.api", FreeText(), "The wire of the provider; OpenAI's serves embeddings here.", ""),
+        Key("*.baseUrl", WebAddress(checked=False), "Address of the provider's API.", ""),
         Key("*.apiKey", ApiKey(), "Key for the provider's API.", ""),
         Key("*.headers", Headers(), "More HTTP headers for the provider.", ""),
     ),
@@ -495,9 +499,11 @@ AUTH = Section(
     ("auth",),
     "",
     (
-        Key("profiles.*.provider", Text(), "Provider of a profile; its secret is elsewhere.", ""),
-        Key("profiles.*.mode", Text(), "Kind of credential of a profile.", ""),
-        Key("order.*", ListOf(Text()), "Profiles of a provider, the best first.", ""),
+        Key(
+            "profiles.*.provider", FreeText(), "Provider of a profile; its secret is elsewhere.", ""
+        ),
+        Key("profiles.*.mode", FreeText(), "Kind of credential of a profile.", ""),
+        Key("order.*", ListOf(FreeText()), "Profiles of a provider, the best first.", ""),
     ),
     unknown="ignore",
 )

@@ -26,22 +26,36 @@ from config.settings import (
     HybridSettings,
     MemorySearchSettings,
     ModelProviderSettings,
-    Origin,
     QmdSessionsSettings,
     QmdSettings,
+    SettingOrigin,
     Settings,
     StoreSettings,
 )
 from config.source.located import KeyPath, Located, Reading, render_path
 
 _AGENT_PLACES = (("agents", "list"), ("agents", "entries"), (*OWN_ENTRY_PATH, "agents"))
+_StructT = TypeVar("_StructT", bound=msgspec.Struct)
+_VECTOR_WEIGHT = "memorySearch.query.hybrid.vectorWeight"
+_TEXT_WEIGHT = "memorySearch.query.hybrid.textWeight"
+_TOKENS = "memorySearch.chunking.tokens"
+_OVERLAP = "memorySearch.chunking.overlap"
+_SOURCES = "memorySearch.sources"
+_SESSION_MEMORY = "memorySearch.experimental.sessionMemory"
+_ADDRESS = "memorySearch.remote.baseUrl"
+_KEY = "memorySearch.remote.apiKey"
+_HEADERS = "memorySearch.remote.headers"
+_REMEMBER = "memorySearch.rememberAcrossConversations"
+_INPUT_TYPE = "memorySearch.inputType"
+_INPUT_TYPES = ("memorySearch.queryInputType", "memorySearch.documentInputType")
+_SUM_TOLERANCE = 1e-9
 
 
 class Chosen(msgspec.Struct, frozen=True):
     """The value that applies to a key, before paths are made absolute."""
 
     value: Any
-    origin: Origin
+    origin: SettingOrigin
     given: Given | None = None
     """None for a value that a rule produced."""
 
@@ -78,8 +92,8 @@ def _choose_one(general: list[Given], special: list[Given], reading: Reading) ->
     assert winner is not None
     if base and own and winner.leaf.key.merge == "concatenate":
         both = f"{_place(base, reading)}; {_place(own, reading)}"
-        return Chosen(base.value + own.value, Origin(kind="file", detail=both), winner)
-    return Chosen(winner.value, Origin(kind="file", detail=_place(winner, reading)), winner)
+        return Chosen(base.value + own.value, SettingOrigin(kind="file", detail=both), winner)
+    return Chosen(winner.value, SettingOrigin(kind="file", detail=_place(winner, reading)), winner)
 
 
 def _best(givens: list[Given], reading: Reading) -> Given | None:
@@ -101,21 +115,6 @@ def _place(given: Given, reading: Reading) -> str:
 
 
 _Values = dict[str, Chosen]
-
-_VECTOR_WEIGHT = "memorySearch.query.hybrid.vectorWeight"
-_TEXT_WEIGHT = "memorySearch.query.hybrid.textWeight"
-_TOKENS = "memorySearch.chunking.tokens"
-_OVERLAP = "memorySearch.chunking.overlap"
-_SOURCES = "memorySearch.sources"
-_SESSION_MEMORY = "memorySearch.experimental.sessionMemory"
-_ADDRESS = "memorySearch.remote.baseUrl"
-_KEY = "memorySearch.remote.apiKey"
-_HEADERS = "memorySearch.remote.headers"
-_REMEMBER = "memorySearch.rememberAcrossConversations"
-_INPUT_TYPE = "memorySearch.inputType"
-_INPUT_TYPES = ("memorySearch.queryInputType", "memorySearch.documentInputType")
-
-_SUM_TOLERANCE = 1e-9
 
 
 def apply_rules(values: _Values, reading: Reading) -> None:
@@ -171,7 +170,7 @@ def _choose_sources(values: _Values, reading: Reading) -> None:
     sources = _value(values, _SOURCES, None)
     if sources is None:
         if remembers:
-            origin = Origin(kind="derived", detail="with rememberAcrossConversations")
+            origin = SettingOrigin(kind="derived", detail="with rememberAcrossConversations")
             values[_SOURCES] = Chosen(("memory", "sessions"), origin)
         return
     allowed = remembers or _value(values, _SESSION_MEMORY, default=False)
@@ -215,9 +214,9 @@ def _value(values: Mapping[str, Chosen], name: str, default: Any) -> Any:
 def _derive(values: _Values, name: str, value: Any, how: str) -> None:
     known = values.get(name)
     if known is None:
-        values[name] = Chosen(value, Origin(kind="derived", detail=how))
+        values[name] = Chosen(value, SettingOrigin(kind="derived", detail=how))
         return
-    origin = Origin(kind=known.origin.kind, detail=f"{known.origin.detail}, {how}")
+    origin = SettingOrigin(kind=known.origin.kind, detail=f"{known.origin.detail}, {how}")
     values[name] = msgspec.structs.replace(known, value=value, origin=origin)
 
 
@@ -226,9 +225,6 @@ def _warn(values: _Values, name: str, message: str, reading: Reading) -> None:
     assert given is not None
     node: Located = given.node
     reading.warn(given.at, node, message)
-
-
-_StructT = TypeVar("_StructT", bound=msgspec.Struct)
 
 
 def field_of(section: Section, key: Key) -> str | None:
@@ -283,8 +279,8 @@ def build_settings(chosen: Mapping[str, Chosen], dirs: Directories) -> Settings:
 
 def settings_of_notes(settings: Settings, folder: Path) -> Settings:
     """The same with a folder of Markdown as the whole memory, whatever the file says of places."""
-    store = msgspec.structs.replace(
-        settings.search.store, path=settings.state_dir / "index.sqlite", former_path=None
+    store = StoreSettings(
+        path=settings.state_dir / "index.sqlite", vector=settings.search.store.vector
     )
     search = msgspec.structs.replace(
         settings.search,
@@ -293,8 +289,14 @@ def settings_of_notes(settings: Settings, folder: Path) -> Settings:
         extra_paths=(ExtraPath(path=folder, raw=str(folder)),),
         sessions_in_private_only=False,
     )
-    origin = Origin(kind="command-line", detail="--notes")
-    places = ("workspace", "memorySearch.extraPaths", "memorySearch.store.path")
+    origin = SettingOrigin(kind="command-line", detail="--notes")
+    places = ["workspace", "memorySearch.extraPaths"]
+    places += [
+        name
+        for name in settings.origins
+        if name.startswith("memorySearch.store.")
+        and not name.startswith("memorySearch.store.vector.")
+    ]
     return msgspec.structs.replace(
         settings,
         workspace=folder,

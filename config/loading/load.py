@@ -33,13 +33,13 @@ from config.loading.build import (
     settings_of_notes,
 )
 from config.paths import Directories, claude_dir, default_workspace
-from config.settings import ExtraPath, Origin, Settings, StoreSettings
-from config.source.discover import Found, LoadRequest, discover, notes_folder
+from config.settings import ExtraPath, SettingOrigin, Settings, StoreSettings
+from config.source.discover import FoundConfig, LoadRequest, discover, notes_folder
 from config.source.environment import Variables, gather_variables
 from config.source.located import KeyPath, Located, Reading, render_path
 
 
-class FileContent(msgspec.Struct, frozen=True):
+class ConfigFile(msgspec.Struct, frozen=True):
     """Every valid value at every place, and the agents that are listed. Empty without a file."""
 
     givens: tuple[Given, ...] = ()
@@ -67,26 +67,26 @@ class FileContent(msgspec.Struct, frozen=True):
         return (*in_own_entry, *(place for prefixes in listed for place in prefixes))
 
 
-def read_content(root: Located | None, reading: Reading) -> FileContent:
+def read_content(root: Located | None, reading: Reading) -> ConfigFile:
     """Raises `ConfigInvalidError` with every problem that the file has."""
     if root is None:
-        return FileContent()
+        return ConfigFile()
     givens = tuple(walk(build_tree(SECTIONS), root, (), reading))
     agents = listed_agents(root, reading)
     reading.raise_problems()
-    return FileContent(givens, agents, agents_in_own_entry(root, OWN_ENTRY_PATH))
+    return ConfigFile(givens, agents, agents_in_own_entry(root, OWN_ENTRY_PATH))
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class ConfigSurroundings(msgspec.Struct, frozen=True):
     """Everything but the agent's own keys that decides where its files are."""
 
     request: LoadRequest
-    found: Found
-    content: FileContent
+    found: FoundConfig
+    content: ConfigFile
 
     def directories(
         self, agent_id: str, chosen: Mapping[str, Chosen]
-    ) -> tuple[Directories, Origin]:
+    ) -> tuple[Directories, SettingOrigin]:
         """The directories, and where the workspace comes from.
 
         In this order: the command line, the agent's own key, `agents.defaults.workspace` for the default
@@ -109,14 +109,16 @@ class Surroundings(msgspec.Struct, frozen=True):
         )
         named = self._named_workspace(chosen, is_default=is_default)
         if named is None:
-            return dirs, Origin(kind="default")
+            return dirs, SettingOrigin(kind="default")
         return msgspec.structs.replace(dirs, workspace=dirs.resolve(named[0])), named[1]
 
     def _named_workspace(
         self, chosen: Mapping[str, Chosen], *, is_default: bool
-    ) -> tuple[str, Origin] | None:
+    ) -> tuple[str, SettingOrigin] | None:
         if self.request.workspace is not None:
-            return str(self.request.workspace), Origin(kind="command-line", detail="--workspace")
+            return str(self.request.workspace), SettingOrigin(
+                kind="command-line", detail="--workspace"
+            )
         named = chosen.get("workspace")
         if named is None and is_default:
             named = chosen.get("agents.defaults.workspace")
@@ -150,7 +152,7 @@ _STORE_PATH = "memorySearch.store.path"
 def refuse_shared_index(
     settings: Settings,
     chosen: Mapping[str, Chosen],
-    surroundings: Surroundings,
+    surroundings: ConfigSurroundings,
     reading: Reading,
 ) -> None:
     """Raises `ConfigInvalidError` naming both agents. Agents without memory search do not count."""
@@ -179,7 +181,7 @@ def _places(store: StoreSettings) -> set[Path]:
     return {store.path, store.former_path or store.path}
 
 
-_DEFAULT = Origin(kind="default")
+_DEFAULT = SettingOrigin(kind="default")
 
 
 def load_settings(request: LoadRequest) -> Settings:
@@ -191,13 +193,13 @@ def load_settings(request: LoadRequest) -> Settings:
     return load_found(request, discover(request))
 
 
-def load_found(request: LoadRequest, found: Found) -> Settings:
+def load_found(request: LoadRequest, found: FoundConfig) -> Settings:
     """The same for a file that was read before. Raises `ConfigInvalidError`."""
     variables = gather_variables(request.environment, found.state_dir, found.root)
     file = found.root.source.path if found.root else None
     reading = Reading(variables.values, file, tolerates)
     content = read_content(found.root, reading)
-    surroundings = Surroundings(request, found, content)
+    surroundings = ConfigSurroundings(request, found, content)
     agent_id = normalize_agent_id(request.agent_id or content.default_agent)
     chosen = choose(content.givens, content.places(agent_id), reading)
     apply_rules(chosen, reading)
@@ -205,13 +207,17 @@ def load_found(request: LoadRequest, found: Found) -> Settings:
     refuse_shared_index(settings, chosen, surroundings, reading)
     _warn_unlisted(content, agent_id, reading)
     if request.notes is not None:
+        _warn_of_store(settings, chosen, reading)
         settings = settings_of_notes(settings, notes_folder(request, found.home))
     others = content.places_of_others(agent_id)
     return msgspec.structs.replace(settings, warnings=reading.warnings(except_below=others))
 
 
 def _settle(
-    surroundings: Surroundings, agent_id: str, chosen: Mapping[str, Chosen], variables: Variables
+    surroundings: ConfigSurroundings,
+    agent_id: str,
+    chosen: Mapping[str, Chosen],
+    variables: Variables,
 ) -> Settings:
     dirs, workspace_origin = surroundings.directories(agent_id, chosen)
     found, keys = surroundings.found, variables.keys()
@@ -236,7 +242,7 @@ def _key_of(chosen: Chosen | None) -> str | None:
     return render_path(chosen.given.at) if chosen and chosen.given else None
 
 
-def _key_origins(chosen: Mapping[str, Chosen]) -> Iterator[tuple[str, Origin]]:
+def _key_origins(chosen: Mapping[str, Chosen]) -> Iterator[tuple[str, SettingOrigin]]:
     """An origin for every key that fills a field, given or not, and for keys below free names."""
     for section in SECTIONS:
         for key in section.keys:
@@ -248,14 +254,21 @@ def _key_origins(chosen: Mapping[str, Chosen]) -> Iterator[tuple[str, Origin]]:
             yield name, item.origin
 
 
-def _agent_origin(surroundings: Surroundings, agent_id: str) -> Origin:
+def _agent_origin(surroundings: ConfigSurroundings, agent_id: str) -> SettingOrigin:
     if surroundings.request.agent_id:
-        return Origin(kind="command-line", detail="--agent")
+        return SettingOrigin(kind="command-line", detail="--agent")
     entry = surroundings.content.agent(agent_id)
-    return Origin(kind="file", detail=render_path(entry.prefixes[0])) if entry else _DEFAULT
+    return SettingOrigin(kind="file", detail=render_path(entry.prefixes[0])) if entry else _DEFAULT
 
 
-def _warn_unlisted(content: FileContent, agent_id: str, reading: Reading) -> None:
+def _warn_of_store(settings: Settings, chosen: Mapping[str, Chosen], reading: Reading) -> None:
+    driver = chosen.get("memorySearch.store.driver")
+    if settings.search.store.driver != "sqlite" and driver is not None and driver.given is not None:
+        message = "the index of --notes is always a file of its own; this store does not count"
+        reading.warn(driver.given.at, driver.given.node, message)
+
+
+def _warn_unlisted(content: ConfigFile, agent_id: str, reading: Reading) -> None:
     if content.agents and agent_id != MAIN_AGENT and content.agent(agent_id) is None:
         listed = ", ".join(entry.id for entry in content.agents)
         message = f"the agent {agent_id!r} is not listed; the listed ones are {listed}"

@@ -1,4 +1,7 @@
-"""Locks between processes, private directories, reading and replacing small files. Everything here blocks."""
+"""Locks between processes, private directories, what the system denies, reading and replacing small files.
+
+Everything here blocks.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,14 @@ import select
 import stat
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+import msgspec
+
+from config.errors import ErrorKind, MemoryGatewayError
 
 
 def make_directories(directory: Path, *, mode: int = 0o700) -> None:
@@ -47,20 +56,79 @@ def give_to_owner(made: int, directory: Path) -> None:
         os.fchown(made, owner.st_uid, owner.st_gid)
 
 
-def foreign_owner(path: Path) -> str | None:
-    """The owner of the path or its nearest existing parent; None if that is this user, or cannot be told."""
-    for one in (path, *path.parents):
+class Denial(msgspec.Struct, frozen=True):
+    """A file or directory that this user may not use, and on whose word."""
+
+    place: str
+    owner: str
+    mode: int
+    is_own: bool
+    """Whether it belongs to this user."""
+    is_on_the_way: bool
+    """Whether it is a directory that only leads to what was wanted."""
+
+    def __str__(self) -> str:
+        whose = "this user" if self.is_own else f"user {self.owner}"
+        return f"{self.place} belongs to {whose} (mode {self.mode:04o})"
+
+    @property
+    def remedy(self) -> str:
+        user = name_of_user(os.geteuid())
+        if self.is_own:
+            return f"chmod u+rwX {self.place}"
+        if self.is_on_the_way:
+            return f"have {self.owner} let {user} enter {self.place}"
+        return f"sudo chown -R {user} {self.place}, or have {self.owner} permit it"
+
+
+def denial_of(path: Path, wanted: int = os.R_OK) -> Denial | None:
+    """What keeps this user from the path: that itself, or the first directory on the way to it.
+
+    A path that does not exist needs a parent that can be written to if it is `wanted` for writing. None: nothing
+    keeps us from it, or nothing is known.
+    """
+    parents = tuple(reversed(path.parents))
+    for one, following in zip((*parents, path), (*parents[1:], path, None), strict=True):
         try:
-            uid = one.stat().st_uid
-        except FileNotFoundError:
-            continue
+            status = one.stat()
         except OSError:
             return None
-        return None if uid == os.geteuid() else _name_of(uid)
+        needed = wanted
+        if following is not None:
+            makes = wanted & os.W_OK and not os.path.lexists(following)
+            needed = os.X_OK | (os.W_OK if makes and os.access(one, os.X_OK) else 0)
+        elif stat.S_ISDIR(status.st_mode):
+            needed |= os.X_OK
+        if not os.access(one, needed, effective_ids=os.access in os.supports_effective_ids):
+            mode, uid = stat.S_IMODE(status.st_mode), status.st_uid
+            return Denial(
+                str(one), name_of_user(uid), mode,
+                is_own=uid == os.geteuid(), is_on_the_way=needed == os.X_OK,
+            )  # fmt: skip
     return None
 
 
-def _name_of(uid: int) -> str:
+class DeniedError(MemoryGatewayError):
+    """The system did not let this user at a file or directory."""
+
+    kind = ErrorKind.FILE_UNREADABLE
+
+
+def denied(error: BaseException) -> DeniedError | None:
+    """What the system denied, by path, owner and remedy; None for any other error."""
+    if not isinstance(error, PermissionError) or not isinstance(error.filename, str | bytes):
+        return None
+    path = Path(os.fsdecode(error.filename)).absolute()
+    denial = denial_of(path) or denial_of(path, os.W_OK) or denial_of(path.parent, os.W_OK)
+    if denial is None:
+        return DeniedError(f"{path}: {error.strerror}.", remedy="Check its owner and mode.")
+    return DeniedError(
+        f"{path} cannot be used: {denial}.", remedy=f"Give this user access: {denial.remedy}."
+    )
+
+
+def name_of_user(uid: int) -> str:
+    """Its name, or its number where it has none here."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -189,10 +257,14 @@ def _is_ready(descriptor: int, ends: float) -> bool:
 _DRAFT: Final = ".{name}.making-{writer}"
 
 
-def replace_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
+def replace_file(
+    path: Path, data: bytes, *, mode: int = 0o600, check: Callable[[], None] = lambda: None
+) -> tuple[str, ...]:
     """Replaces the file durably: after a power cut it has either its old or its new content.
 
-    `mode` does not depend on the umask. Raises OSError, and then leaves nothing new behind.
+    `mode` does not depend on the umask. `check` is called when the new content is on the disk, immediately before it
+    takes the name: what it raises leaves the file as it is. Returns the extended attributes that could not be
+    kept. Raises OSError, and then leaves nothing new behind.
     """
     writer = f"{os.getpid()}-{threading.get_native_id()}"
     making = path.with_name(_DRAFT.format(name=path.name, writer=writer))
@@ -202,11 +274,28 @@ def replace_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
             give_to_owner(file.fileno(), path.parent)
             file.write(data)
             file.flush()
+            lost = _copy_attributes(path, file.fileno())
             os.fsync(file.fileno())
+        check()
         making.replace(path)
     except BaseException:
         making.unlink(missing_ok=True)
         raise
+    return lost
+
+
+def _copy_attributes(path: Path, made: int) -> tuple[str, ...]:
+    """The names of those that the new file could not be given. Where there are none (macOS), none are lost."""
+    if not hasattr(os, "listxattr"):
+        return ()
+    lost = []
+    with suppress(OSError):  # no file yet, or a file system without attributes
+        for name in os.listxattr(path, follow_symlinks=False):
+            try:
+                os.setxattr(made, name, os.getxattr(path, name, follow_symlinks=False))
+            except OSError:
+                lost.append(name)
+    return tuple(lost)
 
 
 COPY: Final = "{name}.before-memory-gateway{number}"

@@ -21,6 +21,8 @@ import anyio
 if TYPE_CHECKING:
     from anyio.lowlevel import EventLoopToken, RunVar
 
+T = TypeVar("T")
+
 
 def lacks_threads(error: BaseException) -> bool:
     """Whether no further thread can be started. Python says so only in the text of the error."""
@@ -91,8 +93,6 @@ def _pauses(first_s: float, second_s: float, longest_s: float) -> Iterator[float
         yield min(second_s, longest_s)
         second_s = min(2 * second_s, longest_s)
 
-
-T = TypeVar("T")
 
 IDLE_S: Final = 10.0
 """How long a thread waits for more work before it ends."""

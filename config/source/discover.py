@@ -12,7 +12,7 @@ import msgspec
 
 from config import paths
 from config.errors import ConfigInvalidError, ConfigNotFoundError
-from config.settings import Origin
+from config.settings import SettingOrigin
 from config.source.located import Located, quote, type_words
 
 
@@ -33,36 +33,36 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Adds Claude Code's memory, whatever the file says."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundConfig(msgspec.Struct, frozen=True):
     """What is known before any key is read."""
 
     home: Path
     state_dir: Path
-    state_origin: Origin
+    state_origin: SettingOrigin
     root: Located | None
     """None without a configuration file."""
-    config_origin: Origin
+    config_origin: SettingOrigin
 
 
-def discover(request: LoadRequest) -> Found:
+def discover(request: LoadRequest) -> FoundConfig:
     """Raises `ConfigNotFoundError` if a named file is missing, and `ConfigInvalidError` if it is wrong."""
     home = paths.home_dir(request.environment, request.cwd)
     if request.notes is not None:
         return _discover_notes(request, home)
     state, state_origin = _state_dir(request, home)
     root, config_origin = _named_config(request, home) or _usual_config(request, home, state)
-    return Found(home, state, state_origin, root, config_origin)
+    return FoundConfig(home, state, state_origin, root, config_origin)
 
 
-def _discover_notes(request: LoadRequest, home: Path) -> Found:
+def _discover_notes(request: LoadRequest, home: Path) -> FoundConfig:
     """For a folder of notes only a configuration file that the command line names is read."""
     folder = notes_folder(request, home)
-    base, origin = paths.data_dir(request.environment, home=home), Origin(kind="default")
+    base, origin = paths.data_dir(request.environment, home=home), SettingOrigin(kind="default")
     if request.state_dir is not None:
         base, origin = _state_dir(request, home)
     state = paths.notes_state_dir(base, folder)
     named = _named_config(request, home) if request.config_path is not None else None
-    return Found(home, state, origin, *(named or (None, Origin(kind="default"))))
+    return FoundConfig(home, state, origin, *(named or (None, SettingOrigin(kind="default"))))
 
 
 def notes_folder(request: LoadRequest, home: Path) -> Path:
@@ -76,23 +76,30 @@ def notes_folder(request: LoadRequest, home: Path) -> Path:
     return path.resolve()
 
 
-def _state_dir(request: LoadRequest, home: Path) -> tuple[Path, Origin]:
+def _state_dir(request: LoadRequest, home: Path) -> tuple[Path, SettingOrigin]:
     if request.state_dir is not None:
         chosen = paths.resolve_path(str(request.state_dir), home=home, base=request.cwd)
-        return chosen, Origin(kind="command-line", detail="--state-dir")
+        return chosen, SettingOrigin(kind="command-line", detail="--state-dir")
     named = paths.variable(request.environment, *paths.STATE_DIR_VARIABLES)
-    origin = Origin(kind="environment", detail=named[0]) if named else Origin(kind="default")
+    origin = (
+        SettingOrigin(kind="environment", detail=named[0])
+        if named
+        else SettingOrigin(kind="default")
+    )
     return paths.state_dir(request.environment, home=home, cwd=request.cwd), origin
 
 
-def _named_config(request: LoadRequest, home: Path) -> tuple[Located, Origin] | None:
+def _named_config(request: LoadRequest, home: Path) -> tuple[Located, SettingOrigin] | None:
     if request.config_path is not None:
-        text, origin = str(request.config_path), Origin(kind="command-line", detail="--config")
+        text, origin = (
+            str(request.config_path),
+            SettingOrigin(kind="command-line", detail="--config"),
+        )
     else:
         named = paths.variable(request.environment, *paths.CONFIG_PATH_VARIABLES)
         if named is None:
             return None
-        text, origin = named[1], Origin(kind="environment", detail=named[0])
+        text, origin = named[1], SettingOrigin(kind="environment", detail=named[0])
     path = paths.resolve_path(text, home=home, base=request.cwd)
     root = _read(path)
     if root is None:
@@ -102,13 +109,15 @@ def _named_config(request: LoadRequest, home: Path) -> tuple[Located, Origin] | 
     return root, origin
 
 
-def _usual_config(request: LoadRequest, home: Path, state: Path) -> tuple[Located | None, Origin]:
+def _usual_config(
+    request: LoadRequest, home: Path, state: Path
+) -> tuple[Located | None, SettingOrigin]:
     everywhere = request.state_dir is None
     for path in paths.config_candidates(state, home=home, everywhere=everywhere):
         root = _read(path) if paths.exists(path) else None
         if root is not None:
-            return root, Origin(kind="default")
-    return None, Origin(kind="default")
+            return root, SettingOrigin(kind="default")
+    return None, SettingOrigin(kind="default")
 
 
 def _read(path: Path) -> Located | None:

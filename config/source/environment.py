@@ -11,21 +11,9 @@ import msgspec
 
 from config.errors import ConfigInvalidError, ConfigProblem
 from config.runtime.files import SilentFileError, read_file
-from config.settings import Origin, Secret
+from config.settings import Secret, SettingOrigin
 from config.source.located import Located, descend
-
-KEY_VARIABLES = (
-    "OPENAI_API_KEY",
-    "GEMINI_API_KEY",
-    "GOOGLE_API_KEY",
-    "VOYAGE_API_KEY",
-    "MISTRAL_API_KEY",
-    "DEEPINFRA_API_KEY",
-    "OLLAMA_API_KEY",
-    "LM_API_TOKEN",
-    "HF_TOKEN",
-)
-"""Variables that may hold a provider's API key or a token for downloads."""
+from config.vendors import KEY_VARIABLES
 
 MAX_DOTENV_BYTES = 1024 * 1024
 """A longer file is an error: cut off, it would silently lack keys."""
@@ -35,11 +23,11 @@ class Variables(msgspec.Struct, frozen=True):
     """The environment for reading one agent's settings."""
 
     values: Mapping[str, str]
-    added: Mapping[str, Origin]
+    added: Mapping[str, SettingOrigin]
     """Origins of the variables that the process itself does not have."""
 
-    def origin(self, name: str) -> Origin:
-        return self.added.get(name) or Origin(kind="environment", detail=name)
+    def origin(self, name: str) -> SettingOrigin:
+        return self.added.get(name) or SettingOrigin(kind="environment", detail=name)
 
     def keys(self) -> dict[str, Secret]:
         """The API keys among the variables, by name, without white space."""
@@ -52,7 +40,7 @@ def gather_variables(process: Mapping[str, str], state: Path, root: Located | No
 
     Raises ConfigInvalidError for a file that is too large or a pipe that does not deliver.
     """
-    values, added = dict(process), dict[str, Origin]()
+    values, added = dict(process), dict[str, SettingOrigin]()
     places = (_from_credentials(process), _from_file(state / ".env"), _from_block(root))
     for name, value, origin in chain.from_iterable(places):
         if not values.get(name, "").strip() and value.strip():
@@ -82,7 +70,7 @@ def _is_name(text: str) -> bool:
     return text.isascii() and text.isidentifier()
 
 
-def _from_credentials(process: Mapping[str, str]) -> Iterator[tuple[str, str, Origin]]:
+def _from_credentials(process: Mapping[str, str]) -> Iterator[tuple[str, str, SettingOrigin]]:
     """A systemd credential counts as the variable of its name; no child process inherits it."""
     directory = process.get("CREDENTIALS_DIRECTORY", "")
     for name in KEY_VARIABLES if directory.startswith("/") else ():
@@ -91,17 +79,17 @@ def _from_credentials(process: Mapping[str, str]) -> Iterator[tuple[str, str, Or
         except OSError:
             continue
         value = data.decode("utf-8", errors="replace")
-        yield name, value, Origin(kind="environment", detail=f"the credential {name}")
+        yield name, value, SettingOrigin(kind="environment", detail=f"the credential {name}")
 
 
-def _from_file(file: Path) -> Iterator[tuple[str, str, Origin]]:
+def _from_file(file: Path) -> Iterator[tuple[str, str, SettingOrigin]]:
     try:
         data = _read(file)
     except OSError:
         return
     text = data.decode("utf-8-sig", errors="replace")
     for name, value in parse_dotenv(text).items():
-        yield name, value, Origin(kind="environment", detail=f"{name} in {file}")
+        yield name, value, SettingOrigin(kind="environment", detail=f"{name} in {file}")
 
 
 def _read(file: Path) -> bytes:
@@ -119,7 +107,7 @@ def _read(file: Path) -> bytes:
     return data
 
 
-def _from_block(root: Located | None) -> Iterator[tuple[str, str, Origin]]:
+def _from_block(root: Located | None) -> Iterator[tuple[str, str, SettingOrigin]]:
     """Variables directly in `env` win over those in `env.vars`."""
     for path in (("env",), ("env", "vars")):
         block = descend(root, *path) if root else None
@@ -127,7 +115,7 @@ def _from_block(root: Located | None) -> Iterator[tuple[str, str, Origin]]:
         for name, node in members.items():
             if isinstance(node.value, str) and _is_name(name):
                 detail = f"{'.'.join(path)}.{name}, line {node.line}"
-                yield name, node.value, Origin(kind="file", detail=detail)
+                yield name, node.value, SettingOrigin(kind="file", detail=detail)
 
 
 _REFERENCE = r"(\$?)\$\{([A-Z_][A-Z0-9_]*)\}"

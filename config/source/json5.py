@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from config.errors import ConfigInvalidError, ConfigProblem
-from config.runtime.files import read_file
+from config.runtime.files import denial_of, read_file
 from config.source.located import Located, SourceText, type_words
 
 LEXEME = re.compile(
@@ -148,8 +148,12 @@ def read_json5(path: Path) -> Located:
     except FileNotFoundError:
         raise
     except OSError as error:
-        problem = ConfigProblem(message=f"cannot be read: {error.strerror}", file=str(path))
+        denial = denial_of(path) if isinstance(error, PermissionError) else None
+        cause = f"{error.strerror}: {denial}" if denial else error.strerror
+        problem = ConfigProblem(message=f"cannot be read: {cause}", file=str(path))
         remedy = "Name a file that this user may read."
+        if denial:
+            remedy = f"Give this user access ({denial.remedy}), or name another file with --config."
         raise ConfigInvalidError([problem], remedy=remedy) from error
     return parse_json5(data, path)
 

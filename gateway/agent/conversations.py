@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 
 from backends.errors import FileUnreadableError, FileUnwritableError
-from backends.files.append import Appended, append_entry
+from backends.files.appending import Appended, append_entry
 from backends.files.roots import MemoryRoots
 from backends.interface import SyncRequest
 from config.errors import MemoryGatewayError
@@ -25,25 +25,29 @@ from config.runtime.tasks import BoundedWork
 from config.settings import Settings
 from gateway.agent.memory import Memory
 from gateway.flush import Decision, SessionStore, Situation, WorkspaceAccess, decide, flush_prompts
-from gateway.rpc.registry import Method, RequestContext
+from gateway.rpc.registry import Method, RequestContext, Session
 from gateway.rpc.wire import InvalidParamsError
-from gateway.sessions import (
-    ChatKind,
-    Guest,
-    KnownSessions,
+from gateway.scope import Guest, judge_request, judge_session, may_append
+from gateway.session_start import (
     LoadedFile,
-    Verdict,
     agent_now,
     daily_log,
-    is_heartbeat,
-    is_main_session,
-    judge_session,
     load,
     parts_of,
     recall_instructions,
 )
-from gateway.tools.get import AppendParams, AppendResult, Target, read_entry
+from gateway.sessions import ChatKind, KnownSessions, is_heartbeat, is_main_session
+from gateway.tools.append import AppendParams, AppendResult, Target, read_entry
 from gateway.tools.search import Key, PathText
+
+_log = Log()
+
+T = TypeVar("T")
+
+DISK_PATIENCE_S: Final = 10.0
+"""How long a request waits for its files, and as long for those that wait for a disk already."""
+_AT_ONCE: Final = 4
+_REMEDY: Final = "See whether a network mount hangs, then try it again."
 
 
 class SessionStartParams(
@@ -136,16 +140,6 @@ class FlushDoneResult(
     compaction_count: int | None = None
 
 
-_log = Log()
-
-T = TypeVar("T")
-
-DISK_PATIENCE_S: Final = 10.0
-"""How long a request waits for its files, and as long for those that wait for a disk already."""
-_AT_ONCE: Final = 4
-_REMEDY: Final = "See whether a network mount hangs, then try it again."
-
-
 class Conversations:
     """The sessions of one agent's chat runtime."""
 
@@ -156,47 +150,46 @@ class Conversations:
         self._appending = BoundedWork("append to a note", _AT_ONCE)
 
     async def start(
-        self, params: SessionStartParams, guest: Guest | None = None
+        self, params: SessionStartParams, context: RequestContext
     ) -> SessionStartResult:
         """What the session loads. The first start of each session also begins a sync."""
         memory, key = self._memory, params.session_key
         if memory.why_off is not None:
             return SessionStartResult(files=(), disabled=True, error=memory.why_off)
-        verdict = self._judge(key, guest)
+        verdict = judge_request(memory.settings, context.session.guest, key)
         if not verdict.allowed:
             _log.info("session start denied", reason=verdict.reason)
             return SessionStartResult(files=(), denied=True, error=verdict.reason)
         now = agent_now(memory.settings.user_timezone)
+        files = await load(parts_of(key, params.chat_type, now), memory.read)
+        memory.shown.began(key, files)
         return SessionStartResult(
-            files=await load(parts_of(key, params.chat_type, now), memory.read),
+            files=files,
             today=now.date(),
             time_zone=memory.settings.user_timezone or now.tzname(),
             instructions=recall_instructions(memory.settings.citations),
             sync_started=memory.session_started(key),
         )
 
-    async def files(
-        self, session_key: str | None, guest: Guest | None = None
-    ) -> tuple[LoadedFile, ...]:
+    async def files(self, session: Session) -> tuple[LoadedFile, ...]:
         """What `start` would load; nothing where memory is off or denied.
 
         Without a key nobody else is listening, as with citations: that is the main session.
         """
         memory = self._memory
-        if memory.why_off is not None or not self._judge(session_key, guest).allowed:
+        verdict = judge_request(memory.settings, session.guest, session.session_key)
+        if memory.why_off is not None or not verdict.allowed:
             return ()
-        key = session_key or f"agent:{memory.settings.agent_id}:main"
+        key = session.session_key or f"agent:{memory.settings.agent_id}:main"
         now = agent_now(memory.settings.user_timezone)
         return await load(parts_of(key, None, now), memory.read)
 
-    def _judge(self, session_key: str | None, guest: Guest | None) -> Verdict:
-        settings = self._memory.settings
-        verdict = judge_session(settings, settings.scope, session_key)
-        if guest is not None and verdict.allowed:
-            verdict = guest.judge(settings, session_key)
-        return verdict
+    async def updated(
+        self, params: SessionUpdatedParams, _context: RequestContext
+    ) -> dict[str, bool]:
+        return {"scheduled": await self._memory.transcript_grew(read_reference(params))}
 
-    async def flush(self, params: FlushParams) -> FlushResult:
+    async def flush(self, params: FlushParams, _context: RequestContext) -> FlushResult:
         """Raises InvalidParamsError for a session of another agent, and FileUnreadableError when
         `sessions.json` is there and cannot be used.
         """
@@ -226,6 +219,8 @@ class Conversations:
     async def _heed_compaction(self, session_key: str, count: int) -> None:
         """Has the index look at the transcripts when a session's count tells of another compaction."""
         before = self._compactions.put(session_key, count)
+        if before is not None and count > before:
+            self._memory.shown.forget(session_key)
         mode = self._memory.settings.compaction.post_index_sync
         if before is None or count <= before or mode == "off":
             return
@@ -237,7 +232,9 @@ class Conversations:
         except MemoryGatewayError as error:  # the flush does not depend on the index
             _log.warning("no sync after a compaction", error=str(error))
 
-    async def flush_done(self, params: FlushDoneParams) -> FlushDoneResult:
+    async def flush_done(
+        self, params: FlushDoneParams, _context: RequestContext
+    ) -> FlushDoneResult:
         """Raises InvalidParamsError as `flush`, FileUnreadableError, FileUnwritableError: then the
         flush stays due.
         """
@@ -252,28 +249,23 @@ class Conversations:
         count = await _written(self._records, record, str(store.shared))
         return FlushDoneResult(recorded=True, compaction_count=count)
 
-    async def append(
-        self,
-        params: AppendParams,
-        session_key: str | None,
-        guest: Guest | None = None,
-        *,
-        operator: bool = False,
-    ) -> AppendResult:
-        """The `operator`, who could as well open an editor, needs neither the switch nor the scope.
+    async def append(self, params: AppendParams, context: RequestContext) -> AppendResult:
+        """An operator, who could as well open an editor, needs neither the switch nor the scope.
 
         Raises PathNotAllowedError, FileUnwritableError, InvalidParamsError.
         """
-        settings, key = self._memory.settings, params.session_key or session_key
-        is_allowed = settings.append_enabled and (guest is None or guest.may_append(settings))
-        if not is_allowed and not operator:
+        settings, session = self._memory.settings, context.session
+        if not (may_append(settings, session.guest) or session.operator):
             return AppendResult(
                 disabled=True, error="Set memory.append.enabled to true to let agents append."
             )
         if self._memory.why_off is not None:
             return AppendResult(disabled=True, error=self._memory.why_off)
         entry = read_entry(params)
-        denial = None if operator else _why_not_append(settings, params.target, key, guest)
+        key = params.session_key or session.session_key
+        denial = None
+        if not session.operator:
+            denial = _why_not_append(settings, params.target, key, session.guest)
         if denial is not None:
             return AppendResult(denied=True, error=denial)
         added = await _written(
@@ -320,9 +312,7 @@ def _why_not_append(
 
     A request that names no session is in no way better: it may come from any of them.
     """
-    verdict = judge_session(settings, settings.scope, key)
-    if guest is not None and verdict.allowed:
-        verdict = guest.judge(settings, key)
+    verdict = judge_request(settings, guest, key)
     if not verdict.allowed:
         return verdict.reason
     if target == "longterm" and (key is None or not is_main_session(key)):
@@ -363,30 +353,11 @@ def _append(
 
 def session_methods(memory: Memory) -> list[Method[Any]]:
     """The methods of the pipe that a chat runtime calls around its sessions."""
-    conversations = Conversations(memory)
-
-    async def start(params: SessionStartParams, context: RequestContext) -> SessionStartResult:
-        return await conversations.start(params, context.session.guest)
-
-    async def flush(params: FlushParams, _context: RequestContext) -> FlushResult:
-        return await conversations.flush(params)
-
-    async def flush_done(params: FlushDoneParams, _context: RequestContext) -> FlushDoneResult:
-        return await conversations.flush_done(params)
-
-    async def append(params: AppendParams, context: RequestContext) -> AppendResult:
-        session = context.session
-        return await conversations.append(
-            params, session.session_key, session.guest, operator=session.operator
-        )
-
-    async def updated(params: SessionUpdatedParams, _context: RequestContext) -> dict[str, bool]:
-        return {"scheduled": await memory.transcript_grew(read_reference(params))}
-
+    chats = Conversations(memory)
     return [
-        Method("session_start", SessionStartParams, start),
-        Method("memory_flush", FlushParams, flush),
-        Method("memory_flush_done", FlushDoneParams, flush_done, accepts_notification=True),
-        Method("memory_append", AppendParams, append),
-        Method("session_updated", SessionUpdatedParams, updated, accepts_notification=True),
+        Method("session_start", SessionStartParams, chats.start),
+        Method("memory_flush", FlushParams, chats.flush),
+        Method("memory_flush_done", FlushDoneParams, chats.flush_done, accepts_notification=True),
+        Method("memory_append", AppendParams, chats.append),
+        Method("session_updated", SessionUpdatedParams, chats.updated, accepts_notification=True),
     ]

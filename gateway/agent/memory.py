@@ -18,6 +18,8 @@ from backends.builtin.backend import open_builtin, open_store
 from backends.errors import FileUnreadableError, IndexUnavailableError, PathNotAllowedError
 from backends.interface import (
     BackfillState,
+    ForgetReport,
+    ForgetRequest,
     MemoryBackend,
     ProgressCallback,
     ReadAnswer,
@@ -27,16 +29,23 @@ from backends.interface import (
     SyncRequest,
     Trial,
 )
-from backends.transcripts.agents import is_conversation
+from backends.transcripts.agent_transcripts import is_conversation
 from config.errors import MemoryGatewayError, ungrouped
 from config.host_keys import is_disabled, why_disabled
 from config.runtime.logs import Log
 from config.runtime.tasks import Wakeup
 from config.settings import CitationsMode, Settings, Source
+from gateway.agent.keeping import keep_record
 from gateway.metrics import Metrics
+from gateway.recall.shown import Shown
+from gateway.recalled import UseRecord
+from gateway.rpc.registry import RequestContext, Session
 from gateway.scheduler import ObserveSync, SyncScheduler
-from gateway.sessions import Guest, KnownSessions, agent_now, is_main_session, judge_session
+from gateway.scope import judge_request
+from gateway.session_start import agent_now
+from gateway.sessions import KnownSessions, is_main_session
 from gateway.tools import get, search
+from gateway.tools.search import SearchParams
 from gateway.tools.status import (
     Health,
     MetricsResult,
@@ -56,6 +65,7 @@ if TYPE_CHECKING:
 
 
 OpenBackend = Callable[[Settings], AbstractAsyncContextManager[MemoryBackend]]
+_log = Log()
 
 
 class RunningBackend:
@@ -138,8 +148,6 @@ async def run_backend(
         await running.unused()
 
 
-_log = Log()
-
 _FOR_THE_MAIN_SESSION: Final = "transcripts are remembered for the main session alone"
 
 StartBackend = Callable[[Settings, str], Awaitable[RunningBackend]]
@@ -163,6 +171,10 @@ class Memory:
         self._running = running
         self._start = start
         self._sessions = KnownSessions()
+        self._has_hinted = False
+        """Whether somebody was told that meaning would find more; it is said once."""
+        self.uses = UseRecord()
+        self.shown = Shown(self.uses.used)
 
     @property
     def why_off(self) -> str | None:
@@ -176,34 +188,36 @@ class Memory:
             return await backend.read(request)
 
     async def search(
-        self,
-        params: search.SearchParams,
-        session_key: str | None,
-        *,
-        operator: bool = False,
-        guest: Guest | None = None,
+        self, params: SearchParams, context: RequestContext | None = None
+    ) -> SearchAnswer:
+        """As `find`; what is shown is remembered of the conversation that reads it."""
+        context = context or RequestContext()
+        answer = await self.find(params, context.session)
+        context.stages.update(answer.timings_ms)
+        conversation = context.session.conversation(params.session_key)
+        self.shown.searched(conversation, answer.hits)
+        return answer
+
+    async def find(
+        self, params: SearchParams, session: Session, *, vector_patience_s: float | None = None
     ) -> SearchAnswer:
         """Answers also when memory is off or its index unusable: the result then says so.
 
-        The `operator`, who sits at the machine, may always search, and needs no citations; others
-        as the scope says, and a guest's client as that of its own configuration says, too. Raises
-        IndexUnavailableError where that configuration permits less than the index holds.
+        An operator, who sits at the machine, may always search, and needs no citations; others as
+        `judge_request` says. Raises IndexUnavailableError where the configuration of a guest permits less
+        than the index holds.
         """
-        request = search.read_request(params)
+        request = replace(search.read_request(params), vector_patience_s=vector_patience_s)
         if self._running is None:
             return search.disabled_result(why_disabled(self.settings))
         settings, running = self.settings, self._running
-        key = params.session_key or session_key
-        policy = settings.qmd.scope if settings.backend == "qmd" else settings.scope
-        if not operator:
-            verdict = judge_session(settings, policy, key)
-            if guest is not None and verdict.allowed:
-                verdict = guest.judge_search(settings, key)
-                guest.check_reach(settings)
-            if not verdict.allowed:
-                _log.info("search denied", reason=verdict.reason)
-                return search.denied_result(verdict.reason)
-        hidden = settings.search.sessions_in_private_only and not operator and not _is_private(key)
+        key = params.session_key or session.session_key
+        denial = self._why_denied(session, key, searches=True)
+        if denial is not None:
+            _log.info("search denied", reason=denial)
+            return search.denied_result(denial)
+        hides = settings.search.sessions_in_private_only
+        hidden = hides and not session.operator and not _is_private(key)
         left, unsearched = _searchable(settings, request.sources, are_sessions_hidden=hidden)
         if left == ():
             return search.unsearched_result(unsearched, denied=_FOR_THE_MAIN_SESSION)
@@ -221,19 +235,15 @@ class Memory:
             running.sync_later("search")
         if unsearched:
             answer = search.partly_answered(answer, unsearched)
-        if guest is not None and (missed := guest.missed(settings)):
+        if session.guest is not None and (missed := session.guest.missed(settings)):
             answer = search.without(answer, missed)
-        citations: CitationsMode = "off" if operator else settings.citations
-        return search.with_citations(answer, citations, key, search.limits_met(params))
+        citations: CitationsMode = "off" if session.operator else settings.citations
+        limits, hints = search.limits_met(params), params.explain or not self._has_hinted
+        result = search.with_citations(answer, citations, key, limits, hints=hints)
+        self._has_hinted |= search.ONLY_WORDS in (result.warning or "")
+        return result
 
-    async def get(
-        self,
-        params: get.GetParams,
-        session_key: str | None = None,
-        *,
-        operator: bool = False,
-        guest: Guest | None = None,
-    ) -> ReadAnswer:
+    async def get(self, params: get.GetParams, context: RequestContext | None = None) -> ReadAnswer:
         """`memory.scope` guards reading too; that of QMD, as documented, only what QMD answers.
 
         Raises IndexUnavailableError as `search`.
@@ -241,22 +251,35 @@ class Memory:
         request = get.read_request(params)
         if self._running is None:
             return get.failed_result(params.path, why_disabled(self.settings), disabled=True)
-        key = params.session_key or session_key
-        if not operator:
-            verdict = judge_session(self.settings, self.settings.scope, key)
-            if guest is not None and verdict.allowed:
-                verdict = guest.judge(self.settings, key)
-                guest.check_reach(self.settings)
-            if not verdict.allowed:
-                return get.denied_result(params.path, verdict.reason)
-            only_private = self.settings.search.sessions_in_private_only
-            if only_private and not _is_private(key) and _is_transcript(params.path):
-                return get.denied_result(params.path, _FOR_THE_MAIN_SESSION)
+        session = (context or RequestContext()).session
+        key = params.session_key or session.session_key
+        denial = self._why_denied(session, key)
+        if denial is not None:
+            return get.denied_result(params.path, denial)
+        only_private = self.settings.search.sessions_in_private_only and not session.operator
+        if only_private and not _is_private(key) and _is_transcript(params.path):
+            return get.denied_result(params.path, _FOR_THE_MAIN_SESSION)
         try:
             with self._running.used() as backend:
-                return await backend.read(request)
+                answer = await backend.read(request)
         except (PathNotAllowedError, FileUnreadableError) as error:
             return get.failed_result(params.path, str(error), kind=error.kind)
+        conversation = session.conversation(params.session_key)
+        self.shown.read(conversation, answer.path, answer.text)
+        return answer
+
+    def _why_denied(
+        self, session: Session, key: str | None, *, searches: bool = False
+    ) -> str | None:
+        """None: it may use the memory. Raises IndexUnavailableError as `search`."""
+        if session.operator:
+            return None
+        verdict = judge_request(self.settings, session.guest, key, searches=searches)
+        if not verdict.allowed:
+            return verdict.reason
+        if session.guest is not None:
+            session.guest.check_reach(self.settings)
+        return None
 
     async def sync(
         self, request: SyncRequest, progress: ProgressCallback | None = None
@@ -273,6 +296,13 @@ class Memory:
             return None
         with self._running.used() as backend:
             return await backend.embed(progress=progress)
+
+    async def forget(self, request: ForgetRequest) -> ForgetReport:
+        """Nothing while memory is off."""
+        if self._running is None:
+            return ForgetReport()
+        with self._running.used() as backend:
+            return await backend.forget(request)
 
     async def transcript_grew(self, reference: str) -> bool:
         """Counts a transcript against its thresholds; asks for a sync once they are reached.
@@ -306,7 +336,7 @@ class Memory:
                 None,
                 disabled=why_disabled(self.settings),
                 config_error=self.config_error,
-                activity=self.counted.activity(),
+                activity=self.counted.activity(self.uses),
             )
         with self._running.used() as backend:
             return write_status(
@@ -314,13 +344,14 @@ class Memory:
                 await backend.status(),
                 sync_error=self._sync_error,
                 config_error=self.config_error,
-                activity=self.counted.activity(),
+                activity=self.counted.activity(self.uses),
                 watcher=self._running.watch_state,
             )
 
-    async def overview(self, *, operator: bool = False) -> OverviewResult:
-        """Names of notes are for the `operator` alone."""
-        counted = self.counted.counted(with_notes=operator)
+    async def overview(self, context: RequestContext | None = None) -> OverviewResult:
+        """Names of notes are for an operator alone."""
+        is_operator = context is not None and context.session.operator
+        counted = self.counted.counted(self.uses, with_notes=is_operator)
         if self._running is None:
             return OverviewResult(None, counted)
         with self._running.used() as backend:
@@ -338,7 +369,7 @@ class Memory:
             )
         try:
             weaknesses = await self.weaknesses()
-        except IndexUnavailableError as error:
+        except (IndexUnavailableError, FileUnreadableError) as error:
             return judge_health(failure=str(error))
         except TimeoutError:
             return judge_health(failure=f"The index did not answer within {HEALTH_PATIENCE_S} s.")
@@ -357,7 +388,7 @@ class Memory:
         return judge_trials(await self.health(), trials)
 
     async def weaknesses(self) -> tuple[str, ...]:
-        """Raises IndexUnavailableError, TimeoutError."""
+        """Raises IndexUnavailableError, FileUnreadableError, TimeoutError."""
         if self._running is None:
             return ()
         with self._running.used() as backend, anyio.fail_after(HEALTH_PATIENCE_S):
@@ -443,8 +474,11 @@ async def open_memory(
                 running: RunningBackend = await tasks.start(partial(run, boot_reason=boot_reason))
                 return running
 
+            memory = Memory(settings, await start(settings, "boot"), start, metrics)
+            if background:
+                tasks.start_soon(keep_record, store, memory.uses)
             try:
-                yield Memory(settings, await start(settings, "boot"), start, metrics)
+                yield memory
             finally:
                 tasks.cancel_scope.cancel()
 

@@ -21,6 +21,7 @@ from backends.builtin.store.opening import is_there, owner_lock
 from backends.errors import IndexUnavailableError
 from backends.interface import (
     BackfillState,
+    ForgetReport,
     ProgressCallback,
     ReadAnswer,
     SearchAnswer,
@@ -31,28 +32,36 @@ from backends.interface import (
 from config.host_keys import is_disabled
 from config.runtime.tasks import run_within
 from config.settings import Secret, Settings
-from gateway.cli.options import Options, log_for
+from gateway.cli import output
+from gateway.cli.options import PROGRAM, Options, log_for
 from gateway.client import DEFAULT_TIMEOUT_S, BlockingClient, SilentGatewayError
 from gateway.ownership.lock import (
     DISK_PATIENCE_S,
     OWNER_PATIENCE_S,
     LockDisk,
-    OwnerRecord,
     check_workspace,
     disk_hangs,
     name_owner,
     place_of,
-    read_owner,
+)
+from gateway.ownership.peers import (
+    OwnerSocket,
+    UntrustedSocketError,
+    find_owner_socket,
     socket_address,
 )
+from gateway.rpc.registry import RequestContext, Session
 from gateway.rpc.wire import DeadlineExceededError
-from gateway.sessions import WITHOUT_CLAUDE_CODE
+from gateway.scope import WITHOUT_CLAUDE_CODE
 from gateway.tools.search import SearchParams, without
 
 if TYPE_CHECKING:
     from gateway.agent.memory import Memory
     from gateway.agent.reloading import ReloadResult
-    from gateway.tools.get import AppendParams, AppendResult, GetParams
+    from gateway.tools.append import AppendParams, AppendResult
+    from gateway.tools.forget import ForgetParams
+    from gateway.tools.get import GetParams
+    from gateway.tools.recall import RecallParams, RecallResult
     from gateway.tools.status import Health, MetricsResult, OverviewResult, StatusResult
 
 _HEALTH_TIMEOUT_S: Final = 0.6
@@ -79,6 +88,8 @@ class Access(Protocol):
         """Waits until every text has its vector; None where there are to be none, or a gateway makes them."""
         ...
 
+    async def forget(self, params: ForgetParams) -> ForgetReport: ...
+
     async def status(self) -> StatusResult: ...
 
     async def overview(self) -> OverviewResult: ...
@@ -88,6 +99,8 @@ class Access(Protocol):
     async def deep_health(self) -> Health: ...
 
     async def append(self, params: AppendParams) -> AppendResult: ...
+
+    async def recall(self, params: RecallParams) -> RecallResult: ...
 
     async def missed(self) -> str:
         """What the command's own settings ask for and this memory does not do; empty: nothing."""
@@ -107,14 +120,19 @@ def with_memory(
     The `patient` wait for a QMD that has to start for them alone. Our own gives texts their vectors if it
     `embeds`. Raises what `work` raises, and IndexUnavailableError, also when the owner serves another workspace.
     """
-    with _owner_of(settings) if not is_disabled(settings) else nullcontext() as owner:
-        if owner is not None:
-            check_workspace(owner.lock, settings.workspace)
-            return _finished(work(_Asked(owner, settings)))
+    passed_over = ""
+    try:
+        with _owner_of(settings) if not is_disabled(settings) else nullcontext() as owner:
+            if owner is not None:
+                check_workspace(owner.lock, settings.workspace)
+                return _finished(work(_Asked(owner, settings)))
+    except UntrustedSocketError as error:
+        passed_over = str(error)
     log_for(options)
     import anyio
 
-    return anyio.run(partial(_with_own_memory, settings, work, patient=patient, embeds=embeds))
+    own = partial(_with_own_memory, settings, work, passed_over, patient=patient, embeds=embeds)
+    return anyio.run(own)
 
 
 def _finished(work: Coroutine[Any, Any, T]) -> T:
@@ -131,6 +149,7 @@ def _finished(work: Coroutine[Any, Any, T]) -> T:
 async def _with_own_memory(
     settings: Settings,
     work: Callable[[Access], Coroutine[Any, Any, T]],
+    passed_over: str,
     *,
     patient: bool,
     embeds: bool,
@@ -140,7 +159,7 @@ async def _with_own_memory(
     with _without_traces(settings) as ours:
         wait_s = TRIAL_S if patient else 0.0
         async with open_memory(ours, background=False, embeds=embeds, wait_s=wait_s) as memory:
-            return await work(_Opened(memory, is_kept=ours is settings))
+            return await work(_Opened(memory, passed_over, is_kept=ours is settings))
 
 
 @contextmanager
@@ -222,41 +241,81 @@ def _whose(settings: Settings) -> str:
     return "these notes" if settings.notes_folder else f"agent {settings.agent_id}"
 
 
+_OPERATOR: Final = RequestContext(Session(operator=True))
+
+
 class _Opened:
-    def __init__(self, memory: Memory, *, is_kept: bool) -> None:
+    def __init__(self, memory: Memory, passed_over: str, *, is_kept: bool) -> None:
+        """`passed_over`: why the socket that the lock names was not used, if there was one."""
         self._memory = memory
         self._is_kept = is_kept
-        self.sync, self.embed, self.health = memory.sync, memory.embed, memory.health
-        self.deep_health = memory.deep_health
+        self._passed_over = passed_over
+        self.embed = memory.embed
+
+    def _note(self) -> None:
+        if self._passed_over:
+            output.note(f"{PROGRAM}: {self._passed_over}")
 
     async def search(self, params: SearchParams) -> SearchAnswer:
         """Nothing else brings this index up to date, so what is behind is waited for."""
-        result = await self._memory.search(params, None, operator=True)
+        self._note()
+        result = await self._memory.find(params, _OPERATOR.session)
         if result.stale is None:
             return result
         await self._memory.sync(SyncRequest(reason="search"))
-        return await self._memory.search(params, None, operator=True)
+        return await self._memory.find(params, _OPERATOR.session)
+
+    async def sync(
+        self, request: SyncRequest, progress: ProgressCallback | None = None
+    ) -> SyncReport | None:
+        self._note()
+        return await self._memory.sync(request, progress)
+
+    async def health(self) -> Health:
+        return self._judged(await self._memory.health())
+
+    async def deep_health(self) -> Health:
+        return self._judged(await self._memory.deep_health())
+
+    def _judged(self, health: Health) -> Health:
+        if not self._passed_over:
+            return health
+        status = "failing" if health.status == "failing" else "degraded"
+        return replace(health, status=status, reasons=(*health.reasons, self._passed_over))
 
     async def get(self, params: GetParams) -> ReadAnswer:
-        return await self._memory.get(params, operator=True)
+        self._note()
+        return await self._memory.get(params, _OPERATOR)
 
     async def append(self, params: AppendParams) -> AppendResult:
         from gateway.agent.conversations import Conversations
 
-        return await Conversations(self._memory).append(params, None, operator=True)
+        self._note()
+        return await Conversations(self._memory).append(params, _OPERATOR)
+
+    async def recall(self, params: RecallParams) -> RecallResult:
+        from gateway.agent.recalling import recall
+        from gateway.rpc.registry import Session
+
+        return await recall(self._memory, params, Session(operator=True), "command line")
+
+    async def forget(self, params: ForgetParams) -> ForgetReport:
+        return await self._memory.forget(params.request())
 
     async def missed(self) -> str:
         return ""
 
     async def status(self) -> StatusResult:
         found = await self._memory.status()
+        if self._passed_over:
+            found = replace(found, issues=(*found.issues, self._passed_over))
         if self._is_kept:
             return found
         return replace(found, database_path=None, database_bytes=0)
 
     async def overview(self) -> OverviewResult:
         """Nothing was counted by a process that has only just opened the index."""
-        return replace(await self._memory.overview(operator=True), counted=None)
+        return replace(await self._memory.overview(_OPERATOR), counted=None)
 
 
 class _Owner(msgspec.Struct, frozen=True):
@@ -291,30 +350,31 @@ class _Owner(msgspec.Struct, frozen=True):
 def _owner_of(settings: Settings) -> Iterator[_Owner | None]:
     """A connection to the owner of the index; None when there is none that can be reached.
 
-    Raises IndexUnavailableError when the disk of its lock does not answer.
+    Raises IndexUnavailableError when the disk of its lock does not answer, UntrustedSocketError.
     """
     try:
-        lock, record = run_within(partial(_read_lock, settings), DISK_PATIENCE_S)
+        lock, found = run_within(partial(_look_at_lock, settings), DISK_PATIENCE_S)
     except TimeoutError:
         raise disk_hangs() from None
-    if record is None or record.socket is None:
+    if found is None:
         yield None
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(OWNER_PATIENCE_S)
         try:
-            with socket_address(Path(record.socket)) as address:
+            with socket_address(found.path) as address:
                 connection.connect(address)
         except OSError:
             is_reached = False
         else:
+            found.check(connection)
             is_reached = True
         yield _Owner(lock, BlockingClient(connection)) if is_reached else None
 
 
-def _read_lock(settings: Settings) -> tuple[Path, OwnerRecord | None]:
+def _look_at_lock(settings: Settings) -> tuple[Path, OwnerSocket | None]:
     lock = owner_lock(settings)
-    return lock, read_owner(lock)
+    return lock, find_owner_socket(lock)
 
 
 class _Asked:
@@ -364,6 +424,11 @@ class _Asked:
         self._introduce()
         return self._call("overview", None, OverviewResult)
 
+    async def forget(self, params: ForgetParams) -> ForgetReport:
+        self._introduce()
+        report = self._owner.call("forget", params, timeout_s=math.inf)
+        return msgspec.convert(report, ForgetReport)
+
     async def missed(self) -> str:
         return self._missed()
 
@@ -382,10 +447,19 @@ class _Asked:
         return WITHOUT_CLAUDE_CODE if is_missed else ""
 
     async def append(self, params: AppendParams) -> AppendResult:
-        from gateway.tools.get import AppendResult
+        from gateway.tools.append import AppendResult
 
         self._introduce()
-        return self._call("memory_append", params, AppendResult)
+        result = self._call("memory_append", params, AppendResult)
+        if result.error is None and None in (result.path, result.start_line, result.end_line):
+            raise self._not_understood("memory_append")
+        return result
+
+    async def recall(self, params: RecallParams) -> RecallResult:
+        from gateway.tools.recall import RecallResult
+
+        self._introduce()
+        return self._call("recall", params, RecallResult)
 
     async def health(self) -> Health:
         return self._health({}, _HEALTH_TIMEOUT_S)
@@ -407,4 +481,14 @@ class _Asked:
         return msgspec.convert(result, Health)
 
     def _call(self, method: str, params: Any, kind: type[T]) -> T:
-        return msgspec.convert(self._owner.call(method, params), kind)
+        answer = self._owner.call(method, params)
+        try:
+            return msgspec.convert(answer, kind)
+        except msgspec.ValidationError:
+            raise self._not_understood(method) from None
+
+    def _not_understood(self, method: str) -> IndexUnavailableError:
+        return IndexUnavailableError(
+            f"{self._owner.name} answered {method} as this release does not know it.",
+            remedy="Start it again in this release.",
+        )

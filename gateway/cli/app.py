@@ -14,6 +14,7 @@ from typer.core import TyperCommand
 
 from gateway.cli.commands.asking import get, remember, search
 from gateway.cli.commands.connecting import connect, disconnect
+from gateway.cli.commands.forgetting import forget
 from gateway.cli.commands.hosting import install_plugin, plugin_status, uninstall_plugin
 from gateway.cli.commands.indexing import (
     cancel_batch,
@@ -26,6 +27,7 @@ from gateway.cli.commands.indexing import (
     suggest,
 )
 from gateway.cli.commands.inspecting import config, doctor, health, metrics, status
+from gateway.cli.commands.recalling import recall
 from gateway.cli.commands.reporting import report
 from gateway.cli.commands.serving import demo, reload, serve, service
 from gateway.cli.commands.storing import check_store, copy_store, drop_agent, migrate_store
@@ -34,11 +36,11 @@ from gateway.cli.options import (
     PROGRAM,
     SERVE_OPTIONS,
     SHARED_OPTIONS,
+    CommandLineError,
     LogLevel,
     Options,
     SharedOption,
 )
-from gateway.rpc.wire import InvalidParamsError
 
 _EPILOG = f"""`{PROGRAM} demo` shows it at work, `help COMMAND` how a command is used.
 
@@ -142,7 +144,9 @@ for _command in (
     index,
     search,
     get,
+    recall,
     remember,
+    forget,
     status,
     health,
     doctor,
@@ -210,7 +214,7 @@ def _root(
 
 
 def run_app(arguments: Sequence[str]) -> int:
-    """Runs a command line and returns its exit code. Raises InvalidParamsError for a wrong one."""
+    """Runs a command line and returns its exit code. Raises CommandLineError for a wrong one."""
     command = typer.main.get_command(app)
     given = list(arguments) or ["--help"]
     if given[0] == "help":
@@ -220,7 +224,7 @@ def run_app(arguments: Sequence[str]) -> int:
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         path = context.command_path if context else PROGRAM
-        raise InvalidParamsError(
+        raise CommandLineError(
             error.format_message(), remedy=f"`{path} --help` lists what there is."
         ) from error
     return int(code or 0)

@@ -21,11 +21,15 @@ from gateway.process.tuning import forbid_core_dumps, pause_collector
 
 _FIELDS: Final = {option.flag: option.field for option in SERVE_OPTIONS if option.metavar}
 _SOCKET_ONLY: Final = "--socket-only"
+_WRITE: Final = "--write"
+_STAY: Final = ["recall", "--serve"]
+"""How a hook starts a gateway."""
 
 
 class PlainServe(msgspec.Struct, frozen=True):
     options: Options
     socket_only: bool = False
+    write: bool = False
 
 
 class PlainQuestion(msgspec.Struct, frozen=True):
@@ -43,11 +47,14 @@ def run(arguments: Sequence[str]) -> int:
         if isinstance(stream, io.TextIOWrapper):  # None when the descriptor was closed
             stream.reconfigure(errors="backslashreplace")
     forbid_core_dumps()
+    arguments = list(arguments)
     plain = read_plain_serve(arguments)
     if plain is not None:
         if not plain.socket_only and is_orphan(PARENT):
             return os.EX_OK  # whoever wanted it is gone; there is nobody to tell
         return guarded(lambda: _serve(plain), plain.options)
+    if arguments[:2] == _STAY and (stays := read_plain_serve(["serve", *arguments[2:]])):
+        return guarded(lambda: _stay(stays.options), stays.options)
     question = read_plain_question(arguments)
     if question is not None:
         return guarded(lambda: _ask(question), question.options)
@@ -59,7 +66,14 @@ def _serve(plain: PlainServe) -> int:
     pause_collector()
     from gateway.cli.running import run_gateway
 
-    return run_gateway(plain.options, socket_only=plain.socket_only)
+    return run_gateway(plain.options, socket_only=plain.socket_only, write=plain.write)
+
+
+def _stay(options: Options) -> int:
+    pause_collector()
+    from gateway.cli.running import run_staying
+
+    return run_staying(options)
 
 
 def _ask(question: PlainQuestion) -> int:
@@ -93,11 +107,14 @@ def read_plain_serve(arguments: Sequence[str]) -> PlainServe | None:
     if not arguments or arguments[0] != "serve":
         return None
     values: dict[str, str] = {}
-    socket_only = False
+    socket_only = write = False
     rest = iter(arguments[1:])
     for argument in rest:
         if argument == _SOCKET_ONLY:
             socket_only = True
+            continue
+        if argument == _WRITE:
+            write = True
             continue
         flag, equals, joined = argument.partition("=")
         value = joined if equals else next(rest, None)
@@ -106,7 +123,7 @@ def read_plain_serve(arguments: Sequence[str]) -> PlainServe | None:
         values[_FIELDS[flag]] = value
     if values.get("log_level", LOG_LEVELS[0]) not in LOG_LEVELS:
         return None
-    return PlainServe(msgspec.convert(values, Options), socket_only)
+    return PlainServe(msgspec.convert(values, Options), socket_only, write)
 
 
 _SHARED: Final = {

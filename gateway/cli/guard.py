@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any, Final, TypeGuard
 
 from config.errors import ErrorKind, MemoryGatewayError, lone_error
+from config.runtime.files import denied
 from config.runtime.tasks import lacks_threads
 from gateway.cli import output
 from gateway.cli.options import PROGRAM, Options, log_for
@@ -150,7 +151,7 @@ def _tell(error: BaseException, options: Options) -> int:
     told = (
         error
         if isinstance(error, MemoryGatewayError)
-        else shortage(error) or _apology(error, options)
+        else shortage(error) or denied(error) or _apology(error, options)
     )
     with suppress(OSError):
         if told is not error and options.log_level == "debug":

@@ -76,12 +76,16 @@ def _note(move: Move) -> str:
 def _replace(migration: Migration) -> Path:
     """Raises ConfigInvalidError where the file has changed meanwhile, or cannot be written."""
     path = Path(os.path.realpath(migration.path))
-    try:
-        data, mode = read_file(path, MAX_BYTES), path.stat().st_mode & 0o777
-        if data.decode("utf-8-sig") != migration.before:
+
+    def check() -> None:
+        if read_file(path, MAX_BYTES).decode("utf-8-sig") != migration.before:
             raise _failed(path, "was changed by somebody else in this moment")
+
+    try:
+        check()
+        data, mode = read_file(path, MAX_BYTES), path.stat().st_mode & 0o777
         backup = keep_copy(path, data, mode=mode)
-        replace_file(path, migration.text.encode(), mode=mode)
+        replace_file(path, migration.text.encode(), mode=mode, check=check)
     except OSError as error:
         raise _failed(path, f"cannot be replaced: {error.strerror}") from None
     return backup

@@ -9,16 +9,27 @@ from typing import Final, Literal, get_args
 import msgspec
 from msgspec.structs import replace
 
-from config.errors import ConfigInvalidError, ConfigNotFoundError, ConfigProblem
+from config.errors import (
+    ConfigInvalidError,
+    ConfigNotFoundError,
+    ConfigProblem,
+    ErrorKind,
+    MemoryGatewayError,
+)
 from config.loading.load import load_settings, refuse_unknown_names
 from config.settings import Settings, StartedAs
 from config.source.discover import LoadRequest
-from gateway.rpc.wire import InvalidParamsError
 
 PROGRAM: Final = "memory-gateway"
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 LOG_LEVELS: Final[tuple[str, ...]] = get_args(LogLevel)
+
+
+class CommandLineError(MemoryGatewayError):
+    """An option or argument that does not fit, or that lacks another one."""
+
+    kind = ErrorKind.INVALID_PARAMS
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,10 +127,10 @@ def _is_indexed(settings: Settings, options: Options) -> bool:
 
 
 def load_request(options: Options) -> LoadRequest:
-    """What to load, as the options say. Raises ConfigNotFoundError, InvalidParamsError."""
+    """What to load, as the options say. Raises ConfigNotFoundError, CommandLineError."""
     for flag, value in (("--workspace", options.workspace), ("--agent", options.agent)):
         if options.notes is not None and value is not None:
-            raise InvalidParamsError(
+            raise CommandLineError(
                 f"--notes and {flag} do not go together.",
                 remedy="A folder of notes has neither agents nor a workspace: leave one of them out.",
             )

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
+from gateway.escaping import escape_controls
 from gateway.rpc.wire import replace_lone_surrogates
-from gateway.tools.search import escape_controls
 
 _RAW_IN_JSON: Final = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 """JSON permits them raw inside of its strings; terminals obey some of them."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from config.settings import StartedAs
+from config.runtime.standard_error import claim_standard_error
+from config.settings import Settings, StartedAs
 from gateway.cli.options import LogLevel, Options, load
 from gateway.process.logs import configure_logs
 from gateway.process.serve import serve
@@ -15,27 +17,52 @@ from gateway.process.serve import serve
 _LOG_LEVEL: Final[LogLevel] = "info"
 
 
-def run_gateway(options: Options, *, socket_only: bool = False) -> int:
-    """Serves until the end and returns the exit code; a reload is about the same agent."""
-    return _run_service(options) if socket_only else _run(options, "sidecar")
+def run_gateway(options: Options, *, socket_only: bool = False, write: bool = False) -> int:
+    """Serves until the end and returns the exit code; a reload is about the same agent. With `write` the agent of
+    this client may append, whatever the configuration says.
+    """
+    claim_standard_error().write_behind()
+    if socket_only:
+        return _run_service(options, write=write)
+    return _run(options, "sidecar", write=write)
 
 
-def _run(options: Options, started_as: StartedAs, **service: Any) -> int:
-    settings = load(options, started_as)
+def run_staying(options: Options) -> int:
+    """Serves for hooks, until nobody asks any more. The route is that of this very command line."""
+    from gateway.hook import Route
+    from gateway.process.staying import stay
+
+    settings = load(options, "mcp")
+    return stay(
+        settings,
+        Route([one for one in sys.argv[2:] if one != "--serve"]),
+        read_settings=partial(load, options, "mcp"),
+        log_level=options.log_level or "warning",
+    )
+
+
+def _run(options: Options, started_as: StartedAs, *, write: bool, **service: Any) -> int:
+    def read(options: Options, *args: StartedAs) -> Settings:
+        settings = load(options, *args)
+        return replace(settings, append_enabled=True, write_granted=True) if write else settings
+
+    settings = read(options, started_as)
     agent = options.agent if options.notes is not None else settings.agent_id
     return serve(
         settings,
-        read_settings=partial(load, replace(options, agent=agent)),
+        read_settings=partial(read, replace(options, agent=agent)),
         log_level=options.log_level or _LOG_LEVEL,
         **service,
     )
 
 
-def _run_service(options: Options) -> int:
+def _run_service(options: Options, *, write: bool) -> int:
     """Runs as a service; a child of a chat gateway leaves the service manager to its parent."""
     from gateway.notify import handed_in_sockets, notifying
 
     configure_logs(options.log_level or _LOG_LEVEL)  # what is handed in may be worth a line
     sockets = handed_in_sockets()
     with notifying() as notifier:
-        return _run(options, "service", socket_only=True, sockets=sockets, notifier=notifier)
+        return _run(
+            options, "service", write=write, socket_only=True, sockets=sockets, notifier=notifier
+        )

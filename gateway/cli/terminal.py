@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from gateway.cli.rendering.words import folded
-from gateway.tools.search import escape_controls
+from gateway.escaping import escape_controls
 
 
 class _Console(Console):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from config.errors import ConfigInvalidError, ConfigProblem
 from config.runtime.files import copies_of, is_copy, keep_copy, make_directories, replace_file
 from config.source.json5 import MAX_BYTES
 from gateway.connect.clients import Client, Entry, Surroundings, is_ours
-from gateway.connect.editing import servers_in, with_server, without_server
+from gateway.connect.editing import has_place, servers_in, with_server, without_server
 
 _NEW_MODE: Final = 0o600
 _BY_HAND: Final = "Put in by hand what `memory-gateway connect {client} --print` shows."
@@ -32,13 +33,15 @@ class Content(msgspec.Struct, frozen=True):
 
     data: bytes | None
     mode: int = _NEW_MODE
+    names: int = 1
+    """Hard links."""
 
     @property
     def text(self) -> str:
         return (self.data or b"").decode()
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class FilePlan(msgspec.Struct, frozen=True, kw_only=True):
     """One change of one file, not made yet."""
 
     client: Client
@@ -58,12 +61,33 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def changes(self) -> bool:
         return self.before.data != self.after
 
+    @property
+    def warning(self) -> str | None:
+        """What the change does not keep."""
+        if self.before.names < 2 or not self.changes:
+            return None
+        return f"{self.path} has {self.before.names} names (hard links): the others keep what it says now."
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """What making the change came to."""
+
+    copy: Path | None = None
+    """The copy of what was there, where one lies beside the file now."""
+    lost: tuple[str, ...] = ()
+    """The extended attributes that the new file could not be given."""
+
 
 def connected(client: Client, there: Surroundings) -> dict[str, Entry]:
     """The servers of a client that are this gateway, by name. Raises as `read`."""
     path = client.file(there)
     servers = servers_in(client, read(client, there).text, path)
-    return {name: entry for name, entry in servers.items() if is_ours(entry)}
+    return {name: entry for name, entry in servers.items() if _is_ours(client, entry)}
+
+
+def _is_ours(client: Client, entry: Entry) -> bool:
+    """Of hooks only ours are looked at."""
+    return client.is_hooks or is_ours(entry)
 
 
 def read(client: Client, there: Surroundings) -> Content:
@@ -94,7 +118,7 @@ def _read(path: Path) -> Content:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise OSError(0, f"it is larger than {MAX_BYTES >> 20} MiB")
-    return Content(data, stat.S_IMODE(status.st_mode))
+    return Content(data, stat.S_IMODE(status.st_mode), status.st_nlink)
 
 
 def _refuse_links(client: Client, path: Path, home: Path) -> None:
@@ -108,19 +132,19 @@ def _refuse_links(client: Client, path: Path, home: Path) -> None:
             )
 
 
-def plan_connection(client: Client, there: Surroundings, name: str, entry: Entry) -> Plan:
+def plan_connection(client: Client, there: Surroundings, name: str, entry: Entry) -> FilePlan:
     """What a person added to an entry of ours (variables, a time limit) stays in it.
 
     Raises as `read`, and ConfigInvalidError where another server has the name.
     """
     path, before = client.file(there), read(client, there)
     old = servers_in(client, before.text, path).get(name)
-    if old is not None and not is_ours(old):
+    if old is not None and not _is_ours(client, old):
         problem = ConfigProblem(message=f"another server has the name {name}", file=str(path))
         raise ConfigInvalidError([problem], remedy="Give this one another name: --name NAME.")
-    new = {**old, **entry} if old else entry
+    new = {**old, **entry} if old and not client.is_hooks else entry
     if old == new:
-        return Plan(
+        return FilePlan(
             client=client,
             path=path,
             name=name,
@@ -131,7 +155,7 @@ def plan_connection(client: Client, there: Surroundings, name: str, entry: Entry
         )
     base, copy = _without(client, path, before, name, old)
     text = with_server(client, (base or b"").decode(), path, name, new)
-    return Plan(
+    return FilePlan(
         client=client,
         path=path,
         name=name,
@@ -144,15 +168,15 @@ def plan_connection(client: Client, there: Surroundings, name: str, entry: Entry
     )
 
 
-def plan_removal(client: Client, there: Surroundings, name: str) -> Plan:
+def plan_removal(client: Client, there: Surroundings, name: str) -> FilePlan:
     """Raises as `plan_connection`."""
     path, before = client.file(there), read(client, there)
     old = servers_in(client, before.text, path).get(name)
-    if old is not None and not is_ours(old):
+    if old is not None and not _is_ours(client, old):
         problem = ConfigProblem(message=f"{name} is another server", file=str(path))
         raise ConfigInvalidError([problem], remedy="It is left alone; --name names ours.")
     base, copy = _without(client, path, before, name, old)
-    return Plan(
+    return FilePlan(
         client=client,
         path=path,
         name=name,
@@ -182,7 +206,7 @@ def _without(
                 return text.encode(), copy
         except (OSError, ValueError, ConfigInvalidError):
             continue
-        was_bare = was_bare or not servers
+        was_bare = was_bare or not has_place(client, text, copy)
     if with_server(client, "", path, name, entry) == content.text:
         return None, None
     return without_server(client, content.text, path, name, bare=was_bare).encode(), None
@@ -195,11 +219,8 @@ def _copies(path: Path) -> list[Path]:
         return []
 
 
-def carry_out(plan: Plan) -> Path | None:
-    """Makes the change; the copy of what was there, where one lies beside the file now.
-
-    Raises FileUnwritableError, and then the file is as it was.
-    """
+def carry_out(plan: FilePlan) -> Done:
+    """Makes the change. Raises FileUnwritableError, and then the file is as it was."""
     copy = plan.copy
     try:
         _check_unchanged(plan)
@@ -208,13 +229,19 @@ def carry_out(plan: Plan) -> Path | None:
         make_directories(plan.path.parent)
         if copy is None and plan.base is not None:
             copy = _copy(plan.path, plan.base, plan.before.mode)
-        replace_file(plan.path, plan.after or b"", mode=plan.before.mode)
+        return Done(copy=copy, lost=_replace(plan, plan.after or b""))
     except OSError as error:
         raise FileUnwritableError(
             f"{plan.path} cannot be replaced: {error.strerror}.",
             remedy=_BY_HAND.format(client=plan.client.name),
         ) from None
-    return copy
+
+
+def _replace(plan: FilePlan, data: bytes) -> tuple[str, ...]:
+    """A slow disk gives the client time to write: it is looked at again when the new content is there."""
+    return replace_file(
+        plan.path, data, mode=plan.before.mode, check=partial(_check_unchanged, plan)
+    )
 
 
 def _copy(path: Path, data: bytes, mode: int) -> Path:
@@ -223,7 +250,7 @@ def _copy(path: Path, data: bytes, mode: int) -> Path:
     return next(there, None) or keep_copy(path, data, mode=mode)
 
 
-def _check_unchanged(plan: Plan) -> None:
+def _check_unchanged(plan: FilePlan) -> None:
     """Clients write their files while they run."""
     try:
         now = _read(plan.path).data
@@ -233,15 +260,15 @@ def _check_unchanged(plan: Plan) -> None:
         raise OSError(0, "somebody else changed it in this moment; try again")
 
 
-def _put_back(plan: Plan) -> Path | None:
+def _put_back(plan: FilePlan) -> Done:
     if plan.after is None:
         plan.path.unlink()
-        return None
-    replace_file(plan.path, plan.after, mode=plan.before.mode)
+        return Done()
+    lost = _replace(plan, plan.after)
     if plan.copy is not None:
         plan.copy.unlink()
-        return None
-    return next(iter(_copies(plan.path)), None)
+        return Done(lost=lost)
+    return Done(copy=next(iter(_copies(plan.path)), None), lost=lost)
 
 
 def shown(entry: Mapping[str, Any]) -> dict[str, Any]:

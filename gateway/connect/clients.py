@@ -9,6 +9,7 @@ Code lays its file out anew whenever it starts.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,12 +19,14 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from config.paths import claude_dir, resolve_path, variable
 from config.runtime.files import replace_file
 
 Form = Literal["json", "toml"]
 """`json` includes comments and trailing commas, where a client permits them."""
+DEFAULT_NAME: Final = "memory-gateway"
 Entry = dict[str, Any]
 
 
@@ -61,6 +64,22 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     """What the output says of a server that it sees; `{name}` as above."""
 
 
+class Hooks(msgspec.Struct, frozen=True, kw_only=True):
+    """How a client is told what to run before a prompt."""
+
+    file: Callable[[Surroundings], Path]
+    events: tuple[str, ...]
+    extra: Entry
+    """What a hook needs beside its command."""
+    then: str = ""
+    """What a person has to do before they run."""
+
+    def entry(self, command: Sequence[str]) -> Entry:
+        """The hooks by event."""
+        hook = {"type": "command", "command": shlex.join(command), **self.extra}
+        return {event: [{"hooks": [hook]}] for event in self.events}
+
+
 class Client(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """As on the command line."""
@@ -78,6 +97,15 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     check: Check | None = None
     then: str
     """What a person does next."""
+    hooks: Hooks | None = None
+    is_hooks: bool = False
+    """Whether this is that side of a client which runs hooks: see `hooked`."""
+
+    def hooked(self) -> Client | None:
+        """The side of it that runs hooks; None where there is none."""
+        if self.hooks is None:
+            return None
+        return replace(self, file=self.hooks.file, key="hooks", form="json", is_hooks=True)
 
     def entry(self, command: Sequence[str]) -> Entry:
         """What stands in the file for a server that is started so."""
@@ -133,6 +161,11 @@ CLIENTS: Final[Mapping[str, Client]] = {
                 sign="Connected",
             ),
             then=_NEW_WINDOW,
+            hooks=Hooks(
+                file=lambda there: _claude_folder(there) / "settings.json",
+                events=("UserPromptSubmit", "SessionStart"),
+                extra={"timeout": 5},
+            ),
         ),
         Client(
             name="claude-desktop",
@@ -155,6 +188,13 @@ CLIENTS: Final[Mapping[str, Client]] = {
                 sign='"name": "{name}"',
             ),
             then=_NEW_WINDOW,
+            hooks=Hooks(
+                file=lambda there: there.named("CODEX_HOME", there.home / ".codex") / "hooks.json",
+                events=("UserPromptSubmit", "SessionStart"),
+                extra={"timeout": 5},
+                then="Codex runs no hook before you have trusted it: start it, and trust these two when it asks "
+                "(or with /hooks). Until then nothing is recalled by itself.",
+            ),
         ),
         Client(
             name="gemini",
@@ -171,6 +211,13 @@ CLIENTS: Final[Mapping[str, Client]] = {
                 sign="{name}: ",
             ),
             then="Start it in a folder that it trusts; it starts no servers in others.",
+            hooks=Hooks(
+                file=lambda there: (
+                    there.named("GEMINI_CLI_HOME", there.home) / ".gemini" / "settings.json"
+                ),
+                events=("BeforeAgent", "SessionStart", "PreCompress"),
+                extra={"name": DEFAULT_NAME, "timeout": 5000},
+            ),
         ),
         Client(
             name="cursor",
@@ -224,6 +271,24 @@ def is_ours(entry: Any) -> bool:
         return False
     before = [Path(one).name for one in words[: words.index("serve")]]
     return before[-1:] == ["memory-gateway"] or before[-2:] == ["start.py", "gateway"]
+
+
+def hook_name(group: Any) -> str | None:
+    """The name of the server that a group of hooks belongs to; None for those of others."""
+    hooks = group.get("hooks") if isinstance(group, Mapping) else None
+    if not isinstance(hooks, list) or len(hooks) != 1 or not isinstance(hooks[0], Mapping):
+        return None
+    try:
+        words = shlex.split(str(hooks[0].get("command", "")))
+    except ValueError:
+        return None
+    if "recall" not in words or "--hook" not in words:
+        return None
+    before = [Path(one).name for one in words[: words.index("recall")]]
+    if before[-1:] != ["memory-gateway"] and before[-2:] != ["start.py", "gateway"]:
+        return None
+    named = words[words.index("--name") + 1 :] if "--name" in words else []
+    return named[0] if named else DEFAULT_NAME
 
 
 _PATIENCE_S: Final = 60.0

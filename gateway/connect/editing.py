@@ -16,12 +16,19 @@ from config.errors import ConfigInvalidError, ConfigProblem
 from config.host_keys import plain
 from config.source.json5 import LEXEME, parse_json5, require_object
 from config.source.located import Located
-from gateway.connect.clients import Client, Entry
+from gateway.connect.clients import Client, Entry, hook_name
 
 _BOM: Final = "\ufeff"
 _BY_HAND: Final = "Correct it, or connect by hand: --print shows what belongs there."
 
 Servers = dict[str, Any]
+
+
+def has_place(client: Client, text: str, path: Path) -> bool:
+    """Whether the file has something of its own where ours would stand. Raises ConfigInvalidError."""
+    if client.is_hooks:
+        return client.key in _read(client, text, path)
+    return bool(servers_in(client, text, path))
 
 
 def servers_in(client: Client, text: str, path: Path) -> Servers:
@@ -30,13 +37,17 @@ def servers_in(client: Client, text: str, path: Path) -> Servers:
     if found is None:
         return {}
     if not isinstance(found, dict):
-        raise _invalid(path, f"{client.key} holds no servers", _BY_HAND)
-    return found
+        raise _invalid(
+            path, f"{client.key} holds no {'hooks' if client.is_hooks else 'servers'}", _BY_HAND
+        )
+    return _hooks_by_name(found) if client.is_hooks else found
 
 
 def with_server(client: Client, text: str, path: Path, name: str, entry: Entry) -> str:
     """The text with one server more; it has none of that name. Raises ConfigInvalidError."""
     wanted = _read(client, text, path)
+    if client.is_hooks:
+        return _with_hooks(client, text, path, entry, wanted)
     wanted[client.key] = {**servers_in(client, text, path), name: entry}
     add = _add_to_toml if client.form == "toml" else _add_to_json
     return _checked(client, add(client.key, text, path, name, entry), path, wanted)
@@ -48,6 +59,8 @@ def without_server(client: Client, text: str, path: Path, name: str, *, bare: bo
     Raises ConfigInvalidError.
     """
     wanted = _read(client, text, path)
+    if client.is_hooks:
+        return _without_hooks(client, text, path, name, bare=bare)
     left = {one: value for one, value in servers_in(client, text, path).items() if one != name}
     wanted[client.key] = left
     if client.form == "toml":
@@ -101,7 +114,7 @@ def _parse(text: str, path: Path) -> Located:
 # JSON, with or without comments.
 
 
-def _add_to_json(key: str, text: str, path: Path, name: str, entry: Entry) -> str:
+def _add_to_json(key: str, text: str, path: Path, name: str, entry: Any) -> str:
     bom, text = _split_bom(text)
     if not text.strip():
         return f"{bom}{{\n{_json_member(key, {name: entry}, '  ', chr(10))}\n}}\n"
@@ -143,10 +156,13 @@ def _insert(text: str, container: Located, name: str, value: Any) -> str:
 
 
 def _json_member(name: str, value: Any, indent: str, newline: str) -> str:
-    step = "\t" if "\t" in indent else 2
-    lines = json.dumps({name: value}, indent=step, ensure_ascii=False).split("\n")[1:-1]
+    lines = json.dumps({name: value}, indent=_step(indent), ensure_ascii=False).split("\n")[1:-1]
     inner = len(lines[0]) - len(lines[0].lstrip())
     return newline.join(f"{indent}{line[inner:]}" for line in lines)
+
+
+def _step(indent: str) -> str | int:
+    return "\t" if "\t" in indent else 2
 
 
 def _indent_at(text: str, offset: int) -> str:
@@ -159,7 +175,26 @@ def _unit(text: str) -> str:
     return "\t" if found and found[1].startswith("\t") else (found[1] if found else "  ")
 
 
-def _cut_from_json(text: str, path: Path, at: tuple[str, ...]) -> str:
+def _insert_item(text: str, container: Located, value: Any) -> str:
+    """As the first item of a list, as `_insert` does."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    position = container.start + 1
+    outer = _indent_at(text, container.offset)
+    inner = outer + _unit(text)
+    lines = newline.join(
+        f"{inner}{line}"
+        for line in json.dumps(value, indent=_step(inner), ensure_ascii=False).split("\n")
+    )
+    rest = _REST_OF_LINE.match(text, position)
+    if rest is not None:
+        comma = "," if container.value else ""
+        return f"{text[: rest.end()]}{lines}{comma}{newline}{text[rest.end() :]}"
+    if container.value:
+        return f"{text[:position]}{json.dumps(value, ensure_ascii=False)}, {text[position:]}"
+    return f"{text[:position]}{newline}{lines}{newline}{outer}" + text[position:].lstrip(" \t")
+
+
+def _cut_from_json(text: str, path: Path, at: tuple[str | int, ...]) -> str:
     bom, text = _split_bom(text)
     container = _parse(text, path)
     for name in at[:-1]:
@@ -186,6 +221,59 @@ def _cut_from_json(text: str, path: Path, at: tuple[str, ...]) -> str:
 def _lexemes(text: str, start: int, end: int | None = None) -> Iterator[re.Match[str]]:
     found = LEXEME.finditer(text, start, len(text) if end is None else end)
     return (one for one in found if not one.group().startswith(("//", "/*")))
+
+
+# Hooks: below each event a list, in which ours stand beside those of others.
+
+
+def _hooks_by_name(found: dict[str, Any]) -> Servers:
+    """Our hooks by the name of the server that they belong to; each as `{event: [group]}`."""
+    ours: Servers = {}
+    for event, groups in found.items():
+        for group in groups if isinstance(groups, list) else ():
+            if (name := hook_name(group)) is not None:
+                ours.setdefault(name, {}).setdefault(event, []).append(group)
+    return ours
+
+
+def _with_hooks(client: Client, text: str, path: Path, entry: Entry, wanted: dict[str, Any]) -> str:
+    hooks = wanted.get(client.key) or {}
+    wanted[client.key] = hooks
+    for event, groups in reversed(entry.items()):  # each is put first
+        text = _add_hook(client.key, text, path, event, groups)
+        if not isinstance(hooks.setdefault(event, []), list):
+            raise _invalid(path, f"{client.key}.{event} is no list", _BY_HAND)
+        hooks[event] = [*groups, *hooks[event]]
+    return _checked(client, text, path, wanted)
+
+
+def _add_hook(key: str, text: str, path: Path, event: str, groups: list[Any]) -> str:
+    bom, bare = _split_bom(text)
+    hooks = _parse(bare, path).value.get(key) if bare.strip() else None
+    if hooks is None or hooks.value is None or hooks.value.get(event) is None:
+        return _add_to_json(key, text, path, event, groups)
+    for group in reversed(groups):
+        bare = _insert_item(bare, _parse(bare, path).value[key].value[event], group)
+    return bom + bare
+
+
+def _without_hooks(client: Client, text: str, path: Path, name: str, *, bare: bool) -> str:
+    """Nor with a list that is empty then; `bare`: nor with what held the lists."""
+    wanted = _read(client, text, path)
+    hooks = wanted[client.key]
+    for event in list(hooks):
+        groups = hooks[event] if isinstance(hooks[event], list) else []
+        for at in reversed(range(len(groups))):
+            if hook_name(groups[at]) == name:
+                text = _cut_from_json(text, path, (client.key, event, at))
+                del groups[at]
+                if not groups:
+                    text = _cut_from_json(text, path, (client.key, event))
+                    del hooks[event]
+    if bare and not hooks:
+        text = _cut_from_json(text, path, (client.key,))
+        del wanted[client.key]
+    return _checked(client, text, path, wanted)
 
 
 # TOML.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from backends.builtin.store.opening import index_file, is_current
-from backends.builtin.syncing.indexing import missing_notes
+from backends.builtin.syncing.surveying import missing_notes
 from backends.errors import IndexUnavailableError
 from backends.files.roots import MemoryRoots
 from backends.files.scan import ScanResult, scan
@@ -18,6 +18,7 @@ from config.errors import ConfigInvalidError, MemoryGatewayError
 from config.host_keys import HOST_RELEASE, switches
 from config.migration import find_moves, is_of_today
 from config.paths import auth_profile_paths
+from config.runtime.files import denial_of
 from config.settings import ConfigWarning, Settings
 from config.source.discover import resolve_includes
 from config.source.json5 import read_json5
@@ -115,26 +116,34 @@ def check_places(settings: Settings) -> Iterator[Finding]:
     yield from _check_file_of_ours(index_file(settings))
     away = tuple(_missing_notes(settings))
     yield from away
-    if not away or settings.workspace.is_dir():
+    if not away or _is_directory(settings.workspace):
         yield from _check_workspace(settings)
 
 
 def _check_own(one: _Directory) -> Iterator[Finding]:
     """A directory that is ours to write to."""
     there = next(path for path in (one.path, *one.path.parents) if _exists(path))
-    if there.is_dir() and _may(there, os.R_OK | os.W_OK | os.X_OK):
+    if _is_directory(there) and _may(there, os.R_OK | os.W_OK | os.X_OK):
         yield from _judge_mode(one, there)
         return
     what = "cannot be written" if there == one.path else f"cannot be created in {there}"
-    if not there.is_dir():
+    if not _is_directory(there) and denial_of(there) is None:
         what = f"cannot be made: {there} is not a directory"
     yield Finding(
         check="places",
         severity="error",
         cause=f"{one.what} {what}.",
         place=str(one.path),
-        fix=f"Give this user permission (chown, chmod u+rwx), or choose another place: {one.key}.",
+        fix=_fix(there, os.R_OK | os.W_OK, f"choose another place: {one.key}."),
     )
+
+
+def _fix(path: Path, wanted: int, otherwise: str) -> str:
+    """What lets this user at the path, with its owner."""
+    denial = denial_of(path, wanted)
+    if denial is None:
+        return f"Give this user permission (chown, chmod), or {otherwise}"
+    return f"{denial}: {denial.remedy}; or {otherwise}"
 
 
 def _judge_mode(one: _Directory, there: Path) -> Iterator[Finding]:
@@ -161,7 +170,7 @@ def _check_file_of_ours(index: Path) -> Iterator[Finding]:
             severity="error",
             cause="The index cannot be read or written.",
             place=str(index),
-            fix="Give this user permission (chown, chmod u+rw), or delete it: it will be rebuilt.",
+            fix=_fix(index, os.R_OK | os.W_OK, "delete it: it will be rebuilt."),
         )
         return
     yield from _open_to_others("places", index, "The index holds the text of the memory")
@@ -186,6 +195,8 @@ def _missing_notes(settings: Settings) -> Iterator[Finding]:
     except (IndexUnavailableError, OSError):
         return  # the check of the index says what is wrong with it
     for one in held:
+        if one.remedy:
+            continue  # the check of the workspace tells of what may not be read
         yield Finding(
             check="places",
             severity="warning",
@@ -195,19 +206,21 @@ def _missing_notes(settings: Settings) -> Iterator[Finding]:
         )
 
 
+_CORRECT: Final = "correct agents.defaults.workspace or --workspace."
+
+
 def _check_workspace(settings: Settings) -> Iterator[Finding]:
     workspace = settings.workspace
     place = str(workspace)
     what = "The workspace" if settings.notes_folder is None else "The folder of notes"
-    if not workspace.is_dir() or not _may(workspace, os.R_OK | os.X_OK):
-        there = _exists(workspace)
+    if not _is_directory(workspace) or not _may(workspace, os.R_OK | os.X_OK):
+        there = _exists(workspace) or denial_of(workspace) is not None
         yield Finding(
             check="places",
             severity="error" if there else "warning",
             cause=f"{what} {'cannot be read' if there else 'does not exist'}.",
             place=place,
-            fix=f"{'Check its owner and mode' if there else 'Create it'}, or correct "
-            "agents.defaults.workspace or --workspace.",
+            fix=_fix(workspace, os.R_OK, _CORRECT) if there else f"Create it, or {_CORRECT}",
         )
         return
     roots = MemoryRoots.of(settings)
@@ -257,8 +270,17 @@ def _unreadable(workspace: Path, path: str) -> Finding:
         severity="warning",
         cause="This cannot be read, so it is not searched.",
         place=str(workspace / path),
-        fix="Give this user permission (chown, chmod u+r; u+rx for a directory).",
+        fix=_fix(
+            workspace / path.split(" (", maxsplit=1)[0], os.R_OK, "leave it out of the memory."
+        ),
     )
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except PermissionError:
+        return False
 
 
 def _exists(path: Path) -> bool:

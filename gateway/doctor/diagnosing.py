@@ -14,6 +14,7 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from config.errors import MemoryGatewayError, lone_error
+from config.runtime.files import denied
 from config.runtime.logs import Log
 from config.settings import Settings
 from gateway.doctor.configuration import (
@@ -25,7 +26,13 @@ from gateway.doctor.configuration import (
 from gateway.doctor.finding import Check, Diagnosis, Finding, judge_findings
 from gateway.doctor.index import check_canary, check_index, check_owner, check_transcripts
 from gateway.doctor.providers import check_libraries, check_model, check_provider
-from gateway.doctor.surroundings import check_disk, check_qmd, check_service, check_watches
+from gateway.doctor.surroundings import (
+    check_disk,
+    check_hooks,
+    check_qmd,
+    check_service,
+    check_watches,
+)
 from gateway.version import VERSION
 
 _log = Log()
@@ -62,6 +69,7 @@ _CHECKS: Final = (
     _Entry("watches", _blocking(check_watches)),
     _Entry("owner", check_owner),
     _Entry("service", _blocking(check_service)),
+    _Entry("hooks", _blocking(check_hooks)),
     _Entry("canary", check_canary),
 )
 
@@ -93,6 +101,7 @@ async def _look(entry: _Entry, settings: Settings, found: dict[Check, list[Findi
 
 
 def _unfinished(check: Check, fault: BaseException) -> Finding:
+    fault = denied(fault) or fault
     if isinstance(fault, MemoryGatewayError):
         return Finding(check=check, severity="error", cause=fault.message, fix=fault.remedy)
     cause = f"This could not be checked: {type(fault).__name__}: {fault}."

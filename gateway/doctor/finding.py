@@ -26,6 +26,7 @@ Check = Literal[
     "watches",
     "owner",
     "service",
+    "hooks",
     "canary",
 ]
 Severity = Literal["ok", "note", "warning", "error"]

@@ -21,7 +21,7 @@ from backends.builtin.store.opening import check as check_store
 from backends.builtin.store.opening import doubt, index_file, inspect, is_index
 from backends.errors import IndexUnavailableError
 from backends.interface import SyncRequest
-from backends.transcripts.agents import AgentTranscripts
+from backends.transcripts.agent_transcripts import AgentTranscripts
 from backends.transcripts.source import HostDatabase, TranscriptListing
 from config.errors import MemoryGatewayError
 from config.settings import Settings, StoreSettings
@@ -29,7 +29,9 @@ from gateway.agent.memory import Memory, open_memory
 from gateway.client import connect
 from gateway.doctor.finding import Finding, Severity, sentence
 from gateway.ownership.lock import OwnerRecord, check_workspace, place_of, read_owner
+from gateway.ownership.peers import UntrustedSocketError
 from gateway.ownership.sockets import connect_owner
+from gateway.rpc.registry import Session
 from gateway.tools.search import SearchParams
 
 if TYPE_CHECKING:
@@ -38,6 +40,14 @@ if TYPE_CHECKING:
 _INDEX_TIMEOUT_S: Final = 3.0
 _CLAIMED: Final = re.compile(r"[a-z0-9_-]+(\.retry-.*)?\.sqlite\Z", re.IGNORECASE)
 _REBUILD: Final = "Delete it, or let the next start set it aside: it is rebuilt from Markdown."
+TIMEOUT_S: Final = 2.0
+_SEVERITIES: Final[dict[str, Severity]] = {"ok": "ok", "degraded": "warning", "failing": "error"}
+_OTHERS: Final = 0o077
+_CANARY_TIMEOUT_S: Final = 15.0
+_WORD: Final = "quillwort"
+_NOTE: Final = f"# Canary\n\n- The {_WORD} grows in the temporary workspace.\n"
+_NAME: Final = "memory/2026-01-01.md"
+_FIX: Final = "Run it again with --log-level debug; check the disk and TMPDIR."
 
 
 def check_index(settings: Settings) -> Iterator[Finding]:
@@ -153,18 +163,16 @@ def _soundness(state: IndexState) -> str:
     )
 
 
-TIMEOUT_S: Final = 2.0
-_SEVERITIES: Final[dict[str, Severity]] = {"ok": "ok", "degraded": "warning", "failing": "error"}
-_OTHERS: Final = 0o077
-
-
 async def check_owner(settings: Settings) -> list[Finding]:
     lock = place_of(settings).lock
     record = read_owner(lock)
     if record is None:
         cause = "No gateway runs for this index; commands open it themselves."
         return [Finding(check="owner", severity="ok", cause=cause, place=str(lock))]
-    stream = await connect_owner(lock)
+    try:
+        stream = await connect_owner(lock)
+    except UntrustedSocketError as error:
+        return [_broken(record, lock, error)]
     if stream is None:
         return [_unreachable(record, lock)]
     try:
@@ -246,13 +254,6 @@ def _lives(pid: int) -> bool:
     return True
 
 
-_CANARY_TIMEOUT_S: Final = 15.0
-_WORD: Final = "quillwort"
-_NOTE: Final = f"# Canary\n\n- The {_WORD} grows in the temporary workspace.\n"
-_NAME: Final = "memory/2026-01-01.md"
-_FIX: Final = "Run it again with --log-level debug; check the disk and TMPDIR."
-
-
 class _CanaryError(Exception):
     """A step did not do what it should. The message says which."""
 
@@ -326,7 +327,7 @@ async def _delete_and_miss(memory: Memory, note: Path) -> None:
 
 async def _found(memory: Memory) -> list[str]:
     params = SearchParams(query=_WORD, min_score=0.0)
-    result = await memory.search(params, None, operator=True)
+    result = await memory.find(params, Session(operator=True))
     return [hit.path for hit in result.hits]
 
 

@@ -14,7 +14,7 @@ from gateway.doctor.finding import Finding, Severity, sentence
 from providers.choosing import Choice, choose
 from providers.errors import ProviderError
 from providers.installing import install_command
-from providers.interface import Candidate
+from providers.interface import ProviderCandidate
 from providers.local.models import configured_models, locate
 from providers.local.models.cache import check_magic
 from providers.remote.credentials import load
@@ -56,7 +56,7 @@ def _without(choice: Choice) -> Iterator[Finding]:
         yield from (_refused(one, "warning") for one in choice.keys_in_vain)
 
 
-def _with(choice: Choice, primary: Candidate) -> Finding:
+def _with(choice: Choice, primary: ProviderCandidate) -> Finding:
     if choice.fell_back is not None:
         cause = choice.reason
         fix = choice.remedy
@@ -77,7 +77,7 @@ def _fallback(choice: Choice, name: str) -> Iterator[Finding]:
             yield _refused(one, "warning", "memorySearch.fallback")
 
 
-def _refused(one: Candidate, severity: Severity, place: str | None = None) -> Finding:
+def _refused(one: ProviderCandidate, severity: Severity, place: str | None = None) -> Finding:
     return Finding(
         check="provider",
         severity=severity,
@@ -119,7 +119,7 @@ def check_model(settings: Settings) -> Iterator[Finding]:
 
 def _check_head(path: Path) -> None:
     with path.open("rb") as file:
-        check_magic(file.read(_HEAD_BYTES), str(path))
+        check_magic(file.read(_HEAD_BYTES), str(path), path.suffix)
 
 
 def _present(path: Path) -> Finding:

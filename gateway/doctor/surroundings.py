@@ -17,10 +17,11 @@ from backends.qmd.process import QmdUnavailableError
 from backends.qmd.sidecar import Sidecar, home_of, open_sidecar
 from config.paths import home_dir
 from config.settings import Settings
+from gateway import hook
 from gateway.doctor.finding import Finding
-from gateway.units import (
+from gateway.systemd_units import (
     SERVICE,
-    Answer,
+    ManagerAnswer,
     UnitState,
     drop_in_path,
     instance,
@@ -44,6 +45,25 @@ def check_disk(settings: Settings) -> Iterator[Finding]:
     place = next(path for path in store.parents if path.is_dir())
     size = store.stat().st_size if store.is_file() else 0
     yield judge_room(shutil.disk_usage(place).free, size, str(place))
+
+
+def check_hooks(_settings: Settings) -> Iterator[Finding]:
+    """How often hooks of clients told their model nothing, for want of an answer."""
+    counts = hook.misses()
+    silent = sum(counts.values())
+    if not silent:
+        cause = "No hook of a client was left without an answer."
+        yield Finding(check="hooks", severity="ok", cause=cause)
+        return
+    yield Finding(
+        check="hooks",
+        severity="note",
+        cause=f"Hooks of clients told nothing {silent:,} times: {counts['slow']:,} got no answer in time, {counts['away']:,} "
+        f"found no gateway, {counts['broken']:,} got an answer that is none. The first after a pause starts one.",
+        place=hook.folder(),
+        fix="If it happens often, keep one running: `memory-gateway service install`. Remove the files *.missed there to "
+        "count anew.",
+    )
 
 
 def judge_room(free_bytes: int, index_bytes: int, place: str) -> Finding:
@@ -112,7 +132,7 @@ def check_service(settings: Settings) -> Iterator[Finding]:
         )
         return
     state = read_state(unit)
-    if isinstance(state, Answer):
+    if isinstance(state, ManagerAnswer):
         yield Finding(
             check="service",
             severity="note",

@@ -12,6 +12,7 @@ from urllib.parse import quote, unquote
 
 import anyio
 import msgspec
+from msgspec.structs import replace
 
 from config.errors import ungrouped
 from gateway.agent.conversations import Conversations
@@ -21,7 +22,8 @@ from gateway.mcp.eras import Meta, Result, Revision, revision_of, stateless_revi
 from gateway.mcp.tools import TOOLS, Tool, tool_list
 from gateway.rpc.registry import Method, RequestContext, Session, decode_params
 from gateway.rpc.wire import InvalidParamsError
-from gateway.sessions import LoadedFile, Role, recall_instructions
+from gateway.scope import may_append
+from gateway.session_start import LoadedFile, Role, recall_instructions
 from gateway.tools.get import GetParams
 from gateway.tools.search import PathText
 
@@ -33,20 +35,54 @@ _TITLES: Final[dict[Role, str]] = {
     "today": "Today's log",
     "yesterday": "Yesterday's log",
 }
-_PROMPT: Final = {
-    "name": "remember",
-    "title": "What do you remember about ...",
-    "description": "Ask the memory for everything about a topic.",
-    "arguments": [
-        {"name": "topic", "description": "A person, a project, a day, anything.", "required": True}
-    ],
-}
+
+
+class _Prompt(msgspec.Struct, frozen=True):
+    """What a person chooses in a client; `text` has the place of its one argument."""
+
+    name: str
+    title: str
+    description: str
+    argument: str
+    about: str
+    text: str
+
+    def describe(self) -> dict[str, Any]:
+        argument = {"name": self.argument, "description": self.about, "required": True}
+        known = {"name": self.name, "title": self.title, "description": self.description}
+        return {**known, "arguments": [argument]}
+
+
+_PROMPTS: Final = (
+    _Prompt(
+        name="recall",
+        title="What do you remember about ...",
+        description="Ask the memory for everything about a topic.",
+        argument="topic",
+        about="A person, a project, a day, anything.",
+        text="What do you remember about {}? Look it up with memory_search, in other words too if little is found, "
+        "read around what matters with memory_get, and answer with the sources. Say what the notes do not tell.",
+    ),
+    _Prompt(
+        name="remember",
+        title="Remember that ...",
+        description="Write something into today's log.",
+        argument="text",
+        about="What is worth knowing in later conversations.",
+        text="Remember this: {}\n\nWrite it with memory_append, as one short entry that can be understood alone: who, what, "
+        "when, why, with full names and dates. If memory_search shows that it is noted already, say so instead. Without "
+        "memory_append you may not write: say that `memory-gateway connect` with --write allows it.",
+    ),
+)
 MAX_TOPIC_CHARS: Final = 2000
+_REMEDY: Final = "resources/list names those that there are."
+SIGN_OF_LIFE_S: Final = 1.0
+"""Well below any client's time-out, which progress may set back."""
 
 
 async def list_resources(memory: Memory, session: Session) -> Result:
     """Only what is there; nothing for a conversation that may not read memory."""
-    files = await Conversations(memory).files(session.session_key, session.guest)
+    files = await Conversations(memory).files(session)
     return {"resources": [_describe(one) for one in files if one.status == "ok"]}
 
 
@@ -59,12 +95,12 @@ def _describe(file: LoadedFile) -> dict[str, Any]:
     }
 
 
-async def read_resource(memory: Memory, uri: str, session: Session) -> Result:
+async def read_resource(memory: Memory, uri: str, context: RequestContext) -> Result:
     """Any path that `memory_get` reads. Raises InvalidParamsError, with the reason, for all others."""
     if not uri.startswith(_SCHEME):
         raise InvalidParamsError(f"There is no resource {uri[:200]!r}.", remedy=_REMEDY)
     params = GetParams(path=unquote(uri.removeprefix(_SCHEME)))
-    answer = await memory.get(params, session.session_key, guest=session.guest)
+    answer = await memory.get(params, context)
     if answer.status != "ok":
         why = answer.error or f"There is no {params.path}."
         raise InvalidParamsError(why, remedy=_REMEDY)
@@ -74,36 +110,25 @@ async def read_resource(memory: Memory, uri: str, session: Session) -> Result:
     return {"contents": [{"uri": uri, "mimeType": _MIME, "text": text}]}
 
 
-_REMEDY: Final = "resources/list names those that there are."
-
-
 def list_prompts() -> Result:
-    return {"prompts": [_PROMPT]}
+    return {"prompts": [one.describe() for one in _PROMPTS]}
 
 
 def get_prompt(name: str, arguments: dict[str, str]) -> Result:
     """Raises InvalidParamsError."""
-    if name != _PROMPT["name"]:
+    prompt = next((one for one in _PROMPTS if one.name == name), None)
+    if prompt is None:
+        names = ", ".join(one.name for one in _PROMPTS)
+        raise InvalidParamsError(f"There is no prompt {name[:64]!r}.", remedy=f"There are {names}.")
+    given = arguments.get(prompt.argument, "").strip()
+    if not given or len(given) > MAX_TOPIC_CHARS:
         raise InvalidParamsError(
-            f"There is no prompt {name[:64]!r}.", remedy=f"The only one is {_PROMPT['name']}."
+            f"The prompt needs a {prompt.argument} of at most {MAX_TOPIC_CHARS:,} characters.",
+            remedy=f'Give arguments such as {{"{prompt.argument}": "the boiler"}}.',
         )
-    topic = arguments.get("topic", "").strip()
-    if not topic or len(topic) > MAX_TOPIC_CHARS:
-        raise InvalidParamsError(
-            f"The prompt needs a topic of at most {MAX_TOPIC_CHARS:,} characters.",
-            remedy='Give arguments such as {"topic": "the boiler"}.',
-        )
-    text = (
-        f"What do you remember about {topic}? Look it up with memory_search, in other words too if "
-        "little is found, read around what matters with memory_get, and answer with the sources. "
-        "Say what the notes do not tell."
-    )
-    message = {"role": "user", "content": {"type": "text", "text": text}}
-    return {"description": _PROMPT["description"], "messages": [message]}
+    message = {"role": "user", "content": {"type": "text", "text": prompt.text.format(given)}}
+    return {"description": prompt.description, "messages": [message]}
 
-
-SIGN_OF_LIFE_S: Final = 1.0
-"""Well below any client's time-out, which progress may set back."""
 
 Arguments = dict[str, msgspec.Raw]
 
@@ -178,62 +203,77 @@ class PromptParams(MetaParams, frozen=True, kw_only=True):
     arguments: dict[str, str] | None = None
 
 
-def mcp_methods(memory: Memory) -> list[Method[Any]]:
-    """All but `initialize`. Requests that their client takes back are not answered, as MCP wants."""
+class McpMethods:
+    """What MCP's methods answer, but `initialize`, which is shared."""
 
-    async def discover(params: MetaParams, _context: RequestContext) -> Result:
-        instructions = recall_instructions(memory.settings.citations)
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    async def discover(self, params: MetaParams, _context: RequestContext) -> Result:
+        instructions = recall_instructions(self._memory.settings.citations)
         return eras.discovery(stateless_revision(params.meta), instructions)
 
-    async def ping(params: MetaParams, context: RequestContext) -> Result:
+    async def ping(self, params: MetaParams, context: RequestContext) -> Result:
         return eras.dressed({}, revision_of(params.meta, context.session.protocol))
 
-    async def list_tools(params: ListParams, context: RequestContext) -> Result:
+    async def list_tools(self, params: ListParams, context: RequestContext) -> Result:
         revision = _listing(params, context)
-        settings, guest = memory.settings, context.session.guest
-        appends = settings.append_enabled and (guest is None or guest.may_append(settings))
+        appends = may_append(self._memory.settings, context.session.guest)
         return eras.cacheable({"tools": tool_list(appends=appends)}, revision)
 
-    async def call(params: CallParams, context: RequestContext) -> Result:
+    async def call(self, params: CallParams, context: RequestContext) -> Result:
         revision = revision_of(params.meta, context.session.protocol)
         tool = tool_of(params.name)
         with ungrouped():
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(tell_progress, tool, params.meta, context)
-                result = await call_tool(memory, tool, params.arguments or {}, revision, context)
+                result = await call_tool(
+                    self._memory, tool, params.arguments or {}, revision, _of_model(context)
+                )
                 tasks.cancel_scope.cancel()
         return eras.dressed(result, revision)
 
-    async def resources(params: ListParams, context: RequestContext) -> Result:
+    async def resources(self, params: ListParams, context: RequestContext) -> Result:
         revision = _listing(params, context)
-        return eras.momentary(await list_resources(memory, context.session), revision)
+        return eras.momentary(await list_resources(self._memory, context.session), revision)
 
-    async def templates(params: ListParams, context: RequestContext) -> Result:
+    async def templates(self, params: ListParams, context: RequestContext) -> Result:
         return eras.cacheable({"resourceTemplates": []}, _listing(params, context))
 
-    async def read(params: ReadParams, context: RequestContext) -> Result:
+    async def read(self, params: ReadParams, context: RequestContext) -> Result:
         revision = revision_of(params.meta, context.session.protocol)
-        return eras.momentary(await read_resource(memory, params.uri, context.session), revision)
+        return eras.momentary(
+            await read_resource(self._memory, params.uri, _of_model(context)), revision
+        )
 
-    async def prompts(params: ListParams, context: RequestContext) -> Result:
+    async def prompts(self, params: ListParams, context: RequestContext) -> Result:
         return eras.cacheable(list_prompts(), _listing(params, context))
 
-    async def prompt(params: PromptParams, context: RequestContext) -> Result:
+    async def prompt(self, params: PromptParams, context: RequestContext) -> Result:
         revision = revision_of(params.meta, context.session.protocol)
         return eras.dressed(get_prompt(params.name, params.arguments or {}), revision)
 
+
+def mcp_methods(memory: Memory) -> list[Method[Any]]:
+    """Requests that their client takes back are not answered, as MCP wants."""
+    methods = McpMethods(memory)
     manners = {"open_params": True, "silent_when_cancelled": True}
     return [
-        Method("server/discover", MetaParams, discover, **manners),
-        Method("ping", MetaParams, ping, **manners),
-        Method("tools/list", ListParams, list_tools, **manners),
-        Method("tools/call", CallParams, call, **manners),
-        Method("resources/list", ListParams, resources, **manners),
-        Method("resources/templates/list", ListParams, templates, **manners),
-        Method("resources/read", ReadParams, read, **manners),
-        Method("prompts/list", ListParams, prompts, **manners),
-        Method("prompts/get", PromptParams, prompt, **manners),
+        Method("server/discover", MetaParams, methods.discover, **manners),
+        Method("ping", MetaParams, methods.ping, **manners),
+        Method("tools/list", ListParams, methods.list_tools, **manners),
+        Method("tools/call", CallParams, methods.call, **manners),
+        Method("resources/list", ListParams, methods.resources, **manners),
+        Method("resources/templates/list", ListParams, methods.templates, **manners),
+        Method("resources/read", ReadParams, methods.read, **manners),
+        Method("prompts/list", ListParams, methods.prompts, **manners),
+        Method("prompts/get", PromptParams, methods.prompt, **manners),
     ]
+
+
+def _of_model(context: RequestContext) -> RequestContext:
+    """Whoever sits at the machine, it is a model that calls tools: scope holds for it."""
+    return replace(context, session=replace(context.session, operator=False))
 
 
 def _listing(params: ListParams, context: RequestContext) -> Revision:

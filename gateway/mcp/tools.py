@@ -8,7 +8,6 @@ tags that their own words cannot close.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -22,18 +21,15 @@ from backends.interface import Hit, ReadAnswer, SearchAnswer
 from config.settings import Source
 from gateway.agent.conversations import Conversations
 from gateway.agent.memory import Memory
+from gateway.escaping import escape_line
 from gateway.mcp.eras import Result, tool_result
 from gateway.rpc.registry import RequestContext
-from gateway.tools.get import AppendParams, AppendResult, GetParams
-from gateway.tools.search import (
-    MAX_RESULTS,
-    SearchParams,
-    escape_controls,
-    escape_line,
-    with_footer,
-)
+from gateway.tools.append import AppendParams, AppendResult
+from gateway.tools.get import GetParams
+from gateway.tools.marking import attributes, bare_snippet, contained, line_range, passage_tag
+from gateway.tools.search import MAX_RESULTS, SearchParams
 
-_TAG = re.compile(r"<(?=/?(?:passage|note)\b)", re.IGNORECASE)
+A = TypeVar("A", bound=msgspec.Struct)
 
 
 def search_text(answer: SearchAnswer) -> str:
@@ -59,18 +55,7 @@ def _remarks(answer: SearchAnswer) -> Iterator[str]:
 
 
 def _passage(hit: Hit) -> str:
-    snippet = hit.snippet
-    if hit.citation is not None:
-        snippet = snippet.removesuffix(with_footer("", hit.citation))
-    place = _attributes(
-        path=hit.path,
-        lines=_lines(hit.start_line, hit.end_line),
-        events=_lines(*hit.events) if hit.events else "",
-        title=hit.title or "",
-        tags=", ".join(hit.tags),
-        score=f"{hit.score:.2f}",
-    )
-    return f"<passage{place}>\n{_contained(snippet)}\n</passage>"
+    return passage_tag(hit, bare_snippet(hit), score=True)
 
 
 def read_text(answer: ReadAnswer) -> str:
@@ -80,38 +65,23 @@ def read_text(answer: ReadAnswer) -> str:
     if answer.status == "not_found":
         return f"There is no {escape_line(answer.path)} (not_found)."
     last = answer.first_line + answer.line_count - 1
-    place = _attributes(
+    place = attributes(
         path=answer.path,
-        lines=_lines(answer.first_line, last) if answer.line_count else "",
+        lines=line_range(answer.first_line, last) if answer.line_count else "",
         next_from=str(answer.next_line or ""),
     )
     links = "".join(
         f"\n[[{escape_line(name)}]] is {escape_line(path)}" for name, path in answer.links.items()
     )
-    return f"<note{place}>\n{_contained(answer.text.removesuffix(chr(10)))}\n</note>{links}"
+    return f"<note{place}>\n{contained(answer.text.removesuffix(chr(10)))}\n</note>{links}"
 
 
 def append_text(answer: AppendResult) -> str:
     if answer.error is not None:
         return answer.error
-    return f"Written: {answer.path}, lines {_lines(answer.start_line or 0, answer.end_line or 0)}."
-
-
-def _attributes(**values: str) -> str:
-    return "".join(f' {name}="{_quoted(text)}"' for name, text in values.items() if text)
-
-
-def _quoted(text: str) -> str:
-    return escape_line(text).replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
-
-
-def _contained(text: str) -> str:
-    """Words of a note that look like the end of it, or like another one, are only words."""
-    return _TAG.sub("&lt;", escape_controls(text))
-
-
-def _lines(first: int, last: int) -> str:
-    return str(first) if first == last else f"{first}-{last}"
+    return (
+        f"Written: {answer.path}, lines {line_range(answer.start_line or 0, answer.end_line or 0)}."
+    )
 
 
 class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -247,8 +217,6 @@ def arguments_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
     return {k: v for k, v in components[kind.__name__].items() if k not in left_out}
 
 
-A = TypeVar("A", bound=msgspec.Struct)
-
 _READS: Final = {
     "readOnlyHint": True,
     "destructiveHint": False,
@@ -299,22 +267,17 @@ class Tool(Generic[A]):
 
 
 async def _search(memory: Memory, arguments: SearchArguments, context: RequestContext) -> Result:
-    session = context.session
-    answer = await memory.search(arguments.to_params(), session.session_key, guest=session.guest)
-    context.stages.update(answer.timings_ms)
+    answer = await memory.search(arguments.to_params(), context)
     return tool_result(search_text(answer), failed=answer.error is not None)
 
 
 async def _get(memory: Memory, arguments: GetArguments, context: RequestContext) -> Result:
-    session = context.session
-    answer = await memory.get(arguments.to_params(), session.session_key, guest=session.guest)
+    answer = await memory.get(arguments.to_params(), context)
     return tool_result(read_text(answer), failed=answer.error is not None)
 
 
 async def _append(memory: Memory, arguments: AppendArguments, context: RequestContext) -> Result:
-    session = context.session
-    conversations = Conversations(memory)
-    answer = await conversations.append(arguments.to_params(), session.session_key, session.guest)
+    answer = await Conversations(memory).append(arguments.to_params(), context)
     return tool_result(append_text(answer), failed=answer.error is not None)
 
 

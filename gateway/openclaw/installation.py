@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -21,24 +22,25 @@ from config.paths import own_dir
 from config.runtime.files import make_directories, read_file, replace_file
 from config.runtime.start import command_of
 from config.settings import CompactionSettings
+from config.source.discover import INCLUDE
 from config.source.json5 import MAX_BYTES, parse_json5
 from gateway.flush import flush_texts
-from gateway.openclaw.program import Host, HostError
-from gateway.sessions import recall_texts
+from gateway.openclaw.program import HostError, OpenClawHost
+from gateway.session_start import recall_texts
 from gateway.version import VERSION
 
 _INSTALLED: Final = "installed.json"
 _MODE: Final = 0o600
 
 
-class Places(msgspec.Struct, frozen=True):
+class InstallPlaces(msgspec.Struct, frozen=True):
     """Where our own files are. A name with a dot is never that of an agent, whose folders lie beside."""
 
     plugin: Path
     kept: Path
 
     @classmethod
-    def below(cls, state_dir: Path) -> Places:
+    def below(cls, state_dir: Path) -> InstallPlaces:
         return cls(own_dir(state_dir, "openclaw.plugin"), own_dir(state_dir, "openclaw.before"))
 
     @property
@@ -50,7 +52,7 @@ class Places(msgspec.Struct, frozen=True):
         return self.kept / "openclaw.json"
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class InstallRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What the first installation found."""
 
     config: str
@@ -59,7 +61,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     mode: int = _MODE
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class InstallPlan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What an installation will do."""
 
     openclaw: str
@@ -82,7 +84,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     path: str | None = None
 
 
-class State(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class InstallState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     openclaw: str
     node: str
     config: str
@@ -97,7 +99,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     problems: tuple[str, ...] = ()
 
 
-def plan_installation(host: Host, state_dir: Path) -> Plan:
+def plan_installation(host: OpenClawHost, state_dir: Path) -> InstallPlan:
     """Raises HostError where the configuration is not valid."""
     config = host.read_config()
     path = Path(os.path.realpath(config.path))
@@ -107,25 +109,53 @@ def plan_installation(host: Host, state_dir: Path) -> Plan:
             f"OpenClaw's configuration {config.path} is not valid: {config.problem}.",
             remedy="Mend it first; `openclaw doctor` helps, and `memory-gateway config --migrate` with keys of ours.",
         )
-    places = Places.below(state_dir)
-    return Plan(
+    places = InstallPlaces.below(state_dir)
+    _refuse_links(places)
+    parsed = _parse(before, path)
+    _refuse_includes(parsed, path)
+    return InstallPlan(
         openclaw=host.version,
         node=host.node,
         config=str(path),
         plugin=str(places.plugin),
         command=command_of("gateway"),
-        slot=_dig(_parse(before, path), "plugins", "slots", "memory"),
+        slot=_dig(parsed, "plugins", "slots", "memory"),
         loses_comments=before is not None and not _is_json(before),
         is_update=places.record.exists(),
     )
 
 
-def install(host: Host, state_dir: Path, plan: Plan) -> dict[str, Any]:
+def _refuse_links(places: InstallPlaces) -> None:
+    """What is behind a link is somebody else's: our files are written there by name. Raises HostError."""
+    for place in (places.plugin.parent, places.plugin, places.kept):
+        if place.is_symlink():
+            raise HostError(
+                f"{place} is a link to {place.readlink()}, and nothing is written behind it.",
+                remedy="Remove the link: the plugin needs a directory of its own there.",
+            )
+
+
+def _refuse_includes(config: Any, path: Path) -> None:
+    """OpenClaw writes into the files that `plugins` includes, which are not kept. Raises HostError."""
+    if _has_include(_dig(config, "plugins")):
+        raise HostError(
+            f"plugins in {path} includes another file ({INCLUDE}), which OpenClaw would change beyond undoing.",
+            remedy="Write what that file holds into plugins itself; nothing was touched so far.",
+        )
+
+
+def _has_include(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(map(_has_include, value))
+    return isinstance(value, dict) and (INCLUDE in value or any(map(_has_include, value.values())))
+
+
+def install(host: OpenClawHost, state_dir: Path, plan: InstallPlan) -> dict[str, Any]:
     """What OpenClaw says of the plugin, once it loads it.
 
     Raises HostError where it does not; all is then as before. Raises FileUnwritableError.
     """
-    places = Places.below(state_dir)
+    places = InstallPlaces.below(state_dir)
     try:
         _keep(places, Path(plan.config))
         _copy_plugin(places.plugin, plan.command)
@@ -143,11 +173,20 @@ def install(host: Host, state_dir: Path, plan: Plan) -> dict[str, Any]:
         raise
 
 
-def _link(host: Host, plugin: str) -> None:
+def _link(host: OpenClawHost, plugin: str) -> None:
     host.run("plugins", "install", "--link", plugin, "--force", "--accept-capabilities")
 
 
-def _loaded(host: Host) -> dict[str, Any]:
+_ENTRY: Final = f'plugins.entries["{PLUGIN_ID}"]'
+
+
+def allow_recall(host: OpenClawHost) -> None:
+    """Has the plugin tell the model before each turn what memory holds: the host lets no plugin read prompts unasked."""
+    for place in (f"{_ENTRY}.config.recall", f"{_ENTRY}.hooks.allowConversationAccess"):
+        host.run("config", "set", place, "true", "--strict-json")
+
+
+def _loaded(host: OpenClawHost) -> dict[str, Any]:
     """An entry that was disabled once stays so when it is installed again."""
     for attempt in ("plugins", "enable", PLUGIN_ID, "--accept-capabilities"), None:
         known = host.inspect(PLUGIN_ID)
@@ -163,9 +202,9 @@ def _loaded(host: Host) -> dict[str, Any]:
     )
 
 
-def uninstall(host: Host, state_dir: Path) -> Outcome:
+def uninstall(host: OpenClawHost, state_dir: Path) -> Outcome:
     """Raises HostError, FileUnwritableError; what was kept is then still there."""
-    places = Places.below(state_dir)
+    places = InstallPlaces.below(state_dir)
     record = _read_record(places)
     if record is None:
         if not host.inspect(PLUGIN_ID):
@@ -182,13 +221,14 @@ def uninstall(host: Host, state_dir: Path) -> Outcome:
         how: Literal["restored", "edited"] = "restored"
     else:
         _restore_values(host, before, now)
+        _restore_mode(path, record.mode)
         how = "edited"
     shutil.rmtree(places.plugin, ignore_errors=True)
     shutil.rmtree(places.kept, ignore_errors=True)
     return Outcome(config=how, path=str(path))
 
 
-def _forget(host: Host) -> None:
+def _forget(host: OpenClawHost) -> None:
     """The process behind a command of OpenClaw's that was killed works on, and may have done it meanwhile.
 
     Killed itself, it may have removed no more than its record of the installation, without which it
@@ -206,7 +246,7 @@ def _forget(host: Host) -> None:
             host.run(*uninstall)
 
 
-def read_state(host: Host, state_dir: Path) -> State:
+def read_state(host: OpenClawHost, state_dir: Path) -> InstallState:
     """Raises HostError where OpenClaw does not say where its configuration is."""
     config = host.read_config()
     known = host.inspect(PLUGIN_ID)
@@ -215,12 +255,12 @@ def read_state(host: Host, state_dir: Path) -> State:
     version = plugin.get("version")
     if version not in (None, VERSION):
         problems.append(f"the plugin is of {version}, this program is {VERSION}: install it again")
-    return State(
+    return InstallState(
         openclaw=host.version,
         node=host.node,
         config=str(config.path),
         config_problem=config.problem if config.path.exists() else None,
-        installed=Places.below(state_dir).record.exists(),
+        installed=InstallPlaces.below(state_dir).record.exists(),
         plugin=plugin.get("rootDir"),
         version=version,
         loaded=plugin.get("status") == "loaded" and plugin.get("memorySlotSelected") is True,
@@ -234,7 +274,7 @@ def _complaints(known: dict[str, Any]) -> list[str]:
     return [*([str(error)] if error else []), *filter(None, said)]
 
 
-def _keep(places: Places, config: Path) -> None:
+def _keep(places: InstallPlaces, config: Path) -> None:
     """The configuration as it is before our first installation; a later one changes nothing of that."""
     if places.record.exists():
         return
@@ -243,7 +283,7 @@ def _keep(places: Places, config: Path) -> None:
     mode = config.stat().st_mode & 0o777 if original is not None else _MODE
     if original is not None:
         replace_file(places.original, original, mode=_MODE)
-    record = Record(config=str(config), existed=original is not None, mode=mode)
+    record = InstallRecord(config=str(config), existed=original is not None, mode=mode)
     replace_file(places.record, msgspec.json.encode(record))
 
 
@@ -269,15 +309,29 @@ def _put_back(path: Path, original: bytes | None, mode: int) -> None:
         ) from error
 
 
-def _restore_values(host: Host, before: Any, now: Any) -> None:
+def _restore_values(host: OpenClawHost, before: Any, now: Any) -> None:
     """After OpenClaw has taken out its part: who had the slot, and the settings of ours that are in force."""
     slot = _dig(before, "plugins", "slots", "memory")
     if slot not in (None, PLUGIN_ID):
         host.run("config", "set", "plugins.slots.memory", slot)
+    allowed = _dig(now, "plugins", "allow")
+    if isinstance(allowed, list) and PLUGIN_ID not in (_dig(before, "plugins", "allow") or ()):
+        others = [one for one in allowed if one != PLUGIN_ID]
+        if others != allowed:
+            _set(host, "plugins.allow", others)
     settings = _dig(now, "plugins", "entries", PLUGIN_ID, "config")
     if settings:
-        place = f'plugins.entries["{PLUGIN_ID}"].config'
-        host.run("config", "set", place, msgspec.json.encode(settings).decode(), "--strict-json")
+        _set(host, f'plugins.entries["{PLUGIN_ID}"].config', settings)
+
+
+def _set(host: OpenClawHost, place: str, value: Any) -> None:
+    host.run("config", "set", place, msgspec.json.encode(value).decode(), "--strict-json")
+
+
+def _restore_mode(path: Path, mode: int) -> None:
+    """OpenClaw writes a file of mode 600, whatever it was."""
+    with suppress(OSError):
+        path.chmod(mode)
 
 
 def _same_but_for_ours(before: Any, now: Any, plugin: Path) -> bool:
@@ -293,7 +347,7 @@ def _without_ours(config: Any, plugin: Path) -> Any:
     plugins = dict(_dig(config, "plugins") or {})
     entries = dict(plugins.get("entries") or {})
     entry = entries.get(PLUGIN_ID) or {}
-    entries[PLUGIN_ID] = {name: value for name, value in entry.items() if name != "enabled"}
+    entries[PLUGIN_ID] = _without_recall(entry)
     load = dict(plugins.get("load") or {})
     links = {str(plugin), os.path.realpath(plugin)}
     load["paths"] = [one for one in load.get("paths") or () if one not in links] or {}
@@ -301,8 +355,18 @@ def _without_ours(config: Any, plugin: Path) -> Any:
         name: value for name, value in (plugins.get("slots") or {}).items() if name != "memory"
     }
     plugins |= {"entries": entries, "load": load, "slots": slots}
+    plugins["allow"] = [one for one in plugins.get("allow") or () if one != PLUGIN_ID] or {}
     others = {name: value for name, value in config.items() if name != "meta"}
     return _pruned(others | {"plugins": plugins})
+
+
+def _without_recall(entry: dict[str, Any]) -> dict[str, Any]:
+    """Nor what `allow_recall` wrote."""
+    config, hooks = dict(entry.get("config") or {}), dict(entry.get("hooks") or {})
+    if config.pop("recall", None) is True:
+        hooks.pop("allowConversationAccess", None)
+    kept = {name: value for name, value in entry.items() if name != "enabled"}
+    return kept | {"config": config, "hooks": hooks}
 
 
 def _pruned(value: Any) -> Any:
@@ -339,10 +403,10 @@ def _is_json(data: bytes) -> bool:
     return True
 
 
-def _read_record(places: Places) -> Record | None:
+def _read_record(places: InstallPlaces) -> InstallRecord | None:
     data = _read(places.record)
     try:
-        return msgspec.json.decode(data, type=Record) if data is not None else None
+        return msgspec.json.decode(data, type=InstallRecord) if data is not None else None
     except msgspec.DecodeError:
         raise HostError(
             f"{places.record} cannot be read as what `install` wrote.",

@@ -46,7 +46,7 @@ class HostConfig(msgspec.Struct, frozen=True):
     """Why it is not valid."""
 
 
-class Host(msgspec.Struct, frozen=True, kw_only=True):
+class OpenClawHost(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     version: str
     node: str
@@ -101,7 +101,7 @@ def find_host(
     command: str | None = None,
     overlay: Mapping[str, str] = {},
     tell: Callable[[str], None] = lambda _line: None,
-) -> Host:
+) -> OpenClawHost:
     """The one that `command` names, else the one on PATH; `overlay` is laid over its environment.
 
     Raises HostError where there is none, or it or its Node.js is too old.
@@ -134,7 +134,7 @@ def find_host(
             f"OpenClaw {_dotted(numbers)} is too old: the plugin needs {oldest} or later.",
             remedy="Update OpenClaw, or let it start `memory-gateway serve` as before.",
         )
-    return Host(
+    return OpenClawHost(
         command=found, version=_dotted(numbers), node=node, environment=variables, tell=tell
     )
 

@@ -19,14 +19,14 @@ from config.errors import ErrorKind, MemoryGatewayError
 from config.runtime.logs import Log
 from config.runtime.tasks import Wakeup
 from gateway.ownership.lock import OWNER, OWNER_PATIENCE_S, LockDisk, OwnerLock
+from gateway.ownership.peers import UntrustedSocketError
 from gateway.ownership.sockets import connect_owner
-from gateway.rpc.connection import cancelled_id
-from gateway.rpc.transport import Outbox, SocketChannel
+from gateway.rpc.connection import ClientConnection, cancelled_id
+from gateway.rpc.transport import SocketChannel
 from gateway.rpc.wire import (
     Batch,
     Call,
     ClientReply,
-    ConnectionLimits,
     InvalidParamsError,
     InvalidRequestError,
     LineSplitter,
@@ -40,7 +40,7 @@ from gateway.rpc.wire import (
     encode_error,
     to_wire,
 )
-from gateway.sessions import GREETING, Terms
+from gateway.scope import GREETING, Terms
 
 _HANDSHAKE_ID: Final = b'"memory-gateway/bridge/handshake"'
 _GREETING_ID: Final = b'"memory-gateway/bridge/greeting"'
@@ -58,6 +58,14 @@ _UNREPEATABLE: Final = frozenset({"memory_append"})
 """Done twice they would do harm; every other method may be called again."""
 _FORGET: Final = "notifications/cancelled"
 """MCP's cancellation: no answer is expected any more. The other kind is still answered."""
+_log = Log()
+_LOOKS: Final = 10
+"""How often a bridge looks for a sign of life in that time. Looks are counted and not seconds: where the
+bridge itself was stopped, the owner may have answered all the while."""
+_LONGEST_FRAME_BYTES: Final = 256 * 1024 * 1024
+_PAUSE_S: Final = 0.01
+_FIRST_PAUSE_S: Final = 0.01
+_LONGEST_PAUSE_S: Final = 1.0
 
 
 class Forwarded(msgspec.Struct, frozen=True, eq=False):
@@ -79,7 +87,7 @@ class Forwarded(msgspec.Struct, frozen=True, eq=False):
         return not self.methods & _UNREPEATABLE
 
 
-class Reply(msgspec.Struct, frozen=True):
+class OwnerReply(msgspec.Struct, frozen=True):
     """What matters of one line of an owner. Without ids it is a notification."""
 
     keys: tuple[str | bytes, ...]
@@ -116,7 +124,7 @@ class OpenLines:
             self._note(call, line)
         return forwarded
 
-    def find(self, reply: Reply) -> Forwarded | None:
+    def find(self, reply: OwnerReply) -> Forwarded | None:
         """The line that this answers. Of two with the same id the later one was refused."""
         for forwarded in reversed(self._open):
             if any(one.key in reply.keys for one in forwarded.ids):
@@ -172,11 +180,11 @@ _decoder: msgspec.json.Decoder[_Envelope | list[_Envelope]] = msgspec.json.Decod
 )
 
 
-def read_reply(frame: bytes) -> Reply:
+def read_reply(frame: bytes) -> OwnerReply:
     """Raises msgspec.DecodeError for what no owner sends."""
     read = _decoder.decode(frame)
     envelopes = [one for one in (read if isinstance(read, list) else [read]) if one.id is not UNSET]
-    return Reply(
+    return OwnerReply(
         keys=tuple(key for one in envelopes if (key := _key(one)) is not None),
         is_ours=any(bytes(one.id) in _OWN_IDS for one in envelopes if isinstance(one.id, Raw)),
         is_greeting=any(one.id == Raw(_GREETING_ID) for one in envelopes),
@@ -237,25 +245,14 @@ def _as_handshake(call: Call) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"method":"initialize","params":%b}' % (_HANDSHAKE_ID, params)
 
 
-_log = Log()
-
-_LOOKS: Final = 10
-"""How often a bridge looks for a sign of life in that time. Looks are counted and not seconds: where the
-bridge itself was stopped, the owner may have answered all the while."""
-_LONGEST_FRAME_BYTES: Final = 256 * 1024 * 1024
-_PAUSE_S: Final = 0.01
-
-
 class Bridge:
-    """The handler of one client's lines; give it to `serve_lines`."""
+    """The handler of one client's lines; give it to `Connection.serve`."""
 
     def __init__(
         self,
         reach: Callable[[], Awaitable[SocketStream]],
-        outbox: Outbox,
-        tasks: TaskGroup,
+        connection: ClientConnection,
         *,
-        limits: ConnectionLimits,
         end: Callable[[], None],
         terms: Terms,
         name_owner: Callable[[], str] = lambda: OWNER,
@@ -265,8 +262,8 @@ class Bridge:
         for the end. `name_owner` begins a sentence about the owner.
         """
         self._reach = reach
-        self._outbox = outbox
-        self._limits = limits
+        self._outbox = connection.outbox
+        self._limits = connection.limits
         self._end = end
         self._terms = terms
         self._name_owner = name_owner
@@ -283,7 +280,7 @@ class Bridge:
         """How often something came from the owner."""
         self._is_greeted = False
         """Whether the owner has answered the greeting."""
-        tasks.start_soon(self._follow)
+        connection.tasks.start_soon(self._follow)
 
     async def accept(self, line: bytes | RpcError) -> None:
         if isinstance(line, RpcError):
@@ -353,14 +350,18 @@ class Bridge:
 
     async def _next_owner(self) -> SocketChannel:
         while True:
-            with anyio.move_on_after(self._patience_s):
-                return SocketChannel(await self._reach())
-            self._refuse(
-                IndexUnavailableError(
-                    "The gateway that owns the index cannot be reached.",
-                    remedy="Check the logs of this agent's gateways; it will be tried again.",
-                )
+            refusal = IndexUnavailableError(
+                "The gateway that owns the index cannot be reached.",
+                remedy="Check the logs of this agent's gateways; it will be tried again.",
             )
+            with anyio.move_on_after(self._patience_s):
+                while True:
+                    try:
+                        return SocketChannel(await self._reach())
+                    except UntrustedSocketError as error:  # of a dead owner, it may be
+                        refusal = error
+                        await anyio.sleep(self._patience_s / _LOOKS)
+            self._refuse(refusal)
 
     def _refuse(self, error: MemoryGatewayError) -> None:
         """Answers what is open, and what comes until an owner is there."""
@@ -423,7 +424,7 @@ class Bridge:
             self._listening = False
             self._signs += 1
 
-    def _is_served(self, reply: Reply) -> bool:
+    def _is_served(self, reply: OwnerReply) -> bool:
         """Whether the owner heeds our terms, or there are none that it would have to heed."""
         if not reply.is_unknown:
             return True
@@ -439,7 +440,7 @@ class Bridge:
         )
         return False
 
-    async def _take(self, frame: bytes, reply: Reply) -> None:
+    async def _take(self, frame: bytes, reply: OwnerReply) -> None:
         answered = self._lines.find(reply)
         if reply.is_ours or (reply.is_refusal and self._waits(answered)):
             return
@@ -476,9 +477,6 @@ class Bridge:
                 self._lines.drop(forwarded)
 
 
-_FIRST_PAUSE_S: Final = 0.01
-_LONGEST_PAUSE_S: Final = 1.0
-
 Own = Callable[[OwnerLock], Awaitable[None]]
 """Owns the index until the process ends; releases the lock however it returns."""
 
@@ -489,6 +487,7 @@ async def stand_by(
     """Returns once `ending` is set and, if this process became the owner, `own` has returned."""
     disk = disk or LockDisk()
     pause_s = _FIRST_PAUSE_S
+    logged = ""
     while not ending.is_set():
         try:
             lock = await disk.acquire(lock_path)
@@ -499,7 +498,8 @@ async def stand_by(
             if await _outlast(lock_path, ending, disk):
                 pause_s = _FIRST_PAUSE_S
         except MemoryGatewayError as error:
-            _log.warning("cannot take over", error=str(error), kind=error.kind)
+            if logged != (logged := str(error)):
+                _log.warning("cannot take over", error=logged, kind=error.kind)
         with anyio.move_on_after(pause_s):
             await ending.wait()
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
 import msgspec
-from anyio.abc import SocketStream, TaskGroup
+from anyio.abc import SocketStream
 from msgspec.structs import replace
 
 from backends.errors import IndexUnavailableError
@@ -32,25 +32,28 @@ from gateway.ownership.lock import (
 )
 from gateway.ownership.sockets import (
     Listening,
-    ServeClient,
     listen_somewhere,
     listener_of,
     reach_owner,
     serving,
 )
-from gateway.rpc.connection import Lane, serve_connection, serve_lines
+from gateway.rpc.connection import ClientConnection, Dispatcher, Lane, LineHandler
 from gateway.rpc.registry import Session
-from gateway.rpc.transport import ByteReader, ByteWriter, Outbox, SocketChannel
+from gateway.rpc.transport import ByteReader, ByteWriter, SocketChannel
 from gateway.rpc.wire import ConnectionLimits
-from gateway.sessions import terms_of
+from gateway.scope import terms_of
 from gateway.version import VERSION
 
 if TYPE_CHECKING:
     from gateway.agent.reloading import Reloader
     from gateway.ownership.bridge import Bridge
-    from gateway.rpc.registry import MethodRegistry
 
+_log = Log()
 
+MakeHandler = Callable[[ClientConnection], LineHandler]
+"""What becomes of the lines of a client: methods are called, or they are carried to the owner."""
+
+_ANNOUNCING_PAUSE_S: Final = 1.0
 _LONGEST_LOOK: Final = 1024 * 1024
 """A first line that is longer is no greeting."""
 
@@ -60,44 +63,8 @@ class Pipe(msgspec.Struct, frozen=True):
 
     reader: ByteReader
     writer: ByteWriter
-
-
-class Conversation(msgspec.Struct, frozen=True):
-    reader: ByteReader
-    writer: ByteWriter
-    shutdown: anyio.Event
-    session: Session
-    on_end: Callable[[], None] = lambda: None
-    """Called when the input has ended."""
-
-
-Serve = Callable[[Conversation], Awaitable[None]]
-"""Serves one client until it leaves or its `shutdown` is set."""
-
-
-async def serve_pipe(
-    serve: Serve, pipe: Pipe, shutdown: anyio.Event, *, on_end: Callable[[], None]
-) -> None:
-    """Calls `on_end` as soon as the input has ended, while open requests still finish."""
-    await serve(Conversation(pipe.reader, pipe.writer, shutdown, Session(), on_end))
-    on_end()
-
-
-async def serve_socket(
-    serve: Serve, closing: anyio.Event, channel: SocketChannel, name: str
-) -> None:
-    """Ends with `closing`, or when the client asks for the end of its own connection."""
-    leaving = anyio.Event()
-    session = Session(connection=name, leave=leaving.set)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_set_after, closing, leaving)
-        await serve(Conversation(channel, channel, leaving, session))
-        tasks.cancel_scope.cancel()
-
-
-async def _set_after(first: anyio.Event, second: anyio.Event) -> None:
-    await first.wait()
-    second.set()
+    process: int | None = None
+    """The number of that client, where it is known."""
 
 
 class Peeked:
@@ -128,7 +95,31 @@ class Peeked:
         return self._reader.hung_up()
 
 
-_log = Log()
+class Clients:
+    """Those of sockets that are connected, and when the last one left."""
+
+    def __init__(self) -> None:
+        self._connected = 0
+        self._left_at = anyio.current_time()
+
+    @contextmanager
+    def one_more(self) -> Iterator[None]:
+        self._connected += 1
+        try:
+            yield
+        finally:
+            self._connected -= 1
+            self._left_at = anyio.current_time()
+
+    async def end_without(self, idle_s: float, shutdown: anyio.Event) -> None:
+        """Sets `shutdown` when nobody was connected for so long."""
+        while True:
+            left_s = idle_s if self._connected else self._left_at + idle_s - anyio.current_time()
+            if left_s <= 0:
+                break
+            await anyio.sleep(left_s)
+        _log.info("stopping", cause=f"no client for {idle_s:g} s")
+        shutdown.set()
 
 
 class Host:
@@ -143,14 +134,20 @@ class Host:
         sockets: Sequence[socket.socket] = (),
         shutdown: anyio.Event,
         notifier: Notifier | None = None,
+        idle_s: float | None = None,
     ) -> None:
-        """Without a `pipe` only sockets are served: the owner's own, and those handed in."""
+        """Without a `pipe` only sockets are served: the owner's own, and those handed in.
+
+        With `idle_s` it ends when there was no client for so long, and at once where the index has an owner.
+        """
         self._settings = settings
         self._read_settings = read_settings
         self._pipe = pipe
         self._handed_in = tuple(sockets)
         self._shutdown = shutdown
         self._notifier = notifier or Notifier()
+        self._idle_s = idle_s
+        self._clients = Clients()
         self.closing = anyio.Event()
         """Set as soon as the end begins: clients of sockets may then go to the next owner."""
         self._limits = ConnectionLimits()
@@ -164,10 +161,12 @@ class Host:
         """Raises IndexUnavailableError when the index can be neither owned nor visited."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._close_at_shutdown)
+            if self._idle_s is not None:
+                tasks.start_soon(self._clients.end_without, self._idle_s, self._shutdown)
             await self._recognise_client()
             if is_disabled(self._settings):
-                async with self._answering(self._handed_in) as serve:
-                    await self._serve_pipe(serve)
+                async with self._answering(self._handed_in) as make_handler:
+                    await self._serve_pipe(make_handler)
             else:
                 await self._run(await self._disk.run(partial(place_of, self._settings)))
             tasks.cancel_scope.cancel()
@@ -184,7 +183,7 @@ class Host:
         from gateway.mcp.eras import speaks_mcp  # noqa: PLC0415 - hardly any start needs it
 
         peeked = Peeked(self._pipe.reader)
-        self._pipe = Pipe(peeked, self._pipe.writer)
+        self._pipe = Pipe(peeked, self._pipe.writer, self._pipe.process)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_cancel_after, self._shutdown, tasks.cancel_scope)
             if speaks_mcp(await peeked.first_line()):
@@ -203,11 +202,14 @@ class Host:
 
     async def _run(self, place: OwnerPlace) -> None:
         lock = await self._disk.acquire(place.lock)
+        if lock is None and self._idle_s is not None:
+            _log.info("another process owns the index", lock=str(place.lock))
+            return
         if lock is None:
             await self._visit(place)
             return
-        async with self._owning(place, lock, self._handed_in) as serve:
-            await self._serve_pipe(serve)
+        async with self._owning(place, lock, self._handed_in) as make_handler:
+            await self._serve_pipe(make_handler)
 
     async def _visit(self, place: OwnerPlace) -> None:
         """Serves as a guest, and takes over when the owner is gone."""
@@ -216,22 +218,26 @@ class Host:
         await self._disk.run(partial(check_workspace, place.lock, self._settings.workspace))
         _log.info("another process owns the index", lock=str(place.lock))
         self._notifier.ready(STANDING_BY)
-        carry = partial(self._carry, place.lock)
+        bridge = self._bridge(place.lock)
         async with anyio.create_task_group() as tasks:
             own = partial(self._take_over, place)
             tasks.start_soon(stand_by, place.lock, own, self.closing, LockDisk())
-            async with serving(self._handed_in, self._on_socket(carry), self.closing):
-                await self._serve_pipe(carry)
+            async with self._serving_sockets(self._handed_in, bridge):
+                await self._serve_pipe(bridge)
 
     async def _take_over(self, place: OwnerPlace, lock: OwnerLock) -> None:
-        async with self._owning(place, lock, ()):
-            await self.reload()  # the former owner may have had a newer configuration
+        async with self._owning(place, lock, (), is_heir=True):
             await self.closing.wait()
 
     @asynccontextmanager
     async def _owning(
-        self, place: OwnerPlace, lock: OwnerLock, handed_in: Sequence[socket.socket]
-    ) -> AsyncIterator[Serve]:
+        self,
+        place: OwnerPlace,
+        lock: OwnerLock,
+        handed_in: Sequence[socket.socket],
+        *,
+        is_heir: bool = False,
+    ) -> AsyncIterator[MakeHandler]:
         own = await self._listen(place)
         record = OwnerRecord(
             pid=os.getpid(),
@@ -239,11 +245,12 @@ class Host:
             socket=str(own.path) if own else None,
         )
         try:
+            sockets = (*handed_in, *([own.socket] if own else []))
             async with (
-                self._answering((*handed_in, *([own.socket] if own else []))) as serve,
+                self._answering(sockets, is_heir=is_heir) as make_handler,
                 announced(lock, record),
             ):
-                yield serve
+                yield make_handler
         finally:
             self._reloader = None
             await self._let_go(lock, own)
@@ -273,8 +280,13 @@ class Host:
             await self._disk.run(let_go)
 
     @asynccontextmanager
-    async def _answering(self, sockets: Sequence[socket.socket]) -> AsyncIterator[Serve]:
-        """Opens the memory and answers the clients of these sockets; yields how to answer others."""
+    async def _answering(
+        self, sockets: Sequence[socket.socket], *, is_heir: bool = False
+    ) -> AsyncIterator[MakeHandler]:
+        """Opens the memory and answers the clients of these sockets; yields what answers others.
+
+        An heir reads its configuration before its first answer: the former owner may have read a newer one.
+        """
         from gateway.agent.memory import open_memory  # noqa: PLC0415 - a guest needs none of it
         from gateway.agent.reloading import Reloader  # noqa: PLC0415
         from gateway.methods import build_registry  # noqa: PLC0415
@@ -283,10 +295,12 @@ class Host:
         settings = self._settings
         async with open_memory(settings) as memory:
             self._reloader = Reloader(memory, self._read_settings)
+            if is_heir:
+                await self.reload()
             registry = build_registry(memory, self._shutdown.set, self._reloader.reload)
-            answer = partial(self._answer, registry)
+            dispatch = partial(Dispatcher, registry)
             async with (
-                serving(sockets, self._on_socket(answer), self.closing),
+                self._serving_sockets(sockets, dispatch),
                 supervised(self._notifier, memory),
             ):
                 _log.info(
@@ -295,62 +309,66 @@ class Host:
                     version=VERSION,
                     workspace=str(settings.workspace),
                 )
-                yield answer
+                yield dispatch
 
-    async def _answer(self, registry: MethodRegistry, client: Conversation) -> None:
-        await serve_connection(
-            client.reader,
-            client.writer,
-            registry,
-            shutdown=client.shutdown,
-            limits=self._limits,
-            session=client.session,
-            lane=self._lane_of(client),
-            on_end=client.on_end,
-        )
+    def _bridge(self, lock: Path) -> MakeHandler:
+        from gateway.ownership.bridge import Bridge  # noqa: PLC0415 - an owner needs none of it
 
-    async def _carry(self, lock: Path, client: Conversation) -> None:
-        from gateway.ownership.bridge import Bridge  # noqa: PLC0415 - as above
-
-        def make_bridge(outbox: Outbox, tasks: TaskGroup) -> Bridge:
-            end = client.session.leave or self._shutdown.set
+        def make_bridge(connection: ClientConnection) -> Bridge:
             return Bridge(
                 partial(self._reach, lock),
-                outbox,
-                tasks,
-                limits=self._limits,
-                end=end,
-                terms=terms_of(self._settings),
+                connection,
+                end=connection.session.leave or self._shutdown.set,
+                terms=terms_of(self._settings, connection.session.process),
                 name_owner=lambda: name_process(self._owner_pid),
             )
 
-        await serve_lines(
-            client.reader,
-            client.writer,
-            make_bridge,
-            shutdown=client.shutdown,
-            limits=self._limits,
-            lane=self._lane_of(client),
-            on_end=client.on_end,
-        )
+        return make_bridge
 
     async def _reach(self, lock: Path) -> SocketStream:
         stream = await reach_owner(lock, self._disk)
         self._owner_pid = listener_of(stream)
         return stream
 
-    def _lane_of(self, client: Conversation) -> Lane | None:
-        """The client on the pipe is alone on its lane."""
-        return self._lane if client.session.leave else None
-
-    async def _serve_pipe(self, serve: Serve) -> None:
+    async def _serve_pipe(self, make_handler: MakeHandler) -> None:
+        """Sets `closing` as soon as the client's input has ended, while open requests still finish."""
         if self._pipe is None:
             await self._shutdown.wait()
-        else:
-            await serve_pipe(serve, self._pipe, self._shutdown, on_end=self.closing.set)
+            return
+        connection = ClientConnection(
+            self._pipe.reader,
+            self._pipe.writer,
+            shutdown=self._shutdown,
+            limits=self._limits,
+            session=Session(process=self._pipe.process),
+            on_end=self.closing.set,
+        )
+        await connection.serve(make_handler)
+        self.closing.set()
 
-    def _on_socket(self, serve: Serve) -> ServeClient:
-        return partial(serve_socket, serve, self.closing)
+    @asynccontextmanager
+    async def _serving_sockets(
+        self, sockets: Sequence[socket.socket], make_handler: MakeHandler
+    ) -> AsyncIterator[None]:
+        async def serve_client(channel: SocketChannel, name: str) -> None:
+            """Ends with `closing`, or when the client asks for the end of its own connection."""
+            leaving = anyio.Event()
+            connection = ClientConnection(
+                channel,
+                channel,
+                shutdown=leaving,
+                limits=self._limits,
+                session=Session(connection=name, leave=leaving.set),
+                lane=self._lane,
+            )
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_set_after, self.closing, leaving)
+                with self._clients.one_more():
+                    await connection.serve(make_handler)
+                tasks.cancel_scope.cancel()
+
+        async with serving(sockets, serve_client, self.closing):
+            yield
 
     async def _close_at_shutdown(self) -> None:
         await self._shutdown.wait()
@@ -358,12 +376,14 @@ class Host:
         self.closing.set()
 
 
+async def _set_after(first: anyio.Event, second: anyio.Event) -> None:
+    await first.wait()
+    second.set()
+
+
 async def _cancel_after(event: anyio.Event, scope: anyio.CancelScope) -> None:
     await event.wait()
     scope.cancel()
-
-
-_ANNOUNCING_PAUSE_S: Final = 1.0
 
 
 @asynccontextmanager

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -14,9 +12,9 @@ from typing import Final, TypeVar
 import msgspec
 
 from backends.builtin.store.opening import owner_lock
-from backends.errors import IndexUnavailableError
+from backends.errors import IndexUnavailableError, index_denied
 from config.paths import runtime_dir
-from config.runtime.files import foreign_owner, make_directories, try_lock_file
+from config.runtime.files import make_directories, try_lock_file
 from config.runtime.tasks import BoundedWork
 from config.settings import Settings
 
@@ -52,14 +50,7 @@ class OwnerLock:
             make_directories(path.parent)
             descriptor = try_lock_file(path, lenient=True)
         except OSError as error:
-            owner = foreign_owner(path)
-            whose = f" It belongs to {owner}." if owner else ""
-            remedy = "Check the permissions of its directory, or set memorySearch.store.path."
-            if owner:
-                remedy = f"Give it back with: sudo chown -R {os.geteuid()} {path.parent}"
-            raise IndexUnavailableError(
-                f"The index cannot be locked: {path}: {error.strerror}.{whose}", remedy=remedy
-            ) from error
+            raise index_denied(path, error, "locked") from error
         return None if descriptor is None else cls(descriptor)
 
     def announce(self, record: OwnerRecord) -> None:
@@ -166,32 +157,3 @@ def place_of(settings: Settings, environment: Mapping[str, str] = os.environ) ->
         lock=lock,
         sockets=tuple(directory / name for directory in directories),
     )
-
-
-def make_private(directory: Path) -> None:
-    """Makes a directory that only this user may enter, or makes the present one so.
-
-    Raises OSError, also for a directory of somebody else's: what is in it could not be trusted.
-    """
-    make_directories(directory)
-    status = directory.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-        raise PermissionError(f"{directory} is not a directory of this user")
-    if status.st_mode & 0o077:
-        directory.chmod(0o700)
-
-
-_LONGEST_ADDRESS: Final = 100
-
-
-@contextmanager
-def socket_address(path: Path) -> Iterator[str]:
-    """What to call the socket at `path` when it is bound or connected to: the system takes short names only."""
-    if len(os.fsencode(path)) <= _LONGEST_ADDRESS:
-        yield str(path)
-        return
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{directory}/{path.name}"
-    finally:
-        os.close(directory)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import socket
-import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -17,7 +16,16 @@ from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskGroup
 
 from backends.errors import IndexUnavailableError
 from config.runtime.logs import Log
-from gateway.ownership.lock import LockDisk, make_private, read_owner, socket_address
+from gateway.ownership.lock import LockDisk
+from gateway.ownership.peers import (
+    OwnerSocket,
+    UntrustedSocketError,
+    find_owner_socket,
+    make_private,
+    peer_of,
+    socket_address,
+    stranger,
+)
 from gateway.rpc.transport import SocketChannel
 
 _log = Log()
@@ -25,8 +33,6 @@ _log = Log()
 _BACKLOG: Final = 1024
 _FIRST_PAUSE_S: Final = 0.01
 _LONGEST_PAUSE_S: Final = 0.25
-_CREDENTIALS: Final = "iII"
-"""Process, user and group, as Linux has them."""
 
 
 class Listening(msgspec.Struct, frozen=True):
@@ -68,49 +74,56 @@ def listen_somewhere(paths: Iterable[Path]) -> Listening | None:
     return None
 
 
-async def connect(path: Path) -> SocketStream:
-    """Raises OSError when nobody listens there."""
-    with socket_address(path) as address:
-        return await anyio.connect_unix(address)
+async def connect(owner: OwnerSocket) -> SocketStream:
+    """Raises OSError when nobody listens there, UntrustedSocketError when it is another user."""
+    with socket_address(owner.path) as address:
+        stream = await anyio.connect_unix(address)
+    try:
+        owner.check(_raw(stream))
+    except UntrustedSocketError:
+        await stream.aclose()
+        raise
+    return stream
 
 
 async def connect_owner(lock: Path, disk: LockDisk | None = None) -> SocketStream | None:
     """A connection to the process that owns the index of this lock; None when none can be reached.
 
-    Raises IndexUnavailableError when the disk of the lock does not answer.
+    Raises IndexUnavailableError when the disk of the lock does not answer, UntrustedSocketError.
     """
-    record = await (disk or LockDisk()).run(partial(read_owner, lock))
-    if record is None or record.socket is None:
+    owner = await (disk or LockDisk()).run(partial(find_owner_socket, lock))
+    if owner is None:
         return None
     try:
-        return await connect(Path(record.socket))
+        return await connect(owner)
     except OSError:
         return None
 
 
 async def reach_owner(lock: Path, disk: LockDisk | None = None) -> SocketStream:
-    """Waits until there is an owner that can be reached."""
+    """Waits until there is an owner that can be reached. Raises UntrustedSocketError at once."""
     disk = disk or LockDisk()
     pause_s = _FIRST_PAUSE_S
     while True:
-        with suppress(IndexUnavailableError):
+        try:
             if (stream := await connect_owner(lock, disk)) is not None:
                 return stream
+        except UntrustedSocketError:
+            raise
+        except IndexUnavailableError:
+            pass
         await anyio.sleep(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
 def listener_of(stream: SocketStream) -> int | None:
     """The process at the other end; None where the system does not tell."""
-    raw = stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - that of anyio
-    try:
-        credentials = raw.getsockopt(
-            socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(_CREDENTIALS)
-        )
-    except (OSError, AttributeError):
-        return None
-    pid: int = struct.unpack(_CREDENTIALS, credentials)[0]
-    return pid
+    return peer_of(_raw(stream)).pid
+
+
+def _raw(stream: SocketStream) -> socket.socket:
+    raw: socket.socket = stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - that of anyio
+    return raw
 
 
 ServeClient = Callable[[SocketChannel, str], Awaitable[None]]
@@ -160,6 +173,10 @@ async def _accept(listener: SocketListener, clients: TaskGroup, serve_client: Se
             except anyio.BrokenResourceError as error:
                 _log.warning("no client can be accepted", error=str(error.__cause__ or error))
                 await anyio.sleep(_PAUSE_S)
+                continue
+            if (other := stranger(_raw(stream))) is not None:
+                _log.warning("a client of another user is not served", uid=other.uid, pid=other.pid)
+                await stream.aclose()
                 continue
             name = f"socket-{next(_numbers)}"
             clients.start_soon(_serve, SocketChannel(stream), name, serve_client, name=name)

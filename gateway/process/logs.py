@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TextIO
 
 from config.runtime.logs import merge_bound, open_structlog, write_from
-from gateway.tools.search import escape_controls
+from gateway.escaping import escape_controls
 
 if TYPE_CHECKING:
     import structlog

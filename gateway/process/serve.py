@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from anyio.abc import TaskGroup
 
 from config.errors import ungrouped
 from config.runtime.logs import Log
+from config.runtime.standard_error import claim_standard_error
 from config.settings import Settings
 from gateway.notify import Notifier
 from gateway.ownership.host import Host, Pipe
@@ -40,17 +42,19 @@ def serve(
     socket_only: bool = False,
     sockets: Sequence[socket.socket] = (),
     notifier: Notifier | None = None,
+    idle_s: float | None = None,
 ) -> int:
     """Serves until the input ends, the parent is gone or a signal comes; returns the exit code.
 
     `read_settings` gives the settings of the same agent again, for a reload. With `socket_only` it is
     a service: nobody is at its pipe, and its parent is no concern. `sockets` are listening ones that
     were handed in, beside the one that the owner of an index makes for itself. The `notifier` tells a
-    service manager how it goes. Raises IndexUnavailableError when the index cannot be opened at all.
+    service manager how it goes. With `idle_s` it ends when no client was there for so long. Raises IndexUnavailableError when the index cannot be opened at all.
     """
     notifier = notifier or Notifier()
     limit_arenas()
     claimed = claim_stdio()
+    sys.stdout = claim_standard_error()  # as its descriptor, for whatever prints
     configure_logs(log_level)
     settle_collector()
     share_interpreter()
@@ -61,7 +65,8 @@ def serve(
 
     async def run() -> None:
         writer = DescriptorWriter(claimed.output)
-        pipe = Pipe(DescriptorReader(claimed.input), writer)
+        process = PARENT if PARENT != OUTSIDE else None
+        pipe = Pipe(DescriptorReader(claimed.input), writer, process)
         shutdown = anyio.Event()
         host = Host(
             settings,
@@ -70,6 +75,7 @@ def serve(
             sockets=sockets,
             shutdown=shutdown,
             notifier=notifier,
+            idle_s=idle_s,
         )
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_heed_signals, shutdown, host, tasks)

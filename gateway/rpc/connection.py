@@ -1,8 +1,8 @@
 """Serves one client, from its first byte to its last: lines become work, each outcome exactly one answer.
 
-A connection reads while there is input, then lets open requests finish, writes their answers and closes;
-all of it lives in one task group, so nothing outlives it. The dispatcher says what a line means; the
-bridge to another process stands in its place.
+A `ClientConnection` reads while there is input, then lets open requests finish, writes their answers and closes;
+all of it lives in one task group, so nothing outlives it. Its lines go to a `LineHandler`: the `Dispatcher`, which
+calls methods, or the bridge to another process.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import anyio
 import anyio.lowlevel
 import msgspec
-from anyio.abc import TaskGroup
 from msgspec import UNSET, Raw, UnsetType
 
 from config.runtime.logs import Log, bind
@@ -54,6 +53,8 @@ _log = Log()
 
 
 ReplySlot = Callable[[bytes | None], bytes | None]
+MCP_CANCEL_METHOD = "notifications/cancelled"
+CANCEL_METHODS = frozenset({"$/cancelRequest", MCP_CANCEL_METHOD})
 
 
 def alone(frame: bytes | None) -> bytes | None:
@@ -204,10 +205,6 @@ def _timed(request: OpenRequest, stage: str) -> Iterator[None]:
         request.stages[stage] = round((time.perf_counter() - started) * 1000, 2)
 
 
-MCP_CANCEL_METHOD = "notifications/cancelled"
-CANCEL_METHODS = frozenset({"$/cancelRequest", MCP_CANCEL_METHOD})
-
-
 class _CancelParams(msgspec.Struct, rename="camel"):
     id: Raw | UnsetType = UNSET
     request_id: Raw | UnsetType = UNSET
@@ -230,23 +227,16 @@ def cancelled_id(params: bytes | None) -> RequestId:
 
 
 class Dispatcher:
-    """Serves the lines of one connection; request tasks live in `tasks`."""
+    """Calls the methods that the lines of one connection name; give it to `Connection.serve`."""
 
-    def __init__(
-        self,
-        registry: MethodRegistry,
-        outbox: Outbox,
-        session: Session,
-        limits: ConnectionLimits,
-        tasks: TaskGroup,
-    ) -> None:
+    def __init__(self, registry: MethodRegistry, connection: ClientConnection) -> None:
         self._registry = registry
-        self._outbox = outbox
-        self._session = session
-        self._limits = limits
-        self._tasks = tasks
-        self._inflight = Inflight(limits)
-        self._slots = anyio.Semaphore(limits.running, fast_acquire=True)
+        self._outbox = connection.outbox
+        self._session = connection.session
+        self._limits = connection.limits
+        self._tasks = connection.tasks
+        self._inflight = Inflight(connection.limits)
+        self._slots = anyio.Semaphore(connection.limits.running, fast_acquire=True)
 
     async def accept(self, line: bytes | RpcError) -> None:
         """Start what a line asks for; an error stands for a line that could not be read.
@@ -375,7 +365,8 @@ class Dispatcher:
         self, method: Method[Any], request: OpenRequest, outcome: str, seconds: float
     ) -> None:
         duration_ms = round(seconds * 1000, 1)
-        _log.info("request", outcome=outcome, duration_ms=duration_ms, stages_ms=request.stages)
+        write = _log.debug if outcome == "ok" else _log.info
+        write("request", outcome=outcome, duration_ms=duration_ms, stages_ms=request.stages)
         self._registry.observe(method.name, outcome, seconds)
 
     async def _cancel(self, call: Call, reply: ReplySlot) -> None:
@@ -436,105 +427,65 @@ class Lane:
                 await anyio.lowlevel.checkpoint()
 
 
-MakeHandler: TypeAlias = Callable[[Outbox, TaskGroup], LineHandler]
-"""Gets where the answers go, and a task group that lives as long as the connection."""
+class ClientConnection:
+    """One client for as long as it is connected: its bytes and limits, who it is, and the tasks that work for it."""
 
-
-async def serve_connection(
-    reader: ByteReader,
-    writer: ByteWriter,
-    registry: MethodRegistry,
-    *,
-    shutdown: anyio.Event,
-    limits: ConnectionLimits | None = None,
-    session: Session | None = None,
-    lane: Lane | None = None,
-    on_end: Callable[[], None] = lambda: None,
-) -> None:
-    """Serve one client until it leaves or `shutdown` is set; close `writer` at the end.
-
-    End of input: open requests get `grace_s`, what remains is answered `cancelled`, and the answers are
-    written for as long as the client goes on reading. Shutdown: new lines are refused, open requests
-    get `grace_s`, what remains is answered `shutting_down`; all over within `limits.shutdown_s`.
-    A client that stops reading altogether, after it hung up, or whose end breaks, ends it at once.
-
-    `on_end` is called as soon as the input has ended, while open requests still finish.
-
-    Cancelling this call ends it at once, without answers. A handler that shields itself from
-    cancellation delays the return, not the answers.
-    """
-    bounds = limits or ConnectionLimits()
-
-    def dispatch(outbox: Outbox, tasks: TaskGroup) -> Dispatcher:
-        return Dispatcher(registry, outbox, session or Session(), bounds, tasks)
-
-    await serve_lines(
-        reader, writer, dispatch, shutdown=shutdown, limits=bounds, lane=lane, on_end=on_end
-    )
-
-
-async def serve_lines(
-    reader: ByteReader,
-    writer: ByteWriter,
-    make_handler: MakeHandler,
-    *,
-    shutdown: anyio.Event,
-    limits: ConnectionLimits | None = None,
-    lane: Lane | None = None,
-    on_end: Callable[[], None] = lambda: None,
-) -> None:
-    """Like `serve_connection`, with any handler of lines."""
-    bounds = limits or ConnectionLimits()
-    own = lane or Lane(bounds)
-    await _Connection(
-        reader, writer, make_handler, shutdown=shutdown, limits=bounds, lane=own, on_end=on_end
-    ).serve()
-
-
-class _Connection:
     def __init__(
         self,
         reader: ByteReader,
         writer: ByteWriter,
-        make_handler: MakeHandler,
         *,
         shutdown: anyio.Event,
-        limits: ConnectionLimits,
-        lane: Lane,
-        on_end: Callable[[], None],
+        limits: ConnectionLimits | None = None,
+        session: Session | None = None,
+        lane: Lane | None = None,
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        self._lane = lane
-        self._on_end = on_end
+        """`on_end` is called as soon as the input has ended, while open requests still finish."""
+        self.session = session or Session()
+        self.limits = limits or ConnectionLimits()
+        self.outbox = Outbox(self.limits.outbox_bytes)
+        """Where answers go."""
+        self.tasks = anyio.create_task_group()
+        """Lives as long as `serve` runs."""
         self._reader = reader
         self._writer = writer
         self._shutdown = shutdown
-        self._limits = limits
-        self._outbox = Outbox(limits.outbox_bytes)
-        self._tasks = anyio.create_task_group()
-        self._make_handler = make_handler
+        self._lane = lane or Lane(self.limits)
+        self._on_end = on_end
         self._input_ended = anyio.Event()
         self._finishing = anyio.CancelScope()
         self._between_reads = Wakeup()
         self._reading = False
 
-    async def serve(self) -> None:
+    async def serve(self, make_handler: Callable[[ClientConnection], LineHandler]) -> None:
+        """Serve the client until it leaves or `shutdown` is set; close the writer at the end.
+
+        End of input: open requests get `grace_s`, what remains is answered `cancelled`, and the answers are
+        written for as long as the client goes on reading. Shutdown: new lines are refused, open requests
+        get `grace_s`, what remains is answered `shutting_down`; all over within `limits.shutdown_s`.
+        A client that stops reading altogether, after it hung up, or whose end breaks, ends it at once.
+
+        Cancelling this call ends it at once, without answers. A handler that shields itself from
+        cancellation delays the return, not the answers.
+        """
         try:
-            async with self._tasks:
-                self._handler = self._make_handler(self._outbox, self._tasks)
-                self._tasks.start_soon(self._write)
-                self._tasks.start_soon(self._read)
-                self._tasks.start_soon(self._await_shutdown)
-                self._tasks.start_soon(self._watch_for_desertion)
+            async with self.tasks:
+                self._handler = make_handler(self)
+                self.tasks.start_soon(self._write)
+                self.tasks.start_soon(self._read)
+                self.tasks.start_soon(self._await_shutdown)
+                self.tasks.start_soon(self._watch_for_desertion)
                 await self._input_ended.wait()
                 with self._finishing:
                     await self._finish()
-                self._tasks.cancel_scope.cancel()
+                self.tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
                 await self._writer.aclose()
 
     async def _read(self) -> None:
-        splitter = LineSplitter(self._limits.line_bytes, self._lane.room)
+        splitter = LineSplitter(self.limits.line_bytes, self._lane.room)
         try:
             while data := await self._reader.receive():
                 self._reading = True
@@ -554,19 +505,19 @@ class _Connection:
 
     async def _write(self) -> None:
         try:
-            await self._outbox.run(self._writer)
+            await self.outbox.run(self._writer)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             _log.debug("the client closed its end")
-            self._tasks.cancel_scope.cancel()
+            self.tasks.cancel_scope.cancel()
 
     async def _await_shutdown(self) -> None:
         await self._shutdown.wait()
         self._handler.close()
-        self._finishing.deadline = anyio.current_time() + self._limits.shutdown_s
+        self._finishing.deadline = anyio.current_time() + self.limits.shutdown_s
         self._input_ended.set()
 
     async def _finish(self) -> None:
-        with anyio.move_on_after(self._limits.grace_s):
+        with anyio.move_on_after(self.limits.grace_s):
             while self._reading:  # lines that were read together with a `shutdown` get an answer
                 await self._between_reads.wait()
         await self._handler.drain(
@@ -574,7 +525,7 @@ class _Connection:
             if self._shutdown.is_set()
             else RequestCancelledError("The client closed its input before this was done.")
         )
-        await self._outbox.flush(self._limits.flush_s)
+        await self.outbox.flush(self.limits.flush_s)
 
     async def _watch_for_desertion(self) -> None:
         """Notice a client that hung up and reads nothing, while its answers keep us from reading.
@@ -582,13 +533,9 @@ class _Connection:
         Then the end of input, behind unread lines, would never be seen.
         """
         while True:
-            await self._outbox.congestion()
-            written = self._outbox.written
-            await anyio.sleep(self._limits.stall_s)
-            if (
-                self._outbox.written == written
-                and self._outbox.congested
-                and self._reader.hung_up()
-            ):
+            await self.outbox.congestion()
+            written = self.outbox.written
+            await anyio.sleep(self.limits.stall_s)
+            if self.outbox.written == written and self.outbox.congested and self._reader.hung_up():
                 _log.debug("the client hung up and reads nothing")
-                self._tasks.cancel_scope.cancel()
+                self.tasks.cancel_scope.cancel()

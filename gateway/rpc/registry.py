@@ -14,7 +14,27 @@ from msgspec import inspect
 from gateway.rpc.wire import InvalidParamsError, MethodNotFoundError, split_array
 
 if TYPE_CHECKING:
-    from gateway.sessions import Guest
+    from gateway.scope import Guest
+
+P = TypeVar("P", bound=msgspec.Struct)
+_PLAIN = {
+    inspect.AnyType: "any value",
+    inspect.NoneType: "null",
+    inspect.BoolType: "true or false",
+    inspect.DictType: "an object",
+    inspect.StructType: "an object",
+    inspect.DateType: "a day, such as 2026-02-08",
+}
+_AT_PATH = r"(?s)(?P<problem>.*?)(?: - at `(?P<path>\$.*)`)?"
+_TOP_LEVEL_NAME = r"\$\.([^.\[]+)"
+_UNKNOWN = r"(?s)unknown field `(.*)`$"
+_MISSING = r"missing required field `(.+)`$"
+_STEP = r"\.([^.\[]+)|\[(\d+)\]"
+_SHOWN_CHARS = 200
+_SHOWN_VALUE = 60
+_SHOWN_NAMES = 8
+_LISTED_BYTES = 65_536
+"""In larger parameters only the first unknown name is reported: listing all would take too much memory."""
 
 
 class Session(msgspec.Struct):
@@ -36,6 +56,19 @@ class Session(msgspec.Struct):
     """Set for a client whom another process carries to us."""
     leave: Callable[[], None] | None = None
     """Ends this connection alone; None where it is the only one, and the process ends with it."""
+    process: int | None = None
+    """The program whose child asks, where that is known: it may ask in other ways, too."""
+
+    def conversation(self, session_key: str | None = None) -> str:
+        """Names the conversation in which an answer is read: by its key, else by the program, else by the connection."""
+        if key := session_key or self.session_key:
+            return key
+        return self.connection if self.process is None else process_name(self.process)
+
+
+def process_name(process: int) -> str:
+    """The name of all conversations of a program that tells no keys."""
+    return f"process {process}"
 
 
 def _tell_nobody(_method: str, _params: object) -> None:
@@ -43,7 +76,9 @@ def _tell_nobody(_method: str, _params: object) -> None:
 
 
 class RequestContext(msgspec.Struct, frozen=True):
-    session: Session
+    """Who asks, and how the method may answer before it returns."""
+
+    session: Session = msgspec.field(default_factory=Session)
     request_id: str | None = None
     """For messages and the log; None for a notification."""
     notify: Callable[[str, object], None] = _tell_nobody
@@ -56,8 +91,6 @@ class RequestContext(msgspec.Struct, frozen=True):
     stages: dict[str, float] = msgspec.field(default_factory=dict)
     """How long parts of the work took, in milliseconds: the method adds its own, for the log."""
 
-
-P = TypeVar("P", bound=msgspec.Struct)
 
 Handler: TypeAlias = Callable[[P, RequestContext], Awaitable[object]]
 
@@ -98,7 +131,7 @@ class MethodRegistry:
 
     def __init__(
         self,
-        methods: Iterable[Method[Any]],
+        methods: Iterable[Method[Any]] = (),
         *,
         later: Callable[[], Iterable[Method[Any]]] = tuple,
         observe: Callable[[str, str, float], None] = _ignore,
@@ -110,7 +143,7 @@ class MethodRegistry:
         self.observe = observe
         self._methods: dict[str, Method[Any]] = {}
         self._later: Callable[[], Iterable[Method[Any]]] | None = later
-        self._add(methods)
+        self.add(methods)
 
     def find(self, name: str) -> Method[Any]:
         """Return the method of this name.
@@ -136,24 +169,14 @@ class MethodRegistry:
     def _all(self) -> dict[str, Method[Any]]:
         later, self._later = self._later, None
         if later is not None:
-            self._add(later())
+            self.add(later())
         return self._methods
 
-    def _add(self, methods: Iterable[Method[Any]]) -> None:
+    def add(self, methods: Iterable[Method[Any]]) -> None:
         for method in methods:
             if method.name in self._methods:
                 raise ValueError(f"Two methods are named {method.name}")
             self._methods[method.name] = method
-
-
-_PLAIN = {
-    inspect.AnyType: "any value",
-    inspect.NoneType: "null",
-    inspect.BoolType: "true or false",
-    inspect.DictType: "an object",
-    inspect.StructType: "an object",
-    inspect.DateType: "a day, such as 2026-02-08",
-}
 
 
 def describe_fields(struct: type[msgspec.Struct]) -> dict[str, str]:
@@ -206,19 +229,6 @@ def _range(low: float | None, high: float | None, unit: str = "") -> str:
 
 def _spell(value: Any) -> str:
     return msgspec.json.encode(value).decode()
-
-
-_AT_PATH = r"(?s)(?P<problem>.*?)(?: - at `(?P<path>\$.*)`)?"
-_TOP_LEVEL_NAME = r"\$\.([^.\[]+)"
-_UNKNOWN = r"(?s)unknown field `(.*)`$"
-_MISSING = r"missing required field `(.+)`$"
-_STEP = r"\.([^.\[]+)|\[(\d+)\]"
-
-_SHOWN_CHARS = 200
-_SHOWN_VALUE = 60
-_SHOWN_NAMES = 8
-_LISTED_BYTES = 65_536
-"""In larger parameters only the first unknown name is reported: listing all would take too much memory."""
 
 
 def decode_params(method: str, params_type: type[P], raw: bytes | None) -> P:

@@ -19,6 +19,47 @@ from config.runtime.logs import Log
 from config.runtime.tasks import lacks_threads
 
 _log = Log()
+_ESCAPE = rb"(?s)\\(?:u[0-9a-fA-F]{4}|.)"
+_HIGH = frozenset({b"d8", b"d9", b"da", b"db"})
+_LOW = frozenset({b"dc", b"dd", b"de", b"df"})
+MOST_ESCAPES = 20_000
+"""In one line that is repaired; the event loop waits for that."""
+CODES: Mapping[ErrorKind, int] = {
+    ErrorKind.PARSE_ERROR: -32700,
+    ErrorKind.INVALID_REQUEST: -32600,
+    ErrorKind.METHOD_NOT_FOUND: -32601,
+    ErrorKind.INVALID_PARAMS: -32602,
+    ErrorKind.INTERNAL: -32603,
+    ErrorKind.UNSUPPORTED_PROTOCOL_VERSION: -32022,
+    ErrorKind.CANCELLED: -32800,
+    ErrorKind.LINE_TOO_LONG: 1001,
+    ErrorKind.DEADLINE_EXCEEDED: 1002,
+    ErrorKind.SHUTTING_DOWN: 1003,
+    ErrorKind.OVERLOADED: 1004,
+    ErrorKind.PATH_NOT_ALLOWED: 1101,
+    ErrorKind.FILE_UNREADABLE: 1102,
+    ErrorKind.FILE_UNWRITABLE: 1103,
+    ErrorKind.CONFIG_INVALID: 1201,
+    ErrorKind.CONFIG_NOT_FOUND: 1202,
+    ErrorKind.INDEX_UNAVAILABLE: 1301,
+    ErrorKind.PROVIDER_AUTH: 1401,
+    ErrorKind.PROVIDER_QUOTA: 1402,
+    ErrorKind.PROVIDER_RATE_LIMITED: 1403,
+    ErrorKind.PROVIDER_TRANSIENT: 1404,
+    ErrorKind.PROVIDER_INPUT_TOO_LARGE: 1405,
+    ErrorKind.PROVIDER_BAD_RESPONSE: 1406,
+    ErrorKind.PROVIDER_UNAVAILABLE: 1407,
+    ErrorKind.QMD_UNAVAILABLE: 1501,
+}
+_LAST_BYTES = 32
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+SMALL_LINE_BYTES = 65_536
+"""Every client may hold so much of a line, whatever the others do."""
+_LINE_BREAKS = (
+    ("\u2028".encode(), rb"\u2028"),
+    ("\u2029".encode(), rb"\u2029"),
+    ("\u0085".encode(), rb"\u0085"),
+)
 
 
 def split_array(text: bytes, limit: int) -> list[bytes]:
@@ -35,13 +76,6 @@ def split_array(text: bytes, limit: int) -> list[bytes]:
 def _array_type(limit: int) -> type[msgspec.Struct]:
     slots = [(f"member_{index}", Raw | UnsetType, UNSET) for index in range(limit)]
     return msgspec.defstruct("_Array", slots, array_like=True, forbid_unknown_fields=True)
-
-
-_ESCAPE = rb"(?s)\\(?:u[0-9a-fA-F]{4}|.)"
-_HIGH = frozenset({b"d8", b"d9", b"da", b"db"})
-_LOW = frozenset({b"dc", b"dd", b"de", b"df"})
-MOST_ESCAPES = 20_000
-"""In one line that is repaired; the event loop waits for that."""
 
 
 def replace_lone_escapes(line: bytes) -> bytes:
@@ -87,35 +121,6 @@ def replace_lone_surrogates(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [replace_lone_surrogates(item) for item in value]
     return value
-
-
-CODES: Mapping[ErrorKind, int] = {
-    ErrorKind.PARSE_ERROR: -32700,
-    ErrorKind.INVALID_REQUEST: -32600,
-    ErrorKind.METHOD_NOT_FOUND: -32601,
-    ErrorKind.INVALID_PARAMS: -32602,
-    ErrorKind.INTERNAL: -32603,
-    ErrorKind.UNSUPPORTED_PROTOCOL_VERSION: -32022,
-    ErrorKind.CANCELLED: -32800,
-    ErrorKind.LINE_TOO_LONG: 1001,
-    ErrorKind.DEADLINE_EXCEEDED: 1002,
-    ErrorKind.SHUTTING_DOWN: 1003,
-    ErrorKind.OVERLOADED: 1004,
-    ErrorKind.PATH_NOT_ALLOWED: 1101,
-    ErrorKind.FILE_UNREADABLE: 1102,
-    ErrorKind.FILE_UNWRITABLE: 1103,
-    ErrorKind.CONFIG_INVALID: 1201,
-    ErrorKind.CONFIG_NOT_FOUND: 1202,
-    ErrorKind.INDEX_UNAVAILABLE: 1301,
-    ErrorKind.PROVIDER_AUTH: 1401,
-    ErrorKind.PROVIDER_QUOTA: 1402,
-    ErrorKind.PROVIDER_RATE_LIMITED: 1403,
-    ErrorKind.PROVIDER_TRANSIENT: 1404,
-    ErrorKind.PROVIDER_INPUT_TOO_LARGE: 1405,
-    ErrorKind.PROVIDER_BAD_RESPONSE: 1406,
-    ErrorKind.PROVIDER_UNAVAILABLE: 1407,
-    ErrorKind.QMD_UNAVAILABLE: 1501,
-}
 
 
 class RpcError(MemoryGatewayError):
@@ -300,7 +305,6 @@ class _Envelope(msgspec.Struct):
     error: Raw | UnsetType = UNSET
 
 
-_LAST_BYTES = 32
 _envelope_decoder = msgspec.json.Decoder(_Envelope)
 _raw_decoder = msgspec.json.Decoder(Raw)
 
@@ -399,13 +403,6 @@ def _text(raw: Raw | UnsetType) -> str | None:
     return msgspec.json.decode(raw, type=str)
 
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-
-SMALL_LINE_BYTES = 65_536
-"""Every client may hold so much of a line, whatever the others do."""
-
-
 class LineRoom:
     """What the unfinished lines of several clients may hold together."""
 
@@ -495,12 +492,6 @@ def _no_room(room: LineRoom) -> RpcError:
 
 
 _encoder = msgspec.json.Encoder()
-
-_LINE_BREAKS = (
-    ("\u2028".encode(), rb"\u2028"),
-    ("\u2029".encode(), rb"\u2029"),
-    ("\u0085".encode(), rb"\u0085"),
-)
 
 
 def encode_result(request_id: RequestId, result: object) -> bytes:

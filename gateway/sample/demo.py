@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import anyio.to_thread
 import msgspec
 
-from gateway.client import Client, spawn_gateway
+from gateway.client import GatewayClient, spawn_gateway
 from gateway.sample import sample_workspace
 
 _INHERITED: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "PYTHONPATH", "TMPDIR", "TZ")
@@ -29,7 +29,7 @@ _PATIENCE_S: Final = 10.0
 _PAUSE_S: Final = 0.1
 
 
-class Question(NamedTuple):
+class DemoQuestion(NamedTuple):
     language: str
     query: str
     expected: str
@@ -37,11 +37,13 @@ class Question(NamedTuple):
 
 
 QUESTIONS: Final = (
-    Question("English", "When do the singers warm up before the concert?", "memory/2026-02-05.md"),
-    Question("Chinese", "林先生的肉桂现在一公斤卖多少钱？", "memory/2026-01-28.md"),
-    Question("Japanese", "佐藤さんとの待ち合わせはどの駅？", "memory/2026-02-04.md"),
-    Question("Russian", "Какой номер заявки на экзамен?", "memory/2026-02-10.md"),
-    Question("an identifier", "a828e60", "memory/2026-01-17.md"),
+    DemoQuestion(
+        "English", "When do the singers warm up before the concert?", "memory/2026-02-05.md"
+    ),
+    DemoQuestion("Chinese", "林先生的肉桂现在一公斤卖多少钱？", "memory/2026-01-28.md"),
+    DemoQuestion("Japanese", "佐藤さんとの待ち合わせはどの駅？", "memory/2026-02-04.md"),
+    DemoQuestion("Russian", "Какой номер заявки на экзамен?", "memory/2026-02-10.md"),
+    DemoQuestion("an identifier", "a828e60", "memory/2026-01-17.md"),
 )
 NOTE: Final = "- The spare key of the greenhouse now hangs behind the rain barrel.\n"
 NOTE_QUERY: Final = "Where is the spare key of the greenhouse?"
@@ -56,7 +58,7 @@ class Exchange(msgspec.Struct, frozen=True):
     ms: float
 
 
-class Started(msgspec.Struct, frozen=True):
+class DemoStarted(msgspec.Struct, frozen=True):
     exchange: Exchange
     ms: float
     """From starting the process to its first reply."""
@@ -73,7 +75,7 @@ class Indexed(msgspec.Struct, frozen=True):
 
 class Answered(msgspec.Struct, frozen=True):
     exchange: Exchange
-    question: Question
+    question: DemoQuestion
 
     @property
     def found(self) -> bool:
@@ -86,13 +88,13 @@ class Wrote(msgspec.Struct, frozen=True):
     text: str
 
 
-class Finished(msgspec.Struct, frozen=True):
+class DemoFinished(msgspec.Struct, frozen=True):
     exchange: Exchange
     """The status."""
     search_ms: tuple[float, ...]
 
 
-Event = Started | Progressed | Indexed | Answered | Wrote | Finished
+Event = DemoStarted | Progressed | Indexed | Answered | Wrote | DemoFinished
 Tell = Callable[[Event], None]
 
 
@@ -124,25 +126,25 @@ async def run_demo(tell: Tell, log_level: str | None = None) -> bool:
             share_stderr=bool(log_level),
         ) as client:
             hello = await _ask(client, "initialize", {"client": "demo"})
-            tell(Started(hello, (time.perf_counter() - started) * 1000))
+            tell(DemoStarted(hello, (time.perf_counter() - started) * 1000))
             return await _converse(client, workspace, tell)
 
 
-async def _converse(client: Client, workspace: Path, tell: Tell) -> bool:
+async def _converse(client: GatewayClient, workspace: Path, tell: Tell) -> bool:
     tell(Indexed(await _ask(client, "sync", {"reason": "demo", "force": True})))
     answers = [await _question(client, question, tell) for question in QUESTIONS]
     path = f"memory/{datetime.now(UTC).astimezone():%Y-%m-%d}.md"
     await anyio.to_thread.run_sync(_append, workspace / path, NOTE)
     tell(Wrote(path, NOTE))
-    just_written = Question("what was just written", NOTE_QUERY, path)
+    just_written = DemoQuestion("what was just written", NOTE_QUERY, path)
     answers.append(await _question(client, just_written, tell, patience_s=_PATIENCE_S))
     times = tuple(answer.exchange.ms for answer in answers)
-    tell(Finished(await _ask(client, "status", {}), times))
+    tell(DemoFinished(await _ask(client, "status", {}), times))
     return all(answer.found for answer in answers)
 
 
 async def _question(
-    client: Client, question: Question, tell: Tell, *, patience_s: float = 0.0
+    client: GatewayClient, question: DemoQuestion, tell: Tell, *, patience_s: float = 0.0
 ) -> Answered:
     """Asked again, for some time, while the answer says itself that it may lack something."""
     params = {"query": question.query, "maxResults": _ANSWERS}
@@ -156,7 +158,7 @@ async def _question(
         await anyio.sleep(_PAUSE_S)
 
 
-async def _ask(client: Client, method: str, params: Mapping[str, Any]) -> Exchange:
+async def _ask(client: GatewayClient, method: str, params: Mapping[str, Any]) -> Exchange:
     started = time.perf_counter()
     result = await client.call(method, params)
     return Exchange(method, params, result, round((time.perf_counter() - started) * 1000, 1))

@@ -11,21 +11,31 @@ from msgspec.structs import replace
 
 from backends.interface import MAX_QUERY_CHARS, Hit, SearchAnswer, SearchRequest
 from config.settings import CitationsMode, Settings, Source
+from gateway.escaping import escape_controls, escape_line
 from gateway.rpc.wire import InvalidParamsError
 from gateway.sessions import chat_type_of
 
-_IN_LINES: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
-_IN_TEXTS: Final = {code: escape for code, escape in _IN_LINES.items() if chr(code) not in "\t\n"}
-
-
-def escape_controls(text: str) -> str:
-    """Text of several lines without control characters but tabs and newlines."""
-    return text.translate(_IN_TEXTS)
-
-
-def escape_line(text: str) -> str:
-    """Text that must stay one line, such as a path, without any control character."""
-    return text.translate(_IN_LINES)
+MAX_KEY_CHARS: Final = 1024
+MAX_PATH_CHARS: Final = 4096
+"""The system's own bound on a path (PATH_MAX), in characters."""
+MAX_GLOB_CHARS: Final = 1024
+MAX_GLOBS: Final = 64
+MAX_NAME_CHARS: Final = 128
+"""The longest name that is repeated in reports and logs: the reason of a sync, a client, a protocol version."""
+MAX_RESULTS = 200
+"""More than anybody reads; keeps one answer below a few hundred kilobytes."""
+ONLY_WORDS: Final = (
+    "Only words were compared, not their meaning: the same thing in other words is not found. "
+    "Embeddings would find it: set memorySearch.provider, or see `memory-gateway models suggest`."
+)
+_NAMES: Final[Mapping[Source, str]] = {"memory": "Notes", "sessions": "Past conversations"}
+_NOT_INDEXED: Final[Mapping[Source, str]] = {
+    "memory": "memorySearch.sources does not name memory",
+    "sessions": (
+        "they are not indexed, which takes memorySearch.experimental.sessionMemory: true and sessions "
+        "in memorySearch.sources"
+    ),
+}
 
 
 def shows_citations(mode: CitationsMode, session_key: str | None) -> bool:
@@ -55,15 +65,6 @@ def with_footer(snippet: str, citation: str) -> str:
     return f"{snippet.strip()}\n\nSource: {citation}"
 
 
-MAX_KEY_CHARS: Final = 1024
-MAX_PATH_CHARS: Final = 4096
-"""The system's own bound on a path (PATH_MAX), in characters."""
-MAX_GLOB_CHARS: Final = 1024
-MAX_GLOBS: Final = 64
-
-MAX_NAME_CHARS: Final = 128
-"""The longest name that is repeated in reports and logs: the reason of a sync, a client, a protocol version."""
-
 Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME_CHARS)]
 Key = Annotated[str, msgspec.Meta(max_length=MAX_KEY_CHARS)]
 PathText = Annotated[str, msgspec.Meta(max_length=MAX_PATH_CHARS)]
@@ -71,26 +72,6 @@ Globs = Annotated[
     tuple[Annotated[str, msgspec.Meta(max_length=MAX_GLOB_CHARS)], ...],
     msgspec.Meta(max_length=MAX_GLOBS),
 ]
-
-
-MAX_RESULTS = 200
-"""More than anybody reads; keeps one answer below a few hundred kilobytes."""
-
-
-ONLY_WORDS: Final = (
-    "Only words were compared, not their meaning: the same thing in other words is not found. "
-    "Embeddings would find it: set memorySearch.provider, or see `memory-gateway models suggest`."
-)
-
-
-_NAMES: Final[Mapping[Source, str]] = {"memory": "Notes", "sessions": "Past conversations"}
-_NOT_INDEXED: Final[Mapping[Source, str]] = {
-    "memory": "memorySearch.sources does not name memory",
-    "sessions": (
-        "they are not indexed, which takes memorySearch.experimental.sessionMemory: true and sessions "
-        "in memorySearch.sources"
-    ),
-}
 
 
 class SearchParams(
@@ -185,13 +166,15 @@ def with_citations(
     citations: CitationsMode,
     session_key: str | None,
     limits: tuple[str, ...] = (),
+    *,
+    hints: bool = True,
 ) -> SearchAnswer:
     """The answer for a client: with citations where they are due, and the `limits` it met.
 
-    Where nothing was found by words alone, it says so.
+    With `hints`, it says that nothing was found by words alone where meaning could have.
     """
     warning = answer.warning
-    if answer.outcome == "empty" and answer.mode == "keyword" and not warning:
+    if hints and answer.outcome == "empty" and answer.mode == "keyword" and not warning:
         warning = ONLY_WORDS
     cited = shows_citations(citations, session_key)
     return replace(
@@ -224,5 +207,6 @@ def _shown(hit: Hit, *, cited: bool) -> Hit:
     return replace(
         hit,
         snippet=with_footer(snippet, citation) if citation else snippet,
+        headings=tuple(map(escape_line, hit.headings)),
         citation=citation,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -123,6 +123,8 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """About the configuration."""
     activity: Activity | None = None
     """What the answering process has done since its start."""
+    silent_hooks: Mapping[str, int] = {}
+    """How often hooks of this user said nothing, and why: `slow`, `away` (no gateway), `broken`. A command adds it."""
     details: Details = Details()
     health: Health | msgspec.UnsetType = msgspec.UNSET
     """Set by a deep look, for which every part was asked to do its work."""

@@ -11,8 +11,8 @@ from typing import Final, TypeAlias
 import msgspec
 
 from backends.files.ignoring import is_usually_out
-from backends.files.roots import MARKDOWN_SUFFIX, MemoryRoots
-from backends.files.scan import MAX_DEPTH, shared_type
+from backends.files.roots import MARKDOWN_SUFFIX, MAX_DEPTH, MemoryRoots
+from backends.files.scan import shared_type
 from config.paths import host_database
 from config.settings import Settings
 

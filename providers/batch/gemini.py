@@ -15,10 +15,11 @@ from providers.batch.hosts import OnResults, Outcome, RemoteJob
 from providers.batch.result_files import Line, ResultReader, deleting
 from providers.interface import without_lone_surrogates
 from providers.remote.gemini import open_library
+from providers.remote.http_client import open_client, typed_errors
 from providers.remote.spec import RemoteSpec
-from providers.remote.transport import open_client, typed_errors
 
 _CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,60}")
+_T = TypeVar("_T")
 
 
 class _Embedding(msgspec.Struct):
@@ -69,8 +70,6 @@ def _refusal(error: _Error) -> str:
     return f"A batch job refused this text ({known or 'it gave no reason'})."
 
 
-_T = TypeVar("_T")
-
 _MOST_RESULT_BYTES: Final = 4 << 30
 _PAGE: Final = 100
 _MOST_LISTED: Final = 2_000
@@ -90,9 +89,10 @@ class GeminiBatches:
     """Implements `providers.batch.hosts.BatchHost`."""
 
     def __init__(self, spec: RemoteSpec) -> None:
+        warnings.filterwarnings("ignore", message=r"batches\.create_embeddings\(\) is experimental")
         self._spec = spec
         self._http = open_client(spec)
-        self._download_http = open_client(spec, max_body_bytes=_MOST_RESULT_BYTES)
+        self._download_http = open_client(spec, max_lines_bytes=_MOST_RESULT_BYTES)
         base, version = _versioned(spec.endpoint.base_url)
         self._client = open_library(spec, self._http, base, version)
         self._downloads = open_library(spec, self._download_http, base, version)
@@ -161,11 +161,6 @@ class GeminiBatches:
         await self._download_http.aclose()
         self._client.close()
         self._downloads.close()
-
-
-def open_host(spec: RemoteSpec) -> GeminiBatches:
-    warnings.filterwarnings("ignore", message=r"batches\.create_embeddings\(\) is experimental")
-    return GeminiBatches(spec)
 
 
 def _versioned(base_url: str) -> tuple[str, str]:

@@ -1,38 +1,17 @@
-"""What every vendor's batch jobs offer to the floor above, which vendors have them, and what one job may hold.
-
-Nothing is sent and no vendor's library is imported before a job is to be written.
-"""
+"""What every vendor's batch jobs offer to the floor above, and how OpenAI's wire describes a job."""
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import IO, Any, Final, Literal, Protocol
 
 import msgspec
 
-from config.settings import Settings
-from providers.choosing import Choice
-from providers.errors import ProviderError
-from providers.interface import Fingerprint, ItemError, Role, Vector
-from providers.remote.embedder import fingerprint_of
-from providers.remote.spec import RemoteSpec, resolve_spec
-from providers.remote.vendors import VENDORS, Vendor
+from providers.interface import ItemError, Vector
 
 Outcome = Literal["completed", "failed", "expired", "cancelled"]
 """How a job ended. Any of them may have left results."""
-
-
-class JobLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one job may hold, as the vendor documents it."""
-
-    max_items: int
-    max_bytes: int
-    """The largest file that may be uploaded."""
-    window_s: float
-    """The vendor gives a job up this long after its creation."""
 
 
 class RemoteJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,56 +76,6 @@ class BatchHost(Protocol):
         ...
 
     async def aclose(self) -> None: ...
-
-
-class BatchAccess(msgspec.Struct, frozen=True):
-    """How to get batch jobs of the provider in use; nothing is opened yet."""
-
-    fingerprint: Fingerprint
-    limits: JobLimits
-    place: str
-    open: Callable[[], BatchHost]
-    """Blocking: reads the auth profiles and imports the vendor's library. Raises `ProviderError`."""
-
-
-_DAY_S: Final = 24 * 3600.0
-_LIMITS: Final[dict[str, JobLimits]] = {
-    # Gemini documents no limit of lines; this one has worked so far.
-    "gemini": JobLimits(max_items=50_000, max_bytes=2_000_000_000, window_s=2 * _DAY_S),
-    "openai": JobLimits(max_items=50_000, max_bytes=200_000_000, window_s=_DAY_S),
-    "voyage": JobLimits(max_items=100_000, max_bytes=1_000_000_000, window_s=_DAY_S / 2),
-}
-
-
-def find_batch(settings: Settings, choice: Choice) -> BatchAccess | str:
-    """Batch jobs of the provider in use, or the reason why there are none, for `status`.
-
-    Blocking: reads the auth profiles.
-    """
-    if not settings.search.remote.batch.enabled:
-        return "Batch jobs are switched off (remote.batch.enabled)."
-    name = choice.primary.provider if choice.primary else "none"
-    limits = _LIMITS.get(name)
-    if limits is None:
-        return f"{name} has no batch jobs; all texts are sent in ordinary requests."
-    vendor = VENDORS[name]
-    role: Role = "fallback" if choice.fell_back else "primary"
-    try:
-        spec = resolve_spec(settings, vendor, role)
-    except ProviderError as error:
-        return error.message
-    return BatchAccess(
-        fingerprint=fingerprint_of(spec),
-        limits=limits,
-        place=spec.place,
-        open=partial(_open, settings, vendor, role),
-    )
-
-
-def _open(settings: Settings, vendor: Vendor, role: Role) -> BatchHost:
-    spec: RemoteSpec = resolve_spec(settings, vendor, role)
-    host: BatchHost = importlib.import_module(f"providers.batch.{vendor.name}").open_host(spec)
-    return host
 
 
 _OUTCOMES: Final[dict[str, Outcome]] = {

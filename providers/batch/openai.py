@@ -1,6 +1,6 @@
 """Batch jobs of OpenAI, through the `openai` library.
 
-Imports the library; loaded by `providers.batch.hosts` only. An uploaded file and the job made of it
+Imports the library; loaded by `providers.batch.vendor_jobs` only. An uploaded file and the job made of it
 are found again by the file's name and id, so a lost answer costs nothing.
 """
 
@@ -14,8 +14,8 @@ import openai
 from providers.batch.hosts import OnResults, RemoteJob, read_job
 from providers.batch.result_files import ResultReader, deleting, read_line, read_results
 from providers.interface import without_lone_surrogates
+from providers.remote.http_client import PLACEHOLDER, open_client, time_limits, typed_errors
 from providers.remote.spec import RemoteSpec
-from providers.remote.transport import PLACEHOLDER, open_client, time_limits, typed_errors
 
 _ENDPOINT: Final = "/v1/embeddings"
 _MOST_RESULT_BYTES: Final = 4 << 30
@@ -30,7 +30,7 @@ class OpenAIBatches:
     def __init__(self, spec: RemoteSpec) -> None:
         self._spec = spec
         self._http = open_client(spec)
-        self._downloads = open_client(spec, max_body_bytes=_MOST_RESULT_BYTES)
+        self._downloads = open_client(spec, max_lines_bytes=_MOST_RESULT_BYTES)
         self._client = openai.AsyncOpenAI(
             api_key=PLACEHOLDER,
             base_url=spec.endpoint.base_url,
@@ -107,7 +107,3 @@ class OpenAIBatches:
     async def aclose(self) -> None:
         await self._http.aclose()
         await self._downloads.aclose()
-
-
-def open_host(spec: RemoteSpec) -> OpenAIBatches:
-    return OpenAIBatches(spec)

@@ -15,9 +15,10 @@ from config.errors import ErrorKind
 from providers.batch.hosts import OnResults, Result
 from providers.errors import ProviderBadResponseError, ProviderError
 from providers.interface import ItemError
+from providers.remote.answer_sizes import MOST_DIMENSIONS, values_in
+from providers.remote.answers import collect
+from providers.remote.http_client import typed_errors
 from providers.remote.spec import RemoteSpec
-from providers.remote.transport import typed_errors
-from providers.remote.vectors import collect
 
 _LONGEST_LINE: Final = 4 << 20
 _CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,60}")
@@ -32,25 +33,29 @@ class Line(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
-class LineSplitter:
+class ResultLines:
     """Turns parts of a stream into whole lines; holds no more than one unfinished line."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest = bytearray()
 
     def feed(self, part: bytes) -> Iterator[bytes]:
         """Raises `ProviderBadResponseError` for a line longer than any embedding."""
-        *lines, self._rest = (self._rest + part).split(b"\n")
+        first, *others = part.split(b"\n")
+        self._rest += first
+        for other in others:
+            yield self.end()
+            self._rest += other
         if len(self._rest) > _LONGEST_LINE:
             raise ProviderBadResponseError(
                 f"A line of the results is longer than {_LONGEST_LINE >> 20} MiB."
             )
-        yield from lines
 
     def end(self) -> bytes:
         """The last line, which may lack its newline."""
-        rest, self._rest = self._rest, b""
-        return rest
+        line = bytes(self._rest)
+        self._rest.clear()
+        return line
 
 
 class _Row(msgspec.Struct):
@@ -120,6 +125,9 @@ def _code(line: _RawLine) -> str | None:
 
 _SLICE_LINES: Final = 512
 _SLICE_BYTES: Final = 4 << 20
+_SLICE_VALUES: Final = 1_000_000
+_MOST_VALUES: Final = MOST_DIMENSIONS + 100
+"""In one line."""
 
 ReadLine = Callable[[bytes], Line | None]
 
@@ -131,24 +139,33 @@ class ResultReader:
         self._read_line = read_line
         self._on_results = on_results
         self._dimensions = dimensions
-        self._splitter = LineSplitter()
+        self._splitter = ResultLines()
         self._waiting: list[bytes] = []
         self._bytes = 0
+        self._values = 0
 
     async def write(self, part: bytes) -> None:
         """Raises `ProviderBadResponseError` for a line longer than any embedding."""
         for line in self._splitter.feed(part):
-            self._waiting.append(line)
-            self._bytes += len(line)
-            if len(self._waiting) >= _SLICE_LINES or self._bytes >= _SLICE_BYTES:
-                await self._hand_over()
+            await self._take(line)
 
     async def finish(self) -> None:
-        self._waiting.append(self._splitter.end())
+        await self._take(self._splitter.end())
         await self._hand_over()
 
+    async def _take(self, line: bytes) -> None:
+        values = values_in(line)
+        if values > _MOST_VALUES:  # no answer to one text
+            return
+        self._waiting.append(line)
+        self._bytes += len(line)
+        self._values += values
+        is_much = self._bytes >= _SLICE_BYTES or self._values >= _SLICE_VALUES
+        if is_much or len(self._waiting) >= _SLICE_LINES:
+            await self._hand_over()
+
     async def _hand_over(self) -> None:
-        raw, self._waiting, self._bytes = self._waiting, [], 0
+        raw, self._waiting, self._bytes, self._values = self._waiting, [], 0, 0
         results = await run_sync(partial(self._results, raw))
         if results:
             await self._on_results(results)

@@ -14,8 +14,8 @@ import msgspec
 from providers.batch.hosts import OnResults, RemoteJob, read_job
 from providers.batch.result_files import ResultReader, deleting, read_line, read_results
 from providers.interface import without_lone_surrogates
+from providers.remote.http_client import open_client, typed_errors
 from providers.remote.spec import RemoteSpec
-from providers.remote.transport import open_client, typed_errors
 
 _ENDPOINT: Final = "/v1/embeddings"
 _MOST_RESULT_BYTES: Final = 4 << 30
@@ -38,7 +38,7 @@ class VoyageBatches:
         self._spec = spec
         self._base = spec.endpoint.base_url
         self._http = open_client(spec)
-        self._downloads = open_client(spec, max_body_bytes=_MOST_RESULT_BYTES)
+        self._downloads = open_client(spec, max_lines_bytes=_MOST_RESULT_BYTES)
 
     def line(self, key: str, text: str) -> bytes:
         body = {"input": [without_lone_surrogates(text)]}
@@ -116,7 +116,3 @@ class VoyageBatches:
     def _job(self, fields: Any) -> RemoteJob:
         with typed_errors(self._spec):
             return read_job(fields)
-
-
-def open_host(spec: RemoteSpec) -> VoyageBatches:
-    return VoyageBatches(spec)

@@ -21,8 +21,10 @@ from providers.errors import (
 )
 from providers.interface import Fingerprint, InputLimits, ItemError, Vector
 
+_log = Log()
 
-class Job:
+
+class WorkList:
     """`limits` is called for every request, since refusals of the host change it."""
 
     def __init__(
@@ -68,9 +70,6 @@ class Job:
         return msgspec.structs.replace(limits, max_request_tokens=capped)
 
 
-_log = Log()
-
-
 class Delivery(msgspec.Struct, frozen=True):
     """Part of a run's result: `items[i]` belongs to the text at `positions[i]` of the call."""
 
@@ -104,7 +103,7 @@ class DocumentRun:
         self._learned = learned
         self._blank = [at for at, text in enumerate(texts) if not text.strip()]
         waiting = [at for at, text in enumerate(texts) if text.strip()]
-        self._job = Job([size_of(text) for text in texts], waiting, self._limits)
+        self._job = WorkList([size_of(text) for text in texts], waiting, self._limits)
         self._error: Exception | None = None
         self._delivering = anyio.Lock()
         self._settings_are_fine = False

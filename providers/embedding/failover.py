@@ -25,7 +25,7 @@ _log = Log()
 _SHORTEST_PAUSE_S = 30.0
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class ProviderChange(msgspec.Struct, frozen=True, kw_only=True):
     """`lost`: the primary is down and nothing replaces it; `fell-back`: the fallback replaces it;
     `recovered`: the primary answers again and is in use.
     """
@@ -53,7 +53,7 @@ class Embeddings:
         self._clock = clock or SystemClock()
         self._reason: str | None = None
         self._lost = ResettableEvent()
-        self._listeners: list[Callable[[Change], None]] = []
+        self._listeners: list[Callable[[ProviderChange], None]] = []
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -70,7 +70,7 @@ class Embeddings:
             service.fingerprint.digest(): service.learned.to_dict() for service in self._services()
         }
 
-    def subscribe(self, listener: Callable[[Change], None]) -> Callable[[], None]:
+    def subscribe(self, listener: Callable[[ProviderChange], None]) -> Callable[[], None]:
         """Calls `listener` on each change, on the event loop; returns how to unsubscribe."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
@@ -210,6 +210,8 @@ class Embeddings:
     def _tell(self, event: Literal["lost", "fell-back", "recovered"]) -> None:
         mark = self._active.fingerprint
         _log.warning(f"embedding.{event}", provider=mark.provider, reason=self._reason)
-        change = Change(event=event, provider=mark.provider, fingerprint=mark, reason=self._reason)
+        change = ProviderChange(
+            event=event, provider=mark.provider, fingerprint=mark, reason=self._reason
+        )
         for listener in tuple(self._listeners):
             listener(change)

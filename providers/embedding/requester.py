@@ -29,6 +29,11 @@ from providers.resilience import (
     retrying,
 )
 
+_LEAST_TIME_S = 0.001
+_HARMLESS = "ping"
+_S_A_TOKEN = 0.01
+"""A host that reads a hundred tokens a second, which is a slow one, has time for all of them."""
+
 
 class Counters(msgspec.Struct):
     """The running counts; belongs to one event loop."""
@@ -53,12 +58,6 @@ class Counters(msgspec.Struct):
             query_cache_hits=self.query_cache_hits,
             tokens=self.tokens,
         )
-
-
-_LEAST_TIME_S = 0.001
-_HARMLESS = "ping"
-_S_A_TOKEN = 0.01
-"""A host that reads a hundred tokens a second, which is a slow one, has time for all of them."""
 
 
 class RequestOptions(msgspec.Struct, frozen=True, kw_only=True):

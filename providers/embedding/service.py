@@ -17,6 +17,13 @@ from providers.errors import ProviderError, ProviderRejectedError, ProviderTimeo
 from providers.interface import Embedder, Fingerprint, FingerprintState, ServiceState, Vector
 from providers.resilience import Clock
 
+QUERIES_BYTES: Final = 4 * 1024 * 1024
+"""Some 600 questions at 1,536 dimensions."""
+_ARRAY_BYTES: Final = 128
+DEFAULT_QUERY_DEADLINE_S = 4.0
+_GRACE_S = 0.1
+"""The request's own time limit ends first, so that the circuit counts it."""
+
 
 class _Flight:
     """One request under way, and how it ended."""
@@ -24,13 +31,6 @@ class _Flight:
     def __init__(self) -> None:
         self.landed = anyio.Event()
         self.error: ProviderError | None = None
-
-
-QUERIES_BYTES: Final = 4 * 1024 * 1024
-"""Some 600 questions at 1,536 dimensions."""
-
-
-_ARRAY_BYTES: Final = 128
 
 
 class QueryCache:
@@ -77,11 +77,6 @@ class QueryCache:
 
 def _query_bytes(text: str, vector: Vector) -> int:
     return size_of(text) + _ARRAY_BYTES + len(vector) * vector.itemsize
-
-
-DEFAULT_QUERY_DEADLINE_S = 4.0
-_GRACE_S = 0.1
-"""The request's own time limit ends first, so that the circuit counts it."""
 
 
 class EmbeddingService:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 import anyio
 from anyio.to_thread import run_sync
@@ -21,7 +19,6 @@ from providers.errors import (
 )
 from providers.installing import install_remedy
 from providers.interface import (
-    Candidate,
     Download,
     EmbeddedBatch,
     Embedder,
@@ -30,13 +27,15 @@ from providers.interface import (
     ItemError,
     LocalModelState,
     LocalState,
+    ProviderCandidate,
     ProviderRequest,
     Purpose,
     Vector,
     unusable,
     without_lone_surrogates,
 )
-from providers.local.model import ENGINE, Model, Wishes, read_model, shown, stamp_of
+from providers.local.engines import LLAMA, LocalEngine, engine_of
+from providers.local.model import Model, Wishes, read_model, shown
 from providers.local.models import configured_models, locate, obtain, take
 from providers.local.models.references import FileReference, parse_reference
 from providers.local.supervisor import Patience, Supervisor
@@ -91,7 +90,7 @@ class LocalEmbedder:
         return Fingerprint(
             provider="local",
             model=self._spec.name,
-            endpoint=ENGINE,
+            endpoint=engine_of(self._spec.reference).name,
             variant=("not there yet",),
         )
 
@@ -108,7 +107,7 @@ class LocalEmbedder:
     @property
     def is_prepared(self) -> bool:
         model = self._model
-        return model is not None and not self._doubtful and stamp_of(model.path) == model.stamp
+        return model is not None and not self._doubtful and model.is_as_read
 
     async def prepare(self) -> None:
         """Gets the model file, by a download if need be. Raises `ProviderError`."""
@@ -188,7 +187,7 @@ class LocalEmbedder:
             self._read(path)
 
     def _read(self, path: Path) -> None:
-        self._model = read_model(path, self._spec.wishes)
+        self._model = read_model(path, self._spec.wishes, self._spec.reference)
         self._doubtful = False
 
     def _note_progress(self, done: int, total: int | None) -> None:
@@ -200,6 +199,7 @@ def _describe(model: Model) -> LocalModelState:
         file=str(model.path),
         sha256=model.sha256,
         quantisation=model.quantisation,
+        engine=model.engine,
         dimensions=model.dimensions or model.width,
         context_tokens=model.context_tokens,
         max_tokens=model.max_tokens,
@@ -208,21 +208,18 @@ def _describe(model: Model) -> LocalModelState:
     )
 
 
-_MODULES: Final = ("llama_cpp", "numpy")
-
-
-def assess(request: ProviderRequest) -> Candidate:
-    missing = next((name for name in _MODULES if importlib.util.find_spec(name) is None), None)
-    if missing is not None:
-        return unusable("local", _not_installed(missing))
+def assess(request: ProviderRequest) -> ProviderCandidate:
     models = configured_models(request.settings, os.environ)
+    engine = engine_of(models.reference)
+    if engine.missing is not None:
+        return unusable("local", _not_installed(engine, engine.missing, models.reference))
     try:
         path = locate(models.reference, models.cache_dir)
     except ProviderError as error:
         return unusable("local", error)
     name = shown(models.reference)
     lacks = None if path else _lacks(models.reference)
-    return Candidate(
+    return ProviderCandidate(
         provider="local",
         usable=True,
         reason=lacks or f"The model is {path}.",
@@ -250,8 +247,14 @@ def create(request: ProviderRequest) -> Embedder:
     return LocalEmbedder(spec)
 
 
-def _not_installed(module: str) -> ProviderUnavailableError:
+def _not_installed(engine: LocalEngine, module: str, reference: str) -> ProviderUnavailableError:
+    if engine is not LLAMA:
+        return ProviderUnavailableError(
+            f"Local embeddings are not installed ({module} is missing).",
+            remedy=install_remedy("local"),
+        )
     return ProviderUnavailableError(
-        f"Local embeddings are not installed ({module} is missing).",
-        remedy=install_remedy("local"),
+        f"The model {shown(reference)} is a GGUF file, which takes llama-cpp-python ({module} is missing).",
+        remedy=f"{install_remedy('llama')}. Or take the model of `memory-gateway models suggest`, which needs no "
+        "compiler: remove memorySearch.local.modelPath.",
     )

@@ -13,8 +13,11 @@ import msgspec
 from config.settings import Settings
 from providers.errors import ProviderError, ProviderUnavailableError
 from providers.interface import Fingerprint, Purpose
+from providers.local.engines import ONNX, EngineName, engine_of
 from providers.local.gguf import Header, read_header
 from providers.local.models import configured_models, locate
+from providers.local.models.references import HubReference, parse_reference
+from providers.local.onnx import directory_of, read_neighbours
 from providers.local.protocol import Open
 
 TEXT: Final = "{text}"
@@ -64,9 +67,10 @@ def prompts_for(*names: str) -> Prompts:
     return Prompts()
 
 
-ENGINE: Final = "llama.cpp"
 _POOLINGS: Final = {1: "mean", 2: "cls", 3: "last"}
-_MEAN, _LAST, _RANK = 1, 3, 4
+_MEAN, _CLS, _LAST, _RANK = 1, 2, 3, 4
+_FIRST_TOKEN: Final = re.compile(r"bge-|granite-embedding|gte-|arctic-embed|mxbai")
+"""Models whose vector is that of the first token, where the file that says so is missing."""
 _QUANTISATIONS: Final = {0: "f32", 1: "f16", 2: "q4_0", 3: "q4_1", 7: "q8_0", 8: "q5_0", 9: "q5_1",
                          15: "q4_k_m", 17: "q5_k_m", 18: "q6_k", 32: "bf16"}  # fmt: skip
 _USUAL_TOKENS: Final = 512
@@ -86,6 +90,7 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
+    engine: EngineName
     stamp: tuple[int, ...]
     """Shows whether the file has been replaced; see `stamp_of`."""
     sha256: str
@@ -102,16 +107,20 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     prompts: Prompts
     dimensions: int | None
     """As configured; None takes all."""
+    tokenizer: Path | None = None
+    """Its file; None if it is within the model's."""
+    tokenizer_sha256: str | None = None
 
     @property
     def fingerprint(self) -> Fingerprint:
         return Fingerprint(
             provider="local",
             model=self.name,
-            endpoint=ENGINE,
+            endpoint=self.engine,
             dimensions=self.dimensions,
             variant=(
                 f"sha256 {self.sha256}",
+                *((f"tokenizer {self.tokenizer_sha256}",) if self.tokenizer_sha256 else ()),
                 f"quantisation {self.quantisation}",
                 f"pooling {_POOLINGS[self.pooling]}",
                 f"dense layers {'yes' if self.has_dense_layers else 'no'}",
@@ -121,55 +130,113 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def is_as_read(self) -> bool:
+        """Whether the files are still those that were read."""
+        return stamp_of(self.path, *((self.tokenizer,) if self.tokenizer else ())) == self.stamp
+
+    @property
     def order(self) -> Open:
         """The message that makes the worker load this model."""
-        return Open(str(self.path), self.max_tokens, self.pooling, self.dimensions)
+        return Open(
+            str(self.path),
+            self.max_tokens,
+            self.pooling,
+            self.dimensions,
+            self.engine,
+            str(self.tokenizer or ""),
+            self.sha256,
+        )
 
     def prompted(self, purpose: Purpose, text: str) -> str:
         return self.prompts.apply(purpose, text)
 
 
-def read_model(path: Path, wishes: Wishes) -> Model:
-    """Reads the header and computes the hash. Blocking: about a second for a gigabyte.
+def read_model(path: Path, wishes: Wishes, reference: str | None = None) -> Model:
+    """Reads what its files say and computes the hash. Blocking: about a second for a gigabyte.
 
     Raises ProviderUnavailableError for a file that cannot give the embeddings that are wanted.
     """
+    model = (
+        _read_onnx(path, wishes, reference)
+        if engine_of(path.name) is ONNX
+        else _read_gguf(path, wishes)
+    )
+    if model.width and (wishes.dimensions or 0) > model.width:
+        raise ProviderUnavailableError(
+            f"The model {path.name} gives {model.width} dimensions, not {wishes.dimensions}.",
+            remedy="Lower memorySearch.outputDimensionality, or remove it.",
+        )
+    return model
+
+
+def _read_gguf(path: Path, wishes: Wishes) -> Model:
     header = read_header(path)
     stamp = stamp_of(path)
     context_tokens = _whole(header.own("context_length")) or _USUAL_TOKENS
-    width = _whole(header.own("dense_3_feat_out")) or _whole(header.own("embedding_length"))
-    if width and (wishes.dimensions or 0) > width:
-        raise ProviderUnavailableError(
-            f"The model {path.name} gives {width} dimensions, not {wishes.dimensions}.",
-            remedy="Lower memorySearch.outputDimensionality, or remove it.",
-        )
     return Model(
         path=path,
+        engine="llama.cpp",
         stamp=stamp,
         sha256=_sha256(path),
         name=path.name,
         quantisation=_quantisation(header),
         pooling=_pooling(header, path),
-        width=width,
+        width=_whole(header.own("dense_3_feat_out")) or _whole(header.own("embedding_length")),
         has_dense_layers=header.own("dense_2_feat_out") is not None,
         context_tokens=context_tokens,
         max_tokens=min(context_tokens, _room(wishes.chunk_tokens)),
-        prompts=_prompts(header, path, wishes),
+        prompts=_prompts(
+            wishes, str(header.values.get("general.name", "")), path.name, header.architecture
+        ),
         dimensions=wishes.dimensions,
     )
 
 
-def stamp_of(path: Path) -> tuple[int, ...]:
-    """Identity, size and time of the file at a path; empty if there is none."""
+def _read_onnx(path: Path, wishes: Wishes, reference: str | None) -> Model:
+    found = read_neighbours(path)
+    stamp = stamp_of(path, found.tokenizer)
+    name = _onnx_name(path, reference)
+    context_tokens = found.context_tokens or _USUAL_TOKENS
+    return Model(
+        path=path,
+        engine="onnxruntime",
+        stamp=stamp,
+        sha256=_sha256(path),
+        name=name,
+        quantisation=path.stem,
+        pooling=found.pooling or (_CLS if _FIRST_TOKEN.search(name.lower()) else _MEAN),
+        width=found.width,
+        has_dense_layers=False,
+        context_tokens=context_tokens,
+        max_tokens=min(context_tokens, _room(wishes.chunk_tokens)),
+        prompts=_prompts(wishes, name, found.architecture),
+        dimensions=wishes.dimensions,
+        tokenizer=found.tokenizer,
+        tokenizer_sha256=_sha256(found.tokenizer),
+    )
+
+
+def _onnx_name(path: Path, reference: str | None) -> str:
+    """Repository or directory: the files themselves are called alike."""
+    parsed = parse_reference(reference) if reference else None
+    if isinstance(parsed, HubReference):
+        return parsed.repository.rpartition("/")[2]
+    return directory_of(path).name
+
+
+def stamp_of(*paths: Path) -> tuple[int, ...]:
+    """Identity, size and time of the files at these paths; empty if one is missing."""
     try:
-        found = path.stat()
+        found = [path.stat() for path in paths]
     except OSError:
         return ()
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    return tuple(n for one in found for n in (one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns))
 
 
 def context_of(path: Path) -> int | None:
     """The most tokens that the model in this file can read; None if it does not say."""
+    if engine_of(path.name) is ONNX:
+        return read_neighbours(path).context_tokens or None
     return _whole(read_header(path).own("context_length")) or None
 
 
@@ -191,9 +258,8 @@ def _pooling(header: Header, path: Path) -> int:
     return _LAST if header.own("attention.causal") in (None, True) else _MEAN
 
 
-def _prompts(header: Header, path: Path, wishes: Wishes) -> Prompts:
-    names = (header.values.get("general.name", ""), path.name, header.architecture)
-    usual = prompts_for(*map(str, names))
+def _prompts(wishes: Wishes, *names: str) -> Prompts:
+    usual = prompts_for(*names)
     return Prompts(
         _chosen(wishes.query_prompt, usual.query), _chosen(wishes.document_prompt, usual.document)
     )

@@ -22,6 +22,11 @@ class Open(msgspec.Struct, frozen=True, tag=True):
     """As `LLAMA_POOLING_TYPE_*`."""
     dimensions: int | None
     """The number of leading components to keep (Matryoshka); None keeps all."""
+    engine: Literal["llama.cpp", "onnxruntime"] = "llama.cpp"
+    tokenizer: str = ""
+    """The tokenizer's file, for an engine whose models have none within."""
+    sha256: str = ""
+    """Of the model's file, so that another file in its place is another order."""
 
 
 class Embed(msgspec.Struct, frozen=True, tag=True):
@@ -66,7 +71,7 @@ class Computed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """llama.cpp refused these texts of the request; the worker goes on."""
+    """The engine refused these texts of the request; the worker goes on."""
 
     number: int
     positions: list[int]

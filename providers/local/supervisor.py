@@ -46,6 +46,7 @@ _NO_DIRECTION = ItemError(
     kind=ErrorKind.PROVIDER_BAD_RESPONSE,
     message="The model gave a vector that is zero or not finite.",
 )
+_log = Log()
 
 
 class Job:
@@ -167,7 +168,7 @@ class WorkQueue:
         for part in self._take_back():
             missing = part.job.missing(part.positions)
             if part.is_retry:
-                part.job.refuse(missing, f"llama.cpp ended while it computed this text ({cause}).")
+                part.job.refuse(missing, f"The worker ended while it computed this text ({cause}).")
             else:
                 retries = [_Part(part.job, [position], is_retry=True) for position in missing]
                 self._waiting[part.job.lane].extendleft(reversed(retries))
@@ -228,7 +229,7 @@ def worker_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 COMMAND: Final = command_of("providers.local.worker")
 _LAST_WORDS: Final = 4096
-_ASSERTION: Final = re.compile(r"GGML_ASSERT\(.{1,160}\) failed")
+_LAST_WORDS_THAT_TELL: Final = re.compile(r"GGML_ASSERT\(.{1,160}\) failed|out of memory")
 _REAP_S: Final = 5.0
 
 
@@ -259,7 +260,7 @@ class Worker:
             case _ if scope.cancelled_caught:
                 cause = f"it was not loaded within {within_s:g} s"
             case _:
-                cause = f"llama.cpp ended while loading it ({await self.cause_of_death()})"
+                cause = f"the worker ended while loading it ({await self.cause_of_death()})"
         raise ProviderUnavailableError(
             f"The model {name} cannot be used: {cause}.",
             remedy="Name another one in memorySearch.local.modelPath, or check that it is complete "
@@ -284,7 +285,7 @@ class Worker:
             return []
 
     async def listen_to_errors(self) -> None:
-        """Keeps the last part of what llama.cpp writes to standard error."""
+        """Keeps the last part of what the engine writes to standard error."""
         assert self._process.stderr is not None
         async for piece in self._process.stderr:
             self._said += piece
@@ -300,7 +301,7 @@ class Worker:
             await self._process.wait()
         code = self._process.returncode
         how = f"exit {code}" if code is None or code >= 0 else _signal_name(-code)
-        words = _ASSERTION.search(self._said.decode("utf-8", "replace"))
+        words = _LAST_WORDS_THAT_TELL.search(self._said.decode("utf-8", "replace"))
         return f"{how}, {words[0]}" if words else how
 
 
@@ -327,9 +328,6 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-_log = Log()
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):

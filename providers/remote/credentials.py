@@ -12,9 +12,10 @@ import msgspec
 from config.runtime.files import SilentFileError, read_file
 from config.settings import AuthSettings, ModelProviderSettings, Secret
 from config.source.located import quote
+from config.vendors import OPENAI, Vendor
 from providers.endpoints import Endpoint, Origin, may_receive
 from providers.errors import ProviderAuthError, ProviderUnavailableError
-from providers.remote.vendors import Vendor
+from providers.remote.vendor_rules import home_of
 
 _MAX_BYTES = 1 << 20
 _RANK = {"oauth": 0, "token": 1, "api_key": 2}
@@ -197,7 +198,8 @@ class KeySources(msgspec.Struct, frozen=True):
         """
         if self.vendor.key_home is not None:
             return frozenset({Origin.of(self.vendor.key_home)})
-        own = {self.vendor.endpoint.origin} if self.vendor.endpoint else set()
+        home = home_of(self.vendor)
+        own = {home.origin} if home else set()
         if self.provider.base_url and self.provider.api_key is None:
             own.add(Endpoint.parse(self.provider.base_url).origin)
         return frozenset(own)
@@ -219,7 +221,7 @@ class KeySources(msgspec.Struct, frozen=True):
     @property
     def needs_key(self) -> bool:
         """A server on this machine that speaks OpenAI's wire is taken for one of the user's own."""
-        if self.vendor.wire == "openai" and self.endpoint.origin.local and not self.is_unasked:
+        if self.vendor.wire is OPENAI and self.endpoint.origin.local and not self.is_unasked:
             return False
         return self.vendor.needs_key
 

@@ -1,20 +1,19 @@
 """An embedder over one vendor's wire; answers are decoded, checked and ordered.
 
-Documents go through the vendor's own library, queries by a lighter way (`providers.remote.query`), so that no
+Documents go through the vendor's own library, queries by a lighter way (`providers.remote.query_wire`), so that no
 search waits for the import of a library. Either is opened with its first request.
 """
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol, assert_never
 
 import anyio
-import anyio.to_thread
-import msgspec
+from anyio.to_thread import run_sync
 
+from config.vendors import Vendor
 from providers.errors import ProviderAuthError, ProviderBadResponseError, ProviderUnavailableError
 from providers.installing import install_remedy
 from providers.interface import (
@@ -28,23 +27,15 @@ from providers.interface import (
     without_lone_surrogates,
 )
 from providers.remote import credentials
+from providers.remote.answer_sizes import embedding
+from providers.remote.answers import Reply, collect
 from providers.remote.spec import RemoteSpec
-from providers.remote.vectors import collect
-from providers.remote.vendors import Vendor
 
 _TIMES_TO_BELIEVE: Final = 3
 """The length of vectors is learned from the first answer, which may have been the slip, or the host has another
 model now. One answer of another length proves neither."""
 _TIME_TO_BELIEVE_S: Final = 30.0
 """So long the answers have to agree: a host may be ill for a while, and all stored vectors go with the model."""
-
-
-class Reply(msgspec.Struct, frozen=True):
-    """A host's answer, not yet validated."""
-
-    rows: list[tuple[int | None, object]]
-    """One embedding as it came: its index, if the host sent one, and floats or a base64 string."""
-    tokens: int = 0
 
 
 class Wire(Protocol):
@@ -138,7 +129,8 @@ class RemoteEmbedder:
         wire = await self._open(purpose)
         clean = [without_lone_surrogates(text) for text in texts]
         try:
-            reply = await wire.send(clean, purpose)
+            with embedding(len(clean)):
+                reply = await wire.send(clean, purpose)
         except ProviderAuthError:
             self._refused = True
             raise
@@ -159,7 +151,7 @@ class RemoteEmbedder:
     async def _checked(
         self, reply: Reply, expected: int, dimensions: int | None
     ) -> tuple[Vector | ItemError, ...]:
-        return await anyio.to_thread.run_sync(collect, reply.rows, expected, dimensions)
+        return await run_sync(collect, reply.rows, expected, dimensions)
 
     def _has_changed(self, size: int | None) -> bool:
         """Whether the host's vectors have had this length so often that it is the one to reckon with."""
@@ -175,7 +167,7 @@ class RemoteEmbedder:
     async def _open(self, purpose: Purpose) -> Wire:
         async with self._renewing:
             if self._refused:
-                self._spec = await anyio.to_thread.run_sync(self._renew)
+                self._spec = await run_sync(self._renew)
                 self._refused = False
         async with self._opening[purpose]:
             opened = self._wires.get(purpose)
@@ -187,29 +179,42 @@ class RemoteEmbedder:
                 await wire.aclose()
             spec = self._spec
             # Importing a library takes up to a second, more than the deadline of a request may leave.
-            wire = await anyio.to_thread.run_sync(open_wire, spec, purpose, abandon_on_cancel=True)
+            try:
+                wire = await run_sync(open_wire, spec, purpose, abandon_on_cancel=True)
+            except ImportError as error:
+                raise library_missing(spec.vendor, error.name or "") from None
             self._wires[purpose] = spec, wire
             return wire
 
 
 def open_wire(spec: RemoteSpec, purpose: Purpose) -> Wire:
-    """Imports what the wire needs: for documents its library. Raises `ProviderUnavailableError` without that."""
-    try:
-        module: Any = None
-        if purpose == "query":
-            module = importlib.import_module("providers.remote.query")
-        if module is None or spec.vendor.wire not in module.FORMATS:
-            module = importlib.import_module(f"providers.remote.{spec.vendor.wire}")
-        opened: Wire = module.open_wire(spec)
-    except ImportError as error:
-        raise library_missing(spec.vendor, error.name or "") from None
-    return opened
+    """Imports what the wire needs: for documents its library. Raises `ImportError` without that."""
+    if purpose == "query":
+        from providers.remote.query_wire import FORMATS, QueryWire  # noqa: PLC0415
+
+        if spec.vendor.wire.name in FORMATS:
+            return QueryWire(spec)
+    match spec.vendor.wire.name:
+        case "openai":
+            from providers.remote.openai import OpenAIWire  # noqa: PLC0415
+
+            return OpenAIWire(spec)
+        case "gemini":
+            from providers.remote.gemini import GeminiWire  # noqa: PLC0415
+
+            return GeminiWire(spec)
+        case "voyage":
+            from providers.remote.voyage import VoyageWire  # noqa: PLC0415
+
+            return VoyageWire(spec)
+        case unknown:
+            assert_never(unknown)
 
 
 def library_missing(vendor: Vendor, module: str) -> ProviderUnavailableError:
     return ProviderUnavailableError(
         f"{vendor.label} needs the library {module}, which is not installed.",
-        remedy=install_remedy(vendor.wire),
+        remedy=install_remedy(vendor.wire.name),
     )
 
 

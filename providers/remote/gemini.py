@@ -14,9 +14,9 @@ from google import genai
 from google.genai import types
 
 from providers.interface import Purpose
-from providers.remote.embedder import Reply
+from providers.remote.answers import Reply
+from providers.remote.http_client import PLACEHOLDER, open_client, typed_errors
 from providers.remote.spec import RemoteSpec
-from providers.remote.transport import PLACEHOLDER, open_client, typed_errors
 
 
 def open_library(
@@ -59,7 +59,3 @@ class GeminiWire:
     async def aclose(self) -> None:
         await self._http.aclose()
         self._client.close()
-
-
-def open_wire(spec: RemoteSpec) -> GeminiWire:
-    return GeminiWire(spec)

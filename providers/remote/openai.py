@@ -12,10 +12,10 @@ import anyio.to_thread
 import openai
 
 from providers.interface import Purpose
-from providers.remote.embedder import Reply
-from providers.remote.query import encoding_of, parse
+from providers.remote.answers import Reply
+from providers.remote.http_client import PLACEHOLDER, open_client, time_limits, typed_errors
+from providers.remote.query_wire import encoding_of, parse
 from providers.remote.spec import RemoteSpec
-from providers.remote.transport import PLACEHOLDER, open_client, time_limits, typed_errors
 
 
 class OpenAIWire:
@@ -44,7 +44,3 @@ class OpenAIWire:
 
     async def aclose(self) -> None:
         await self._http.aclose()
-
-
-def open_wire(spec: RemoteSpec) -> OpenAIWire:
-    return OpenAIWire(spec)

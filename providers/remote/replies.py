@@ -26,35 +26,8 @@ from providers.errors import (
 _WINDOW = 16
 """So many characters in common with a sent text mean that the host quotes it."""
 _NOT_TEXTS = frozenset({"model", "taskType", "input_type", "encoding_format"})
-
-
-def without_echo(message: str, request: bytes) -> str:
-    """The message up to where it begins to repeat a text of the request's JSON body."""
-    try:
-        sent = "\n".join(_strings(msgspec.json.decode(request)))
-    except (msgspec.DecodeError, RecursionError):
-        return message
-    for at in range(len(message) - _WINDOW + 1):
-        if message[at : at + _WINDOW] in sent:
-            return f"{message[:at]}…"
-    return message
-
-
-def _strings(node: Any) -> Iterator[str]:
-    if isinstance(node, str):
-        yield node
-    elif isinstance(node, list):
-        for entry in node:
-            yield from _strings(entry)
-    elif isinstance(node, dict):
-        for name, entry in node.items():
-            if name not in _NOT_TEXTS:
-                yield from _strings(entry)
-
-
 _STATUSES = frozenset({400, 413, 422, 429, 500})
 """500: llama.cpp's server answers so when a text exceeds its physical batch."""
-
 _N = r"(?P<limit>\d[\d_,]*)"
 _WORDINGS: tuple[tuple[SizeReason, str], ...] = (
     ("input", r"too large to process"),
@@ -84,6 +57,38 @@ _WORDINGS: tuple[tuple[SizeReason, str], ...] = (
     ),
     ("input", r"too many tokens|input length|exceeds the (?:model|context)"),
 )
+_MAX_DETAIL = 200
+_USED_UP = (
+    r"insufficient.?(quota|balance|credit|funds)|exceeded your current quota|out of credits"
+    r"|billing.?(hard.?limit|not.?active)|(credits?|balance|allowance) (is |are )?(exhausted|used up)"
+    r"|payment required|arrears"
+)
+_BAD_KEY = r"api.?key.{0,20}(not valid|invalid|expired)|API_KEY_INVALID"
+_DURATION = r"(\d+(?:\.\d+)?)s"
+
+
+def without_echo(message: str, request: bytes) -> str:
+    """The message up to where it begins to repeat a text of the request's JSON body."""
+    try:
+        sent = "\n".join(_strings(msgspec.json.decode(request)))
+    except (msgspec.DecodeError, RecursionError):
+        return message
+    for at in range(len(message) - _WINDOW + 1):
+        if message[at : at + _WINDOW] in sent:
+            return f"{message[:at]}…"
+    return message
+
+
+def _strings(node: Any) -> Iterator[str]:
+    if isinstance(node, str):
+        yield node
+    elif isinstance(node, list):
+        for entry in node:
+            yield from _strings(entry)
+    elif isinstance(node, dict):
+        for name, entry in node.items():
+            if name not in _NOT_TEXTS:
+                yield from _strings(entry)
 
 
 # Compiled with the first refusal, not at start.
@@ -112,16 +117,6 @@ def size_refusal(status: int, words: str) -> SizeRefusal | None:
             limit = int(re.sub(r"\D", "", named)) if named else None
             return SizeRefusal(reason, limit or None)
     return SizeRefusal("bytes") if status == 413 else None
-
-
-_MAX_DETAIL = 200
-_USED_UP = (
-    r"insufficient.?(quota|balance|credit|funds)|exceeded your current quota|out of credits"
-    r"|billing.?(hard.?limit|not.?active)|(credits?|balance|allowance) (is |are )?(exhausted|used up)"
-    r"|payment required|arrears"
-)
-_BAD_KEY = r"api.?key.{0,20}(not valid|invalid|expired)|API_KEY_INVALID"
-_DURATION = r"(\d+(?:\.\d+)?)s"
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,12 +13,13 @@ import msgspec
 
 from config.paths import auth_profile_paths
 from config.settings import Settings
+from config.vendors import Vendor
 from providers.endpoints import Endpoint, may_receive
 from providers.errors import ProviderAuthError, ProviderUnavailableError
 from providers.interface import InputLimits, Purpose, Role
-from providers.remote import credentials, vendors
+from providers.remote import credentials, vendor_rules
 from providers.remote.credentials import Credential, KeySources, find_key
-from providers.remote.vendors import Vendor, entry_of, limits_of
+from providers.remote.vendor_rules import endpoint_at, entry_of, home_of, limits_of
 
 _LIKE_A_SECRET_CHARS = 8
 """Shorter values of headers (`1`, `beta`) are not secrets, and masking them would garble messages."""
@@ -45,7 +46,7 @@ class RemoteSpec(msgspec.Struct, frozen=True):
     @property
     def official(self) -> bool:
         """Whether this is the vendor's own address, whose limits and abilities are documented."""
-        home = self.vendor.endpoint
+        home = home_of(self.vendor)
         return home is not None and self.endpoint.origin == home.origin
 
     @property
@@ -53,10 +54,12 @@ class RemoteSpec(msgspec.Struct, frozen=True):
         return limits_of(self.vendor, self.model, official=self.official)
 
     def input_type(self, purpose: Purpose) -> str | None:
-        return vendors.input_type(self.vendor.wire, self.model, purpose, self._configured(purpose))
+        return vendor_rules.input_type(
+            self.vendor.wire, self.model, purpose, self._configured(purpose)
+        )
 
     def prompt(self, purpose: Purpose) -> str:
-        return vendors.prompt(self.vendor.wire, self.model, purpose, self._configured(purpose))
+        return vendor_rules.prompt(self.vendor.wire, self.model, purpose, self._configured(purpose))
 
     def _configured(self, purpose: Purpose) -> str | None:
         return self.query_type if purpose == "query" else self.document_type
@@ -137,7 +140,7 @@ def resolve_spec(settings: Settings, vendor: Vendor, role: Role) -> RemoteSpec:
 
 def _endpoint(vendor: Vendor, base_url: str | None, role: Role) -> Endpoint:
     if base_url is not None:
-        return vendor.endpoint_at(base_url)
+        return endpoint_at(vendor, base_url)
     own = f"models.providers.{vendor.config_key}.baseUrl"
     raise ProviderUnavailableError(
         f"{vendor.name} has no address.",

@@ -16,9 +16,9 @@ import voyageai
 from voyageai.api_resources import Embedding
 
 from providers.interface import Purpose
-from providers.remote.embedder import Reply
+from providers.remote.answers import Reply
+from providers.remote.http_client import PLACEHOLDER, open_client, typed_errors
 from providers.remote.spec import RemoteSpec
-from providers.remote.transport import PLACEHOLDER, open_client, typed_errors
 
 _EMBEDDING = cast("Any", Embedding)
 """The library is not typed."""
@@ -53,10 +53,6 @@ class VoyageWire:
 
     async def aclose(self) -> None:
         await self._http.aclose()
-
-
-def open_wire(spec: RemoteSpec) -> VoyageWire:
-    return VoyageWire(spec)
 
 
 class _Session:

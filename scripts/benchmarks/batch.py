@@ -27,7 +27,7 @@ from benchmarks.notes import vocabulary
 from fakes.batches import FakeBatches
 from fakes.checks import VendorName
 from fakes.vendors import FakeVendor
-from gateway.client import Client, spawn_gateway
+from gateway.client import GatewayClient, spawn_gateway
 
 POINTS: Final = ("-", "files", "upload", "create", "look", "read", "delete")
 WORDS_A_SECTION: Final = 230
@@ -73,14 +73,14 @@ async def run_until_done(agent: Agent) -> dict[str, Any]:
         return await vectors_when(client, is_done)
 
 
-async def vectors(client: Client) -> dict[str, Any]:
+async def vectors(client: GatewayClient) -> dict[str, Any]:
     status = await client.call("status", {}, timeout_s=60)
     found: dict[str, Any] = status["details"].get("vector") or {}
     return found
 
 
 async def vectors_when(
-    client: Client, condition: Callable[[dict[str, Any]], bool]
+    client: GatewayClient, condition: Callable[[dict[str, Any]], bool]
 ) -> dict[str, Any]:
     """The first status of the vectors that a condition holds for."""
     with anyio.fail_after(PATIENCE_S):
@@ -117,7 +117,7 @@ async def killed_at(agent: Agent, is_there: Callable[[], object]) -> None:
         tasks.cancel_scope.cancel()
 
 
-async def ask_for_sync(client: Client) -> None:
+async def ask_for_sync(client: GatewayClient) -> None:
     await client.call("sync", {}, timeout_s=PATIENCE_S)
 
 

@@ -1,6 +1,6 @@
 """What local embeddings cost: throughput, queries beside a backlog, and memory.
 
-Everything is compared within one run: the worker with a bare loop over llama.cpp, turn by turn; queries
+Everything is compared within one run: the worker with a bare loop over ONNX Runtime in one thread, turn by turn; queries
 beside documents with queries alone; the gateway with itself without a local model.
 """
 
@@ -27,7 +27,7 @@ from rich.table import Table
 
 from benchmarks.embedding_server import EmbeddingServer, embedding_server
 from benchmarks.minilm import MiniLM
-from benchmarks.minilm_gguf import minilm_gguf
+from benchmarks.minilm_onnx import minilm_onnx
 from benchmarks.notes import NoteWriter, vocabulary
 from benchmarks.recall import embedded
 from benchmarks.scoring import percentile
@@ -71,7 +71,7 @@ async def local_service(model: Path) -> AsyncIterator[EmbeddingService]:
 @contextmanager
 def bare_loop(model: Path) -> Iterator[Callable[[list[str]], float]]:
     """Seconds that the bare loop takes for some texts."""
-    command = [sys.executable, "-m", "benchmarks.bare_llama", str(model)]
+    command = [sys.executable, "-m", "benchmarks.bare_onnx", str(model)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, encoding="utf-8", **pipes) as process:
 
@@ -201,7 +201,7 @@ async def _worker_bytes(client: SpawnedGateway) -> int:
 
 
 async def measure(parts: list[str], console: Console) -> None:
-    model = minilm_gguf()
+    model = minilm_onnx(8)
     texts = chunks(QUEUED, MiniLM(512).tokens)
     steps: dict[str, tuple[Table, Callable[[Table], Awaitable[None]]]] = {
         "throughput": (

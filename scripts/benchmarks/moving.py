@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from backends.builtin.store.sqlite import index_file, moving
-from backends.builtin.store.sqlite.index_file import Verdict, judge
+from backends.builtin.store.sqlite.index_file import FileVerdict, judge
 from backends.builtin.store.sqlite.store import SqliteStore
 from benchmarks.notes import NoteWriter
 from endurance.oracle import Content, damage, read_content, searchable
@@ -124,7 +124,7 @@ def kill_at_points(
         copy(state, folder)
         line = max(1, round(lines * point / points) - 1)
         in_child(folder, line)
-        there = [name for name in (FORMER, NEW) if judge(folder / name) is Verdict.OURS]
+        there = [name for name in (FORMER, NEW) if judge(folder / name) is FileVerdict.OURS]
         in_child(folder)
         after = read_content(folder / NEW)
         lost = len(before.files.keys() - after.files) + len(before.embedded - after.embedded)

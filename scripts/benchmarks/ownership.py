@@ -16,7 +16,7 @@ from rich.table import Table
 
 from benchmarks.scoring import percentile
 from benchmarks.start import resident_bytes
-from gateway.client import Client, spawn_gateway
+from gateway.client import GatewayClient, spawn_gateway
 from gateway.process.logs import configure_logs
 
 CALLS = 300
@@ -51,7 +51,7 @@ async def start_at_once(arguments: list[str], count: int) -> Starts:
     return Starts(len(set(pids)), len(pids), seconds)
 
 
-async def latency_ms(client: Client) -> float:
+async def latency_ms(client: GatewayClient) -> float:
     latencies = []
     for _ in range(CALLS):
         started = time.perf_counter()

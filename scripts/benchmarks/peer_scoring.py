@@ -7,13 +7,14 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 import msgspec
 
 from benchmarks.plot import bars
+from benchmarks.publishing import between_marks, markdown
 from benchmarks.questions import Collection, Question
-from benchmarks.scoring import percentile
+from benchmarks.scoring import percentile, shown_somewhere
 
 BUDGET = 6 * 700
 """Characters that every system may show where their pages are to be equal."""
@@ -23,7 +24,7 @@ class Shown(NamedTuple):
     any: bool
     all: bool
     reciprocal_rank: float
-    """1 over the rank of the first passage that contains a line of the evidence; 0 without any."""
+    """1 over the rank of the first passage that shows some of the evidence; 0 without any."""
     characters: int
 
 
@@ -36,11 +37,13 @@ class Asked(NamedTuple):
 
 
 def shown(question: Question, passages: Sequence[str]) -> Shown:
-    """Evidence is shown where its whole line stands in one passage, whatever the white space."""
-    pages = [_flat(passage) for passage in passages]
-    wanted = [_flat(one.text or "") for one in question.evidence]
-    found = [any(text in page for page in pages) for text in wanted]
-    ranks = (rank for rank, page in enumerate(pages, 1) if any(text in page for text in wanted))
+    """Evidence is shown where the beginning of its text stands in one passage, whatever the file."""
+    found = [shown_somewhere(one, passages) for one in question.evidence]
+    ranks = (
+        rank
+        for rank, passage in enumerate(passages, 1)
+        if any(shown_somewhere(one, [passage]) for one in question.evidence)
+    )
     first = next(ranks, None)
     return Shown(any(found), all(found), 1 / first if first else 0.0, sum(map(len, passages)))
 
@@ -56,8 +59,11 @@ def cut(passages: Sequence[str], budget: int = BUDGET) -> list[str]:
     return kept
 
 
-def sampled(collections: Sequence[Collection], count: int | None) -> list[Collection]:
-    """`count` questions of all, evenly spread, the same in each run."""
+def sampled(
+    collections: Sequence[Collection], count: int | None, workspaces: int | None = None
+) -> list[Collection]:
+    """`count` questions of all, or of the first so many workspaces, evenly spread, the same in each run."""
+    collections = collections[:workspaces]
     total = sum(len(one.questions) for one in collections)
     if count is None or count >= total:
         return list(collections)
@@ -115,36 +121,16 @@ def summed(
     )
 
 
-HEADINGS = (
-    "system", "own page any / all", "characters", "4,200 characters any / all",
-    "MRR", "p50", "index", "installed", "resident",
-)  # fmt: skip
-
-
 class Row(msgspec.Struct, frozen=True):
     name: str
     figures: Figures | None
     """None: it was not measured, and the note says why."""
     note: str
 
-    def cells(self) -> list[str]:
-        """Under `HEADINGS`. A measure that does not apply is a dash."""
-        if not (one := self.figures):
-            return [self.name, *["-"] * (len(HEADINGS) - 1)]
-        return [
-            self.name,
-            f"{one.own_any:.3f} / {one.own_all:.3f}",
-            f"{one.own_characters:,.0f}",
-            f"{one.budget_any:.3f} / {one.budget_all:.3f}",
-            f"{one.mrr:.3f}",
-            f"{one.p50_ms:.1f} ms",
-            f"{one.index_s:.1f} s",
-            f"{one.installed_mb:,.0f} MB" if one.installed_mb else "-",
-            f"{one.resident_mb:,.0f} MB" if one.resident_mb else "-",
-        ]
 
+class Board(msgspec.Struct):
+    """The rows of one family."""
 
-class Leaderboard(msgspec.Struct):
     sample: str
     """A digest of the questions: rows of other questions do not stand beside each other."""
     questions: int
@@ -158,6 +144,33 @@ class Leaderboard(msgspec.Struct):
         digest = hashlib.sha256("\n".join(asked).encode()).hexdigest()
         return cls(digest[:16], len(asked), os.cpu_count() or 1, {})
 
+
+class Peer(NamedTuple):
+    """One system over all families that it was measured on."""
+
+    name: str
+    note: str
+    by_family: dict[str, Figures]
+
+    def mean(self, field: str) -> float:
+        values = [float(getattr(one, field)) for one in self.by_family.values()]
+        return sum(values) / len(values)
+
+
+TAKES: Final = (
+    "system",
+    "own page any / all",
+    "characters",
+    "p50",
+    "index",
+    "installed",
+    "resident",
+)
+
+
+class Leaderboard(msgspec.Struct):
+    families: dict[str, Board]
+
     @classmethod
     def read(cls, path: Path) -> Self:
         return msgspec.json.decode(path.read_bytes(), type=cls)
@@ -165,61 +178,116 @@ class Leaderboard(msgspec.Struct):
     def write(self, path: Path) -> None:
         path.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
 
-    def ordered(self) -> list[Row]:
-        """By all of the evidence within the same characters; what was not measured comes last."""
-        return sorted(
-            self.rows.values(), key=lambda row: -row.figures.budget_all if row.figures else 1
-        )
+    def peers(self) -> list[Peer]:
+        """By what is shown of all evidence within the same characters, on average over the families; what is not measured on all of them
+        comes last.
+        """
+        names = dict.fromkeys(name for board in self.families.values() for name in board.rows)
+        found = []
+        for name in names:
+            rows = {
+                family: board.rows[name]
+                for family, board in self.families.items()
+                if name in board.rows
+            }
+            first = next(iter(rows.values()))
+            # What was not measured says so in its note.
+            notes = dict.fromkeys(row.note for row in rows.values() if row.note)
+            figures = {family: row.figures for family, row in rows.items() if row.figures}
+            found.append(Peer(first.name, "; ".join(notes), figures))
+        return sorted(found, key=lambda one: (not self._is_whole(one), -self._rank(one)))
+
+    def _is_whole(self, peer: Peer) -> bool:
+        return len(peer.by_family) == len(self.families)
+
+    def _rank(self, peer: Peer) -> float:
+        return peer.mean("budget_all") if peer.by_family else 0.0
 
     def table(self) -> str:
-        lines = ["| " + " | ".join(HEADINGS) + " |", "|---" * len(HEADINGS) + "|"]
-        return "\n".join(lines + ["| " + " | ".join(one.cells()) + " |" for one in self.ordered()])
+        """Any / all within 4,200 characters; the best of each column is bold."""
+        best = {
+            family: max(
+                (row.figures.budget_any for row in board.rows.values() if row.figures), default=0
+            )
+            for family, board in self.families.items()
+        }
+        whole = [one for one in self.peers() if self._is_whole(one)]
+        best_mean = max((one.mean("budget_any") for one in whole), default=0)
+        heads = [f"{name} ({board.questions})" for name, board in self.families.items()]
+        rows = []
+        for one in self.peers():
+            mean = "-"
+            if self._is_whole(one):
+                mean = _cell(one.mean("budget_any"), one.mean("budget_all"), best_mean)
+            rows.append([one.name, mean, *(
+                _cell(figures.budget_any, figures.budget_all, best[family])
+                if (figures := one.by_family.get(family))
+                else "-"
+                for family in self.families
+            )])  # fmt: skip
+        return markdown(["system", "mean of families", *heads], rows)
+
+    def what_it_takes(self) -> str:
+        """Means over the families; what all of them took to index."""
+        rows = [
+            [
+                one.name,
+                f"{one.mean('own_any'):.3f} / {one.mean('own_all'):.3f}",
+                f"{one.mean('own_characters'):,.0f}",
+                f"{one.mean('p50_ms'):.1f} ms",
+                f"{sum(each.index_s for each in one.by_family.values()):.1f} s",
+                _megabytes(max(each.installed_mb for each in one.by_family.values())),
+                _megabytes(max(each.resident_mb for each in one.by_family.values())),
+            ]
+            for one in self.peers()
+            if one.by_family
+        ]
+        return markdown(list(TAKES), rows)
 
     def circumstances(self) -> str:
-        figures = [one.figures for one in self.rows.values() if one.figures]
+        asked = sum(board.questions for board in self.families.values())
+        figures = [each for one in self.peers() for each in one.by_family.values()]
         if not figures:
-            return f"{self.questions} questions."
+            return f"{asked} questions."
         loads, days = [one.load for one in figures], sorted({one.day for one in figures})
+        cores = max(board.cores for board in self.families.values())
         return (
-            f"{self.questions} questions, {' to '.join(sorted({days[0], days[-1]}))}. Of the times only the order of magnitude counts where the machine "
-            f"was busy: its load was {min(loads):.0f} to {max(loads):.0f} on {self.cores} cores."
+            f"{asked} questions, {' to '.join(sorted({days[0], days[-1]}))}. Of the times only the order of magnitude counts where the machine "
+            f"was busy: its load was {min(loads):.0f} to {max(loads):.0f} on {cores} cores."
         )
 
     def notes(self) -> str:
-        return "\n".join(f"* {one.name}: {one.note}" for one in self.ordered() if one.note)
+        return "\n".join(f"* {one.name}: {one.note}" for one in self.peers() if one.note)
 
     def plot(self, path: Path) -> None:
         """Questions of which evidence is shown, within the same characters."""
         shares = {
-            one.name: (one.figures.budget_any, one.figures.budget_all)
-            for one in self.ordered()
-            if one.figures
+            one.name: (one.mean("budget_any"), one.mean("budget_all"))
+            for one in self.peers()
+            if self._is_whole(one)
         }
-        title = "Evidence shown within 4,200 characters"
+        title = "Evidence shown within 4,200 characters, mean of the families"
         bars(path, shares, title=title, names=("any of it", "all of it"))
 
 
+def _cell(any_share: float, all_share: float, best: float) -> str:
+    cell = f"{any_share:.3f} / {all_share:.3f}"
+    return f"**{cell}**" if any_share == best else cell
+
+
+def _megabytes(size: float) -> str:
+    return f"{size:,.0f} MB" if size else "-"
+
+
+_LEADERBOARD: Final = ("leaderboard", "scripts/bench_peers --publish")
+
+
 def publish(board: Leaderboard, root: Path) -> None:
-    """The table into the README, the notes into the documentation, the plot beside it."""
+    """The table into the README, what it takes and the notes into the documentation, the plot beside it."""
     readme, benchmarks = root / "README.md", root / "docs/benchmarks.md"
     for path, text in (
         (readme, f"{board.table()}\n\n{board.circumstances()}"),
-        (benchmarks, board.notes()),
+        (benchmarks, f"{board.what_it_takes()}\n\n{board.notes()}"),
     ):
-        path.write_text(_between_marks(path.read_text("utf-8"), text), "utf-8")
+        path.write_text(between_marks(path.read_text("utf-8"), *_LEADERBOARD, text), "utf-8")
     board.plot(root / "docs/peers.svg")
-
-
-_BEGIN, _END = "<!-- leaderboard: scripts/bench_peers --publish -->", "<!-- /leaderboard -->"
-
-
-def _between_marks(page: str, text: str) -> str:
-    before, begin, rest = page.partition(_BEGIN)
-    _, end, after = rest.partition(_END)
-    if not begin or not end:
-        raise ValueError(f"the page has no place between {_BEGIN} and {_END}")
-    return f"{before}{begin}\n\n{text}\n\n{end}{after}"
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())

@@ -23,6 +23,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
@@ -33,11 +34,13 @@ from rich.console import Console
 from backends.qmd.server import post_query
 from backends.ranking.query import content_words
 from benchmarks.embedding_server import EmbeddingServer, embedding_server
+from benchmarks.families import FAMILIES, families
 from benchmarks.minilm import MiniLM
 from benchmarks.minilm_gguf import minilm_gguf
 from benchmarks.peer_scoring import (
     BUDGET,
     Asked,
+    Board,
     Figures,
     Leaderboard,
     Row,
@@ -47,7 +50,7 @@ from benchmarks.peer_scoring import (
     shown,
     summed,
 )
-from benchmarks.questions import Collection, locomo
+from benchmarks.questions import Collection
 from benchmarks.recall import SYSTEMS, System, embedded
 from fakes.openclaw import HostError, OpenClaw
 from fakes.openclaw_model import FakeModel
@@ -501,8 +504,10 @@ async def _openclaw(place: Place, *, dated: bool) -> AsyncIterator[Running]:
         host.configure({"memory": {"search": search}})
         notes = host.workspace / "memory"
         notes.mkdir()
-        for number, file in enumerate(sorted(place.notes.glob("*.md"))):
-            shutil.copy(file, notes / (file.name if dated else f"conversation-{number:03}.md"))
+        for number, file in enumerate(sorted(place.notes.rglob("*.md"))):
+            name = file.relative_to(place.notes) if dated else Path(f"conversation-{number:03}.md")
+            (notes / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, notes / name)
         started = time.perf_counter()
         indexed = await anyio.to_thread.run_sync(
             partial(host.run, "memory", "index", "--force", patience_s=PATIENCE_S)
@@ -594,6 +599,8 @@ async def measure(peer: Peer, collections: list[Collection], server: EmbeddingSe
             home.mkdir()
             # A copy: some of them write into the notes.
             shutil.copytree(collection.workspace / "memory", notes)
+            for file in collection.workspace.glob("*.md"):
+                shutil.copy(file, notes)
             async with peer.run(Place(notes, home, server)) as running:
                 index_s += running.index_s
                 await running.ask(collection.questions[0].query, peer.page)  # what is loaded once
@@ -625,23 +632,33 @@ async def _measured(peer: Peer, collections: list[Collection], server: Embedding
         return Row(peer.name, None, f"not measured: {error}")
 
 
-async def _measure_all(options: argparse.Namespace) -> Leaderboard:
+async def _measure_all(
+    options: argparse.Namespace, found: dict[str, list[Collection]]
+) -> Leaderboard:
     """Keeps each row as soon as it is measured, where that is asked for."""
-    collections = sampled(locomo(options.locomo), options.questions)
-    board = Leaderboard.of(collections)
+    board = Leaderboard({})
     if options.keep and options.keep.exists():
-        kept = Leaderboard.read(options.keep)
-        if kept.sample != board.sample:
+        board = Leaderboard.read(options.keep)
+    chosen = {
+        name: sampled(one, options.questions, options.workspaces) for name, one in found.items()
+    }
+    for family, collections in chosen.items():
+        new = Board.of(collections)
+        kept = board.families.setdefault(family, new)
+        if kept.sample != new.sample:
             sys.exit(
-                f"{options.keep} has answers to other questions ({kept.questions}, not {board.questions}). "
-                "Give the --questions of that run, or another file."
+                f"{options.keep} has answers to other questions of {family} ({kept.questions}, not {new.questions}). "
+                "Give the --questions and --workspaces of that run, or another file."
             )
-        board = kept
+    board.families = {name: board.families[name] for name in FAMILIES if name in board.families}
     only = options.only or PEERS
+    names = OWN + [one for one in only if one != "own"] if "own" in only else list(only)
     # Without a cache of vectors: whoever indexes second would seem quicker.
     async with embedding_server(MiniLM()) as server:
-        for name in OWN + [one for one in only if one != "own"] if "own" in only else only:
-            board.rows[name] = await _measured(PEERS[name], collections, server)
+        for name, family in product(names, chosen):
+            print(f"{family}: ", end="", file=sys.stderr)
+            row = await _measured(PEERS[name], chosen[family], server)
+            board.families[family].rows[name] = row
             if options.keep:
                 board.write(options.keep)
     return board
@@ -649,13 +666,22 @@ async def _measure_all(options: argparse.Namespace) -> Leaderboard:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("locomo", "multilingual", "families"):
+        parser.add_argument(f"--{name}", type=Path, metavar="DIR", help="as for bench_recall")
     parser.add_argument(
-        "--locomo",
-        type=Path,
-        metavar="DIR",
-        help="with conv-*/ workspaces; without it nothing is measured",
+        "--sets",
+        nargs="+",
+        choices=FAMILIES,
+        metavar="FAMILY",
+        default=[],
+        help=f"which are measured: {', '.join(FAMILIES)}; none: what was kept is shown",
     )
-    parser.add_argument("--questions", type=int, metavar="N", help="so many of all, evenly spread")
+    parser.add_argument(
+        "--questions", type=int, metavar="N", help="so many of each family, evenly spread"
+    )
+    parser.add_argument(
+        "--workspaces", type=int, metavar="N", help="of each family the first so many alone"
+    )
     names = ["own", *PEERS]
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
     parser.add_argument(
@@ -667,18 +693,25 @@ def main() -> None:
     parser.add_argument(
         "--publish",
         action="store_true",
-        help=f"write the table into README.md, the notes into docs/benchmarks.md, the plot into docs/peers.svg, the figures into {KEPT}",
+        help=f"write the table into README.md, what it takes and the notes into docs/benchmarks.md, the plot into docs/peers.svg, the figures into {KEPT}",
     )
     options = parser.parse_args()
-    if not options.locomo and not options.keep:
-        parser.error("--locomo DIR is missing, or --keep FILE to show what was measured")
+    if not options.sets and not options.keep:
+        parser.error("--sets FAMILY ... is missing, or --keep FILE to show what was measured")
+    found = families(options.families, options.locomo, options.multilingual)
+    if missing := set(options.sets) - set(found):
+        parser.error(f"the notes of {', '.join(missing)} were not named")
     configure_logs("error")
-    board = anyio.run(_measure_all, options) if options.locomo else Leaderboard.read(options.keep)
-    board.rows = {
-        name: Row(PEERS[name].name, row.figures, PEERS[name].note) if row.figures else row
-        for name, row in board.rows.items()
-    }  # as they are worded now
-    shown_board = f"{board.table()}\n\n{board.circumstances()}\n\n{board.notes()}"
+    asked = {name: found[name] for name in options.sets}
+    board = anyio.run(_measure_all, options, asked) if asked else Leaderboard.read(options.keep)
+    for each in board.families.values():
+        each.rows = {
+            name: Row(PEERS[name].name, row.figures, PEERS[name].note if row.figures else row.note)
+            for name, row in each.rows.items()
+        }  # as they are worded now
+    shown_board = (
+        f"{board.table()}\n\n{board.what_it_takes()}\n\n{board.circumstances()}\n\n{board.notes()}"
+    )
     Console(width=10_000, highlight=False).print(shown_board, markup=False, soft_wrap=True)
     if options.publish:
         publish(board, SCRIPTS.parent)

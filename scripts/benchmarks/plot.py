@@ -1,6 +1,7 @@
 """Plots as SVG, written by hand: a plotting library would be the largest thing installed here.
 
-Three pictures: lines over two logarithmic axes, pairs of bars that are shares, and panels of one line each. Colours are told apart by people
+Four pictures: lines over two logarithmic axes, pairs of bars that are shares, panels of one line each, and squares of shares against
+shares. Colours are told apart by people
 who see few of them (Okabe and Ito, 2008).
 """
 
@@ -121,6 +122,63 @@ def _thinned(line: Line) -> Iterator[tuple[float, float]]:
         part = line[start : start + step]
         ends = {min(part, key=lambda one: one[1]), max(part, key=lambda one: one[1])}
         yield from sorted(ends)
+
+
+class Dots(NamedTuple):
+    """A dot with its interval up and down, as large as there are many."""
+
+    x: float
+    y: float
+    low: float
+    high: float
+    n: int
+
+
+_SQUARE: Final = 200
+_SQUARES_A_ROW: Final = 3
+_GAP: Final = 70
+
+
+def squares(
+    path: Path, diagrams: Mapping[str, Mapping[str, Sequence[Dots]]], *, x: str, y: str
+) -> None:
+    """Writes a square for each diagram, both axes from 0 to 1 with the diagonal; each of its lines has one colour in all of them."""
+    names = list(dict.fromkeys(name for lines in diagrams.values() for name in lines))
+    body = []
+    for number, name in enumerate(names):
+        body.append(_bar(_LEFT + 330 * number, 14, 14, 12, _COLOURS[number]))
+        body.append(_text(_LEFT + 330 * number + 20, 24, name, "start"))
+    for number, (title, lines) in enumerate(diagrams.items()):
+        row, column = divmod(number, _SQUARES_A_ROW)
+        left, top = _LEFT + column * (_SQUARE + _GAP), 70 + row * (_SQUARE + _GAP + 10)
+        body += _square(left, top, title)
+        for name, dots in lines.items():
+            body += _dots(left, top, dots, _COLOURS[names.index(name)])
+    height = 70 + -(-len(diagrams) // _SQUARES_A_ROW) * (_SQUARE + _GAP + 10)
+    body.append(_text(_LEFT, height - 20, f"across: {x}; up: {y}, with 95 % intervals", "start"))
+    _write(path, body, height=height)
+
+
+def _square(left: float, top: float, title: str) -> Iterator[str]:
+    bottom, right = top + _SQUARE, left + _SQUARE
+    yield _text(left, top - 8, title, "start")
+    for share in (0, 0.5, 1):
+        yield _stroke(left + share * _SQUARE, top, left + share * _SQUARE, bottom, "#dddddd")
+        yield _stroke(left, bottom - share * _SQUARE, right, bottom - share * _SQUARE, "#dddddd")
+        yield _text(left + share * _SQUARE, bottom + 18, f"{share:g}", "middle")
+        yield _text(left - 8, bottom - share * _SQUARE + 4, f"{share:g}", "end")
+    yield _stroke(left, bottom, right, top, "#999999")
+
+
+def _dots(left: float, top: float, dots: Sequence[Dots], colour: str) -> Iterator[str]:
+    bottom = top + _SQUARE
+    places = [(left + one.x * _SQUARE, bottom - one.y * _SQUARE) for one in dots]
+    joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    yield f'<polyline points="{joined}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
+    for (x, y), one in zip(places, dots, strict=True):
+        yield _stroke(x, bottom - one.low * _SQUARE, x, bottom - one.high * _SQUARE, colour)
+        radius = min(7.0, 1.5 + math.sqrt(one.n) / 5)
+        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{colour}"/>'
 
 
 def _write(path: Path, body: Sequence[str], height: int = _HEIGHT) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 
-from gateway.client import Client
+from gateway.client import GatewayClient
 
 DIRECT_CHAT = "agent:main:main"
 PATIENCE_S = 300
@@ -32,18 +32,18 @@ def write_home(root: Path, workspace: Path, settings: Mapping[str, object]) -> l
     return [*arguments, "--config", str(config), "--log-level", "error"]
 
 
-async def search(client: Client, query: str) -> dict[str, Any]:
+async def search(client: GatewayClient, query: str) -> dict[str, Any]:
     params = {"query": query, "sessionKey": DIRECT_CHAT}
     answer: dict[str, Any] = await client.call("memory_search", params, timeout_s=60)
     return answer
 
 
-async def qmd_status(client: Client) -> dict[str, Any]:
+async def qmd_status(client: GatewayClient) -> dict[str, Any]:
     section: dict[str, Any] = (await client.call("status", timeout_s=60))["details"]["qmd"]
     return section
 
 
-async def served_by_qmd(client: Client) -> None:
+async def served_by_qmd(client: GatewayClient) -> None:
     """Waits until QMD itself answers."""
     with anyio.fail_after(PATIENCE_S):
         while (await search(client, "what is known"))["backend"] != "qmd":  # noqa: ASYNC110 - another process sets no event

@@ -1,14 +1,15 @@
 """The question sets of the recall benchmark, brought into one form.
 
-Three kinds of data are read: LoCoMo conversations as workspaces, one page in five
-languages, and the sample workspace that is part of this repository.
+Read are directories of workspaces (LoCoMo, REALTALK, RealMem, BEAM), one page in five languages, and the sample
+workspace and the vault, which are part of this repository.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gateway.sample import sample_workspace
 
@@ -19,6 +20,8 @@ class Evidence(NamedTuple):
     last_line: int
     text: str | None
     """None: the lines alone tell."""
+    passage: str = ""
+    """What stands in these lines, where there is no text."""
 
 
 class Question(NamedTuple):
@@ -27,6 +30,8 @@ class Question(NamedTuple):
     """Category or kind, for the table."""
     language: str
     evidence: tuple[Evidence, ...]
+    before: str | None = None
+    """Only notes dated earlier than this day may answer."""
 
 
 class Collection(NamedTuple):
@@ -38,28 +43,31 @@ class Collection(NamedTuple):
 
 
 LOCOMO_CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
+REALTALK_CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "commonsense"}
+
+
+def conversations(directory: Path, categories: Mapping[int, str] | None = None) -> list[Collection]:
+    """One collection for each `conv-*/`, a workspace with a `questions.json`."""
+    return [workspace(one, categories) for one in sorted(directory.glob("conv-*"))]
+
+
+def workspace(directory: Path, categories: Mapping[int, str] | None = None) -> Collection:
+    """The workspace and what its `questions.json` asks; `categories` name those that are numbers."""
+    asked = (
+        Question(
+            entry["question"],
+            categories[entry["category"]] if categories else entry["category"],
+            entry.get("lang", "en"),
+            tuple(_line(one) for one in entry["evidence"]),
+            entry.get("before"),
+        )
+        for entry in _read(directory / "questions.json")
+    )
+    return Collection(directory.name, directory, tuple(asked))
 
 
 def locomo(directory: Path) -> list[Collection]:
-    return [
-        Collection(
-            workspace.name,
-            workspace,
-            tuple(
-                Question(
-                    entry["question"],
-                    LOCOMO_CATEGORIES[entry["category"]],
-                    "en",
-                    tuple(
-                        Evidence(one["path"], one["line"], one["line"], one["text"])
-                        for one in entry["evidence"]
-                    ),
-                )
-                for entry in _read(workspace / "questions.json")
-            ),
-        )
-        for workspace in sorted(directory.glob("conv-*"))
-    ]
+    return conversations(directory, LOCOMO_CATEGORIES)
 
 
 def multilingual(directory: Path) -> list[Collection]:
@@ -68,10 +76,7 @@ def multilingual(directory: Path) -> list[Collection]:
             entry["query"],
             entry["kind"],
             entry["lang"],
-            tuple(
-                Evidence(one["path"], one["startLine"], one["endLine"], None)
-                for one in entry["expected"]
-            ),
+            tuple(_lines(directory / "workspace", one) for one in entry["expected"]),
         )
         for entry in _read(directory / "queries.json")
     )
@@ -104,25 +109,29 @@ def elsewhere(collections: list[Collection]) -> list[Collection]:
 
 
 def sample(questions: Path) -> list[Collection]:
-    return [
-        Collection(
-            "sample",
-            sample_workspace(),
-            tuple(
-                Question(
-                    entry["query"],
-                    entry["kind"],
-                    entry["lang"],
-                    tuple(
-                        Evidence(one["path"], one["line"], one["line"], one["text"])
-                        for one in entry["evidence"]
-                    ),
-                )
-                for entry in _read(questions)
-            ),
+    asked = (
+        Question(
+            entry["query"],
+            entry["kind"],
+            entry["lang"],
+            tuple(_line(one) for one in entry["evidence"]),
         )
-    ]
+        for entry in _read(questions)
+    )
+    return [Collection("sample", sample_workspace(), tuple(asked))]
 
 
-def _read(path: Path) -> list[dict]:
-    return json.loads(path.read_text(encoding="utf-8"))
+def _line(entry: dict[str, Any]) -> Evidence:
+    return Evidence(entry["path"], entry["line"], entry["line"], entry["text"])
+
+
+def _lines(workspace: Path, entry: dict[str, Any]) -> Evidence:
+    """Whichever of the lines is shown counts."""
+    path, first, last = entry["path"], entry["startLine"], entry["endLine"]
+    lines = (workspace / path).read_text(encoding="utf-8").split("\n")
+    return Evidence(path, first, last, None, "\n".join(lines[first - 1 : last]))
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    return found

@@ -9,12 +9,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 from rich.console import Console
@@ -22,9 +24,21 @@ from rich.table import Table
 
 from benchmarks.diversity import POOL, diversified
 from benchmarks.embedding_server import EmbeddingServer, embedding_server
+from benchmarks.families import (
+    DATA,
+    FAMILIES,
+    VAULT,
+    Page,
+    Summary,
+    families,
+    form_table,
+    shares_table,
+)
 from benchmarks.hash_embedder import HashEmbedder
 from benchmarks.minilm import MiniLM
-from benchmarks.minilm_gguf import CACHE, minilm_gguf
+from benchmarks.minilm_gguf import CACHE
+from benchmarks.minilm_onnx import minilm_onnx
+from benchmarks.publishing import FAMILIES_KEPT, publish_families
 from benchmarks.qmd_home import DIRECT_CHAT, qmd_settings, served_by_qmd
 from benchmarks.questions import (
     Collection,
@@ -32,26 +46,35 @@ from benchmarks.questions import (
     absent,
     elsewhere,
     hard,
-    locomo,
-    multilingual,
-    sample,
+)
+from benchmarks.realmem import PAPER_RESULTS, every_fourth, gold_sessions_found
+from benchmarks.reliability import (
+    Passage,
+    binned,
+    calibration_error,
+    draw_reliability,
+    passages,
+    reliability_table,
+    unanswerable,
+    without_answer,
 )
 from benchmarks.scoring import Score, percentile, score, separation, wilson
 from benchmarks.vector_cache import CachedEmbedder
-from gateway.client import SpawnedGateway, spawn_gateway
+from gateway.client import RemoteError, SpawnedGateway, spawn_gateway
 
 USUAL_RESULTS = 6
 ABSENT = "sample, no answer there"
+VAULT_ABSENT = "vault, no answer there"
 ELSEWHERE = "LoCoMo, asked of the next conversation"
-ANSWERED = {ABSENT: "sample", ELSEWHERE: "LoCoMo"}
+ANSWERED = {ABSENT: "sample", VAULT_ABSENT: "vault", ELSEWHERE: "LoCoMo"}
 """Sets without answers, each with one whose questions have them."""
-QUESTIONS = Path(__file__).resolve().parents[2] / "tests/data"
-SAMPLE_QUESTIONS = QUESTIONS / "sample_questions.json"
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE_QUESTIONS = DATA / "sample_questions.json"
 
 
 class Answer(NamedTuple):
     question: Question
-    result: dict[str, object]
+    result: dict[str, Any]
     """What `memory_search` returned, without `timings`: the same whenever it is asked again."""
     score: Score
     latency_ms: float
@@ -63,7 +86,7 @@ class System(NamedTuple):
     name: str
     model: str | None = None
     local: Callable[[], Path] | None = None
-    """Embeds by itself, with llama.cpp and this file."""
+    """Embeds by itself, with this file."""
     served: str | None = None
     """The address of another server with `model`, which tells queries from passages where its model does."""
     qmd: str = ""
@@ -99,7 +122,8 @@ SYSTEMS = {
     "keyword": System("keyword"),
     "minilm": System("hybrid, all-MiniLM-L6-v2", "all-minilm-l6-v2"),
     "minilm-512": System("hybrid, all-MiniLM-L6-v2 up to 512 tokens", "all-minilm-l6-v2-512"),
-    "local": System("hybrid, all-MiniLM-L6-v2 in the gateway's own worker", local=minilm_gguf),
+    "local": System("hybrid, all-MiniLM-L6-v2 in the gateway's own worker", local=minilm_onnx),
+    "local-8": System("the same in 8 bits", local=lambda: minilm_onnx(8)),
     "rrf": System(
         "hybrid, all-MiniLM-L6-v2, reciprocal rank fusion",
         "all-minilm-l6-v2",
@@ -138,13 +162,14 @@ async def ask(
 
 
 async def embedded(client: SpawnedGateway) -> None:
-    """Waits until every text has its vector."""
+    """Waits until every text has its vector. On a busy machine a status may come too late; the next one will do."""
     with anyio.fail_after(1800):
         while True:
-            status = await client.call("status", {}, timeout_s=60)
-            backfill = status["details"]["vector"].get("backfill")
-            if backfill and backfill["coverage"]["embedded"] == backfill["coverage"]["total"]:
-                return
+            with suppress(RemoteError):
+                status = await client.call("status", {}, timeout_s=60)
+                backfill = status["details"]["vector"].get("backfill")
+                if backfill and backfill["coverage"]["embedded"] == backfill["coverage"]["total"]:
+                    return
             await anyio.sleep(0.5)
 
 
@@ -152,6 +177,8 @@ async def _answer(
     client: SpawnedGateway, question: Question, max_results: int | None, mmr: float | None
 ) -> Answer:
     params: dict[str, object] = {"query": question.query, "sessionKey": DIRECT_CHAT}
+    if question.before:
+        params["before"] = question.before
     if max_results:
         params["maxResults"] = max_results
     if mmr is not None:
@@ -235,9 +262,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--locomo", type=Path, help="directory with conv-*/ workspaces")
     parser.add_argument("--multilingual", type=Path, help="directory with queries.json")
+    parser.add_argument(
+        "--families",
+        type=Path,
+        metavar="DIR",
+        help="with realtalk, realmem and beam, each with conv-*/ workspaces",
+    )
+    parser.add_argument(
+        "--only", nargs="+", metavar="SET", help="names as the tables have them: BEAM, vault, ..."
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="keep the families' figures")
     parser.add_argument("--max-results", type=int, help="default: the gateway's own, 6")
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=["keyword"])
-    parser.add_argument("--gguf", type=Path, metavar="FILE", help="hybrid with this local model")
+    parser.add_argument("--local", type=Path, metavar="FILE", help="hybrid with this local model")
     parser.add_argument(
         "--served",
         nargs=2,
@@ -250,25 +287,39 @@ def main() -> None:
         metavar="FILE",
         help="keep every answer, a line of JSON each, to compare two commits with cmp",
     )
+    parser.add_argument(
+        "--reliability",
+        type=Path,
+        metavar="FILE",
+        help="ask questions without an answer, too, and draw how often passages of a score answer (SVG)",
+    )
+    parser.add_argument(
+        "--publish",
+        action="store_true",
+        help=f"write the families' figures into docs/benchmarks.md and {FAMILIES_KEPT}",
+    )
     options = parser.parse_args()
     anyio.run(_run, options)
 
 
 async def _run(options: argparse.Namespace) -> None:
     console = Console(width=140)
-    sets = {
-        "sample": sample(SAMPLE_QUESTIONS),
-        "sample, no word in common": hard(QUESTIONS / "sample_hard_questions.json"),
-        ABSENT: absent(QUESTIONS / "sample_absent_questions.json"),
+    found = families(options.families, options.locomo, options.multilingual)
+    sets = found | {
+        "sample, no word in common": hard(DATA / "sample_hard_questions.json"),
+        ABSENT: absent(DATA / "sample_absent_questions.json"),
+        VAULT_ABSENT: [
+            found["vault"][0]._replace(questions=unanswerable(VAULT / "unanswerable.json"))
+        ],
     }
     if options.locomo:
-        sets["LoCoMo"] = locomo(options.locomo)
         sets[ELSEWHERE] = elsewhere(sets["LoCoMo"])
-    if options.multilingual:
-        sets["multilingual"] = multilingual(options.multilingual)
+    if unknown := set(options.only or ()) - set(sets):
+        sys.exit(f"There is no set {', '.join(sorted(unknown))}, but {', '.join(sets)}.")
+    sets = {name: one for name, one in sets.items() if not options.only or name in options.only}
     systems = [SYSTEMS[name] for name in options.systems]
-    if options.gguf:
-        systems.append(System(f"hybrid, {options.gguf.name}", local=options.gguf.resolve))
+    if options.local:
+        systems.append(System(f"hybrid, {options.local.name}", local=options.local.resolve))
     if options.served:
         url, model = options.served
         systems.append(System(f"hybrid, {model}", model, served=url))
@@ -287,6 +338,8 @@ async def _compare(
     server: EmbeddingServer,
     options: argparse.Namespace,
 ) -> None:
+    figures: dict[str, dict[str, Any]] = {}
+    reliability: dict[str, dict[str, list[Passage]]] = {}
     for system in systems:
         by_set: dict[str, list[Answer]] = {}
         for name, collections in sets.items():
@@ -295,13 +348,82 @@ async def _compare(
                 answers += await ask(collection, system, server, options.max_results)
             if options.answers:
                 _keep(options.answers, system.name, name, answers)
-            if name in ANSWERED:
-                answered = by_set[ANSWERED[name]]
-                console.print(scores(f"{name}, {system.name}", answered, answers))
-                continue
-            console.print(summary(f"{name}, {system.name}", answers, "group"))
-            if len({answer.question.language for answer in answers}) > 1:
-                console.print(summary(f"{name}, {system.name}, by language", answers, "language"))
+            _show(console, f"{name}, {system.name}", answers, by_set.get(ANSWERED.get(name, "")))
+        by_family = Summary.of({name: _pages(by_set[name]) for name in by_set if name in FAMILIES})
+        console.print(shares_table(f"Any / all of the evidence, {system.name}", by_family))
+        console.print(form_table(f"What the pages are made of, {system.name}", by_family))
+        figures[system.name] = kept = by_family.as_json()
+        if "RealMem" in sets:
+            kept["RealMem, sessions"] = paper = await _as_its_paper(sets["RealMem"], system, server)
+            said = ", ".join(f"{share:.3f} in {count} results" for count, share in paper.items())
+            console.print(f"RealMem as its paper counts, {system.name}: {said}")
+        if options.reliability:
+            answered = {name: by_set[name] for name in by_set if name in FAMILIES}
+            reliability[system.name] = found = await _passages(sets, answered, system, server)
+            console.print(reliability_table(f"Do passages of a score answer, {system.name}", found))
+            errors = {name: calibration_error(binned(each)) for name, each in found.items()}
+            figures[system.name]["calibration error"] = errors
+    _write(options, figures, reliability)
+
+
+def _write(
+    options: argparse.Namespace,
+    figures: dict[str, dict[str, Any]],
+    reliability: dict[str, dict[str, list[Passage]]],
+) -> None:
+    if options.reliability:
+        draw_reliability(options.reliability, reliability)
+    if options.publish:
+        publish_families(figures, ROOT)
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _show(
+    console: Console, title: str, answers: list[Answer], answered: list[Answer] | None
+) -> None:
+    """`answered`: questions with answers, beside which those without are shown."""
+    if answered:
+        console.print(scores(title, answered, answers))
+    elif any(one.question.evidence for one in answers):
+        console.print(summary(title, answers, "group"))
+        if len({answer.question.language for answer in answers}) > 1:
+            console.print(summary(f"{title}, by language", answers, "language"))
+
+
+def _pages(answers: list[Answer]) -> list[Page]:
+    return [Page.of(one.question, one.result["results"]) for one in answers]
+
+
+async def _passages(
+    sets: dict[str, list[Collection]],
+    answered: dict[str, list[Answer]],
+    system: System,
+    server: EmbeddingServer,
+) -> dict[str, list[Passage]]:
+    """Of each family, those of its own questions and of questions that it has no answer to."""
+    found: dict[str, list[Passage]] = {}
+    for name, collections in without_answer({name: sets[name] for name in answered}).items():
+        answers = list(answered[name])
+        for collection in collections:
+            answers += await ask(collection, system, server, None)
+        found[name] = [
+            passage for one in answers for passage in passages(one.question, one.result["results"])
+        ]
+    return found
+
+
+async def _as_its_paper(
+    collections: list[Collection], system: System, server: EmbeddingServer
+) -> dict[int, float]:
+    """The share of the sessions with evidence among those of the first results, by their number."""
+    found: dict[int, list[float]] = {count: [] for count in PAPER_RESULTS}
+    for collection in every_fourth(collections):
+        for one in await ask(collection, system, server, max(PAPER_RESULTS)):
+            for count, shares in found.items():
+                results = one.result["results"][:count]
+                shares.append(gold_sessions_found(collection.workspace, one.question, results))
+    return {count: sum(shares) / len(shares) for count, shares in found.items()}
 
 
 if __name__ == "__main__":

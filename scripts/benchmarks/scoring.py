@@ -3,10 +3,60 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from benchmarks.questions import Evidence, Question
+
+WANTED: Final = 80
+"""So many first characters of a text must be shown."""
+PIECE: Final = 20
+_LABEL: Final = re.compile(r"^【[^】]*】")
+
+
+def shown(evidence: Evidence, results: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a result of the evidence's file shows the beginning of its text, or, where it has none, one of its lines."""
+    return any(
+        _shows_lines(hit, evidence)
+        if evidence.text is None
+        else wanted(evidence.text) in flat(hit["snippet"])
+        for hit in results
+        if hit["path"] == evidence.path
+    )
+
+
+def wanted(text: str) -> str:
+    """What must be shown of a text: its first characters without the label before it, white space squeezed."""
+    return flat(_LABEL.sub("", text))[:WANTED].strip()
+
+
+def shown_somewhere(evidence: Evidence, passages: Sequence[str]) -> bool:
+    """The same of passages whose file is not known; of evidence without a text any line of its passage will do."""
+    texts = [evidence.text] if evidence.text else evidence.passage.split("\n")
+    lines = [line for text in texts if (line := wanted(text))]
+    return any(line in flat(passage) for line in lines for passage in passages)
+
+
+def cut(results: Sequence[Mapping[str, Any]], limit: int) -> list[Mapping[str, Any]]:
+    """The results in their order until so many characters are full; the last one may lose its end."""
+    kept: list[Mapping[str, Any]] = []
+    for hit in results:
+        if limit <= 0:
+            break
+        whole = len(hit["snippet"]) <= limit
+        kept.append(hit if whole else {**hit, "snippet": hit["snippet"][:limit], "cut": True})
+        limit -= len(hit["snippet"])
+    return kept
+
+
+def _shows_lines(hit: Mapping[str, Any], evidence: Evidence) -> bool:
+    """A result that was cut has to show a piece of what stands there."""
+    if not _overlaps(hit, evidence) or "cut" not in hit:
+        return _overlaps(hit, evidence)
+    passage, snippet = flat(evidence.passage), flat(hit["snippet"])
+    starts = range(0, max(1, len(passage) - PIECE + 1), PIECE)
+    return any(passage[start : start + PIECE] in snippet for start in starts)
 
 
 class Score(NamedTuple):
@@ -20,23 +70,19 @@ class Score(NamedTuple):
     results: int
 
 
-def score(question: Question, results: Sequence[dict[str, Any]]) -> Score:
-    """Evidence is found by its text inside a snippet, or, where it has none, by overlapping lines."""
-    shown = [(hit, _flat(hit["snippet"])) for hit in results]
-    by_text = [
-        any(_shows(hit, snippet, one) for hit, snippet in shown) for one in question.evidence
-    ]
+def score(question: Question, results: Sequence[Mapping[str, Any]]) -> Score:
+    found = [shown(one, results) for one in question.evidence]
     first = next(
         (
             rank
-            for rank, (hit, _) in enumerate(shown, 1)
+            for rank, hit in enumerate(results, 1)
             if any(_overlaps(hit, one) for one in question.evidence)
         ),
         None,
     )
     return Score(
-        any_text=any(by_text),
-        all_text=all(by_text),
+        any_text=any(found),
+        all_text=all(found),
         any_lines=first is not None,
         reciprocal_rank=1 / first if first else 0.0,
         characters=sum(len(hit["snippet"]) for hit in results),
@@ -67,13 +113,7 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
-def _shows(hit: dict[str, Any], snippet: str, evidence: Evidence) -> bool:
-    if evidence.text is None:
-        return _overlaps(hit, evidence)
-    return _flat(evidence.text) in snippet
-
-
-def _overlaps(hit: dict[str, Any], evidence: Evidence) -> bool:
+def _overlaps(hit: Mapping[str, Any], evidence: Evidence) -> bool:
     """Whether it shows one of the lines: what lies between the stretches of a snippet is not shown."""
     return hit["path"] == evidence.path and any(
         lines["startLine"] <= evidence.last_line and lines["endLine"] >= evidence.first_line
@@ -81,5 +121,5 @@ def _overlaps(hit: dict[str, Any], evidence: Evidence) -> bool:
     )
 
 
-def _flat(text: str) -> str:
+def flat(text: str) -> str:
     return " ".join(text.split())

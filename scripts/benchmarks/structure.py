@@ -11,14 +11,15 @@ import ast
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 import tokenize
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -33,6 +34,7 @@ from benchmarks.embedding_server import embedding_server
 from benchmarks.hash_embedder import HashEmbedder
 
 FLOORS: Final = ("gateway", "backends", "providers", "config")
+LONG: Final = 40
 _WITHOUT_CODE: Final = frozenset(
     {
         tokenize.COMMENT,
@@ -89,6 +91,14 @@ class Division(NamedTuple):
     import_share: float
     """The share of import lines among the lines with code."""
     with_one_importer: int
+    long_functions: int
+    """Functions of more than `LONG` lines."""
+    mentions_of_any: int
+    """How often `Any` stands in an annotation or an expression."""
+    classes_twice: int
+    """Names that several public classes have, but where two stores implement one port."""
+    files_twice: int
+    """Names of modules that stand in several packages, likewise."""
 
 
 class Journey(NamedTuple):
@@ -115,7 +125,32 @@ def divide(checkout: Path) -> Division:
         longest_module=max(lengths),
         import_share=sum(imports for _, imports in lines.values()) / total,
         with_one_importer=_with_one_importer(checkout),
+        **_names(checkout, modules),
     )
+
+
+def _names(checkout: Path, modules: Sequence[Path]) -> dict[str, int]:
+    """The figures of `Division` that the syntax trees give."""
+    classes, files = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+    long = mentions = 0
+    for path in modules:
+        place = re.sub("store/(sqlite|postgres)/", "store/", str(path.relative_to(checkout)))
+        files[path.name].add(place)
+        tree = ast.parse(path.read_bytes())
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                classes[node.name].add(place)
+        for inner in ast.walk(tree):
+            if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+                long += (inner.end_lineno or inner.lineno) - inner.lineno >= LONG
+            mentions += isinstance(inner, ast.Name) and inner.id == "Any"
+    del files["__main__.py"]
+    return {
+        "long_functions": long,
+        "mentions_of_any": mentions,
+        "classes_twice": sum(len(found) > 1 for found in classes.values()),
+        "files_twice": sum(len(found) > 1 for found in files.values()),
+    }
 
 
 def _code_lines(path: Path) -> tuple[int, int]:
@@ -280,6 +315,10 @@ def main() -> None:
     table.add_row("lines of a module: median, longest", longest)
     table.add_row("share of imports", f"{100 * division.import_share:.1f} %")
     table.add_row("modules with one importer", str(division.with_one_importer))
+    table.add_row(f"functions over {LONG} lines", str(division.long_functions))
+    table.add_row("mentions of Any", str(division.mentions_of_any))
+    twice = f"{division.classes_twice} classes, {division.files_twice} files"
+    table.add_row("names that stand twice", twice)
     passed = f"{search.modules} modules, {search.functions} functions"
     table.add_row("a warm keyword search passes", passed)
     table.add_row("a saved note passes", f"{note.modules} modules, {note.functions} functions")

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from gateway.cli.options import PROGRAM
 from gateway.cli.rendering.results import event_lines
-from gateway.sample.demo import Answered, Event, Exchange, Finished, Progressed, run_demo
+from gateway.sample.demo import Answered, DemoFinished, Event, Exchange, Progressed, run_demo
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "demo.svg"
 COLUMNS = 100
@@ -52,7 +52,7 @@ def _lines(event: Event) -> list[Text]:
             return []
         case Answered(exchange=exchange):
             return list(event_lines(msgspec.structs.replace(event, exchange=_best(exchange))))
-        case Finished():
+        case DemoFinished():
             return list(event_lines(event))[:1]
         case _:
             return list(event_lines(event))

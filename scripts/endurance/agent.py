@@ -37,7 +37,7 @@ STABLE: Final = "memory/stable.md"
 SENTENCE: Final = "The lighthouse keeper of the northern reef paints the lantern room."
 QUERY: Final = "lighthouse keeper lantern room"
 OTHER_QUERIES: Final = ("2020-01-05", "ba de fi")
-MODEL: Final = "tiny.gguf"
+MODEL: Final = "tiny.onnx"
 COMMAND: Final = (sys.executable, "-m", "gateway", "serve")
 ANSWER_S: Final = 60.0
 """How long anything may take before it counts as hanging."""
@@ -140,11 +140,20 @@ class Agent(Home):
         self._search = search
         self._write(memory)
 
+    def add(self, blocks: Mapping[str, Any]) -> None:
+        """Further blocks of the configuration, beside what was configured last."""
+        self._write(blocks)
+
     def _write(self, blocks: Mapping[str, Any]) -> None:
         if self.database is not None:
             self._search["store"] = self.database.configuration()
         content = {"agents": {"defaults": {"memorySearch": self._search}}, **blocks}
         self.config.write_text(json.dumps(content), encoding="utf-8")
+
+    def search_also(self, place: Path) -> None:
+        """From the next start on."""
+        self._search["extraPaths"] = [str(place)]
+        self._write({})
 
     def on_another_host(self) -> AbstractAsyncContextManager[SpawnedGateway]:
         """A gateway of the same agent with a state and a look at the workspace of its own; the index is shared."""

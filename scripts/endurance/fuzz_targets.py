@@ -20,9 +20,9 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from backends.builtin.syncing.preparing import Preparer
 from backends.chunking import Chunk, ChunkLimits, chunk_markdown
 from backends.files.reading import decode
-from backends.qmd.answering import Found, Proposal, analyse, document_passages, lexical_passages
+from backends.qmd.answering import Proposal, QmdFound, analyse, document_passages, lexical_passages
 from backends.qmd.process import QmdUnavailableError
-from backends.qmd.server import Row, post_query, rows_of_answer
+from backends.qmd.server import ResultRow, post_query, rows_of_answer
 from backends.ranking.passages import GAP
 from backends.redaction import redact
 from backends.text.units import split_units, utf16_length
@@ -41,7 +41,7 @@ from gateway.connect.clients import CLIENTS
 from gateway.connect.editing import servers_in, with_server, without_server
 from gateway.rpc.wire import Batch, Call, ClientReply, Malformed, RpcError, decode_line
 from gateway.rpc.wire import LineSplitter as PipeSplitter
-from providers.batch.result_files import Line, LineSplitter, read_line, results_of
+from providers.batch.result_files import Line, ResultLines, read_line, results_of
 from providers.choosing import provider
 from providers.errors import ProviderBadResponseError, ProviderError, ProviderUnavailableError
 from providers.interface import ItemError, ProviderRequest, Vector
@@ -160,7 +160,7 @@ def _check_snippets(text: str) -> None:
             _check_passage(text, found)
 
 
-def _check_passage(text: str, found: Found) -> None:
+def _check_passage(text: str, found: QmdFound) -> None:
     passage = found.passage
     assert 0 <= found.score <= 1
     assert 0 <= found.coverage <= 1
@@ -367,7 +367,7 @@ def batches(data: bytes) -> None:
 
 
 def _result_lines(data: bytes, piece: int) -> list[bytes]:
-    splitter = LineSplitter()
+    splitter = ResultLines()
     found: list[bytes] = []
     for start in range(0, len(data), piece):
         found += splitter.feed(data[start : start + piece])
@@ -399,7 +399,7 @@ def _ask() -> None:
     _check_rows_of_qmd(rows_of_answer(answered) or ())
 
 
-def _check_rows_of_qmd(rows: Sequence[Row]) -> None:
+def _check_rows_of_qmd(rows: Sequence[ResultRow]) -> None:
     for row in rows:
         assert row.collection
         assert row.path

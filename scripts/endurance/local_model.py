@@ -6,12 +6,11 @@ The hub counts what leaves it, so no byte that was fetched twice goes unseen.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -21,8 +20,9 @@ import anyio
 from endurance.agent import ANSWER_S, MODEL, Agent
 from endurance.oracle import texts
 from endurance.run import Run
-from fakes.gguf import write_embedder
 from fakes.hub import REPOSITORY, FakeHub
+from fakes.onnx_models import write_embedder
+from providers.local.engines import ONNX
 
 BYTES_PER_S: Final = 1_000_000
 """Two seconds for the whole model."""
@@ -40,18 +40,22 @@ _POLL_S: Final = 0.01
 
 def missing() -> str | None:
     """Why there can be no local model here."""
-    there = importlib.util.find_spec("llama_cpp") is not None
-    return None if there else "llama.cpp, which ./scripts/llama-setup installs, is not there"
+    return f"{ONNX.missing} is not installed" if ONNX.missing else None
 
 
 @cache
-def model() -> bytes:
-    with tempfile.TemporaryDirectory(prefix="torture-model-") as directory:
-        return write_embedder(Path(directory) / MODEL, context=_POSITIONS).read_bytes()
+def files() -> Mapping[str, bytes]:
+    """The model and what belongs to it, by name."""
+    with tempfile.TemporaryDirectory(prefix="torture-model-") as name:
+        directory = Path(name)
+        write_embedder(directory / MODEL, context=_POSITIONS)
+        found = (path for path in directory.rglob("*") if path.is_file())
+        return {str(path.relative_to(directory)): path.read_bytes() for path in found}
 
 
 def open_hub() -> FakeHub:
-    return FakeHub({f"{REPOSITORY}/{MODEL}": model()}, bytes_per_s=BYTES_PER_S)
+    contents = {f"{REPOSITORY}/{name}": data for name, data in files().items()}
+    return FakeHub(contents, bytes_per_s=BYTES_PER_S)
 
 
 def forget(agent: Agent) -> None:
@@ -66,8 +70,8 @@ def forget(agent: Agent) -> None:
 async def midway(run: Run) -> None:
     """Until a random share of the model has left the hub; one time in four all of it, so that faults
     meet its check and its publication."""
-    hub, size = _hub(run.agent), len(model())
-    moment = min(size, run.rng.randrange(size * 4 // 3))
+    hub, whole = _hub(run.agent), size()
+    moment = min(whole, run.rng.randrange(whole * 4 // 3))
 
     async def is_midway() -> bool:
         return hub.sent() >= moment
@@ -120,22 +124,25 @@ async def _vectors(run: Run) -> dict[str, Any]:
 
 def cache_faults(agent: Agent) -> Iterator[str]:
     """What must hold at any time: under its own name the model is complete."""
-    if agent.model.exists() and _digest(agent.model.read_bytes()) != _digest(model()):
-        yield "what stands under the model's name is not the model"
+    for name, data in files().items():
+        path = agent.model.parent / name
+        if path.exists() and _digest(path.read_bytes()) != _digest(data):
+            yield f"what stands under the name {name} is not that file"
 
 
 def faults_at_the_end(run: Run) -> Iterator[str]:
     """What is wrong when the model is in use: in its cache, or with what the hub had to send for it."""
     agent = run.agent
     yield from cache_faults(agent)
-    usual = {agent.model, agent.model.with_name(f"{MODEL}.json")}
+    paths = [agent.model.parent / name for name in files()]
+    usual = {*paths, *(path.with_name(f"{path.name}.json") for path in paths)}
     found = set(_cached(agent))
     if usual - found:
         yield f"not in the cache: {sorted(file.name for file in usual - found)}"
     if found - usual:
         yield f"left behind in the cache: {sorted(file.name for file in found - usual)}"
     bodies = [seen.sent for seen in _hub(agent).requests if seen.sent]
-    most = len(model()) * (1 + run.refetched) + LOST_BYTES * (len(bodies) - 1)
+    most = size() * (1 + run.refetched) + LOST_BYTES * max(0, len(bodies) - len(files()))
     if sum(bodies) > most:
         yield f"fetched {sum(bodies):,} bytes, not {most:,} at most: {bodies}"
 
@@ -160,6 +167,10 @@ def _hub(agent: Agent) -> FakeHub:
 
 def _cached(agent: Agent) -> list[Path]:
     return [file for file in agent.models.rglob("*") if file.is_file()]
+
+
+def size() -> int:
+    return sum(map(len, files().values()))
 
 
 def _digest(data: bytes) -> str:

@@ -2,8 +2,8 @@
 
     python -P scripts/endurance/model_vectors.py MODEL < texts.json > vectors.json
 
-A list of texts becomes a list of lists of numbers. llama.cpp is loaded here and not where runs are checked:
-it opens files that it never closes, and a model that ends it must not end them.
+A list of texts becomes a list of lists of numbers. The engine is loaded here and not where runs are checked:
+a model that ends it must not end them.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import sys
 from pathlib import Path
 
 from providers.local.model import Wishes, read_model
-from providers.local.worker.llama import LoadedModel
+from providers.local.worker.__main__ import loaded
 
 
 def main() -> None:
-    model = LoadedModel(read_model(Path(sys.argv[1]), Wishes()).order)
-    context = model.context(texts=1, threads=1)
+    engine = loaded(read_model(Path(sys.argv[1]), Wishes()).order)
     texts = json.load(sys.stdin)
-    json.dump([context.embed([model.read(text).tokens])[0].tolist() for text in texts], sys.stdout)
+    rows = (engine.embed("query", [engine.read(text).tokens])[0] for text in texts)
+    json.dump([row.tolist() for row in rows], sys.stdout)
 
 
 if __name__ == "__main__":

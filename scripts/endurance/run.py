@@ -20,7 +20,7 @@ import anyio
 from config.errors import ErrorKind, MemoryGatewayError
 from endurance.agent import ANSWER_S, OTHER_QUERIES, QUERY, SENTENCE, STABLE, Agent
 from endurance.processes import processes_of
-from gateway.client import Client, RemoteError, SpawnedGateway
+from gateway.client import GatewayClient, RemoteError, SpawnedGateway
 
 _PAUSE_S: Final = 0.02
 _PAYING_S: Final = 10.0
@@ -98,7 +98,7 @@ class Run:
     def fail(self, what: str) -> None:
         self.failures.append(what)
 
-    async def ask(self, client: Client | None = None) -> bool:
+    async def ask(self, client: GatewayClient | None = None) -> bool:
         """Asks for the note that never changes; whether it was found. A wrong answer is a failure.
 
         That a guest reaches no owner for a while, as when twenty start at once, is an incomplete answer.

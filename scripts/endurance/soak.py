@@ -48,7 +48,7 @@ from fakes.embedding import embedded
 from fakes.faults import Fault, fault, rate_limited, status
 from fakes.vendors import FakeVendor
 from fakes.wire import embedding
-from gateway.client import Client, SpawnedGateway, connect
+from gateway.client import GatewayClient, SpawnedGateway, connect
 from gateway.ownership.sockets import reach_owner
 from gateway.process.logs import configure_logs
 
@@ -186,7 +186,12 @@ async def soak(root: Path, plan: Plan) -> Outcome:
 
 
 def _use(
-    tasks: TaskGroup, pipe: Client, home: Home, operator: Operator, findings: Findings, plan: Plan
+    tasks: TaskGroup,
+    pipe: GatewayClient,
+    home: Home,
+    operator: Operator,
+    findings: Findings,
+    plan: Plan,
 ) -> None:
     transcript_client = TranscriptClient(
         home.sessions, findings, Random(plan.seed), plan.most_turns

@@ -24,7 +24,7 @@ from benchmarks.notes import NoteWriter
 from config.errors import ErrorKind, MemoryGatewayError
 from fakes.transcripts import Transcript
 from fakes.vendors import FakeVendor
-from gateway.client import Client, RemoteError, connect
+from gateway.client import GatewayClient, RemoteError, connect
 from gateway.ownership.sockets import reach_owner
 
 T = TypeVar("T")
@@ -102,7 +102,7 @@ Result = dict[str, Any]
 
 
 async def must_find(
-    client: Client, findings: Findings, path: str, word: str, **params: object
+    client: GatewayClient, findings: Findings, path: str, word: str, **params: object
 ) -> None:
     """A hit in this file that shows this word, also at the lines that it claims."""
 
@@ -115,7 +115,7 @@ async def must_find(
     await _ask(client, findings, word, fault, params)
 
 
-async def must_not_find(client: Client, findings: Findings, word: str) -> None:
+async def must_not_find(client: GatewayClient, findings: Findings, word: str) -> None:
     """No hit shows a word that stands in no file any more."""
 
     def fault(results: list[Result]) -> str | None:
@@ -126,7 +126,7 @@ async def must_not_find(client: Client, findings: Findings, word: str) -> None:
 
 
 async def _ask(
-    client: Client, findings: Findings, word: str, fault: Any, params: dict[str, object]
+    client: GatewayClient, findings: Findings, word: str, fault: Any, params: dict[str, object]
 ) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while True:
@@ -279,7 +279,7 @@ class NoteClient:
                     if not await self._visit(client, operations, rounds):
                         return
 
-    async def keep_over(self, client: Client, pace: Pace) -> None:
+    async def keep_over(self, client: GatewayClient, pace: Pace) -> None:
         """Over a connection that lasts: the pipe."""
         lasting = [one for one in self._operations if one != "leave"]
         operations = shuffled(lasting, self._notes.rng)
@@ -287,7 +287,7 @@ class NoteClient:
             await self._visit(client, operations, rounds)
 
     async def _visit(
-        self, client: Client, operations: Iterator[str], rounds: AsyncIterator[int]
+        self, client: GatewayClient, operations: Iterator[str], rounds: AsyncIterator[int]
     ) -> bool:
         """False when the soak is over."""
         async for _ in rounds:
@@ -298,7 +298,7 @@ class NoteClient:
                 await self._do(operation, client)
         return False
 
-    async def _do(self, operation: str, client: Client) -> None:
+    async def _do(self, operation: str, client: GatewayClient) -> None:
         notes = self._notes
         if operation == "find":
             note = notes.any()
@@ -313,7 +313,7 @@ class NoteClient:
         else:
             getattr(notes, operation.replace(" ", "_"))()
 
-    async def _get(self, client: Client) -> None:
+    async def _get(self, client: GatewayClient) -> None:
         note = self._notes.any()
         got: Any = await client.call("memory_get", {"path": note.path})
         if got["text"] != self._notes.text(note.path):
@@ -347,7 +347,7 @@ class TranscriptClient:
         self._sessions = 0
         self._turns = 0
 
-    async def talk(self, client: Client, pace: Pace) -> None:
+    async def talk(self, client: GatewayClient, pace: Pace) -> None:
         transcript = await self._begin(client)
         async for number in pace():
             with self._findings.activity("turns"):
@@ -362,7 +362,7 @@ class TranscriptClient:
                 transcript.path.unlink()
                 transcript = await self._begin(client)
 
-    async def _begin(self, client: Client) -> Transcript:
+    async def _begin(self, client: GatewayClient) -> Transcript:
         self._sessions += 1
         self._turns = 0
         with self._findings.activity("sessions"):
@@ -419,7 +419,7 @@ class Operator:
         }
         self._config.write_text(json.dumps(content), encoding="utf-8")
 
-    async def operate(self, client: Client, pace: Pace) -> None:
+    async def operate(self, client: GatewayClient, pace: Pace) -> None:
         operations = shuffled(OPERATOR_OPERATIONS, self._rng)
         async for _ in pace():
             operation = next(operations)
@@ -427,7 +427,7 @@ class Operator:
             with self._findings.activity(operation, *expected):
                 await self._do(operation, client)
 
-    async def _do(self, operation: str, client: Client) -> None:
+    async def _do(self, operation: str, client: GatewayClient) -> None:
         match operation:
             case "status" | "metrics":
                 await client.call(operation)
@@ -452,7 +452,7 @@ class Operator:
         }
         return changes[operation]
 
-    async def _health(self, client: Client) -> None:
+    async def _health(self, client: GatewayClient) -> None:
         """On a busy machine one may fail for want of time; several in a row may not."""
         for _ in range(_HEALTH_TRIES):
             health: Any = await client.call("health")
@@ -460,7 +460,7 @@ class Operator:
                 return
         self._findings.errors.append(f"health: {health}")
 
-    async def _nonsense(self, client: Client) -> None:
+    async def _nonsense(self, client: GatewayClient) -> None:
         """A reload has to refuse this; then the usual settings are back."""
         self._config.write_text('{"agents": {"defaults": [', encoding="utf-8")
         try:
@@ -470,7 +470,7 @@ class Operator:
             self.configure()
             await client.call("reload", timeout_s=_OPERATOR_S)
 
-    async def _append(self, client: Client) -> None:
+    async def _append(self, client: GatewayClient) -> None:
         word = "".join(self._rng.choices(_LETTERS, k=14))
         added: Any = await client.call("memory_append", {"text": f"- Tell {word} as well."})
         lines = {"path": added["path"], "from": added["startLine"], "lines": 3}

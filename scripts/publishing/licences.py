@@ -27,6 +27,7 @@ _IN_WORDS: Final = {
     "ISC License": "ISC",
     "MIT License, Apache License, Version 2.0": "MIT OR Apache-2.0",
     "MIT, BSD": "MIT AND BSD-3-Clause",
+    "3-Clause BSD License": "BSD-3-Clause",
     "License :: OSI Approved :: Apache Software License": "Apache-2.0",
     "License :: OSI Approved :: MIT License": "MIT",
     "License :: OSI Approved :: Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.errors import ConfigInvalidError
-from config.settings import Origin, Secret
+from config.settings import Secret, SettingOrigin
 from config.source.environment import MAX_DOTENV_BYTES, gather_variables, parse_dotenv, substitute
 
 
@@ -49,10 +49,12 @@ def test_what_the_process_has_is_never_overridden(parse, tmp_path):
     root = parse('{env: {A: "block", B: "block", D: "block",\n vars: {D: "vars", E: "vars"}}}')
     found = gather_variables({"A": "process", "C": " "}, tmp_path, root)
     assert found.values == {"A": "process", "B": "file", "C": "file", "D": "block", "E": "vars"}
-    assert found.origin("A") == Origin(kind="environment", detail="A")
-    assert found.origin("B") == Origin(kind="environment", detail=f"B in {tmp_path / '.env'}")
-    assert found.origin("D") == Origin(kind="file", detail="env.D, line 1")
-    assert found.origin("E") == Origin(kind="file", detail="env.vars.E, line 2")
+    assert found.origin("A") == SettingOrigin(kind="environment", detail="A")
+    assert found.origin("B") == SettingOrigin(
+        kind="environment", detail=f"B in {tmp_path / '.env'}"
+    )
+    assert found.origin("D") == SettingOrigin(kind="file", detail="env.D, line 1")
+    assert found.origin("E") == SettingOrigin(kind="file", detail="env.vars.E, line 2")
 
 
 def test_a_credential_of_the_service_counts_as_the_variable_of_its_name(parse, tmp_path):
@@ -68,7 +70,7 @@ def test_a_credential_of_the_service_counts_as_the_variable_of_its_name(parse, t
         "OPENAI_API_KEY": Secret("sk-credential"),
         "GEMINI_API_KEY": Secret("oftheprocess"),
     }
-    origin = Origin(kind="environment", detail="the credential OPENAI_API_KEY")
+    origin = SettingOrigin(kind="environment", detail="the credential OPENAI_API_KEY")
     assert found.origin("OPENAI_API_KEY") == origin
     assert "UNRELATED" not in found.values
 

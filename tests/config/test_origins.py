@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from config.settings import Origin
+from config.settings import SettingOrigin
 
 TEXT = """{
   memory: {backend: 'qmd'},
@@ -55,33 +55,33 @@ ENVIRONMENT = {"MODEL": "m", "A": "a", "B": "b", "OPENAI_API_KEY": "sk"}
 )
 def test_a_value_of_the_file_names_its_path_and_line(machine, agent_id, path, detail):
     settings = machine.load(TEXT, environment=ENVIRONMENT, agent_id=agent_id)
-    assert settings.origins[path] == Origin(kind="file", detail=detail)
+    assert settings.origins[path] == SettingOrigin(kind="file", detail=detail)
 
 
 def test_what_no_file_gives_is_a_default(machine):
     origins = machine.load(TEXT, environment=ENVIRONMENT).origins
     for path in ("memory.citations", "memorySearch.fallback", "workspace", "compaction.mode"):
-        assert origins[path] == Origin(kind="default")
+        assert origins[path] == SettingOrigin(kind="default")
 
 
 def test_what_the_request_says_comes_from_the_command_line(machine):
     origins = machine.load(TEXT, environment=ENVIRONMENT, agent_id="ops", workspace="/w").origins
-    assert origins["agentId"] == Origin(kind="command-line", detail="--agent")
-    assert origins["workspace"] == Origin(kind="command-line", detail="--workspace")
+    assert origins["agentId"] == SettingOrigin(kind="command-line", detail="--agent")
+    assert origins["workspace"] == SettingOrigin(kind="command-line", detail="--workspace")
 
 
 def test_a_key_in_a_variable_comes_from_the_environment(machine):
     origins = machine.load(TEXT, environment=ENVIRONMENT).origins
-    assert origins["OPENAI_API_KEY"] == Origin(kind="environment", detail="OPENAI_API_KEY")
+    assert origins["OPENAI_API_KEY"] == SettingOrigin(kind="environment", detail="OPENAI_API_KEY")
 
 
 def test_weights_that_were_divided_say_so(machine):
     settings = machine.load("{memory: {search: {query: {hybrid: {vectorWeight: 1}}}}}")
     hybrid = "memorySearch.query.hybrid"
-    assert settings.origins[f"{hybrid}.vectorWeight"] == Origin(
+    assert settings.origins[f"{hybrid}.vectorWeight"] == SettingOrigin(
         kind="file",
         detail="memory.search.query.hybrid.vectorWeight, line 1, divided by the sum of both weights",
     )
-    assert settings.origins[f"{hybrid}.textWeight"] == Origin(
+    assert settings.origins[f"{hybrid}.textWeight"] == SettingOrigin(
         kind="derived", detail="divided by the sum of both weights"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from config.errors import ConfigInvalidError, ConfigNotFoundError
-from config.settings import Origin
+from config.settings import SettingOrigin
 
 BACKEND = "{memory: {citations: '%s'}}"
 
@@ -21,7 +21,7 @@ def test_without_any_file_everything_is_a_default(machine):
     assert settings.search.store.path == machine.state / "memory" / "main.memory-gateway.sqlite"
     assert settings.qmd.sessions.export_dir == machine.state / "memory-gateway/main/qmd/sessions"
     assert settings.warnings == ()
-    assert set(settings.origins.values()) == {Origin(kind="default")}
+    assert set(settings.origins.values()) == {SettingOrigin(kind="default")}
 
 
 def test_loading_creates_nothing(machine):
@@ -33,7 +33,7 @@ def test_the_usual_place_is_the_state_directory(machine):
     settings = machine.load(BACKEND % "off")
     assert settings.citations == "off"
     assert settings.config_path == machine.config
-    assert settings.origins["configPath"] == Origin(kind="default")
+    assert settings.origins["configPath"] == SettingOrigin(kind="default")
 
 
 def test_the_command_line_names_a_file(machine):
@@ -43,7 +43,7 @@ def test_the_command_line_names_a_file(machine):
     settings = machine.load(config_path="my.json5", environment=environment)
     assert settings.citations == "on"
     assert settings.config_path == machine.cwd / "my.json5"
-    assert settings.origins["configPath"] == Origin(kind="command-line", detail="--config")
+    assert settings.origins["configPath"] == SettingOrigin(kind="command-line", detail="--config")
 
 
 @pytest.mark.parametrize("variable", ["OPENCLAW_CONFIG_PATH", "CLAWDBOT_CONFIG_PATH"])
@@ -51,7 +51,7 @@ def test_a_variable_names_a_file(machine, variable):
     path = machine.write(BACKEND % "on", machine.home / "x" / "c.json")
     settings = machine.load(environment={variable: " ~/x/c.json "})
     assert (settings.citations, settings.config_path) == ("on", path)
-    assert settings.origins["configPath"] == Origin(kind="environment", detail=variable)
+    assert settings.origins["configPath"] == SettingOrigin(kind="environment", detail=variable)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ class TestStateDirectory:
             settings.search.store.path
             == machine.home / "s" / "memory" / "main.memory-gateway.sqlite"
         )
-        assert settings.origins["stateDir"] == Origin(kind="environment", detail=variable)
+        assert settings.origins["stateDir"] == SettingOrigin(kind="environment", detail=variable)
 
     def test_the_default_workspace_stays_in_the_home(self, machine):
         settings = machine.load(environment={"OPENCLAW_STATE_DIR": "/s"})
@@ -124,7 +124,9 @@ class TestStateDirectory:
         environment = {"OPENCLAW_STATE_DIR": "/ignored"}
         settings = machine.load(state_dir="s", environment=environment)
         assert settings.state_dir == machine.cwd / "s"
-        assert settings.origins["stateDir"] == Origin(kind="command-line", detail="--state-dir")
+        assert settings.origins["stateDir"] == SettingOrigin(
+            kind="command-line", detail="--state-dir"
+        )
 
     def test_a_state_directory_of_the_command_line_is_the_only_place_for_a_file(self, machine):
         machine.write(BACKEND % "on")

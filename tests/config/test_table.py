@@ -27,6 +27,7 @@ NOT_FROM_ONE_KEY = {
     "claude_projects",
     "enabled_key",
     "started_as",
+    "write_granted",
     "config_path",
     "model_providers",
     "auth",

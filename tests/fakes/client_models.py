@@ -46,6 +46,8 @@ class ClientModel(LoopbackHost[None]):
     """Requests that are answered: a client that asks without end is not answered without end."""
 
     turns: list[Turn] = field(default_factory=list, init=False)
+    bodies: list[str] = field(default_factory=list, init=False)
+    """The whole request of each turn, as JSON."""
     refused: list[str] = field(default_factory=list, init=False)
     count: int = field(default=0, init=False)
     _script: deque[Reply] = field(default_factory=deque, init=False)
@@ -73,6 +75,7 @@ class ClientModel(LoopbackHost[None]):
             if not turn.tools:
                 return "Noted."
             self.turns.append(turn)
+            self.bodies.append(json.dumps(body, ensure_ascii=False))
             said = self._script.popleft() if self._script else "Noted."
             if isinstance(said, str):
                 return said

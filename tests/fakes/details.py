@@ -51,6 +51,7 @@ _LOCAL: Final = {
     },
     "model": {
         "file": "/models/gemma.gguf",
+        "engine": "llama.cpp",
         "sha256": "0",
         "quantisation": "Q8_0",
         "dimensions": 768,

@@ -6,20 +6,20 @@ from typing import Any, Final
 
 import anyio
 
-from gateway.client import Client
+from gateway.client import GatewayClient
 
 _PATIENCE_S: Final = 120
 _PAUSE_S: Final = 0.1
 
 
-async def vector_status(client: Client) -> dict[str, Any]:
+async def vector_status(client: GatewayClient) -> dict[str, Any]:
     """The part of `status` about vectors and their provider."""
     status: Any = await client.call("status", {})
     vector: dict[str, Any] = status["details"]["vector"]
     return vector
 
 
-async def embedded(client: Client, patience_s: float = _PATIENCE_S) -> dict[str, Any]:
+async def embedded(client: GatewayClient, patience_s: float = _PATIENCE_S) -> dict[str, Any]:
     """Waits until every text has its vector; returns the counts."""
     with anyio.fail_after(patience_s):
         while True:

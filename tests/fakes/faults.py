@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 
 Kind = Literal[
@@ -19,6 +22,11 @@ Kind = Literal[
     "wrong-dimension",
     "nan",
     "zero",
+    "gzip",
+    "bomb",
+    "nested-bomb",
+    "rows",
+    "values",
 ]
 
 
@@ -37,6 +45,21 @@ class Fault:
     def before_checks(self) -> bool:
         """Whether it happens to any request, also to one that would be refused."""
         return self.kind in ("status", "hang", "drip", "reset", "redirect")
+
+
+BOMB_BYTES = 256 << 20
+"""What a bomb becomes when it is decompressed; thrice compressed it has some hundred bytes."""
+
+
+@cache
+def bomb(layers: int) -> bytes:
+    """Blanks, compressed so many times."""
+    packer = zlib.compressobj(level=9, wbits=16 + zlib.MAX_WBITS)
+    blanks = b" " * (1 << 20)
+    data = b"".join(packer.compress(blanks) for _ in range(BOMB_BYTES >> 20)) + packer.flush()
+    for _ in range(layers - 1):
+        data = gzip.compress(data, 9)
+    return data
 
 
 def fault(kind: Kind, position: int = 0) -> Fault:

@@ -21,7 +21,7 @@ from urllib.parse import unquote
 from fakes.loopback import LoopbackHandler, LoopbackHost, LoopbackServer
 
 Misbehaviour = Literal[
-    "drop", "stall", "status", "html", "wrong-bytes", "wrong-size", "no-ranges", "circle"
+    "drop", "stall", "status", "html", "wrong-bytes", "wrong-size", "no-ranges", "circle", "endless"
 ]
 REPOSITORY = "org/repo"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -192,6 +192,8 @@ class _Handler(LoopbackHandler):
                 page = b"<!doctype html><title>Sign in</title>"
                 self._start(200, len(page), {"content-type": "text/html; charset=utf-8"})
                 self.wfile.write(page)
+            case "endless" if fault:
+                self._pour_for_ever(data, fault)
             case "circle":
                 self._start(302, 0, {"location": self.path})
             case "wrong-bytes":
@@ -240,6 +242,22 @@ class _Handler(LoopbackHandler):
             hub.pause(60)
         if ends_early:
             self.close_connection = True
+
+    def _pour_for_ever(self, data: bytes, fault: Fault) -> None:
+        """A body without an announced length: the file, then whatever comes, until nobody takes any more."""
+        self.close_connection = True
+        self._seen.status = 200
+        self.send_response(200)
+        for name, value in {"connection": "close", **fault.headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        piece = data[:_STEP]
+        try:
+            while not self.server.hub.pause(0):
+                self.wfile.write(piece)
+                self.server.hub.count(self._seen, len(piece))
+        except OSError:
+            pass
 
     def _start(self, status: int, length: int, headers: dict[str, str]) -> None:
         self._seen.status = status

@@ -54,6 +54,8 @@ elif words[:2] == ["plugins", "install"]:
     plugins.setdefault("load", {{}})["paths"] = [words[words.index("--link") + 1]]
     entry = plugins.setdefault("entries", {{}}).setdefault("memory-gateway", {{}})
     entry.setdefault("enabled", True)
+    if "allow" in plugins and "memory-gateway" not in plugins["allow"]:
+        plugins["allow"].append("memory-gateway")
     plugins.setdefault("slots", {{}})["memory"] = "memory-gateway"
     data.setdefault("agents", {{}}).setdefault("entries", {{}}).setdefault("main", {{}})
     record.touch()

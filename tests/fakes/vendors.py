@@ -65,6 +65,9 @@ class FakeVendor(LoopbackHost[Fault]):
     rejects: Callable[[str], bool] = lambda _text: False
     """Texts because of which a whole request is answered with 400."""
 
+    loses: Callable[[str], bool] = lambda _text: False
+    """Texts whose vectors are empty in an answer."""
+
     batches: FakeBatches | None = None
     """None: a host without batch jobs."""
 

@@ -6,6 +6,7 @@ The state that they share is the `FakeVendor` of `fakes.vendors`.
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 import math
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fakes.checks import Request, parse, refusal, wrong_key
-from fakes.faults import Fault
+from fakes.faults import Fault, bomb
 from fakes.loopback import LoopbackHandler, LoopbackServer
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from fakes.vendors import FakeVendor
 
 _WORD = re.compile(r"\w+")
+_GZIP = {"content-encoding": "gzip"}
 _LENGTH = 3.0
 """The length of the vectors that are sent, so that a client that forgets to normalise is found out."""
 
@@ -189,8 +191,29 @@ class Handler(LoopbackHandler):
                 self._send(200, page, {"content-type": "text/html; charset=utf-8"})
             case "huge":
                 self._send(200, b" " * (65 << 20))
+            case "gzip":
+                body = self._body(self._vectors(fault, request), fault, request)
+                self._send(200, gzip.compress(json.dumps(body).encode()), _GZIP)
+            case "bomb":
+                self._send(200, bomb(1), _GZIP)
+            case "nested-bomb":
+                self._send(200, bomb(3), {"content-encoding": "gzip, gzip, gzip"})
+            case "rows":
+                self._send(200, self._list_of(b"{}", 12_000_000))
+            case "values":
+                row = (
+                    b'{"values":[%b]}'
+                    if self.server.host.vendor == "gemini"
+                    else b'{"embedding":[%b]}'
+                )
+                self._send(200, self._list_of(row % b",".join([b"1"] * 16_000_000), 1))
             case _:
                 self._send(200, self._body(self._vectors(fault, request), fault, request))
+
+    def _list_of(self, row: bytes, times: int) -> bytes:
+        """An answer of so many rows, which does not take much longer to make than to send."""
+        name = b"embeddings" if self.server.host.vendor == "gemini" else b"data"
+        return b'{"' + name + b'":[' + (row + b",") * (times - 1) + row + b"]}"
 
     def _vectors(self, fault: Fault | None, request: Request) -> list[list[float]]:
         part = request.body["requests"][0] if "requests" in request.body else request.body
@@ -210,6 +233,9 @@ class Handler(LoopbackHandler):
 
     def _body(self, vectors: list[list[float]], fault: Fault | None, request: Request) -> Any:
         kind = fault.kind if fault else None
+        for vector, text in zip(vectors, request.texts, strict=True):
+            if self.server.host.loses(text):
+                vector.clear()
         if self.server.host.vendor == "gemini":
             rows = [{"values": vector} for vector in vectors]
             return {"embeddings": rows[:-1] if kind == "short" else rows}

@@ -26,7 +26,6 @@ FROM_SENTENCE_TRANSFORMERS = {
 
 @pytest.fixture(scope="session")
 def minilm() -> MiniLM:
-    pytest.importorskip("llama_cpp")
     return MiniLM()
 
 

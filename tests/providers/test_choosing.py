@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from config.settings import LocalSettings, Secret
-from fakes.gguf import write_embedder
+from fakes.onnx_models import write_embedder
 from fakes.settings import make_settings, remote
 from providers.choosing import choose, open_embeddings
-from providers.local.models.cache import ModelRecord, place_of
+from providers.local.models.cache import ModelFiles, ModelRecord, place_of
 from providers.local.models.suggestions import FIRST
 
 OPENAI = {"OPENAI_API_KEY": Secret("sk-openai-secret")}
@@ -26,7 +26,7 @@ def chosen(tmp_path):
     return make
 
 
-NOT_INSTALLED = "Local embeddings are not installed (llama_cpp is missing)."
+NOT_INSTALLED = "Local embeddings are not installed (onnxruntime is missing)."
 
 
 def reasons(choice):
@@ -64,7 +64,7 @@ def without_local(monkeypatch):
     monkeypatch.setattr(
         importlib.util,
         "find_spec",
-        lambda name, *rest: None if name == "llama_cpp" else real(name, *rest),
+        lambda name, *rest: None if name in ("llama_cpp", "onnxruntime") else real(name, *rest),
     )
 
 
@@ -74,12 +74,16 @@ def test_a_local_model_file_is_considered_first(chosen, tmp_path, without_local)
     local = LocalSettings(model_path=str(model), model_path_is_default=False)
     choice = chosen(OPENAI, local=local)
     assert choice.primary.provider == "openai"
-    assert reasons(choice)["local"] == NOT_INSTALLED
+    assert (
+        "is a GGUF file, which takes llama-cpp-python (llama_cpp is missing)"
+        in reasons(choice)["local"]
+    )
     assert "scripts/llama-setup" in choice.candidates[0].remedy
+    assert "`memory-gateway models suggest`, which needs no compiler" in choice.candidates[0].remedy
 
 
 def test_with_the_library_a_local_model_file_is_used(chosen, tmp_path):
-    model = write_embedder(tmp_path / "model.gguf")
+    model = write_embedder(tmp_path / "model.onnx")
     local = LocalSettings(model_path=str(model), model_path_is_default=False)
     choice = chosen(OPENAI, local=local)
     assert choice.primary.provider == "local"
@@ -107,8 +111,13 @@ def suggested(tmp_path, monkeypatch):
     place = place_of(FIRST.repository, cache / "memory-gateway/models")
     place.model.parent.mkdir(parents=True)
     write_embedder(place.model)
-    size = place.model.stat().st_size
-    place.write_record(ModelRecord(reference=FIRST.reference, bytes=size, sha256=FIRST.sha256))
+    (place.model.parent / "1_Pooling").rename(place.model.parent.parent / "1_Pooling")
+    for name, sha256 in {**FIRST.beside, FIRST.repository.file: FIRST.sha256}.items():
+        there = place.model.parent.parent / name
+        if name in ("tokenizer.json", "config.json"):
+            (place.model.parent / name).rename(there)
+        record = ModelRecord(reference=FIRST.reference, bytes=there.stat().st_size, sha256=sha256)
+        ModelFiles(there).write_record(record)
     return place
 
 
@@ -119,7 +128,7 @@ def test_without_a_key_the_suggested_model_is_used_once_it_was_downloaded(
     assert (choice.primary.provider, choice.primary.model) == ("local", FIRST.reference)
     assert reasons(choice)["local"] == f"The model is {suggested.model}."
     opened = open_embeddings(make_settings(tmp_path), choice)
-    assert opened.fingerprint.model == suggested.model.name
+    assert opened.fingerprint.model == FIRST.name
 
 
 def test_a_key_comes_before_the_suggested_model(chosen, suggested):
@@ -135,17 +144,31 @@ def test_another_file_in_the_place_of_the_suggested_model_is_not_used(chosen, su
 
 def test_a_configured_model_or_provider_is_never_replaced_by_the_suggested_one(chosen, suggested):
     assert chosen(provider="none").primary is None
-    assert "embeddinggemma" in chosen(provider="local").primary.model
     other = LocalSettings(model_path="hf:org/repo/m.gguf", model_path_is_default=False)
     assert chosen(local=other).primary is None
 
 
-def test_the_suggested_model_without_llama_cpp_leaves_keywords_and_says_what_is_missing(
+def test_the_suggested_model_without_its_engine_leaves_keywords_and_says_what_is_missing(
     chosen, suggested, without_local
 ):
     choice = chosen()
     assert choice.primary is None
     assert reasons(choice)["local"] == NOT_INSTALLED
+
+
+@pytest.mark.parametrize(("has_llama", "expected"), [(True, "embeddinggemma"), (False, FIRST.name)])
+def test_local_without_a_model_is_the_suggested_one_unless_llama_cpp_is_there(
+    chosen, monkeypatch, has_llama, expected
+):
+    """As OpenClaw's default, for which llama.cpp was installed."""
+    real = importlib.util.find_spec
+    found = real("json") if has_llama else None
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, *rest: found if name == "llama_cpp" else real(name, *rest),
+    )
+    assert expected in chosen(provider="local").primary.model
 
 
 def test_whoever_has_nothing_is_told_of_the_suggestion(chosen):

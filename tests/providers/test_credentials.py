@@ -3,6 +3,7 @@
 import pytest
 
 from config.settings import ModelProviderSettings, Secret
+from config.vendors import VENDORS
 from providers.endpoints import Endpoint
 from providers.errors import ProviderAuthError, ProviderUnavailableError
 from providers.remote.credentials import (
@@ -14,7 +15,6 @@ from providers.remote.credentials import (
     merge,
     without_secrets,
 )
-from providers.remote.vendors import VENDORS
 
 OPENAI, GEMINI = VENDORS["openai"], VENDORS["gemini"]
 

@@ -17,6 +17,7 @@ import httpx2
 import pytest
 
 from config.errors import ErrorKind
+from config.vendors import VENDORS
 from fakes.faults import (
     Fault,
     fault,
@@ -30,9 +31,8 @@ from fakes.hopeless import TEXTS, fails
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
 from providers import errors, proxies
+from providers.remote.http_client import typed_errors
 from providers.remote.spec import resolve_spec
-from providers.remote.transport import typed_errors
-from providers.remote.vendors import VENDORS
 from providers.resilience import SINGLE
 
 pytestmark = pytest.mark.anyio

@@ -84,7 +84,7 @@ async def test_a_library_that_goes_missing_later_is_a_typed_error(
 @pytest.mark.anyio
 async def test_so_is_what_a_query_needs(embedder_for, openai_host, hide, monkeypatch):
     embedder = embedder_for(openai_host)
-    for name in ("query", "transport"):
+    for name in ("query_wire", "http_client"):
         monkeypatch.delitem(sys.modules, f"providers.remote.{name}", raising=False)
     hide("httpx2")
     with pytest.raises(ProviderUnavailableError) as caught:

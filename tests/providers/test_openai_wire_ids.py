@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from config.paths import auth_profile_paths
-from config.settings import ModelProviderSettings, Origin, Secret
+from config.settings import ModelProviderSettings, Secret, SettingOrigin
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
 from providers.choosing import choose, open_embeddings, open_predecessor, provider
@@ -281,8 +281,8 @@ def test_where_no_address_is_known_the_keys_to_set_are_named(assess):
 
 
 PLACE = {
-    "memorySearch.provider": Origin(kind="file", detail="memory.search.provider, line 4"),
-    "models.providers.claude.api": Origin(
+    "memorySearch.provider": SettingOrigin(kind="file", detail="memory.search.provider, line 4"),
+    "models.providers.claude.api": SettingOrigin(
         kind="file", detail="models.providers.claude.api, line 9"
     ),
 }

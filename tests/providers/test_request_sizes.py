@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.embedding.documents import Job
+from providers.embedding.documents import WorkList
 from providers.embedding.sizing import (
     LearnedLimits,
     Size,
@@ -269,7 +269,7 @@ def limits(items=4, tokens=10**6):
 
 
 def job(count=10, **changes):
-    return Job([Size(1, 10, 40)] * count, range(count), lambda: limits(**changes))
+    return WorkList([Size(1, 10, 40)] * count, range(count), lambda: limits(**changes))
 
 
 def drain(work):
@@ -282,7 +282,7 @@ def test_texts_are_taken_in_order():
 
 def test_what_is_put_back_comes_next_in_the_sizes_allowed_by_then():
     allowed = {"items": 4}
-    work = Job([Size(1, 10, 40)] * 6, range(6), lambda: limits(**allowed))
+    work = WorkList([Size(1, 10, 40)] * 6, range(6), lambda: limits(**allowed))
     refused = work.take()
     allowed["items"] = 3
     work.put_back(refused)
@@ -302,7 +302,7 @@ def test_a_shrunk_request_halves_all_that_follow():
 
 
 def test_only_the_named_positions_are_worked_on():
-    work = Job([size_of(text) for text in ("a", " ", "b")], [0, 2], limits)
+    work = WorkList([size_of(text) for text in ("a", " ", "b")], [0, 2], limits)
     assert drain(work) == [[0, 2]]
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from config.paths import auth_profile_paths
 from config.settings import ModelProviderSettings, Secret
+from config.vendors import VENDORS
 from fakes.settings import make_settings, remote
 from providers.errors import ProviderAuthError, ProviderUnavailableError
 from providers.remote.spec import resolve_spec
-from providers.remote.vendors import VENDORS
 
 
 @pytest.fixture

@@ -1,12 +1,11 @@
 """What each vendor's host is sent and what is made of its answer, over real sockets."""
 
-from importlib import import_module
-
 import anyio
 import numpy as np
 import pytest
 
 from config.settings import ModelProviderSettings, Secret
+from config.vendors import GEMINI, OPENAI, VENDORS, VOYAGE
 from fakes.faults import fault
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
@@ -18,7 +17,7 @@ from providers.remote.credentials import Credential
 from providers.remote.embedder import open_wire
 from providers.remote.openai import OpenAIWire
 from providers.remote.spec import RemoteSpec
-from providers.remote.vendors import VENDORS, input_type, prompt
+from providers.remote.vendor_rules import input_type, prompt
 
 pytestmark = pytest.mark.anyio
 
@@ -81,7 +80,7 @@ async def test_a_query_is_sent_as_the_vendors_library_sends_it(
         block = remote(host.base_url, host.key, x_team="ours")
         made = embedder_for(host, model=model, remote=block, **search)
         text = "Where is \u201cthe key\u201d \U0001f511\n?"
-        ways = [open_wire(made._spec, "query"), library_of(vendor).open_wire(made._spec)]
+        ways = [open_wire(made._spec, "query"), open_wire(made._spec, "document")]
         replies = []
         for wire in ways:
             replies.append(await wire.send([text], "query"))
@@ -93,10 +92,6 @@ async def test_a_query_is_sent_as_the_vendors_library_sends_it(
     for name in HEADERS_OF_A_REQUEST:
         assert light.headers.get(name) == library.headers.get(name), name
     assert set(light.headers) <= set(library.headers) | {"content-length"}
-
-
-def library_of(vendor):
-    return import_module(f"providers.remote.{vendor}")
 
 
 async def test_a_query_is_sent_while_the_library_for_documents_loads(host, embedder_for):
@@ -278,24 +273,24 @@ async def test_the_fingerprint_tells_endpoint_model_and_plain_headers_but_no_sec
 
 
 @pytest.mark.parametrize(
-    ("vendor", "model", "query", "document"),
+    ("wire", "model", "query", "document"),
     [
-        ("openai", "text-embedding-3-small", None, None),
-        ("gemini", "gemini-embedding-001", "RETRIEVAL_QUERY", "RETRIEVAL_DOCUMENT"),
-        ("gemini", "text-embedding-004", "RETRIEVAL_QUERY", "RETRIEVAL_DOCUMENT"),
-        ("voyage", "voyage-4-large", "query", "document"),
+        (OPENAI, "text-embedding-3-small", None, None),
+        (GEMINI, "gemini-embedding-001", "RETRIEVAL_QUERY", "RETRIEVAL_DOCUMENT"),
+        (GEMINI, "text-embedding-004", "RETRIEVAL_QUERY", "RETRIEVAL_DOCUMENT"),
+        (VOYAGE, "voyage-4-large", "query", "document"),
     ],
 )
-def test_each_vendor_has_its_own_types(vendor, model, query, document):
-    assert input_type(vendor, model, "query", None) == query
-    assert input_type(vendor, model, "document", None) == document
-    assert input_type(vendor, model, "query", "mine") == "mine"
-    assert prompt(vendor, model, "query", None) == ""
+def test_each_vendor_has_its_own_types(wire, model, query, document):
+    assert input_type(wire, model, "query", None) == query
+    assert input_type(wire, model, "document", None) == document
+    assert input_type(wire, model, "query", "mine") == "mine"
+    assert prompt(wire, model, "query", None) == ""
 
 
 @pytest.mark.parametrize("model", ["gemini-embedding-2", "gemini-embedding-2-preview"])
 def test_later_gemini_models_want_the_task_in_the_text(model):
-    assert input_type("gemini", model, "document", None) is None
-    assert prompt("gemini", model, "document", None) == "title: none | text: "
-    assert prompt("gemini", model, "query", None) == "task: search result | query: "
-    assert prompt("gemini", model, "query", "fact checking") == "task: fact checking | query: "
+    assert input_type(GEMINI, model, "document", None) is None
+    assert prompt(GEMINI, model, "document", None) == "title: none | text: "
+    assert prompt(GEMINI, model, "query", None) == "task: search result | query: "
+    assert prompt(GEMINI, model, "query", "fact checking") == "task: fact checking | query: "

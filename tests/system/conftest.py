@@ -81,7 +81,7 @@ class Home:
         async with spawn_gateway(
             [*self.arguments, *arguments], environment=self.environment, patience_s=PATIENCE_S
         ) as client:
-            client.call = _patient(client.call)  # type: ignore[method-assign]
+            client.call = patient(client.call)  # type: ignore[method-assign]
             yield client
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -119,7 +119,7 @@ class Home:
             time.sleep(0.01)
 
 
-def _patient(call: Callable[..., Any]) -> Callable[..., Any]:
+def patient(call: Callable[..., Any]) -> Callable[..., Any]:
     """A machine that stalls makes an answer stale, a health failing, an index unavailable, and each says
     so: it is asked for again, for some time.
     """

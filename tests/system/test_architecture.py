@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
 
@@ -55,3 +57,36 @@ def test_the_modules_that_documents_name_exist(document):
         word for word in named if not (ROOT / word).exists() and not (ROOT / f"{word}.py").exists()
     ]
     assert lost == []
+
+
+def test_no_module_of_ours_is_imported_by_a_string_which_no_contract_sees():
+    libraries = {
+        "backends/builtin/store/sqlite/vectors/engines.py",
+        "providers/local/worker/llama.py",
+        "providers/local/worker/onnx.py",
+    }
+    by_name = {
+        str(path.relative_to(ROOT))
+        for path in MODULES
+        if {"import_module", "__import__"} & set(_names(ast.parse(path.read_bytes())))
+    }
+    assert by_name == libraries
+
+
+def _names(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+
+
+def test_no_two_public_classes_have_one_name():
+    """But where two stores implement one port; `Lanes` is the word of ranking and of a model that reads in parallel."""
+    places = defaultdict(set)
+    for path in MODULES:
+        for node in ast.parse(path.read_bytes()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                place = str(path.relative_to(ROOT))
+                places[node.name].add(re.sub("store/(sqlite|postgres)/", "store/", place))
+    assert {name: found for name, found in places.items() if len(found) > 1}.keys() <= {"Lanes"}

@@ -250,7 +250,7 @@ def test_commands_options_and_choices_are_completed(shell):
 
 LOADED = (
     "import sys\nfrom gateway.cli.entry import run\ncode = run(sys.argv[1:])\n"
-    "print(*sys.modules, code, file=sys.stderr)"
+    "print(*sys.modules, code, file=sys.__stderr__)"
 )
 """Runs a command line and says which modules were imported."""
 NOT_AT_THE_START = {

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-from msgspec import structs
 
 from backends import interface
 from backends.builtin.backend import open_builtin
 from backends.interface import SearchRequest
+from config.vendors import KEY_VARIABLES
 from fakes.loopback import LoopbackHandler, LoopbackHost, LoopbackServer
-from fakes.settings import make_settings, remote
+from fakes.settings import make_settings
 from fakes.vendors import FakeVendor
-from providers.choosing import provider
-from providers.interface import ProviderRequest
-from providers.remote import vendors
-from providers.remote.vendors import VENDORS, Vendor
 
 pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 PROVIDER = (ROOT / "docs/add-a-provider.md").read_text(encoding="utf-8")
-ROW, WIRE, BACKEND = re.findall(r"```python\n(.*?)```", PROVIDER + TEXT, re.DOTALL)
+ROW, WIRE, FORMAT, CASE, NO_JOBS, BACKEND = re.findall(
+    r"```python\n(.*?)```", PROVIDER + TEXT, re.DOTALL
+)
 
 
 class AcmeHandler(LoopbackHandler):
@@ -50,35 +50,129 @@ class Acme(LoopbackHost[None]):
         self.serve(LoopbackServer(AcmeHandler))
 
 
-async def test_a_vendor_that_speaks_openais_wire_is_a_row(tmp_path, monkeypatch):
-    monkeypatch.setitem(VENDORS, "acme", eval(ROW, {"Vendor": Vendor}))
+class Outsider:
+    """A copy of the two lower floors, which somebody changes as the page about providers says."""
+
+    def __init__(self, root):
+        self.root = root
+        for floor in ("config", "providers"):
+            shutil.copytree(ROOT / floor, root / floor)
+
+    def edit(self, file, old, new):
+        path = self.root / file
+        text = path.read_text(encoding="utf-8")
+        assert text.count(old) == 1, (file, old)
+        path.write_text(text.replace(old, new), encoding="utf-8")
+
+    def add_row(self, row):
+        self.edit(
+            "config/vendors.py", "_ROWS: Final = (\n", f"_ROWS: Final = (\n    {row.rstrip()},\n"
+        )
+
+    def name_wire(self):
+        self.edit("config/vendors.py", '"voyage"]\n', '"voyage", "acme"]\n')
+
+    def missing_places(self):
+        """Functions without a case for every wire, as mypy names them."""
+        options = ["--config-file=", "--strict", "--follow-imports=skip", "--cache-dir=/dev/null"]
+        done = subprocess.run(
+            [sys.executable, "-m", "mypy", *options, "config", "providers"],
+            cwd=self.root,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        found = re.findall(r"(.*):(\d+): .*assert_never.*'acme'", done.stdout)
+        return {(file, self._function(file, int(line))) for file, line in found}
+
+    def _function(self, file, line):
+        functions = [
+            node
+            for node in ast.walk(ast.parse((self.root / file).read_bytes()))
+            if isinstance(node, ast.FunctionDef) and node.lineno < line <= node.end_lineno
+        ]
+        return functions[-1].name
+
+    def embed(self, address, key, tmp_path):
+        """The lengths of the vectors of a query and of two documents."""
+        done = subprocess.run(
+            [sys.executable, "-c", EMBED, self.root, ROOT / "tests", tmp_path, address, key],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+
+EMBED = """
+import json, sys
+root, tests, home, address, key = sys.argv[1:]
+sys.path[:0] = [root, tests]
+from pathlib import Path
+import anyio
+from config.vendors import KEY_VARIABLES
+from config.vendors import KEY_VARIABLES
+from fakes.settings import make_settings, remote
+from providers.choosing import provider
+from providers.interface import ProviderRequest
+
+async def main():
+    settings = make_settings(Path(home), search={"provider": "acme", "remote": remote(address, key)})
+    request = ProviderRequest(settings, "primary")
+    assert provider("acme").assess(request).usable
+    embedder = provider("acme").create(request)
+    query = await embedder.embed_query("tea")
+    batch = await embedder.embed_documents(["tea", "coffee"])
+    await embedder.aclose()
+    assert "ACME_API_KEY" in KEY_VARIABLES
+    assert embedder.limits.max_items == 512  # cautious: this is not the vendor's own address
+    print(json.dumps([len(query), *map(len, batch.items)]))
+
+anyio.run(main)
+"""
+
+
+@pytest.fixture
+def outsider(tmp_path):
+    return Outsider(tmp_path / "checkout")
+
+
+def test_a_vendor_that_speaks_openais_wire_is_one_row(outsider, tmp_path):
+    outsider.add_row(ROW)
     with FakeVendor("openai", models=("acme-embed",)) as host:
-        search = {"provider": "acme", "remote": remote(host.base_url, host.key)}
-        request = ProviderRequest(make_settings(tmp_path, search=search), "primary")
-        assert provider("acme").assess(request).usable
-        embedder = provider("acme").create(request)
-        assert len(await embedder.embed_query("tea")) == host.dimensions
-        await embedder.aclose()
+        size = host.dimensions
+        assert outsider.embed(host.base_url, host.key, tmp_path) == [size, size, size]
 
 
-async def test_another_wire_is_a_module_with_one_class(tmp_path, monkeypatch):
-    module = ModuleType("providers.remote.acme")
-    exec(WIRE, vars(module))
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setitem(vendors._LIBRARIES, "acme", "httpx2")
-    monkeypatch.setitem(vendors._DEFAULT_TYPES, "acme", {})
-    row = structs.replace(eval(ROW, {"Vendor": Vendor}), wire="acme")
-    monkeypatch.setitem(VENDORS, "acme", row)
+def test_of_another_wire_mypy_names_every_place_that_lacks_it(outsider):
+    outsider.name_wire()
+    assert outsider.missing_places() == {
+        ("providers/remote/embedder.py", "open_wire"),
+        ("providers/batch/vendor_jobs.py", "open_jobs_host"),
+    }
+
+
+def test_another_wire_is_a_module_with_one_class(outsider, tmp_path):
+    outsider.name_wire()
+    outsider.edit("config/vendors.py", "\n_MIB: Final", f"\n{FORMAT}\n_MIB: Final")
+    outsider.add_row(ROW.replace("name=", "wire=ACME, name=", 1))
+    (outsider.root / "providers/remote/acme.py").write_text(WIRE, encoding="utf-8")
+    unknown = "        case unknown:\n"
+    outsider.edit("providers/remote/embedder.py", unknown, CASE + unknown)
+    outsider.edit("providers/batch/vendor_jobs.py", unknown, NO_JOBS + unknown)
+    assert outsider.missing_places() == set()
     with Acme() as host:
         address = f"http://127.0.0.1:{host.port}"
-        search = {"provider": "acme", "remote": remote(address, "acme-key-of-the-test")}
-        request = ProviderRequest(make_settings(tmp_path, search=search), "primary")
-        assert provider("acme").assess(request).usable
-        embedder = provider("acme").create(request)
-        assert len(await embedder.embed_query("tea")) == 3
-        batch = await embedder.embed_documents(["tea", "coffee"])
-        assert len(batch.items) == 2
-        await embedder.aclose()
+        assert outsider.embed(address, "acme-key-of-the-test", tmp_path) == [3, 3, 3]
+
+
+def test_openclaw_hands_on_the_variable_of_every_vendors_key():
+    program = (ROOT / "gateway/openclaw/plugin/program.js").read_text(encoding="utf-8")
+    passed = program.split("const PASSED = ")[1].split(";")[0]
+    assert set(KEY_VARIABLES) <= set(re.findall(r"[A-Z_]+", passed))
 
 
 async def test_a_backend_before_another_needs_only_what_it_changes(tmp_path):

@@ -188,7 +188,7 @@ def test_no_example_is_left_out():
     kinds = {
         kind for text in TEXTS.values() for kind in re.findall(r"^```(\w+)", text, re.MULTILINE)
     }
-    assert kinds == {"console", "json", "json5", "mermaid", "python"}
+    assert kinds == {"console", "json", "json5", "mermaid", "python", "text"}
     assert len(commands()) >= 12
     assert len(settings()) >= 3
 

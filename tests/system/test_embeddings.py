@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import closing
 from functools import partial
 
 import anyio
@@ -22,7 +24,17 @@ pytestmark = pytest.mark.anyio
 
 PATIENCE_S = 120
 CANARY = "sk-canary-77c1e0d94b5a4f23"
-HEAVY = ("openai", "google.genai", "voyageai", "numpy", "httpx2", "httpx", "llama_cpp")
+HEAVY = (
+    "openai",
+    "google.genai",
+    "voyageai",
+    "numpy",
+    "httpx2",
+    "httpx",
+    "llama_cpp",
+    "onnxruntime",
+    "tokenizers",
+)
 
 
 @pytest.fixture
@@ -179,6 +191,31 @@ async def test_a_killed_process_pays_again_only_for_what_was_under_way(wired, ve
     assert sum(count - 1 for count in counts.values()) <= 4 * vendor.max_items
 
 
+async def test_an_index_that_was_only_read_after_a_kill_is_kept_with_its_vectors(wired, vendor):
+    """Whoever closes it last moves the log into it, without the checksums of its pages."""
+    async with wired.gateway() as client:
+        await client.call("sync", {})
+        coverage = await embedded(client)
+        client.process.send_signal(signal.SIGKILL)
+        await client.process.wait()
+    (index,) = wired.state.rglob("*.sqlite")
+    log = index.with_name(f"{index.name}-wal")
+    assert log.stat().st_size
+    with closing(sqlite3.connect(index)) as reader:
+        assert reader.execute("SELECT count(*) FROM chunks").fetchone()[0]
+    assert not log.exists()
+    before, sent = index.stat().st_ino, len(vendor.embedded())
+    async with wired.gateway() as client:
+        assert await embedded(client) == coverage
+        result, _ = await search(client, "heating pump")
+        assert result["results"][0]["path"] == "memory/2026-02-01.md"
+        assert "damaged" not in json.dumps(await client.call("status"))
+    assert index.stat().st_ino == before
+    assert not list(index.parent.glob("*.damaged-*"))
+    assert vendor.embedded()[sent:] == ["heating pump"]
+    assert [one.name for one in index.parent.glob(f"{index.name}*")] == [index.name]
+
+
 async def test_the_key_is_in_no_answer_no_log_and_no_file(wired, vendor):
     """The host repeats it in its errors."""
     vendor.misbehave(status(401), times=1)
@@ -203,6 +240,18 @@ async def test_the_key_is_in_no_answer_no_log_and_no_file(wired, vendor):
     assert CANARY.encode() not in said + log + arguments
     for file in wired.state.rglob("*"):
         assert file.is_dir() or CANARY.encode() not in file.read_bytes(), file
+
+
+async def test_that_meaning_would_find_more_is_said_once_and_where_it_is_asked_for(home):
+    async with home.gateway() as client:
+        await client.call("sync", {})
+        told = [await client.call("memory_search", {"query": "xylophone"}) for _ in range(2)]
+        asked = await client.call("memory_search", {"query": "xylophone", "explain": True})
+    assert ["not their meaning" in str(one.get("warning")) for one in (*told, asked)] == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_without_a_provider_no_library_of_one_is_loaded(home):

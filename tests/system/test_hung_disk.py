@@ -33,6 +33,7 @@ KEY = "agent:main:main"
 METHODS = {
     "memory_search": {"query": "boiler"},
     "memory_get": {"path": "MEMORY.md"},
+    "recall": {"prompt": "boiler", "sessionKey": KEY},
     "sync": {"force": True},
     "status": {},
     "health": {},

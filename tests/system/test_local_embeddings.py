@@ -11,7 +11,7 @@ import pytest
 
 from endurance.processes import has_ended
 from fakes.embedding import embedded, vector_status
-from fakes.gguf import write_embedder
+from fakes.onnx_models import write_embedder
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +21,7 @@ PATIENCE_S = 120
 @pytest.fixture
 def local(home):
     """A home whose openclaw.json names a tiny model."""
-    path = write_embedder(home.root / "tiny.gguf", context=256)
+    path = write_embedder(home.root / "tiny/model.onnx", context=256)
 
     def configure(**search):
         block = {"provider": "local", "local": {"modelPath": str(path)}, **search}
@@ -50,7 +50,7 @@ async def test_notes_are_embedded_and_found_without_any_key(local):
         status = await vector_status(client)
         worker = status["provider"]["active"]["details"]["worker"]
         health = await client.call("health", {})
-    assert (result["mode"], result["provider"], result["model"]) == ("hybrid", "local", "tiny.gguf")
+    assert (result["mode"], result["provider"], result["model"]) == ("hybrid", "local", "tiny")
     assert result["results"][0]["vectorScore"] > 0
     assert coverage["dimensions"] == 32
     assert worker["residentBytes"] > 0

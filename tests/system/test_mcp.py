@@ -144,6 +144,6 @@ async def test_the_official_client_reads_resources_and_gets_the_prompt(connect, 
         assert "serviced by Hartmann" in read.contents[0].text
         with pytest.raises(MCPError, match="not allowed"):
             await client.read_resource("memory:///../secret.md")
-        (prompt,) = (await client.list_prompts()).prompts
+        prompt, _ = (await client.list_prompts()).prompts
         got = await client.get_prompt(prompt.name, {"topic": "the boiler"})
         assert "the boiler" in got.messages[0].content.text

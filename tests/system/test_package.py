@@ -38,7 +38,7 @@ from gateway.version import VERSION
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("config", "providers", "backends", "gateway")
 MOST_BYTES = 1_000_000
-EXTRAS = {"openai", "gemini", "voyage", "local", "vector", "remote", "postgres"}
+EXTRAS = {"openai", "gemini", "voyage", "local", "llama", "vector", "remote", "postgres"}
 
 
 def build(source: Path, target: Path, *options: str) -> None:
@@ -262,7 +262,7 @@ def test_modules_of_the_same_names_on_the_import_path_are_not_taken_for_ours(
         (foreign / f"{package}.py").write_text("raise SystemExit(99)\n", encoding="utf-8")
     variables = {"PYTHONPATH": str(foreign)}
     assert json.loads(run(command, "search", "boiler", "--json", **variables))["results"]
-    assert "memory/2026-02-05.md#L6-L17" in run(
+    assert "memory/2026-02-05.md#L11-L17" in run(
         command, "demo", **variables
     )  # starts a gateway of its own
 
@@ -354,7 +354,7 @@ def test_every_command_runs_in_an_empty_home_with_the_core_libraries_alone(
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("memory-gateway re", ["remember", "reload", "report"]),
+        ("memory-gateway re", ["recall", "remember", "reload", "report"]),
         ("memory-gateway connect c", ["claude-code", "claude-desktop", "codex", "cursor"]),
     ],
 )
@@ -413,7 +413,7 @@ def test_an_installed_wheel_finds_notes_without_any_optional_library(command, ru
 
 
 def test_the_demo_runs_from_the_wheel(command, run):
-    assert "memory/2026-02-05.md#L6-L17" in run(command, "demo")
+    assert "memory/2026-02-05.md#L11-L17" in run(command, "demo")
 
 
 def chosen(run, command, **variables):
@@ -440,7 +440,7 @@ def test_a_key_without_its_library_says_what_to_install(command, run, note):
 def test_a_local_model_without_its_library_says_what_to_install(command, run, note, tmp_path):
     config = {"agents": {"defaults": {"memorySearch": {"provider": "local"}}}}
     (tmp_path / ".openclaw/openclaw.json").write_text(json.dumps(config), encoding="utf-8")
-    assert "llama" in chosen(run, command)["reason"]
+    assert "onnxruntime" in chosen(run, command)["reason"]
     assert json.loads(run(command, "search", "boiler", "--json"))["results"]
 
 

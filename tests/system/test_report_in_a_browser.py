@@ -107,7 +107,7 @@ async def test_a_browser_shows_everything_and_complains_of_nothing(page, report)
     assert texts(page, "h1") == ["Memory of agent main"]
     assert texts(page, "h2") == [
         "What was asked", "By day", "Indexed, and not", "Languages", "Sizes", "Freshness",
-        "Searches", "Most shown notes", "Providers", "How it is set up",
+        "Searches", "Most shown notes", "Recalled by itself", "Providers", "How it is set up",
     ]  # fmt: skip
     notes = len(list((ROOT / "gateway/sample/workspace").rglob("*.md")))
     shown = page.evaluate("document.body.innerText")

@@ -16,7 +16,7 @@ import typer
 from fakes.canaries import canary, files_below, leaks
 from fakes.embedding import embedded, vector_status
 from fakes.faults import status
-from fakes.gguf import write_embedder
+from fakes.onnx_models import write_embedder
 from fakes.planted import PLANTED, WAIT_S, Wired
 from fakes.postgres import SERVING
 from fakes.vendors import FakeVendor
@@ -32,6 +32,8 @@ CALLS = {
     "health": {"deep": True},
     "metrics": {},
     "overview": {},
+    "forget": {"path": "memory/none.md"},
+    "recall": {"prompt": "Where is the greenhouse key?", "sessionKey": "agent:main:main"},
     "reload": {},
     "session_start": {"sessionKey": "agent:main:main"},
     "memory_flush": {"sessionKey": "agent:main:main"},
@@ -56,7 +58,9 @@ COMMANDS = {
     "index": (),
     "search": ("greenhouse key", "--explain"),
     "get": ("memory/2026-02-01.md",),
+    "recall": ("Where is the greenhouse key?",),
     "remember": ("- The kettle is descaled.",),
+    "forget": ("memory/none.md",),
     "status": (),
     "health": ("--deep",),
     "doctor": (),
@@ -311,7 +315,7 @@ def log_of(wired):
 async def test_the_worker_of_a_local_model_inherits_no_secret(home, wired):
     wired.plant(
         provider="local",
-        local={"modelPath": str(write_embedder(home.root / "tiny.gguf", context=256))},
+        local={"modelPath": str(write_embedder(home.root / "tiny/model.onnx", context=256))},
     )
     from gateway.client import spawn_gateway
 

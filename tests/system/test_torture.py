@@ -27,7 +27,8 @@ SPREAD = (
     ("kill", "transcripts"), ("kill", "conversations"), ("stop", "search"),
     ("two-owners", "search"), ("descriptors", "first-index"), ("inotify", "re-sync"),
     ("kill", "download"), ("damage", "search"), ("sidecars", "re-sync"), ("provider", "search"),
-    ("mute-client", "rebuild"), ("db-kill", "search"), ("two-leaders", "re-sync"),
+    ("mute-client", "rebuild"), ("impostor", "search"), ("denied", "re-sync"), ("db-kill", "search"), ("two-leaders", "re-sync"),
+    ("saving-editor", "search"), ("deleted", "re-sync"),
 )  # fmt: skip
 
 
@@ -95,19 +96,21 @@ async def test_the_oracle_finds_a_missing_chunk_a_foreign_vector_and_a_damaged_p
 def test_a_download_that_leaves_something_or_fetches_it_twice_is_found(tmp_path):
     with local_model.open_hub() as hub:
         agent = Agent(tmp_path, None, 1, hub)
-        run, size = Run(agent, Random(1), 0), len(local_model.model())
-        agent.model.parent.mkdir(parents=True)
-        agent.model.write_bytes(local_model.model())
-        agent.model.with_name(f"{MODEL}.json").write_bytes(b"{}")
+        run, size = Run(agent, Random(1), 0), local_model.size()
+        for name, data in local_model.files().items():
+            path = agent.model.parent / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+            path.with_name(f"{path.name}.json").write_bytes(b"{}")
         hub.requests += [
-            Seen("GET", "localhost", "/", {}, sent=sent) for sent in (size // 2, size // 2)
+            Seen("GET", "localhost", "/", {}, sent=sent) for sent in (size // 2, size - size // 2)
         ]
         assert list(local_model.faults_at_the_end(run)) == []
-        agent.model.write_bytes(local_model.model()[:-1])
+        agent.model.write_bytes(local_model.files()[MODEL][:-1])
         agent.model.with_name(f"{MODEL}.part").write_bytes(b"")
         hub.requests.append(Seen("GET", "localhost", "/", {}, sent=size))
         spoilt, left, twice = local_model.faults_at_the_end(run)
-        assert "is not the model" in spoilt
+        assert f"{MODEL} is not that file" in spoilt
         assert f"['{MODEL}.part']" in left
         assert f"fetched {2 * size:,} bytes" in twice
         local_model.forget(agent)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from backends.builtin.store.port import JobRecord, View, Writer, now_ms
-from providers.batch.hosts import JobLimits
+from config.vendors import JobLimits
 from providers.interface import Fingerprint
 
 MOST_FAILURES: Final = 2
@@ -18,9 +18,24 @@ OFF_MS: Final = 3600 * 1000
 UNAVAILABLE_MS: Final = 24 * 3600 * 1000
 """A host without batch jobs does not get them soon."""
 _SWITCH: Final = "batch_switch"
+SMALLEST: Final = 100
+"""Texts of a job: when even so few are refused, the size is not the reason."""
+_KEPT_MS: Final = 7 * 24 * 3600 * 1000
+"""Accounts are promoted, and what was learned is tried again."""
+_CAPACITY: Final = "batch_capacity"
+REMEMBERED: Final = (_SWITCH, _CAPACITY)
+"""The keys under which the store remembers what vendors taught."""
+THRESHOLD: Final = 1_000
+"""Texts without a vector from which on a backlog goes into jobs."""
+KEPT_BACK: Final = 100
+"""The newest texts of a backlog: what was just saved does not wait for a job."""
+_BYTES_A_LINE: Final = 512
+"""What a line needs beside its text, amply."""
+_BYTES_A_CHARACTER: Final = 4
+"""In UTF-8, at most; few of a text's characters take two as a part of a JSON string."""
 
 
-class Switch(msgspec.Struct, frozen=True, kw_only=True):
+class BatchSwitch(msgspec.Struct, frozen=True, kw_only=True):
     """`digest` is that of the provider it holds for, in hexadecimal."""
 
     digest: str
@@ -31,31 +46,31 @@ class Switch(msgspec.Struct, frozen=True, kw_only=True):
     def is_off(self, now_ms: int) -> bool:
         return now_ms < self.off_until_ms
 
-    def failed(self, reason: str, now_ms: int) -> Switch:
+    def failed(self, reason: str, now_ms: int) -> BatchSwitch:
         """After another failed job. One that is tried after a pause switches off at once again."""
         failures = self.failures + 1
         off = now_ms + OFF_MS if failures >= MOST_FAILURES else self.off_until_ms
         return msgspec.structs.replace(self, failures=failures, off_until_ms=off, reason=reason)
 
-    def switched_off(self, reason: str, now_ms: int, for_ms: int = OFF_MS) -> Switch:
+    def switched_off(self, reason: str, now_ms: int, for_ms: int = OFF_MS) -> BatchSwitch:
         """At once, whatever the count."""
         return msgspec.structs.replace(self, off_until_ms=now_ms + for_ms, reason=reason)
 
-    def succeeded(self) -> Switch:
-        return Switch(digest=self.digest)
+    def succeeded(self) -> BatchSwitch:
+        return BatchSwitch(digest=self.digest)
 
 
-def switch_of(view: View, digest: bytes) -> Switch:
+def switch_of(view: View, digest: bytes) -> BatchSwitch:
     """The switch of this provider; one that was kept for another is forgotten."""
     text = view.remembered(_SWITCH)
     if text:
-        switch = msgspec.json.decode(text, type=Switch)
+        switch = msgspec.json.decode(text, type=BatchSwitch)
         if switch.digest == digest.hex():
             return switch
-    return Switch(digest=digest.hex())
+    return BatchSwitch(digest=digest.hex())
 
 
-def save_switch(writer: Writer, switch: Switch) -> None:
+def save_switch(writer: Writer, switch: BatchSwitch) -> None:
     writer.remember(_SWITCH, msgspec.json.encode(switch).decode())
 
 
@@ -64,17 +79,6 @@ def new_job(writer: Writer, digest: bytes, text_hashes: Sequence[bytes]) -> None
     label, items = secrets.token_hex(12), len(text_hashes)
     job = JobRecord(label=label, digest=digest, items=items, created_at_ms=now_ms())
     writer.jobs.add(job, text_hashes)
-
-
-SMALLEST: Final = 100
-"""Texts of a job: when even so few are refused, the size is not the reason."""
-_KEPT_MS: Final = 7 * 24 * 3600 * 1000
-"""Accounts are promoted, and what was learned is tried again."""
-_CAPACITY: Final = "batch_capacity"
-
-
-REMEMBERED: Final = (_SWITCH, _CAPACITY)
-"""The keys under which the store remembers what vendors taught."""
 
 
 class _Capacity(msgspec.Struct, frozen=True):
@@ -128,16 +132,6 @@ def _replace(writer: Writer, job: JobRecord, items: int) -> None:
 def _learn(writer: Writer, digest: bytes, items: int) -> None:
     learned = _Capacity(digest.hex(), items, now_ms())
     writer.remember(_CAPACITY, msgspec.json.encode(learned).decode())
-
-
-THRESHOLD: Final = 1_000
-"""Texts without a vector from which on a backlog goes into jobs."""
-KEPT_BACK: Final = 100
-"""The newest texts of a backlog: what was just saved does not wait for a job."""
-_BYTES_A_LINE: Final = 512
-"""What a line needs beside its text, amply."""
-_BYTES_A_CHARACTER: Final = 4
-"""In UTF-8, at most; few of a text's characters take two as a part of a JSON string."""
 
 
 def claim(writer: Writer, fingerprint: Fingerprint, limits: JobLimits) -> int:

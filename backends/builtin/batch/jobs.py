@@ -19,7 +19,8 @@ from backends.interface import BatchReport, JobReport
 from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork, ResettableEvent
 from config.settings import BatchSettings, Settings
-from providers.batch.hosts import BatchAccess, BatchHost, find_batch
+from providers.batch.hosts import BatchHost
+from providers.batch.vendor_jobs import BatchAccess, find_batch
 from providers.choosing import Choice
 from providers.errors import (
     ProviderAuthError,
@@ -32,6 +33,7 @@ from providers.interface import Fingerprint
 _SHORTEST_PAUSE_S: Final = 0.01
 _LONGEST_PAUSE_S: Final = 60.0
 """A wish to cancel a job, written down by another process, wakes nobody."""
+_log = Log()
 
 
 class Agenda(NamedTuple):
@@ -87,8 +89,6 @@ def _pause_s(candidates: Sequence[JobRecord], now_ms: int) -> float | None:
     soonest_ms = min(job.next_at_ms for job in candidates)
     return min(max(_SHORTEST_PAUSE_S, (soonest_ms - now_ms) / 1000), _LONGEST_PAUSE_S)
 
-
-_log = Log()
 
 _LONGEST_STEP_S: Final = 3600.0
 """For an upload or a download of some hundred megabytes on a slow line."""

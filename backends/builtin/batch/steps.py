@@ -13,12 +13,13 @@ import anyio
 from msgspec.structs import replace
 
 from backends.builtin.batch import claiming
-from backends.builtin.batch.claiming import Switch
+from backends.builtin.batch.claiming import BatchSwitch
 from backends.builtin.store.port import BY_REQUEST, READERS, JobRecord, Store, View, Writer, now_ms
 from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork
 from config.settings import BatchSettings
-from providers.batch.hosts import BatchAccess, BatchHost, RemoteJob, Result
+from providers.batch.hosts import BatchHost, RemoteJob, Result
+from providers.batch.vendor_jobs import BatchAccess
 from providers.errors import (
     ProviderError,
     ProviderInputTooLargeError,
@@ -154,7 +155,7 @@ def _as_wished(view: View, job: JobRecord) -> JobRecord:
     return replace(job, cancelling=True, outcome="cancelled", reason=BY_REQUEST)
 
 
-def _judged(job: JobRecord, state: Switch) -> Switch:
+def _judged(job: JobRecord, state: BatchSwitch) -> BatchSwitch:
     """What the end of a job says about batch jobs as such."""
     if job.outcome == "completed" and 2 * job.refused <= job.items:
         return state.succeeded()

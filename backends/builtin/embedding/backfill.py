@@ -31,7 +31,7 @@ from config.runtime.logs import Log
 from config.runtime.tasks import Backoff, BoundedWork, ResettableEvent, Wakeup
 from config.settings import CacheSettings
 from providers.embedding.documents import Delivery
-from providers.embedding.failover import Change, Embeddings
+from providers.embedding.failover import Embeddings, ProviderChange
 from providers.errors import ProviderError
 from providers.interface import Fingerprint, ItemError, QueryVector, Vector
 from providers.resilience import Clock, SystemClock
@@ -53,6 +53,9 @@ _LAST_PAUSE_S: Final = 30.0
 _FIRST_OFFER_S: Final = 30.0
 _LAST_OFFER_S: Final = 3600.0
 """Between two offers of the texts that were refused to a provider that works, and refuses them again."""
+_LONGEST_SLIP_MS: Final = 40_000
+"""Before a text is sent again whose vector should have come. The host is to blame, and nobody knows that it works again
+before it is asked: within a minute it is."""
 _SHOWN_FAILURES: Final = 20
 _RELEASING_S: Final = 1.0
 _MODEL_IS_USED_MS: Final = 24 * 3600 * 1000
@@ -67,13 +70,13 @@ class _Answer(NamedTuple):
 
     fingerprint: Fingerprint
     vectors: list[tuple[bytes, Vector]]
-    failures: list[tuple[bytes, str]]
-    has_slips: bool
-    """Whether a vector is missing or wrong that the provider seems to have tried to give."""
+    refusals: list[tuple[bytes, str]]
+    slips: list[tuple[bytes, str]]
+    """Vectors that are missing or wrong, and that the provider seems to have tried to give."""
 
     @property
     def hashes(self) -> Iterator[bytes]:
-        return (text_hash for text_hash, _ in (*self.vectors, *self.failures))
+        return (text_hash for text_hash, _ in (*self.vectors, *self.refusals, *self.slips))
 
 
 class Backfill:
@@ -334,9 +337,9 @@ class Backfill:
             )
         finally:
             await self._release(sent.difference(*(answer.hashes for answer in answers)))
-        if any(answer.has_slips for answer in answers):
+        if any(answer.slips for answer in answers):
             await self._embeddings.check()
-        elif not any(answer.failures for answer in answers):
+        elif not any(answer.refusals for answer in answers):
             self._offer()
 
     async def _release(self, unanswered: Collection[bytes]) -> None:
@@ -367,7 +370,10 @@ class Backfill:
             for answer in self._unsaved:
                 if answer.vectors:
                     writer.embeddings.put(answer.fingerprint, answer.vectors)
-                writer.embeddings.record_failures(answer.fingerprint, answer.failures)
+                writer.embeddings.record_failures(answer.fingerprint, answer.refusals)
+                writer.embeddings.record_failures(
+                    answer.fingerprint, answer.slips, longest_ms=_LONGEST_SLIP_MS
+                )
             if limits != self._saved_limits:
                 save_learned(writer, limits)
         self._saved_limits = limits
@@ -452,7 +458,7 @@ class Backfill:
         """As long as the provider's circuit stays open, at least."""
         return max(backoff_s, self._embeddings.state().active.next_probe_in_s or 0.0)
 
-    def _on_change(self, change: Change) -> None:
+    def _on_change(self, change: ProviderChange) -> None:
         _log.info("embeddings", change=change.event, provider=change.provider, reason=change.reason)
         if change.event == "recovered":
             self._offers.succeeded()
@@ -478,13 +484,13 @@ def save_learned(writer: Writer, learned: Mapping[bytes, Mapping[str, Any]]) -> 
 
 
 def _answer(texts: Sequence[tuple[bytes, str]], delivery: Delivery) -> _Answer:
-    slips = ErrorKind.PROVIDER_BAD_RESPONSE
-    has_slips = any(isinstance(item, ItemError) and item.kind == slips for item in delivery.items)
-    answer = _Answer(delivery.fingerprint, [], [], has_slips)
+    answer = _Answer(delivery.fingerprint, [], [], [])
     for position, item in zip(delivery.positions, delivery.items, strict=True):
         text_hash = texts[position][0]
-        if isinstance(item, ItemError):
-            answer.failures.append((text_hash, item.message))
-        else:
+        if not isinstance(item, ItemError):
             answer.vectors.append((text_hash, item))
+        elif item.kind == ErrorKind.PROVIDER_BAD_RESPONSE:
+            answer.slips.append((text_hash, item.message))
+        else:
+            answer.refusals.append((text_hash, item.message))
     return answer

@@ -23,6 +23,7 @@ STALLED_PERCENT: Final = 10.0
 _PROC: Final = Path("/proc")
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _SOME: Final = re.compile(r"^some avg10=([0-9.]+)", re.MULTILINE)
+_log = Log()
 
 
 def memory_is_short(proc: Path = _PROC, cgroups: Path = _CGROUPS) -> bool:
@@ -48,8 +49,6 @@ def _stalled(path: Path) -> float:
         return 0.0
     return float(found[1]) if found else 0.0
 
-
-_log = Log()
 
 IDLE_S: Final = 30 * 60.0
 """Loading a hundred thousand vectors again takes a second or two."""

@@ -38,15 +38,14 @@ if TYPE_CHECKING:
     from providers.embedding.service import EmbeddingService
     from providers.interface import EmbeddingsState
 
+_log = Log()
+
 
 class Meaning(msgspec.Struct, frozen=True, gc=False):
     """Neither vector nor warning: none was wanted, or there is no provider."""
 
     vector: QueryVector | None = None
     warning: str | None = None
-
-
-_log = Log()
 
 
 class QueryReader:
@@ -222,8 +221,18 @@ class Semantics:
         if self._residency is not None:
             self._residency.used(fingerprint)
 
-    async def meaning(self, query: str) -> Meaning:
-        """Never raises for a provider's sake: without a vector the search goes by keywords."""
+    async def meaning(self, query: str, patience_s: float | None = None) -> Meaning:
+        """Never raises for a provider's sake: without a vector the search goes by keywords.
+
+        Who has less patience than the provider may need is no reason to call the provider slow.
+        """
+        if patience_s is None:
+            return await self._meaning(query)
+        with anyio.move_on_after(patience_s):
+            return await self._meaning(query)
+        return Meaning(warning=f"Answered by keywords: no vector within {patience_s:g} s.")
+
+    async def _meaning(self, query: str) -> Meaning:
         if self.is_off or not query.strip():
             return self.no_meaning()
         deadline_s = self._settings.search.query.embedding_timeout_ms / 1000

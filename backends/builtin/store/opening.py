@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from backends.errors import IndexUnavailableError
+from backends.errors import IndexUnavailableError, index_denied
 from config.paths import lock_beside
 from config.settings import Settings
 
@@ -125,7 +125,17 @@ def is_there(settings: Settings) -> bool:
             return rows.exists
     from backends.builtin.store.sqlite.moving import is_movable
 
-    return place.path.exists() or is_movable(place.former_path)
+    with _denied(place.path):
+        return place.path.exists() or is_movable(place.former_path)
+
+
+@contextmanager
+def _denied(index: Path) -> Iterator[None]:
+    """Raises IndexUnavailableError where the way to the index is closed to this user."""
+    try:
+        yield
+    except PermissionError as error:
+        raise index_denied(index, error) from error
 
 
 def viewpoint_of(settings: Settings) -> str:
@@ -157,24 +167,26 @@ def host_name() -> str:
 
 
 def owner_lock(settings: Settings) -> Path:
-    """What the owner of the index locks. Asks the disk where links lead."""
+    """What the owner of the index locks. Asks the disk where links lead. Raises IndexUnavailableError."""
     place = settings.search.store
-    if place.former_path is None or not place.former_path.is_symlink():
-        return lock_beside(place.path)
-    from backends.builtin.store.sqlite.moving import lock_path
+    with _denied(place.path):
+        if place.former_path is None or not place.former_path.is_symlink():
+            return lock_beside(place.path)
+        from backends.builtin.store.sqlite.moving import lock_path
 
-    return lock_path(place.path, place.former_path)
+        return lock_path(place.path, place.former_path)
 
 
 # --- For those who look after the file -----------------------------------------------------------
 
 
 def index_file(settings: Settings) -> Path:
-    """Where the index is, or will be. Raises OSError."""
+    """Where the index is, or will be. Raises IndexUnavailableError, and other OSError."""
     from backends.builtin.store.sqlite.moving import present_path
 
     place = settings.search.store
-    return present_path(place.path, place.former_path)
+    with _denied(place.path):
+        return present_path(place.path, place.former_path)
 
 
 def is_index(path: Path) -> bool:
@@ -186,9 +198,9 @@ def is_index(path: Path) -> bool:
 
 def is_current(settings: Settings) -> bool:
     """Whether there is an index that this release can read as it is. Raises OSError."""
-    from backends.builtin.store.sqlite.index_file import Verdict, judge
+    from backends.builtin.store.sqlite.index_file import FileVerdict, judge
 
-    return judge(index_file(settings)) is Verdict.OURS
+    return judge(index_file(settings)) is FileVerdict.OURS
 
 
 def inspect(settings: Settings, *, timeout_s: float) -> IndexState:
@@ -236,7 +248,7 @@ def migrate(settings: Settings, *, role: str | None = None) -> list[str]:
     name = {"tenant": store.tenant, "agent": settings.agent_id}
     made = schema.migrate(address, role=role)
     schema.drop_left_indexes(address)
-    return [made, *schema.index_vectors(address, **name, at_least=at_least)]
+    return [*made, *schema.index_vectors(address, **name, at_least=at_least)]
 
 
 def check(settings: Settings) -> StoreCheck:

@@ -20,6 +20,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
@@ -60,6 +61,10 @@ class OvertakenError(Exception):
     """Somebody else has published the file meanwhile, perhaps as it is now: it has to be read again."""
 
 
+class TooLargeError(Exception):
+    """The store cannot take so much at once; the message says what of it."""
+
+
 class LeaseLostError(IndexUnavailableError):
     """Another gateway does this work by now; what was to be written was not."""
 
@@ -70,6 +75,8 @@ class LeaseLostError(IndexUnavailableError):
         )
 
 
+LONGEST_RETRY_MS: Final = 24 * 3600 * 1000
+"""Before a refused text is sent again."""
 READERS: Final = 4
 """Searches that may read at the same time; more would only wait for the same two or four cores."""
 SCRUB_LIMIT_S: Final = 20.0
@@ -276,7 +283,7 @@ class FileReads(Protocol):
         ...
 
     def revision(self, source: Source, path: str) -> int:
-        """Goes up whenever the file is published; 0: it is not indexed, or only this process writes to the index."""
+        """Another one whenever the file is published; 0: it is not indexed, or only this process writes to the index."""
         ...
 
     def only_elsewhere(self, source: Source) -> int:
@@ -307,6 +314,14 @@ class FileReads(Protocol):
         """By id, of those that have one."""
         ...
 
+    def texts(self, source: Source, path: str) -> Sequence[str]:
+        """The chunks of one file, in their order."""
+        ...
+
+    def mention(self, line: str) -> bool:
+        """Whether any chunk holds these characters. Reads all of them."""
+        ...
+
     def names(self) -> Sequence[NoteNames]:
         """The names of all notes, those with short paths first."""
         ...
@@ -324,8 +339,8 @@ class FileWrites(FileReads, Protocol):
         """Makes the index hold exactly this content for the file, as seen here; returns the chunks written.
 
         Stamps of other viewpoints stay: what they saw before, they need not read again. Chunks that did not change keep their rows: an edit costs what it touches. What `tick` raises before a chunk
-        ends the work. Raises OvertakenError, and then nothing is written, when somebody else has published or removed
-        the file since it was read.
+        ends the work. Raises OvertakenError when somebody else has published or removed the file since it was read, and
+        TooLargeError; then nothing is written.
         """
         ...
 
@@ -620,9 +635,16 @@ class EmbeddingWrites(EmbeddingReads, Protocol):
         ...
 
     def record_failures(
-        self, fingerprint: Fingerprint, failures: Iterable[tuple[bytes, str]]
+        self,
+        fingerprint: Fingerprint,
+        failures: Iterable[tuple[bytes, str]],
+        *,
+        longest_ms: int = LONGEST_RETRY_MS,
     ) -> None:
-        """Remembers which texts the provider refused, and why, so that the rest goes on."""
+        """Remembers which texts the provider refused, and why, so that the rest goes on.
+
+        They are due again after pauses that grow to `longest_ms`.
+        """
         ...
 
     def offer_again(self, fingerprint: Fingerprint) -> None:
@@ -909,6 +931,14 @@ class Store(Protocol):
 
     def tidy(self) -> None:
         """Gives unused space back, where there is much of it."""
+        ...
+
+    def files(self) -> Sequence[Path]:
+        """The files of this machine that hold the index; those of a server are its own."""
+        ...
+
+    def erase_deleted(self) -> bool:
+        """Whether nothing that was deleted is in any file of the store any more, or only in those of a server."""
         ...
 
     def scrub(self) -> bool:

@@ -8,8 +8,8 @@ when files of a place are missed, so that the looks of several processes count t
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -22,6 +22,8 @@ from backends.builtin.syncing.planning import Held, ObsoleteFile, SyncPlan
 from backends.errors import IndexUnavailableError
 from backends.files.roots import MemoryRoots
 from backends.files.scan import MANY_FILES, SECOND_LOOK_S, FoundFile, ScanResult, is_mass
+from backends.transcripts.agent_transcripts import is_conversation
+from config.runtime.files import denial_of
 from config.settings import Settings
 
 _DEVICES: Final = "devices"
@@ -107,11 +109,15 @@ class Brake:
         *,
         force: bool = False,
     ) -> SyncPlan:
-        """The plan without the removals that have to wait; `held` says which and why. By force none has."""
+        """The plan without the removals that have to wait; `held` says which and why, and what may not be read.
+
+        By force no removal waits.
+        """
         self._recall(view)
+        denied = tuple(self._denied(indexed)) if found.failed_dirs else ()
         if force:
             self._give_in()
-            return plan
+            return msgspec.structs.replace(plan, held=denied)
         gone: dict[Place, list[ObsoleteFile]] = defaultdict(list)
         held, removed = [], []
         for file in plan.to_remove:
@@ -134,7 +140,7 @@ class Brake:
         told = {absolute for place in gone for absolute in (place.absolute, place.inside)}
         missing = (self._lost(place) for place in self._places if place.absolute not in told)
         held += [one for one in missing if one is not None]
-        return msgspec.structs.replace(plan, to_remove=tuple(removed), held=tuple(held))
+        return msgspec.structs.replace(plan, to_remove=tuple(removed), held=(*held, *denied))
 
     def by_place(
         self, found: ScanResult, indexed: Iterable[str]
@@ -164,13 +170,21 @@ class Brake:
         """No note is gone from the disk."""
         self._forget_except(self._transcripts)
 
-    def hold_transcripts(self, gone: Sequence[ObsoleteFile], left: int) -> Held | None:
-        """Why these transcripts must not go yet, if so; so many others are where they were."""
+    def hold_transcripts(
+        self, gone: Sequence[ObsoleteFile], left: int, database: str | None = None
+    ) -> Held | None:
+        """Why these transcripts must not go yet, if so; so many others are where they were.
+
+        `database`: that of the host, where there is one.
+        """
         if self._transcripts is None:
             return None
         if not gone:
             self._missed_since.pop(self._transcripts.absolute, None)
             return None
+        if database is not None and not left and all(is_conversation(one.path) for one in gone):
+            reason = f"the host's database {database} is another one: it has none of {len(gone):,} indexed conversations"
+            return self._second_look(self._transcripts, gone, reason)
         return self._judge(self._transcripts, gone, lambda: left)
 
     def unremembered(self, held: Iterable[Held]) -> dict[str, str]:
@@ -210,7 +224,28 @@ class Brake:
             for place in self._places
             if place.absolute in known and (reason := self._away(place, known))
         }
-        return tuple(_held(place, (), reason) for reason, place in away.items())
+        return (*(_held(place, (), reason) for reason, place in away.items()), *self._denied({}))
+
+    def _denied(self, indexed: Collection[str]) -> Iterator[Held]:
+        """The places that this user may not read; what is in one of them is told with it."""
+        closed = {
+            place.absolute: denial
+            for place in self._places
+            if (denial := denial_of(Path(place.absolute)))
+        }
+        of_place = Counter(self._place_of(self._roots.absolute(path)) for path in indexed)
+        for place in self._places:
+            denial = closed.get(place.absolute)
+            if denial is None or place.inside in closed:
+                continue
+            files = sum(of_place[one] for one in self._places if place in (one, self._outer(one)))
+            reason = f"{place.name} {place.absolute} may not be read: {denial}"
+            if files:
+                reason += ": its files are answered as they were indexed"
+            yield Held(place.absolute, files, reason, denial.remedy)
+
+    def _outer(self, place: Place) -> Place | None:
+        return next((one for one in self._places if one.absolute == place.inside), None)
 
     def _away(self, place: Place, devices: Mapping[str, int] | None = None) -> str | None:
         devices = self._devices if devices is None else devices

@@ -9,22 +9,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import anyio
 
 from backends.builtin.store.port import IndexDamagedError, View
 from backends.builtin.syncing.helper import Helper, helped
-from backends.builtin.syncing.indexing import (
-    Group,
-    Indexer,
-    RecentSyncs,
-    SearchPriority,
-    Survey,
-    Tally,
-    Task,
-)
+from backends.builtin.syncing.indexing import Group, Indexer
 from backends.builtin.syncing.planning import FileOutcome, Held, ObsoleteFile
+from backends.builtin.syncing.surveying import Survey
+from backends.builtin.syncing.tally import RecentSyncs, Tally, Task
 from backends.errors import IndexUnavailableError
 from backends.files.scan import FoundFile
 from backends.interface import (
@@ -42,6 +37,8 @@ from config.settings import Source
 
 _log = Log()
 
+LONGEST_PAUSE_S: Final = 0.25
+"""The longest single pause that indexing makes for the sake of searches."""
 _SLICE_S: Final = 0.05
 """How long one visit to a worker thread may take before cancellation and progress get a turn."""
 LISTING_PATIENCE_S: Final = 60.0
@@ -61,6 +58,51 @@ _INDEXED_BYTES_PER_S: Final = 2_000_000
 """What a modest machine indexes: a file that would take longer than a search may is left to a sync."""
 
 
+class SearchPriority:
+    """Lets searches of one index go before its indexing: Python runs one thread at a time, and a search that
+    passes from thread to thread would wait for its turn at every step.
+    """
+
+    def __init__(self) -> None:
+        self._searches = 0
+        self._none = threading.Event()
+        self._none.set()
+        self._worker = 0
+        """The thread that indexes for a sync; what a search indexes for itself gives way to nobody."""
+        self._rested_until = 0.0
+
+    @contextmanager
+    def yielding(self) -> Iterator[None]:
+        """Around the work of a sync, in its thread."""
+        self._worker = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._worker = 0
+
+    @contextmanager
+    def searching(self) -> Iterator[None]:
+        """Around what a search computes, on the event loop; not around what it waits for."""
+        self._searches += 1
+        self._none.clear()
+        try:
+            yield
+        finally:
+            self._searches -= 1
+            if not self._searches:
+                self._none.set()
+
+    def give_way(self) -> None:
+        """Waits while anybody searches, but no longer than was worked since the last time: the index must
+        get level. Blocking; not to be called with a lock of the database, which the search may need.
+        """
+        if self._none.is_set() or threading.get_ident() != self._worker:
+            return
+        worked_s = time.perf_counter() - self._rested_until
+        self._none.wait(min(worked_s, LONGEST_PAUSE_S))
+        self._rested_until = time.perf_counter()
+
+
 class Freshness:
     """The syncs of one index."""
 
@@ -73,6 +115,7 @@ class Freshness:
     ) -> None:
         """`on_written` is called, on the event loop, whenever chunks were written."""
         self._indexer = indexer
+        self._surveyor = indexer.surveyor
         self._priority = priority or SearchPriority()
         self._on_written = on_written
         self._listing = BoundedWork("survey of a sync")
@@ -106,7 +149,7 @@ class Freshness:
         """
         async with self._sync_lock:
             started = time.perf_counter()
-            generation = self._indexer.generation
+            generation = self._surveyor.generation
             tally = Tally()
             error: str | None = "ended before every change was indexed"
             try:
@@ -139,7 +182,7 @@ class Freshness:
 
     async def _survey(self, request: SyncRequest) -> Survey:
         def look() -> Survey:
-            return self._indexer.survey(
+            return self._surveyor.survey(
                 force=request.force, verify=request.verify, eager=request.is_manual
             )
 
@@ -168,11 +211,18 @@ class Freshness:
             self._last_sweep = (number, stale)
             return stale
 
+    async def before_search(self, budget_s: float | None) -> Stale | None:
+        """What a search waits for: a sweep with this budget, or nothing without one. Raises IndexDamagedError."""
+        if budget_s is None:
+            return self.unsynced()
+        with self._priority.searching():
+            return await self.sweep(budget_s)
+
     def unsynced(self) -> Stale | None:
         """For searches that do not sweep: whether the index is as level as the last sync could make
         it with the disk.
         """
-        if self._level_generation == self._indexer.generation:
+        if self._level_generation == self._surveyor.generation:
             return self._unread
         return Stale(files=0, reason="the first sync of this index has not ended")
 
@@ -180,7 +230,7 @@ class Freshness:
         """The paths of those of these files that are certainly not on the disk any more."""
         try:
             return await self._checking.run(
-                lambda: self._indexer.gone(files), SLICE_PATIENCE_S, queue_s=SLICE_PATIENCE_S
+                lambda: self._surveyor.gone(files), SLICE_PATIENCE_S, queue_s=SLICE_PATIENCE_S
             )
         except TimeoutError:
             return frozenset()
@@ -194,25 +244,30 @@ class Freshness:
             try:
                 patience_s = SURVEY_PATIENCE_S[1]
                 survey = await self._missing.run(
-                    self._indexer.survey, patience_s, queue_s=patience_s
+                    self._surveyor.survey, patience_s, queue_s=patience_s
                 )
             except TimeoutError:
                 return "the disk did not answer in time"
             self._held = survey.plan.held
-        return "; ".join(one.reason for one in self._held or ()) or None
+        return "; ".join(one.told for one in self._held or ()) or None
 
     def held(self, view: View) -> tuple[Held, ...]:
         """What the last look found gone from the disk and left in the index.
 
         Before the first one only whole places that are away, so that nobody has to wait for it. Blocks.
         """
-        return self._indexer.missing(view) if self._held is None else self._held
+        return self._surveyor.missing(view) if self._held is None else self._held
+
+    @property
+    def is_denied(self) -> bool:
+        """Whether the last look found a place of notes that this user may not read."""
+        return any(one.remedy for one in self._held or ())
 
     async def out_of_reach(self, path: str) -> str | None:
         """Why a note that is not there may exist all the same: its place is away."""
         try:
             return await self._checking.run(
-                lambda: self._indexer.out_of_reach(path),
+                lambda: self._surveyor.out_of_reach(path),
                 SLICE_PATIENCE_S,
                 queue_s=SLICE_PATIENCE_S,
             )
@@ -252,7 +307,7 @@ class Freshness:
         shortest_s, longest_s = SURVEY_PATIENCE_S
         patience_s = min(max(shortest_s, _SURVEY_MARGIN * self._survey_s), longest_s)
         started = time.perf_counter()
-        survey = await self._looking.run(self._indexer.survey, patience_s, queue_s=budget_s)
+        survey = await self._looking.run(self._surveyor.survey, patience_s, queue_s=budget_s)
         self._survey_s = time.perf_counter() - started
         return survey
 

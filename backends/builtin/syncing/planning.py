@@ -36,11 +36,17 @@ class ObsoleteFile(msgspec.Struct, frozen=True, gc=False):
 
 
 class Held(msgspec.Struct, frozen=True, gc=False):
-    """Files of one place that are gone from the disk and stay in the index for now."""
+    """Files of one place that are gone from the disk, or may not be read, and stay in the index for now."""
 
     place: str
     files: int
     reason: str
+    remedy: str | None = None
+    """What lets this user at a place that may not be read; None: it is gone."""
+
+    @property
+    def told(self) -> str:
+        return f"{self.reason} (to mend it: {self.remedy})" if self.remedy else self.reason
 
 
 class SyncPlan(msgspec.Struct, frozen=True):

@@ -9,10 +9,16 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from backends.builtin.store.port import PreparedChunk, PreparedExcerpt, PreparedFile
-from backends.chunking import CHUNKING_VERSION, ChunkLimits, chunk_markdown, document_title
+from backends.chunking import (
+    CHUNKING_VERSION,
+    HEADING_SEPARATOR,
+    ChunkLimits,
+    chunk_markdown,
+    document_title,
+)
 from backends.files.encodings import DECODING_VERSION
 from backends.text.analyser import (
     ANALYSER_VERSION,
@@ -21,10 +27,10 @@ from backends.text.analyser import (
 )
 from backends.text.frontmatter import FRONT_MATTER_VERSION, read_front_matter, told_in
 from backends.text.times import date_of, date_words
-from backends.text.units import EXCERPT_VERSION, Unit, cut_excerpts, split_units
+from backends.text.units import EXCERPT_VERSION, TextUnit, cut_excerpts, split_units
 
-HEADING_SEPARATOR: Final = "\x1f"
-
+if TYPE_CHECKING:
+    from config.settings import Settings
 
 MAX_LINES: Final = 500_000
 """The most lines of one note: a line costs memory of its own, however short it is."""
@@ -32,6 +38,22 @@ MAX_SECONDS: Final = 60.0
 """The most processor time for one note. What is written to be read takes a second for some megabytes."""
 MOST_WORDS_BYTES: Final = 8 * 1024 * 1024
 """Of the words of all languages."""
+_READABLE: Final = 0.8
+"""The share of a model's input that a chunk may fill. The rest is for prompts, and for texts with more tokens than
+are estimated."""
+
+
+def chunk_limits(settings: Settings) -> ChunkLimits:
+    """Blocking: looks into the file of a local model."""
+    search, chunking = settings.search, settings.search.chunking
+    named = search.provider == "auto" and not search.local.model_path_is_default
+    if search.provider != "local" and not named:
+        return ChunkLimits(chunking.tokens, chunking.overlap)
+    from providers.local.model import longest_text  # noqa: PLC0415 - not needed otherwise
+
+    longest = longest_text(settings)
+    readable = chunking.tokens if longest is None else max(1, int(longest * _READABLE))
+    return ChunkLimits(min(chunking.tokens, readable), chunking.overlap)
 
 
 class TooCostlyError(Exception):
@@ -93,7 +115,7 @@ class Preparer:
             )
             excerpts = _excerpts(chunk_text, max(0, end - chunk.start), units)
             end = chunk.end
-            headings = HEADING_SEPARATOR.join(chunk.headings)
+            headings = HEADING_SEPARATOR.join(map(marked, chunk.levels, chunk.headings))
             context = analyser.terms(f"{about_file} {' '.join(chunk.headings)}")
             chunks.append(
                 PreparedChunk(
@@ -153,7 +175,12 @@ class _Ticks:
             raise TooCostlyError(f"it takes more than {MAX_SECONDS:g} s to index")
 
 
-def _excerpts(text: str, start: int, units: Sequence[Unit]) -> tuple[PreparedExcerpt, ...]:
+def marked(level: int, title: str) -> str:
+    """A heading as a line of Markdown."""
+    return f"{'#' * level} {title}"
+
+
+def _excerpts(text: str, start: int, units: Sequence[TextUnit]) -> tuple[PreparedExcerpt, ...]:
     return tuple(
         PreparedExcerpt(span.start, span.end, span.line, _digest(text[span.start : span.end]))
         for span in cut_excerpts(text, start, units)

@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from config.errors import ErrorKind
 from gateway.cli import output
 from gateway.cli.guard import EXIT_CODES, NOT_FOUND
-from gateway.cli.options import Options
-from gateway.rpc.wire import InvalidParamsError
+from gateway.cli.options import CommandLineError, Options
 
 if TYPE_CHECKING:
     import typer
@@ -85,7 +84,7 @@ def search(
     from config.host_keys import is_disabled
     from gateway.cli.access import with_memory
     from gateway.cli.options import load
-    from gateway.sessions import agent_now
+    from gateway.session_start import agent_now
     from gateway.tools.search import SearchParams
 
     settings = load(options)
@@ -149,19 +148,19 @@ def _first_day(after: str | None, days: int | None, today: date) -> date | None:
     if days is None:
         return _day("--after", after, today)
     if after is not None:
-        raise InvalidParamsError("--days and --after both say where to begin.", remedy=_ONE_OF_THEM)
+        raise CommandLineError("--days and --after both say where to begin.", remedy=_ONE_OF_THEM)
     return today - timedelta(days=min(days, today.toordinal()) - 1)
 
 
 def _day(option: str, text: str | None, today: date) -> date | None:
-    """Raises InvalidParamsError."""
+    """Raises CommandLineError."""
     if text is None:
         return None
     named = {"today": today, "yesterday": today - timedelta(days=1)}
     try:
         return named.get(text.strip().lower()) or date.fromisoformat(text.strip())
     except ValueError:
-        raise InvalidParamsError(
+        raise CommandLineError(
             f"{option}: {text!r} is not a day.",
             remedy="Write a day as 2026-02-08, or today or yesterday.",
         ) from None
@@ -249,7 +248,7 @@ def remember(
     """Append an entry to today's log; the next search finds it."""
     from gateway.cli.access import with_memory
     from gateway.cli.options import load
-    from gateway.tools.get import AppendParams
+    from gateway.tools.append import AppendParams
 
     params = AppendParams(text=_as_item(" ".join(text)), target="longterm" if longterm else "daily")
     result = with_memory(load(options), options, lambda memory: memory.append(params))

@@ -13,13 +13,12 @@ import typer
 from msgspec.structs import replace
 
 from gateway.cli import output
-from gateway.cli.options import PROGRAM, Options
-from gateway.rpc.wire import InvalidParamsError
+from gateway.cli.options import PROGRAM, CommandLineError, Options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gateway.connect.client_files import Plan
+    from gateway.connect.client_files import Done, FilePlan
     from gateway.connect.clients import Client, Entry, Seen, Surroundings
 
 _NAME: Final = "memory-gateway"
@@ -45,6 +44,8 @@ ServerName = Annotated[
     str, typer.Option("--name", metavar="NAME", help="What the client calls this server.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+_RECALL: Final = "Tell the model before each prompt what memory holds on it?"
+_WRITE: Final = "May the agent write into today's log?"
 
 
 def connect(
@@ -56,6 +57,19 @@ def connect(
         bool, typer.Option("--print", help="Only print what belongs there; for any client.")
     ] = False,
     yes: Yes = False,
+    recall: Annotated[
+        bool | None,
+        typer.Option(
+            "--recall/--no-recall",
+            help="Tell the model before each prompt what memory holds on it; --yes takes it.",
+        ),
+    ] = None,
+    write: Annotated[
+        bool | None,
+        typer.Option(
+            "--write/--no-write", help="Let the agent write into today's log; --yes does not."
+        ),
+    ] = None,
 ) -> int:
     """Give an MCP client this memory, in its own configuration; without CLIENT, list them all.
 
@@ -70,16 +84,25 @@ def connect(
     there = _surroundings()
     if chosen is not None and chosen.name == "claude-code" and not show:
         options = _with_its_memory(options, yes=yes)
-    command = (*_program(), *_arguments(options))
+    asks = not (show or yes or options.json) and output.may_ask()
+    hooked = chosen.hooked() if chosen is not None else None
+    if hooked is not None and recall is None:
+        recall = output.ask(_RECALL, default=True) if asks else True
+    if write is None:
+        write = asks and output.ask(_WRITE, default=False)
+    memory = _arguments(options)
+    command = (*_program(), memory[0], *(("--write",) if write else ()), *memory[1:])
     if chosen is None:
         generic = {"mcpServers": {_checked(name): {"command": command[0], "args": command[1:]}}}
         output.write_json(generic)
         return os.EX_OK
     entry = chosen.entry(command)
+    hooks = _hooks(chosen, name, memory) if hooked is not None and recall else None
     if show:
-        return _print_entry(options, chosen, there, _checked(name), entry)
+        return _print_entry(options, chosen, there, _checked(name), entry, hooks)
     plan = plan_connection(chosen, there, _checked(name), entry)
-    return _finish(options, plan, there, yes=yes)
+    beside = _plan_hooks(hooked, there, name, hooks) if hooked is not None else None
+    return _finish(options, plan, beside, there, yes=yes)
 
 
 def disconnect(
@@ -89,19 +112,36 @@ def disconnect(
     from gateway.connect.client_files import plan_removal
 
     if client is None:
-        raise InvalidParamsError(
+        raise CommandLineError(
             "Which client?", remedy=f"`{PROGRAM} connect` lists those that are connected."
         )
-    there = _surroundings()
-    plan = plan_removal(_client(client), there, _checked(name))
-    return _finish(options, plan, there, yes=yes)
+    there, chosen = _surroundings(), _client(client)
+    plan = plan_removal(chosen, there, _checked(name))
+    hooked = chosen.hooked()
+    beside = _plan_hooks(hooked, there, name, None) if hooked is not None else None
+    return _finish(options, plan, beside, there, yes=yes)
+
+
+def _hooks(client: Client, name: str, memory: Sequence[str]) -> Entry:
+    """What the client runs before a prompt; `memory` begins with `serve`."""
+    assert client.hooks is not None
+    named = ("--name", name) if name != _NAME else ()
+    return client.hooks.entry((*_program(), "recall", "--hook", client.name, *named, *memory[1:]))
+
+
+def _plan_hooks(hooked: Client, there: Surroundings, name: str, hooks: Entry | None) -> FilePlan:
+    from gateway.connect.client_files import plan_connection, plan_removal
+
+    if hooks is None:
+        return plan_removal(hooked, there, name)
+    return plan_connection(hooked, there, name, hooks)
 
 
 def _client(name: str) -> Client:
     from gateway.connect.clients import CLIENTS
 
     if (found := CLIENTS.get(name)) is None:
-        raise InvalidParamsError(
+        raise CommandLineError(
             f"There is no client {name!r} here.",
             remedy=f"Known are {', '.join(CLIENTS)}; --print shows what any other one needs.",
         )
@@ -110,7 +150,7 @@ def _client(name: str) -> Client:
 
 def _checked(name: str) -> str:
     if not _NAMES.fullmatch(name):
-        raise InvalidParamsError(
+        raise CommandLineError(
             f"--name {name!r} is no name that every client takes.",
             remedy="Use letters, digits, - and _.",
         )
@@ -181,43 +221,109 @@ def _with_its_memory(options: Options, *, yes: bool) -> Options:
 
 
 def _print_entry(
-    options: Options, client: Client, there: Surroundings, name: str, entry: Entry
+    options: Options,
+    client: Client,
+    there: Surroundings,
+    name: str,
+    entry: Entry,
+    hooks: Entry | None,
 ) -> int:
     from gateway.connect.editing import entry_lines, with_server
 
     path = client.file(there)
+    hooked = client.hooked() if hooks is not None else None
     if options.json:
-        output.write_json({"file": str(path), "key": client.key, "name": name, "entry": entry})
+        data = {"file": str(path), "key": client.key, "name": name, "entry": entry}
+        if hooked is not None:
+            data["hooks"] = {"file": str(hooked.file(there)), "entry": hooks}
+        output.write_json(data)
         return os.EX_OK
     output.note(f"{client.title} reads {path}:")
     if client.form == "toml":
         output.write_text("\n".join((*entry_lines(client, name, entry), "")))
     else:
         output.write_text(with_server(client, "", path, name, entry))
+    if hooked is not None and hooks is not None:
+        output.note(f"To recall before each prompt, {hooked.file(there)}:")
+        output.note(with_server(hooked, "", path, name, hooks))
     return os.EX_OK
 
 
-def _finish(options: Options, plan: Plan, there: Surroundings, *, yes: bool) -> int:
-    from gateway.connect.client_files import carry_out
-
+def _finish(
+    options: Options, plan: FilePlan, hooks: FilePlan | None, there: Surroundings, *, yes: bool
+) -> int:
+    """`hooks`: what changes beside it, asked for together."""
     if not options.json:
         _show(plan)
-    wanted = plan.changes and (yes or (not options.json and _agreed(plan)))
-    copy = carry_out(plan) if wanted else None
-    seen = _check(plan, there) if plan.new is not None and (wanted or not plan.changes) else None
+        if hooks is not None and hooks.changes:
+            _show(hooks)
+    changes = plan.changes or (hooks is not None and hooks.changes)
+    wanted = changes and (yes or (not options.json and _agreed(plan)))
+    done, hooks_done = _carry_out(plan, hooks, there) if wanted else (None, None)
+    seen = _check(plan, there) if plan.new is not None and (wanted or not changes) else None
     if options.json:
-        output.write_json(_as_data(plan, written=wanted, copy=copy, seen=seen))
-    elif wanted:
-        _tell(plan, copy)
-    if seen is not None and not options.json:
-        output.say(seen.words)
-    if not options.json and plan.new is not None and wanted:
-        output.say(plan.client.then)
+        data = _as_data(plan, done, seen)
+        if hooks is not None:
+            data["hooks"] = _as_data(hooks, hooks_done, None)
+        output.write_json(data)
+    else:
+        _say_outcome(plan, done, hooks, hooks_done)
+        if seen is not None:
+            output.say(seen.words)
+        if plan.new is not None and wanted:
+            _say_next(plan.client, hooks)
     is_unseen = seen is not None and seen.verdict == "not_seen"
     return os.EX_UNAVAILABLE if is_unseen else os.EX_OK
 
 
-def _show(plan: Plan) -> None:
+def _carry_out(
+    plan: FilePlan, hooks: FilePlan | None, there: Surroundings
+) -> tuple[Done | None, Done | None]:
+    """Hooks are put in last and taken out first, so that each copy is of what the next one restores."""
+    from gateway.connect.client_files import carry_out, plan_connection, plan_removal
+
+    if hooks is None:
+        return (carry_out(plan) if plan.changes else None), None
+    hooked, hooks_done = hooks.client, None
+    shares_file = hooks.path == plan.path
+    if hooks.old is not None and (hooks.new is None or (shares_file and plan.changes)):
+        hooks_done = carry_out(plan_removal(hooked, there, hooks.name))
+    done = None
+    if plan.changes:
+        again = (
+            plan_removal(plan.client, there, plan.name)
+            if plan.new is None
+            else plan_connection(plan.client, there, plan.name, plan.new)
+        )
+        done = carry_out(again)
+    if hooks.new is not None:
+        again = plan_connection(hooked, there, hooks.name, hooks.new)
+        hooks_done = carry_out(again) if again.changes else hooks_done
+    return done, hooks_done
+
+
+def _say_outcome(
+    plan: FilePlan, done: Done | None, hooks: FilePlan | None, hooks_done: Done | None
+) -> None:
+    if done is not None:
+        _tell(plan, done)
+    if hooks is None or hooks_done is None:
+        return
+    if hooks.new is None:
+        output.say(f"Nothing is recalled by itself any more; {hooks.path} is as before.")
+    elif done is None:
+        output.say(f"What is recalled stands in {hooks.path}.")
+
+
+def _say_next(client: Client, hooks: FilePlan | None) -> None:
+    output.say(client.then)
+    if client.hooks is None:
+        output.say(f"{client.title} runs no hooks: its model has to search memory by itself.")
+    elif hooks is not None and hooks.new is not None and client.hooks.then:
+        output.say(client.hooks.then)
+
+
+def _show(plan: FilePlan) -> None:
     """Only what is ours: whatever else stands in the file may be secret."""
     title, key = plan.client.title, plan.client.key
     if not plan.changes:
@@ -228,18 +334,24 @@ def _show(plan: Plan) -> None:
     for sign, entry in (("-", plan.old), ("+", plan.new)):
         for line in _lines(plan, entry):
             output.say(f"  {sign} {line}")
+    if plan.warning is not None:
+        output.note(plan.warning)
 
 
-def _lines(plan: Plan, entry: Entry | None) -> Sequence[str]:
+def _lines(plan: FilePlan, entry: Entry | None) -> Sequence[str]:
     from gateway.connect.client_files import shown
     from gateway.connect.editing import entry_lines
 
-    return entry_lines(plan.client, plan.name, shown(entry)) if entry is not None else ()
+    if entry is None:
+        return ()
+    if plan.client.is_hooks:
+        return [line for event in entry for line in entry_lines(plan.client, event, entry[event])]
+    return entry_lines(plan.client, plan.name, shown(entry))
 
 
-def _agreed(plan: Plan) -> bool:
+def _agreed(plan: FilePlan) -> bool:
     if not output.may_ask():
-        raise InvalidParamsError(
+        raise CommandLineError(
             f"Nothing was written to {plan.path}: nobody is there to be asked.",
             remedy="--yes writes it.",
         )
@@ -249,7 +361,10 @@ def _agreed(plan: Plan) -> bool:
     return False
 
 
-def _tell(plan: Plan, copy: Path | None) -> None:
+def _tell(plan: FilePlan, done: Done) -> None:
+    copy = done.copy
+    if done.lost:
+        output.note(f"Attributes of {plan.path} that could not be kept: {', '.join(done.lost)}.")
     if plan.new is None:
         what = "is gone, as before" if plan.after is None else "is written"
         output.say(f"Disconnected; {plan.path} {what}.")
@@ -262,7 +377,7 @@ def _tell(plan: Plan, copy: Path | None) -> None:
     output.say(f"`{PROGRAM} disconnect {plan.client.name}{named}` undoes it.")
 
 
-def _check(plan: Plan, there: Surroundings) -> Seen:
+def _check(plan: FilePlan, there: Surroundings) -> Seen:
     from gateway.connect.clients import check
     from gateway.connect.editing import with_server
 
@@ -275,15 +390,18 @@ def _check(plan: Plan, there: Surroundings) -> Seen:
     return check(plan.client, there, plan.name, data)
 
 
-def _as_data(plan: Plan, *, written: bool, copy: Path | None, seen: Seen | None) -> dict[str, Any]:
+def _as_data(plan: FilePlan, done: Done | None, seen: Seen | None) -> dict[str, Any]:
     from gateway.connect.client_files import shown
 
+    copy = done.copy if done is not None else None
     return {
         "client": plan.client.name,
         "file": str(plan.path),
         "name": plan.name,
         "changes": plan.changes,
-        "written": written,
+        "written": done is not None,
+        "warning": plan.warning,
+        "lostAttributes": done.lost if done is not None else (),
         "entry": shown(plan.new) if plan.new is not None else None,
         "copy": str(copy) if copy is not None else None,
         "check": seen,

@@ -13,28 +13,46 @@ from gateway.cli.options import Options
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gateway.openclaw.installation import Outcome, Plan, State
-    from gateway.openclaw.program import Host
+    from gateway.openclaw.installation import InstallPlan, InstallState, Outcome
+    from gateway.openclaw.program import OpenClawHost
 
 OpenClawCommand = Annotated[
     str | None,
     typer.Option("--openclaw", metavar="PROGRAM", help="OpenClaw's command; else that on PATH."),
 ]
+_RECALL = (
+    "It will read each prompt and put before it what the notes likely answer (at most 400 tokens): for that OpenClaw asks a "
+    "permission, plugins.entries.memory-gateway.hooks.allowConversationAccess, which is set. Groups that memory.scope "
+    "denies are told nothing. Uninstalling takes it back."
+)
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 
 
-def install_plugin(options: Options, *, openclaw: OpenClawCommand = None, yes: Yes = False) -> int:
+def install_plugin(
+    options: Options,
+    *,
+    openclaw: OpenClawCommand = None,
+    yes: Yes = False,
+    recall: Annotated[
+        bool,
+        typer.Option("--recall", help="Tell the model before each turn what memory holds on it."),
+    ] = False,
+) -> int:
     """Put this program into OpenClaw's memory slot, as a plugin."""
-    from gateway.openclaw.installation import install, plan_installation
+    from gateway.openclaw.installation import allow_recall, install, plan_installation
 
     host, state = _found(options, openclaw)
     plan = plan_installation(host, state)
     if not options.json:
         for line in _plan_lines(plan):
             output.say(line)
+        if recall:
+            output.say(_RECALL)
     if not agreed(yes=yes):
         return os.EX_OK
     known = install(host, state, plan)
+    if recall:
+        allow_recall(host)
     if options.json:
         output.write_json({"plan": plan, "loaded": True, "tools": known.get("tools", [])})
         return os.EX_OK
@@ -80,14 +98,13 @@ def uninstall_plugin(
     return os.EX_OK
 
 
-def _found(options: Options, openclaw: str | None) -> tuple[Host, Path]:
+def _found(options: Options, openclaw: str | None) -> tuple[OpenClawHost, Path]:
     from config.source.discover import discover
-    from gateway.cli.options import load_request
+    from gateway.cli.options import CommandLineError, load_request
     from gateway.openclaw.program import find_host, host_overlay
-    from gateway.rpc.wire import InvalidParamsError
 
     if options.notes is not None:
-        raise InvalidParamsError(
+        raise CommandLineError(
             "--notes and OpenClaw do not go together.",
             remedy="Leave it out: the plugin serves the workspaces of OpenClaw's agents.",
         )
@@ -97,13 +114,13 @@ def _found(options: Options, openclaw: str | None) -> tuple[Host, Path]:
 
 
 def agreed(*, yes: bool) -> bool:
-    """Whether the person said so; asked only where there is somebody to be asked. Raises InvalidParamsError."""
-    from gateway.rpc.wire import InvalidParamsError
+    """Whether the person said so; asked only where there is somebody to be asked. Raises CommandLineError."""
+    from gateway.cli.options import CommandLineError
 
     if yes:
         return True
     if not output.may_ask():
-        raise InvalidParamsError(
+        raise CommandLineError(
             "Nothing was changed: nobody is there to be asked.", remedy="--yes does it."
         )
     if output.ask("Do this?", default=True):
@@ -112,7 +129,7 @@ def agreed(*, yes: bool) -> bool:
     return False
 
 
-def _plan_lines(plan: Plan) -> list[str]:
+def _plan_lines(plan: InstallPlan) -> list[str]:
     now = f"now {plan.slot}" if plan.slot else "now OpenClaw's own"
     lines = [
         f"OpenClaw {plan.openclaw}, Node.js {plan.node}, configuration {plan.config}",
@@ -130,7 +147,7 @@ def _plan_lines(plan: Plan) -> list[str]:
     return lines
 
 
-def _state_lines(state: State) -> list[str]:
+def _state_lines(state: InstallState) -> list[str]:
     lines = [
         f"OpenClaw {state.openclaw}, Node.js {state.node}, configuration {state.config}",
         f"plugin: {'loaded into the memory slot' if state.loaded else 'not loaded'}"

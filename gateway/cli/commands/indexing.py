@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from collections.abc import Container
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from config.runtime.start import command_of
 from gateway.cli import output
 from gateway.cli.guard import NOT_FOUND
 from gateway.cli.options import PROGRAM, Options
@@ -155,16 +159,19 @@ def pull(
 def suggest(
     options: Options,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Download the suggested model without asking.")
+        bool,
+        typer.Option("--yes", "-y", help="Install and download what is missing without asking."),
     ] = False,
 ) -> int:
-    """Show which model gives meaning without a key, its size and licence; download it if you agree."""
+    """Show which model gives meaning without a key, its size and licence; install and download it if you agree."""
     import anyio
 
     from gateway.cli.options import load
     from gateway.cli.rendering.status_lines import suggestion_lines, suggestion_use_lines
     from gateway.cli.terminal import print_lines
     from providers.choosing import choose
+    from providers.installing import install_arguments, install_command
+    from providers.local.engines import ONNX
     from providers.local.models import configured_models
     from providers.local.models.suggestions import SUGGESTIONS
 
@@ -172,9 +179,13 @@ def suggest(
     configured = configured_models(settings, os.environ)
     first = SUGGESTIONS[0]
     here = {one.name for one in SUGGESTIONS if one.is_here(configured.cache_dir)}
+    command = install_command(ONNX.extra) if ONNX.not_installed else None
     if not options.json:
-        print_lines(suggestion_lines(SUGGESTIONS, here))
-    if first.name not in here and (yes or (not options.json and _wanted(first))):
+        print_lines(suggestion_lines(SUGGESTIONS, here, command))
+    incomplete = command is not None or first.name not in here
+    if incomplete and (yes or (not options.json and _wanted(first, here, command))):
+        if command is not None:
+            return _install_and_repeat(install_arguments(ONNX.extra), command)
         anyio.run(_pull_suggested, configured, first)
         here.add(first.name)
     choice = choose(settings)
@@ -189,6 +200,7 @@ def suggest(
                     }
                     for one in SUGGESTIONS
                 ],
+                "install": command,
                 "choice": {"provider": choice.primary and choice.primary.provider, "reason": choice.reason},
             }
         )  # fmt: skip
@@ -197,14 +209,38 @@ def suggest(
     return os.EX_OK
 
 
-def _wanted(suggestion: Suggestion) -> bool:
+def _wanted(suggestion: Suggestion, here: Container[str], command: str | None) -> bool:
     """Where nobody can be asked, the table has said how."""
     from gateway.cli.rendering.words import size
 
     if not output.may_ask():
         return False
-    question = f"Download {suggestion.name} ({size(suggestion.bytes)}, {suggestion.licence})?"
-    return output.ask(question, default=False)
+    steps = [] if command is None else [f"Run {command}"]
+    if suggestion.name not in here:
+        steps.append(
+            f"{'d' if steps else 'D'}ownload {suggestion.name} ({size(suggestion.bytes)}, {suggestion.licence})"
+        )
+    return output.ask(f"{', and '.join(steps)}?", default=False)
+
+
+def _install_and_repeat(arguments: list[str], command: str) -> int:
+    """Installs the engine; the rest is done by a process that has it. What an installer says goes to standard error."""
+    output.note(f"Running {command} ...")
+    try:
+        done = subprocess.run(arguments, stdout=sys.stderr, check=False)  # noqa: S603 - names of our own
+        installed = done.returncode == 0
+    except OSError as error:
+        output.note(f"{arguments[0]} cannot be started: {error.strerror}.")
+        installed = False
+    if not installed:
+        output.note(
+            f"The engine was not installed. Run it yourself, then this command again: {command}"
+        )
+        return os.EX_UNAVAILABLE
+    again = [*command_of("gateway"), *sys.argv[1:]]
+    asked = {"--yes", "-y"} & set(again)
+    done = subprocess.run(again if asked else [*again, "--yes"], check=False)  # noqa: S603 - this command
+    return done.returncode
 
 
 async def _pull_suggested(configured: ConfiguredModels, suggestion: Suggestion) -> None:

@@ -10,11 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
+from msgspec.structs import replace
+
 from config.errors import MemoryGatewayError, lone_error
+from gateway import hook
 from gateway.cli import output
 from gateway.cli.guard import HEALTH_CODES
-from gateway.cli.options import Options
-from gateway.rpc.wire import InvalidParamsError
+from gateway.cli.options import CommandLineError, Options
 
 if TYPE_CHECKING:
     import typer
@@ -68,7 +70,8 @@ def _read_status(
     """With `index` after a sync. Raises IndexUnavailableError."""
     from gateway.cli.access import with_memory
 
-    return with_memory(settings, options, partial(_status, index), patient=patient)
+    found = with_memory(settings, options, partial(_status, index), patient=patient)
+    return replace(found, silent_hooks=hook.misses())
 
 
 async def _status(index: bool, memory: Access) -> StatusResult:
@@ -89,12 +92,13 @@ def health(
     ] = False,
 ) -> int:
     """Say whether memory works; exit code 0 ok, 1 degraded, 2 failing."""
+    from config.runtime.files import denied
     from gateway.tools.status import judge_health
 
     try:
         result = _ask_health(options, deep)
-    except MemoryGatewayError as error:
-        result = judge_health(failure=str(error))
+    except (MemoryGatewayError, PermissionError) as error:
+        result = judge_health(failure=str(denied(error) or error))
     if options.json:
         output.write_json(result)
         return HEALTH_CODES[result.status]
@@ -174,7 +178,7 @@ def config(
 
 
 def _chosen(rows: Sequence[Row], key: str) -> tuple[Row, ...]:
-    """Raises InvalidParamsError for what is no setting."""
+    """Raises CommandLineError for what is no setting."""
     from config.describe import nearest_path, rows_of
 
     found = rows_of(rows, key)
@@ -182,7 +186,7 @@ def _chosen(rows: Sequence[Row], key: str) -> tuple[Row, ...]:
         return found
     near = nearest_path(rows, key)
     hint = f"Did you mean {near}? " if near else ""
-    raise InvalidParamsError(
+    raise CommandLineError(
         f"There is no setting {key!r}.",
         remedy=f"{hint}`memory-gateway config` shows all of them.",
     )

@@ -6,15 +6,14 @@ import os
 import stat
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from config.errors import ErrorKind
 from gateway.cli import output
 from gateway.cli.guard import EXIT_CODES
-from gateway.cli.options import Options
-from gateway.rpc.wire import InvalidParamsError
+from gateway.cli.options import CommandLineError, Options
 
 if TYPE_CHECKING:
     from config.settings import Settings
@@ -22,12 +21,17 @@ if TYPE_CHECKING:
     from gateway.cli.rendering.page import Report
 
 
+_STANDARD_OUTPUT: Final = Path("-")
+
+
 def report(
     options: Options,
     *,
     file: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the page to this file."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write the page to this file; - prints it."
+        ),
     ] = None,
     question: Annotated[
         str | None,
@@ -45,20 +49,29 @@ def report(
     from gateway.cli.options import load
 
     if file is None and not options.json:
-        raise InvalidParamsError(
+        raise CommandLineError(
             "report needs a file to write to.",
             remedy="Name one: --output report.html; or --json prints the data.",
         )
+    is_printed = file == _STANDARD_OUTPUT
+    if is_printed and options.json:
+        raise CommandLineError(
+            "--output - and --json both print something else.", remedy="Leave one of them out."
+        )
     settings = load(options)
-    if file is not None:
+    if file is not None and not is_printed:
         _check(file, force=force)
     gather = partial(_gather, settings, question)
     made = with_memory(settings, options, gather, patient=question is not None)
-    if file is not None:
+    if is_printed:
+        from gateway.cli.rendering.page import page_of
+
+        output.write_text(page_of(made))
+    elif file is not None:
         _write(file, made)
     if options.json:
         output.write_json(made)
-    elif file is not None:
+    elif file is not None and not is_printed:
         output.say(f"{file}: open it in any browser.")
     answer = made.answer
     failed = answer is not None and answer.disabled and made.status.enabled
@@ -68,7 +81,7 @@ def report(
 async def _gather(settings: Settings, question: str | None, memory: Access) -> Report:
     """The question is asked last, so that it is not among what was counted."""
     from gateway.cli.rendering.page import Report
-    from gateway.sessions import agent_now
+    from gateway.session_start import agent_now
     from gateway.tools.search import SearchParams
 
     status = await memory.status()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from config.settings import Settings
     from gateway.sample.demo import Event, Exchange
-    from gateway.units import Change, Plan
+    from gateway.systemd_units import UnitChange, UnitPlan
 
 
 def serve(
@@ -26,11 +26,15 @@ def serve(
         bool,
         typer.Option("--socket-only", help="Answer on the socket alone, as a service of its own."),
     ] = False,
+    write: Annotated[
+        bool,
+        typer.Option("--write", help="Let this client's agent write into today's log."),
+    ] = False,
 ) -> int:
     """Answer JSON-RPC on standard input and output until the input ends."""
     from gateway.cli.running import run_gateway
 
-    return run_gateway(options, socket_only=socket_only)
+    return run_gateway(options, socket_only=socket_only, write=write)
 
 
 NOT_RUNNING: Final = 3
@@ -54,7 +58,7 @@ def service(
     """Run the gateway as one of your systemd user services."""
     from backends.errors import FileUnwritableError
     from gateway.cli.options import load
-    from gateway.units import install, name_of, uninstall
+    from gateway.systemd_units import install, name_of, uninstall
 
     settings = load(options)
     if action == "status":
@@ -71,12 +75,12 @@ def service(
     return _show_change(options, action, change, plan.name)
 
 
-def _plan(options: Options, settings: Settings) -> Plan:
+def _plan(options: Options, settings: Settings) -> UnitPlan:
     from pathlib import Path
 
     from config.paths import home_dir
     from config.runtime.start import command_of
-    from gateway.units import Plan, name_of, unit_directory
+    from gateway.systemd_units import UnitPlan, name_of, unit_directory
 
     folder = settings.notes_folder
     given = {
@@ -89,7 +93,7 @@ def _plan(options: Options, settings: Settings) -> Plan:
     }
     arguments = [part for flag, value in given.items() if value for part in (flag, value)]
     arguments += ["--claude-code"] if options.claude_code else []
-    return Plan(
+    return UnitPlan(
         name=name_of(settings),
         program=command_of("gateway"),
         arguments=tuple(arguments),
@@ -113,8 +117,8 @@ def _writable(settings: Settings) -> Iterator[Path]:
         yield settings.workspace
 
 
-def _show_change(options: Options, action: str, change: Change, name: str) -> int:
-    from gateway.units import instance
+def _show_change(options: Options, action: str, change: UnitChange, name: str) -> int:
+    from gateway.systemd_units import instance
 
     if options.json:
         output.write_json(change)
@@ -135,10 +139,10 @@ def _show_change(options: Options, action: str, change: Change, name: str) -> in
 
 
 def _show_state(options: Options, name: str) -> int:
-    from gateway.units import Answer, instance, read_state
+    from gateway.systemd_units import ManagerAnswer, instance, read_state
 
     state = read_state(instance(name))
-    if isinstance(state, Answer):
+    if isinstance(state, ManagerAnswer):
         problem = f"systemd does not answer: {state.problem}."
         if options.json:
             output.write_json(

@@ -84,12 +84,11 @@ def copy_store(
     """
     import anyio
 
-    from gateway.cli.options import load
+    from gateway.cli.options import CommandLineError, load
     from gateway.cli.rendering.status_lines import sync_summary
-    from gateway.rpc.wire import InvalidParamsError
 
     if source == target:
-        raise InvalidParamsError(
+        raise CommandLineError(
             f"--from and --to are both {source}.", remedy="Name the other one in one of them."
         )
     settings = load(options)
@@ -162,15 +161,14 @@ def drop_agent(
 def _settings(options: Options, url_from: str | None) -> Settings:
     """The settings; with the address of another role, if it is to be taken from a variable."""
     from gateway.cli.access import with_address
-    from gateway.cli.options import load
-    from gateway.rpc.wire import InvalidParamsError
+    from gateway.cli.options import CommandLineError, load
 
     settings = load(options)
     if url_from is None:
         return settings
     address = os.environ.get(url_from)
     if not address:
-        raise InvalidParamsError(
+        raise CommandLineError(
             f"The environment variable {url_from} is not set.",
             remedy="It holds the address of a role that may make tables, as store.url does.",
         )

@@ -26,13 +26,13 @@ from backends.interface import (
     SizeCount,
     SyncReport,
 )
-from backends.ranking.passages import GAP
+from backends.ranking.passages import BREADCRUMB, GAP
 from config.settings import Source
 from gateway.cli.rendering.results import matched_spans, reasons, remarks
 from gateway.cli.rendering.status_lines import detail_rows, sync_summary
 from gateway.cli.rendering.words import counted, duration, short_path, size
+from gateway.escaping import escape_controls
 from gateway.metrics import Counted, SearchesOfMode
-from gateway.tools.search import escape_controls
 from gateway.tools.status import StatusResult
 from providers.interface import ServiceState
 
@@ -146,6 +146,7 @@ def page_of(report: Report) -> str:
         ("Freshness", _freshness(status)),
         ("Searches", _searches(report)),
         ("Most shown notes", _shown(report.counted)),
+        ("Recalled by itself", _recalled(report.counted)),
         ("Providers", _providers(status)),
         ("How it is set up", _set_up(status)),
     ]
@@ -447,6 +448,19 @@ def _shown(searched: Counted | None) -> Markup:
     return joined([_table(("Note", "answers"), rows, "-n"), element("p", told, class_="soft")])
 
 
+def _recalled(counts: Counted | None) -> Markup:
+    if counts is None:
+        return element("p", _NO_GATEWAY)
+    if not counts.recalled:
+        return element("p", "No note was recalled before a prompt so far.")
+    rows = [
+        (element("bdi", one.path), f"{one.recalled:,}", f"{one.used:,}") for one in counts.recalled
+    ]
+    told = "Of use: the note was then read, or found by a search, in the same conversation. Counted since the index was made."
+    table = _table(("Note", "recalled", "of use"), rows, "-nn")
+    return joined([table, element("p", told, class_="soft")])
+
+
 def _providers(status: StatusResult) -> Markup:
     vector = status.details.vector
     if not vector:
@@ -520,7 +534,11 @@ def _hit(hit: Hit, question: str) -> Markup:
 def _lines(hit: Hit, question: str) -> Markup:
     """The passage by lines, each with its number in the file, what it gave, and what of it matches."""
     lines = hit.snippet.rstrip("\n").split("\n")
-    gaps = [bool(hit.stretches) and line == GAP.strip() for line in lines]
+    gaps = [
+        (bool(hit.stretches) and line == GAP.strip())
+        or (bool(hit.headings) and line.startswith(BREADCRUMB))
+        for line in lines
+    ]
     told = len(lines) - sum(gaps)
     ranges = [(one.start_line, one.end_line) for one in hit.stretches]
     numbers = [

@@ -18,7 +18,7 @@ from gateway.cli.rendering.words import counted, duration, size
 from gateway.tools.search import SearchParams
 
 if TYPE_CHECKING:
-    from gateway.sample.demo import Answered, Event, Finished, Started
+    from gateway.sample.demo import Answered, DemoFinished, DemoStarted, Event
 
 _SHOWN_WORDS: Final = 8
 
@@ -67,19 +67,24 @@ def result_lines(result: SearchAnswer, query: str) -> Iterator[Text]:
     for hit in result.hits:
         yield heading(hit)
         yield mark(hit.snippet.rstrip("\n"), query)
+        if hit.also_in:
+            places = ", ".join(f"{one.path}:{one.line}" for one in hit.also_in)
+            more = counted(len(hit.also_in), "more note")
+            yield Text(f"The same line in {more}: {places}", style="dim")
         if hit.explain:
             yield from (Text(f"  {line}", style="dim") for line in reasons(hit, query))
         yield Text()
 
 
 def heading(hit: Hit) -> Text:
-    """`0.712 memory/2026-02-08.md:14-16`."""
+    """`0.712 memory/2026-02-08.md:14-16  likely`."""
     lines = f":{hit.start_line}-{hit.end_line}"
     about = " ".join([*([hit.title] if hit.title else []), *(f"#{tag}" for tag in hit.tags)])
     return Text.assemble(
         (f"{hit.score:.3f} ", "cyan"),
         (hit.path, "bold"),
         (lines, "dim"),
+        (f"  {hit.confidence}" if hit.confidence else "", "cyan"),
         (f"  {about}" if about else "", "dim"),
     )
 
@@ -182,7 +187,7 @@ def _ranked(lane: Mapping[str, Any]) -> str:
 def _age(explain: Mapping[str, Any]) -> str:
     day = f"of {explain['date']}" if explain.get("date") else "without a date"
     left = explain["freshness"]
-    return day if left == 1 else f"{day}, which leaves {left:.0%} of its weight (query.decay)"
+    return day if left == 1 else f"{day}, which leaves {left:.0%} of its weight"
 
 
 def _time(asked: Mapping[str, Any]) -> str:
@@ -215,10 +220,10 @@ _SHOWN_LINES = 3
 
 
 def event_lines(event: Event) -> Iterator[Text]:
-    from gateway.sample.demo import Answered, Finished, Indexed, Progressed, Started, Wrote
+    from gateway.sample.demo import Answered, DemoFinished, DemoStarted, Indexed, Progressed, Wrote
 
     match event:
-        case Started():
+        case DemoStarted():
             yield from _started(event)
         case Progressed():
             yield Text(f"  {event.done} of {counted(event.total, 'file')}", style="dim")
@@ -229,11 +234,11 @@ def event_lines(event: Event) -> Iterator[Text]:
         case Wrote():
             yield Text.assemble(("\nA note is added to ", "bold"), (event.path, "bold cyan"))
             yield Text("  " + event.text.rstrip())
-        case Finished():
+        case DemoFinished():
             yield from _finished(event)
 
 
-def _started(event: Started) -> Iterator[Text]:
+def _started(event: DemoStarted) -> Iterator[Text]:
     server = event.exchange.result
     yield Text(
         f"{server['name']} {server['version']} serves a copy of the sample workspace; "
@@ -262,7 +267,7 @@ def _answered(event: Answered) -> Iterator[Text]:
             yield Text("    ").append(mark(line, question.query))
 
 
-def _finished(event: Finished) -> Iterator[Text]:
+def _finished(event: DemoFinished) -> Iterator[Text]:
     status, times = event.exchange.result, event.search_ms
     yield Text(
         f"\n{counted(status['files'], 'file')}, {counted(status['chunks'], 'chunk')}, "

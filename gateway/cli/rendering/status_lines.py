@@ -24,7 +24,7 @@ from gateway.cli.options import PROGRAM
 from gateway.cli.rendering.words import aligned, counted, duration, short_path, size
 from gateway.doctor.finding import SEVERITIES, Diagnosis, Finding, Severity
 from gateway.tools.status import Health, StatusResult
-from providers.interface import Candidate, ServiceState
+from providers.interface import ProviderCandidate, ServiceState
 
 if TYPE_CHECKING:
     from config.describe import Row
@@ -125,7 +125,28 @@ def _places(status: StatusResult) -> Iterator[tuple[str, str]]:
         yield "Claude Code", "its memory is searched, too"
     if status.activity and status.activity.requests:
         yield "Activity", _activity(status.activity)
+    if recall := _recall(status):
+        yield "Recall", recall
     yield "Configuration", short_path(status.config_path) if status.config_path else _NO_FILE
+
+
+_SILENT: Final = {"slow": "in time", "away": "from any gateway", "broken": "that was one"}
+
+
+def _recall(status: StatusResult) -> str:
+    """What was told before prompts, and how often hooks gave up."""
+    activity, parts = status.activity, []
+    if activity and activity.prompts:
+        told = activity.prompts.get("told", 0)
+        asked = sum(activity.prompts.values())
+        parts.append(f"{told:,} of {counted(asked, 'prompt')} told something")
+    if activity and activity.recalled:
+        was = counted(activity.recalled, "passage")
+        parts.append(f"{was} so far, {activity.recalled_of_use:,} of use")
+    for why, count in status.silent_hooks.items():
+        if count:
+            parts.append(f"{counted(count, 'hook')} got no answer {_SILENT[why]}")
+    return " · ".join(parts)
 
 
 def _activity(activity: Activity) -> str:
@@ -139,7 +160,11 @@ def _activity(activity: Activity) -> str:
     if activity.search_ms_median is not None and activity.search_ms_p95 is not None:
         median, p95 = duration(activity.search_ms_median), duration(activity.search_ms_p95)
         parts.append(f"median {median}, 95 % within {p95}")
-    return " · ".join([*parts, counted(activity.syncs, "sync")])
+    parts.append(counted(activity.syncs, "sync"))
+    if activity.dropped_log_lines:
+        lost = counted(activity.dropped_log_lines, "line")
+        parts.append(f"{lost} of the log dropped: standard error takes none")
+    return " · ".join(parts)
 
 
 def _events(status: StatusResult) -> Iterator[tuple[str, str]]:
@@ -310,14 +335,14 @@ def _coverage(backfill: BackfillState) -> str:
     return " · ".join(parts)
 
 
-def _refused(vector: VectorDetails) -> Iterator[Candidate]:
+def _refused(vector: VectorDetails) -> Iterator[ProviderCandidate]:
     """That none of those is set up which are tried unasked is no news; a key in vain is."""
     unasked = vector.requested == "auto"
     refused = (one for one in vector.candidates if not one.usable)
     return (one for one in refused if one.key_source or not unasked)
 
 
-def _refusal(candidate: Candidate) -> str:
+def _refusal(candidate: ProviderCandidate) -> str:
     """Where each key was looked for is a long story, which the doctor tells."""
     first = candidate.reason.partition(". ")[0].rstrip(".")
     return f"not usable: {first}."
@@ -382,8 +407,13 @@ def model_lines(items: Sequence[ListedModel]) -> Sequence[Text]:
     return aligned([heads, *cells], ("bold green", "", "", "cyan", "dim"), widest=80)
 
 
-def suggestion_lines(items: Sequence[Suggestion], here: Container[str]) -> Iterator[Text]:
-    """Size, licence and languages of each, the suggested one first, and how to get them."""
+def suggestion_lines(
+    items: Sequence[Suggestion], here: Container[str], install: str | None
+) -> Iterator[Text]:
+    """Size, licence and languages of each, the suggested one first, and how to get them.
+
+    `install` is the command that installs the engine, if that is missing.
+    """
     heads = ("STATE", "SIZE", "LICENCE", "LANGUAGES", "RETRIEVAL", "MODEL")
     cells = [
         (
@@ -405,6 +435,9 @@ def suggestion_lines(items: Sequence[Suggestion], here: Container[str]) -> Itera
             f"`{PROGRAM} models suggest --yes` downloads it, {size(first.bytes)}, {first.licence}, from"
         )
         yield Text(f"    {first.reference}")
+    if install is not None:
+        yield Text("ONNX Runtime, which computes it, is not installed; `--yes` does that, too, by")
+        yield Text(f"    {install}")
     for one in items[1:]:
         yield Text(f"{one.name}: {one.why}.")
         yield Text(f"    {PROGRAM} models pull '{one.reference}'")

@@ -49,7 +49,7 @@ def short_path(path: str, home: str | None = None) -> str:
 _GAP = 2
 
 
-class Row(Text):
+class TableRow(Text):
     """One line of cells."""
 
     last_cell = 0
@@ -58,7 +58,7 @@ class Row(Text):
 
 def aligned(
     rows: Sequence[Sequence[str]], styles: Sequence[str], *, indent: int = 0, widest: int = 60
-) -> list[Row]:
+) -> list[TableRow]:
     """One styled line a row; a column is as wide as its widest cell, but at most `widest`."""
     widths = [
         max((w for cell in column if (w := cell_len(cell)) <= widest), default=0)
@@ -69,7 +69,7 @@ def aligned(
 
 def folded(line: Text, width: int) -> list[Text]:
     """The line as lines of at most `width` columns, if it has cells that leave room for that."""
-    cut = line.last_cell if isinstance(line, Row) else 0
+    cut = line.last_cell if isinstance(line, TableRow) else 0
     margin = cell_len(line.plain[:cut])
     if not 0 < margin <= width // 2 or line.cell_len <= width:
         return [line]
@@ -78,8 +78,10 @@ def folded(line: Text, width: int) -> list[Text]:
     return [Text.assemble(" " * margin if at else head, piece) for at, piece in enumerate(pieces)]
 
 
-def _line(row: Sequence[str], widths: Sequence[int], styles: Sequence[str], indent: int) -> Row:
-    line = Row(" " * indent)
+def _line(
+    row: Sequence[str], widths: Sequence[int], styles: Sequence[str], indent: int
+) -> TableRow:
+    line = TableRow(" " * indent)
     for cell, width, style in zip(row, widths, styles, strict=True):
         line.last_cell = len(line.plain)
         line.append(cell, style=style)

@@ -6,11 +6,13 @@ import { openManager } from "./manager.js";
 import { classify } from "./origins.js";
 import { hostPlaces, launchOf, runCommandLine } from "./program.js";
 import { flushPlan, PLUGIN_ID, promptSection } from "./prompt.js";
+import { registerRecall } from "./recall.js";
 import { getTool, searchTool } from "./tools.js";
 
 const DEFAULT_AGENT = "main";
 const RELOAD_MS = 5_000;
 const WARM_MS = 10_000;
+const MOST_WARMED = 1_000;
 const COMMANDS = {
   memory: "Search, inspect and index memory (Memory Gateway)",
   "memory-gateway": "All commands of Memory Gateway: search, status, doctor, index, ...",
@@ -29,9 +31,12 @@ function register(api) {
     return await child.request(method, params, limits);
   };
 
-  /** While the model reads its prompt, the process starts and looks for changed files. */
+  /** While the model reads its first prompt, the process starts and looks for changed files. */
+  const warmed = new Set();
   const warm = ({ agentId, agentSessionKey }) => {
-    if (!agentSessionKey) return;
+    if (!agentSessionKey || warmed.has(agentSessionKey)) return;
+    if (warmed.size >= MOST_WARMED) warmed.clear();
+    warmed.add(agentSessionKey);
     ask(agentId, "session_start", { sessionKey: agentSessionKey }, { timeoutMs: WARM_MS }).catch(() => {}); // a search will tell
   };
 
@@ -62,6 +67,7 @@ function register(api) {
   });
   api.registerService({ id: PLUGIN_ID, start() {}, stop: () => closeChildren() });
   registerCommands(api);
+  registerRecall(api, ask);
 }
 
 function registerCommands(api) {

@@ -1,6 +1,6 @@
 """Models for local embeddings: from the configuration to a reference, and to a complete file on this disk.
 
-`obtain` downloads what is missing, `locate` only looks. Neither needs llama.cpp, and the HTTP client is
+`obtain` downloads what is missing, `locate` only looks. Neither needs an engine, and the HTTP client is
 imported by the first download.
 """
 
@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 from anyio import to_thread
 
 from config.settings import Settings
 from providers.errors import ProviderUnavailableError
 from providers.installing import install_remedy
+from providers.local import onnx
+from providers.local.engines import LLAMA
 from providers.local.models import suggestions
 from providers.local.models.cache import (
     ModelFiles,
     check_magic,
     exclusive,
+    files_of,
     place_of,
     storage_errors,
     tidy,
@@ -26,6 +30,7 @@ from providers.local.models.cache import (
 from providers.local.models.references import (
     ConfiguredModels,
     FileReference,
+    HubReference,
     ModelDamagedError,
     ModelNotFoundError,
     ModelOfflineError,
@@ -36,41 +41,53 @@ from providers.local.models.references import (
 from providers.local.models.suggestions import Suggestion
 from providers.resilience import Clock, SystemClock
 
+Progress: TypeAlias = Callable[[int, int | None], None]
+
 
 def configured_models(settings: Settings, environment: Mapping[str, str]) -> ConfiguredModels:
     """`environment`: of the process; HF_TOKEN may also come from `.env` or the `env` block.
 
-    Where neither a provider nor a model is configured, the suggested model counts as soon as it was downloaded.
+    Where neither a provider nor a model is configured, a suggested model counts as soon as it was downloaded.
     Blocking: looks for that. Raises `ConfigNotFoundError` for a user without a home.
     """
     token = settings.environment_keys.get("HF_TOKEN")
-    search, local = settings.search, settings.search.local
-    cache_dir = local.model_cache_dir or default_cache_dir(environment)
-    first = suggestions.FIRST
-    is_free = search.provider == "auto" and local.model_path_is_default
+    cache_dir = settings.search.local.model_cache_dir or default_cache_dir(environment)
     return ConfiguredModels(
-        reference=first.reference if is_free and first.is_here(cache_dir) else local.model_path,
+        reference=_reference(settings, cache_dir),
         cache_dir=cache_dir,
         environment={**environment, **({"HF_TOKEN": token.reveal()} if token else {})},
     )
 
 
+def _reference(settings: Settings, cache_dir: Path) -> str:
+    search, local = settings.search, settings.search.local
+    if not local.model_path_is_default:
+        return local.model_path
+    here = suggestions.downloaded(cache_dir) if search.provider == "auto" else None
+    if here is not None:
+        return here.reference
+    # Whoever has llama.cpp keeps the model that was the default when there was nothing else.
+    return local.model_path if LLAMA.missing is None else suggestions.FIRST.reference
+
+
 async def obtain_suggested(
     suggestion: Suggestion,
     configured: ConfiguredModels,
-    on_progress: Callable[[int, int | None], None] | None = None,
+    on_progress: Progress | None = None,
 ) -> Path:
-    """As `obtain`; raises `ModelDamagedError` for another file than the one that is suggested."""
+    """As `obtain`; raises `ModelDamagedError` for other files than those that are suggested."""
     cache_dir = configured.cache_dir
     path = await obtain(
         suggestion.reference,
         cache_dir,
         environment=configured.environment,
         on_progress=on_progress,
+        expected_bytes=suggestion.bytes,
     )
-    if not await to_thread.run_sync(suggestion.confirm, cache_dir):
+    damaged = await to_thread.run_sync(suggestion.confirm, cache_dir)
+    if damaged is not None:
         raise ModelDamagedError(
-            f"The file at {path} is not the one that is suggested, and is not used.",
+            f"The file at {damaged} is not the one that is suggested, and is not used.",
             remedy=f"`memory-gateway models remove {path}` takes it away.",
         )
     return path
@@ -81,28 +98,59 @@ async def obtain(
     cache_dir: Path,
     *,
     environment: Mapping[str, str],
-    on_progress: Callable[[int, int | None], None] | None = None,
+    on_progress: Progress | None = None,
+    expected_bytes: int | None = None,
     clock: Clock | None = None,
 ) -> Path:
-    """The model's file, downloaded into `cache_dir` if it is not there yet.
+    """The model's file, downloaded into `cache_dir` with those that belong to it, if it is not there yet.
 
     Counts on HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE of `environment`. `on_progress` hears the bytes
-    that are there and the size (None: unknown), on the event loop after every piece; also while
-    another process does the download. A cancelled or killed download is continued by the next.
+    that are there and the size (None: unknown; `expected_bytes` for a model of several files), on the event loop after
+    every piece; also while another process does the download. A cancelled or killed download is continued by the next.
     Raises `ProviderError`: those of `providers.local.models.references`, and the transient ones.
     """
     parsed = parse_reference(reference)
     if isinstance(parsed, FileReference):
         return await to_thread.run_sync(_own_file, parsed)
-    place = place_of(parsed, cache_dir)
-    with storage_errors(place):
-        complete = await to_thread.run_sync(place.is_complete)
-    if complete:
-        await to_thread.run_sync(tidy, place)
-    else:
-        progress = on_progress or (lambda *_: None)
-        await _download(parsed, place, environment, progress, clock or SystemClock())
-    return place.model
+    files = files_of(parsed)
+    progress = on_progress or (lambda *_: None)
+    if len(files) > 1:
+        progress = _summed(progress, expected_bytes)
+    for file in files:
+        place = place_of(file, cache_dir)
+        with storage_errors(place):
+            complete = await to_thread.run_sync(place.is_complete)
+        if complete:
+            await to_thread.run_sync(tidy, place)
+            continue
+        try:
+            await _download(file, place, environment, progress, clock or SystemClock())
+        except ModelNotFoundError:
+            if not _may_be_missing(file):
+                raise
+    return place_of(parsed, cache_dir).model
+
+
+def _may_be_missing(file: RemoteReference) -> bool:
+    return (
+        isinstance(file, HubReference)
+        and file.file in onnx.NEIGHBOURS
+        and file.file not in onnx.NEEDED
+    )
+
+
+def _summed(progress: Progress, total: int | None) -> Progress:
+    """Adds up the bytes of files that come one after the other, of which each begins with no fewer than before."""
+    before, last = 0, 0
+
+    def note(done: int, _: int | None) -> None:
+        nonlocal before, last
+        if done < last:
+            before += last
+        last = done
+        progress(before + done, total)
+
+    return note
 
 
 def take(reference: str, cache_dir: Path) -> Path | None:
@@ -110,28 +158,32 @@ def take(reference: str, cache_dir: Path) -> Path | None:
     path = locate(reference, cache_dir)
     parsed = parse_reference(reference)
     if path is not None and not isinstance(parsed, FileReference):
-        tidy(place_of(parsed, cache_dir))
+        for file in files_of(parsed):
+            tidy(place_of(file, cache_dir))
     return path
 
 
 def locate(reference: str, cache_dir: Path) -> Path | None:
-    """The model's file if it is on the disk and complete; sends nothing.
+    """The model's file if it is on the disk with those that belong to it, and complete; sends nothing.
 
     Raises `ModelReferenceError`, `ModelStorageError`.
     """
     parsed = parse_reference(reference)
     if isinstance(parsed, FileReference):
         return parsed.path if parsed.path.is_file() else None
-    place = place_of(parsed, cache_dir)
-    with storage_errors(place):
-        return place.model if place.is_complete() else None
+    for file in files_of(parsed):
+        place = place_of(file, cache_dir)
+        with storage_errors(place):
+            if not place.is_complete() and not _may_be_missing(file):
+                return None
+    return place_of(parsed, cache_dir).model
 
 
 async def _download(
     reference: RemoteReference,
     place: ModelFiles,
     environment: Mapping[str, str],
-    on_progress: Callable[[int, int | None], None],
+    on_progress: Progress,
     clock: Clock,
 ) -> None:
     from providers.local.models.references import Hub  # noqa: PLC0415 - downloads are rare
@@ -166,7 +218,7 @@ async def _download(
 def _own_file(reference: FileReference) -> Path:
     try:
         with reference.path.open("rb") as file:
-            check_magic(file.read(16), str(reference))
+            check_magic(file.read(16), str(reference), reference.path.suffix)
     except OSError as error:
         raise ModelNotFoundError(
             f"The model {reference} cannot be read: {error.strerror or error}.",

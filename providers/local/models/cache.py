@@ -7,12 +7,21 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from typing import IO
 from urllib.parse import quote, urlsplit
 
 import msgspec
 from anyio import to_thread
 
-from config.runtime.files import make_directories, remove_drafts, replace_file, try_lock_file
+from config.runtime.files import (
+    give_to_owner,
+    make_directories,
+    remove_drafts,
+    replace_file,
+    try_lock_file,
+)
+from providers.local import onnx
+from providers.local.engines import ONNX, engine_of
 from providers.local.models.references import (
     ConfiguredModels,
     FileReference,
@@ -26,7 +35,7 @@ from providers.local.models.references import (
 )
 from providers.resilience import Clock
 
-_MAGIC = b"GGUF"
+_MAGICS = {".gguf": b"GGUF", ".onnx": onnx.MAGIC, ".json": b"{"}
 
 
 class ModelRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +89,14 @@ class ModelFiles(msgspec.Struct, frozen=True):
                 continue
         return 0
 
+    def open_part(self) -> IO[bytes]:
+        """The part, made if need be; for this user alone, whatever the umask."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(self.part, flags, 0o600)
+        os.fchmod(descriptor, 0o600)
+        give_to_owner(descriptor, self.part.parent)
+        return os.fdopen(descriptor, "r+b")
+
     def write_record(self, record: ModelRecord) -> None:
         replace_file(self._record, msgspec.json.encode(record))
 
@@ -113,13 +130,22 @@ def place_of(reference: RemoteReference, cache_dir: Path) -> ModelFiles:
     return ModelFiles(cache_dir.joinpath("web", *map(_quoted, steps)))
 
 
+def files_of(reference: RemoteReference) -> tuple[RemoteReference, ...]:
+    """All files of a model, the model itself last: where it is complete, the others are as complete as the host has them."""
+    if not isinstance(reference, HubReference) or engine_of(reference.file) is not ONNX:
+        return (reference,)
+    beside = (msgspec.structs.replace(reference, file=name) for name in onnx.NEIGHBOURS)
+    return (*beside, reference)
+
+
 def recorded(cache_dir: Path) -> Iterator[tuple[ModelFiles, ModelRecord]]:
     """Every model in a cache directory, complete or in part, in the order of their places."""
     for kind in ("hf", "web"):
         for file in sorted((cache_dir / kind).rglob("*.json")):
             place = ModelFiles(file.with_suffix(""))
-            record = read_record(file)
-            if record is not None and place.held():
+            if place.model.suffix == ".json" or not place.held():
+                continue  # a neighbour of a model, or its record
+            if (record := read_record(file)) is not None:
                 yield place, record
 
 
@@ -156,12 +182,14 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def check_magic(head: bytes, name: str) -> None:
-    """Raises `ModelFormatError` unless these are the first bytes of a GGUF file."""
-    if not head.startswith(_MAGIC):
+def check_magic(head: bytes, name: str, suffix: str) -> None:
+    """Raises `ModelFormatError` unless a file with this suffix may begin so. Any other one has to be a GGUF file."""
+    suffix = suffix.lower() if suffix.lower() in _MAGICS else ".gguf"
+    if not head.startswith(_MAGICS[suffix]):
+        kind = suffix[1:].upper()
         raise ModelFormatError(
-            f"{name} is not a GGUF file; it begins with {head[:16]!r}.",
-            remedy="Name a model in the GGUF format (memorySearch.local.modelPath).",
+            f"{name} is no {kind} file; it begins with {head[:16]!r}.",
+            remedy="Name a model in the ONNX or GGUF format (memorySearch.local.modelPath).",
         )
 
 
@@ -289,11 +317,26 @@ def _remove(place: ModelFiles, cache_dir: Path) -> int:
                 f"{place.model.name} is being downloaded.", remedy="End that first, or wait for it."
             )
         try:
-            freed = place.remove()
+            freed = place.remove() + _remove_neighbours(place)
         finally:
             release(place, lock)
         _prune(place.model.parent, cache_dir)
         return freed
+
+
+def _remove_neighbours(place: ModelFiles) -> int:
+    """What lies around an ONNX model, unless another one in its directory needs it, too."""
+    if engine_of(place.model.name) is not ONNX:
+        return 0
+    directory = onnx.directory_of(place.model)
+    if any(directory.rglob("*.onnx")):
+        return 0
+    neighbours = [ModelFiles(directory / name) for name in onnx.NEIGHBOURS]
+    freed = sum(one.remove() for one in neighbours)
+    for one in neighbours:
+        if one.model.parent not in (directory, place.model.parent) and one.model.parent.is_dir():
+            one.model.parent.rmdir()
+    return freed
 
 
 def _prune(directory: Path, cache_dir: Path) -> None:

@@ -204,23 +204,34 @@ def _read(
             remedy="Name the address of the file itself, not of a page about it.",
         )
     ranged = _RANGE.fullmatch(headers.get("content-range", ""))
+    start, total = None, ""
     if status == 200:
         start, total = 0, headers.get("content-length", "")
     elif status == 206 and ranged:
-        start, total = int(ranged["start"]), ranged["total"]
-    else:
-        start, total = None, ""
+        start, total = _size(ranged["start"], reference), ranged["total"]
     total = linked["x-linked-size"] or total
     etag = linked["x-linked-etag"] or headers.get("etag", "")
     tag = etag.removeprefix("W/").strip('"')
     known = linked["x-linked-etag"] or linked["x-repo-commit"]
     return Answer(
         start=start,
-        total=int(total) if total.isascii() and total.isdigit() else None,
+        total=_size(total, reference),
         sha256=tag if known and _SHA256.fullmatch(tag) else None,
         validator=tag or headers.get("last-modified"),
         _response=response,
     )
+
+
+def _size(text: str, reference: RemoteReference) -> int | None:
+    """A number of bytes; None for what is no number. Raises `ModelHostError` for one that no file has."""
+    if not (text.isascii() and text.isdigit()):
+        return None
+    if len(text) > _SIZE_DIGITS:
+        raise ModelHostError(
+            f"The host of {reference} announces a size of {len(text):,} digits.",
+            remedy="Check memorySearch.local.modelPath.",
+        )
+    return int(text)
 
 
 Progress = Callable[[int, int | None], None]
@@ -229,6 +240,10 @@ Progress = Callable[[int, int | None], None]
 _POLICY = RetryPolicy(attempts=5, timeout_attempts=5)
 _SPARE_BYTES = 64 << 20
 """How much a download leaves free on the disk."""
+_CHECKED_BYTES = 8 << 20
+"""After so much more of it the room is looked at again."""
+_SIZE_DIGITS = 19
+"""Of the largest size that a file can have."""
 
 
 class Fetch:
@@ -312,7 +327,7 @@ class Fetch:
         if answer.start == 0:
             self._place.part.unlink(missing_ok=True)
             self._place.write_record(record)
-        with self._place.part.open("r+b" if answer.start else "wb") as part:
+        with self._place.open_part() as part:
             part.seek(answer.start or 0)
             await self._write(answer, part)
         await self._finish(record)
@@ -329,14 +344,38 @@ class Fetch:
             )
 
     async def _write(self, answer: Answer, part: IO[bytes]) -> None:
-        done = part.tell()
+        """Never more than was announced, nor so much that too little room is left on the disk."""
+        done = checked = part.tell()
         self._on_progress(done, answer.total)
         async for piece in answer.pieces():
             if done == 0:
-                check_magic(piece, str(self._reference))
+                check_magic(piece, str(self._reference), self._place.model.suffix)
+            if answer.total is not None and done + len(piece) > answer.total:
+                self._place.remove()
+                raise ModelDamagedError(
+                    f"The host of {self._reference} sends more than the {answer.total:,} bytes that it announced.",
+                    remedy="Try again later, or from another host (HF_ENDPOINT).",
+                )
+            if done - checked >= _CHECKED_BYTES or done == checked:
+                checked = done
+                await to_thread.run_sync(self._check_reserve, answer)
             await to_thread.run_sync(part.write, piece)
             done += len(piece)
             self._on_progress(done, answer.total)
+
+    def _check_reserve(self, answer: Answer) -> None:
+        """A part without an end in sight is removed; any other one is continued when there is room."""
+        directory = self._place.model.parent
+        free = shutil.disk_usage(directory).free
+        if free >= _SPARE_BYTES:
+            return
+        size = "of unknown size" if answer.total is None else f"of {answer.total:,} bytes"
+        if answer.total is None:
+            self._place.remove()
+        raise ModelStorageError(
+            f"{self._reference}, {size}, would fill the disk of {directory}: only {free / 1e6:,.0f} MB are free.",
+            remedy="Make room there, or set memorySearch.local.modelCacheDir elsewhere.",
+        )
 
     async def _finish(self, announced: ModelRecord) -> None:
         size = self._part_bytes()

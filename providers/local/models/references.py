@@ -39,7 +39,7 @@ class ModelHostError(ProviderUnavailableError):
 
 
 class ModelFormatError(ProviderUnavailableError):
-    """The file is not in the GGUF format but a web page, a pointer or something else."""
+    """The file is not a model but a web page, a pointer or something else."""
 
 
 class ModelDamagedError(ProviderUnavailableError):
@@ -54,6 +54,7 @@ class ModelBusyError(ProviderTransientError):
     """Another process is downloading this model and makes no progress."""
 
 
+_FORMATS = (".onnx", ".gguf")
 _EXAMPLE = "hf:ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0.gguf"
 
 
@@ -110,8 +111,10 @@ def parse_reference(text: str) -> Reference:
 def _hub(text: str, rest: str) -> HubReference:
     location, _, revision = rest.removeprefix("//").partition("#")
     parts = location.split("/")
-    if len(parts) < 3 or not all(map(_is_name, parts)) or not location.lower().endswith(".gguf"):
-        raise _unusable(repr(text), "does not name organisation, repository and a .gguf file")
+    if len(parts) < 3 or not all(map(_is_name, parts)) or not location.lower().endswith(_FORMATS):
+        raise _unusable(
+            repr(text), "does not name organisation, repository and an .onnx or .gguf file"
+        )
     revision = revision or "main"
     if not all(map(_is_name, revision.split("/"))):
         raise _unusable(repr(text), "has no valid revision behind the #")
@@ -131,8 +134,11 @@ def _web(text: str) -> WebReference:
         raise _unusable("The address of the model", "is not valid") from None
     if "@" in parts.netloc:
         raise _unusable("The address of the model", "holds a user name or password")
-    if not parts.hostname or not parts.path.rpartition("/")[2]:
+    is_named = _is_name(parts.netloc) and _is_name(parts.path.rpartition("/")[2])
+    if not parts.hostname or not is_named:
         raise _unusable(repr(parts._replace(query="").geturl()), "names no host and file")
+    if parts.path.lower().endswith(".onnx"):
+        raise _unusable("An ONNX model", "is several files, which an address cannot name")
     return WebReference(parts._replace(fragment="").geturl())
 
 

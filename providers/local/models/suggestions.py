@@ -1,4 +1,4 @@
-"""Models worth getting, each pinned to one file: what it is, and whether it is on this disk.
+"""Models worth getting, each pinned to files of known hashes: what it is, and whether it is on this disk.
 
 The first one is for whoever has no key. Once it was downloaded, which is how its user agrees to it, `provider: "auto"`
 uses it where there is no other provider.
@@ -7,23 +7,28 @@ uses it where there is no other provider.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
-from providers.local.models.cache import ModelRecord, place_of
+from providers.local.engines import LocalEngine, engine_of
+from providers.local.models.cache import ModelFiles, ModelRecord, files_of, place_of
 from providers.local.models.references import HubReference, parse_reference
 
 
 class Suggestion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A published model in one file of a known hash."""
+    """A published model in files of known hashes."""
 
     name: str
     maker: str
     reference: str
     """With the commit, so that what is downloaded is what was looked at; without where it is the default model."""
     bytes: int
+    """Of all its files."""
     sha256: str
+    beside: Mapping[str, str] = {}
+    """The SHA-256 of each other file that it needs, by its path in the repository."""
     licence: str
     languages: str
     retrieval: float | None
@@ -36,41 +41,60 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         assert isinstance(parsed, HubReference)
         return parsed
 
+    @property
+    def engine(self) -> LocalEngine:
+        return engine_of(self.reference)
+
     def path(self, cache_dir: Path) -> Path:
         """Where it is, or would be."""
         return place_of(self.repository, cache_dir).model
 
     def is_here(self, cache_dir: Path) -> bool:
-        """Whether it is complete, and known to be the file that was looked at."""
-        place = place_of(self.repository, cache_dir)
+        """Whether it is complete, and known to be the files that were looked at."""
         try:
-            record = place.record()
-            return place.is_complete() and record is not None and record.sha256 == self.sha256
+            return all(_known(place) == digest for place, digest in self._files(cache_dir))
         except OSError:
             return False  # a cache that cannot be read has nothing that could be used
 
-    def confirm(self, cache_dir: Path) -> bool:
-        """As `is_here`; reads a complete file of which nothing is known, as one that was put there by hand.
+    def confirm(self, cache_dir: Path) -> Path | None:
+        """The file that is not the one that was looked at; None if `is_here`.
 
-        Raises OSError.
+        Reads complete files of which nothing is known, as those that were put there by hand. Raises OSError.
         """
-        place = place_of(self.repository, cache_dir)
-        if place.is_complete() and place.record() is None:
-            with place.model.open("rb") as file:
-                sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-            size = place.model.stat().st_size
-            record = ModelRecord(reference=str(self.repository), bytes=size, sha256=sha256)
-            place.write_record(record)
-        return self.is_here(cache_dir)
+        for place, digest in self._files(cache_dir):
+            if place.is_complete() and place.record() is None:
+                with place.model.open("rb") as file:
+                    sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+                size = place.model.stat().st_size
+                record = ModelRecord(reference=str(self.repository), bytes=size, sha256=sha256)
+                place.write_record(record)
+            if _known(place) != digest:
+                return place.model
+        return None
+
+    def _files(self, cache_dir: Path) -> Iterator[tuple[ModelFiles, str]]:
+        for file in files_of(self.repository):
+            name = file.file if isinstance(file, HubReference) else ""
+            yield place_of(file, cache_dir), self.beside.get(name, self.sha256)
+
+
+def _known(place: ModelFiles) -> str | None:
+    record = place.record()
+    return record.sha256 if record is not None and place.is_complete() else None
 
 
 FIRST = Suggestion(
     name="granite-embedding-97m-multilingual-r2",
     maker="IBM",
-    reference="hf:mykor/granite-embedding-97m-multilingual-r2-GGUF/"
-    "granite-embedding-97M-multilingual-r2-Q8_0.gguf#45ce642d3fab2033d167ec09641a159010f7d9d9",
-    bytes=115_061_088,
-    sha256="25155b89638e501ac33495fa278d551d7545e1e2f62722a499bba1f064c080f2",
+    reference="hf:ibm-granite/granite-embedding-97m-multilingual-r2/onnx/model_quint8_avx2.onnx"
+    "#835ad14087e140460703cf0fae09f97d469d65c2",
+    bytes=123_551_062,
+    sha256="a6022dd8220ea6f6595562a1328ee216f4a94faa55362f2f4747c80f1e78772e",
+    beside={
+        "tokenizer.json": "4f2842d568e2724370aec203652a42ac783c7937f8347a1a2cc7506d71f1582f",
+        "config.json": "de948b0bdc6f356afad7a84b276d8dd7e7fe10fb9add1bb5e610621c28e41ebc",
+        "1_Pooling/config.json": "8bc5c9a40814fcf48d2fbe7cfeff4bee6736c3c2a823ba0ce098985c59d12ab7",
+    },
     licence="Apache-2.0",
     languages="52, and across them",
     retrieval=59.6,
@@ -88,18 +112,33 @@ SUGGESTIONS = (
         licence="Gemma's terms of use",
         languages="more than 100, and across them",
         retrieval=62.5,
-        why='better, larger and slower; what `provider: "local"` takes by itself, as OpenClaw does',
-    ),
-    Suggestion(
-        name="all-MiniLM-L6-v2",
-        maker="sentence-transformers",
-        reference="hf:second-state/All-MiniLM-L6-v2-Embedding-GGUF/all-MiniLM-L6-v2-Q8_0.gguf"
-        "#544f204f2eaa2d71361ffc74d6df7170285b286a",
-        bytes=25_008_064,
-        sha256="263215c3cadd6e16740741a7624ab4cbb6c8e777688bd5331ecfbf5681c2f8ed",
-        licence="Apache-2.0",
-        languages="English",
-        retrieval=None,
-        why="the smallest, for notes in English",
+        why="better, larger and slower, as OpenClaw has it; it needs llama-cpp-python, which is compiled",
     ),
 )
+_EARLIER = (
+    Suggestion(
+        name=FIRST.name,
+        maker=FIRST.maker,
+        reference="hf:mykor/granite-embedding-97m-multilingual-r2-GGUF/"
+        "granite-embedding-97M-multilingual-r2-Q8_0.gguf#45ce642d3fab2033d167ec09641a159010f7d9d9",
+        bytes=115_061_088,
+        sha256="25155b89638e501ac33495fa278d551d7545e1e2f62722a499bba1f064c080f2",
+        licence=FIRST.licence,
+        languages=FIRST.languages,
+        retrieval=FIRST.retrieval,
+        why="the same as a GGUF file",
+    ),
+)
+"""What version 0.2 suggested: whoever has it keeps it, with the llama.cpp that was installed for it."""
+
+
+def downloaded(cache_dir: Path) -> Suggestion | None:
+    """The suggested model that is here and counts without a setting. Blocking."""
+    return next(
+        (
+            one
+            for one in (FIRST, *_EARLIER)
+            if one.is_here(cache_dir) and (one is FIRST or one.engine.missing is None)
+        ),
+        None,
+    )

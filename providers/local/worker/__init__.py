@@ -1,4 +1,4 @@
-"""What runs in the worker process: llama.cpp, and nothing of the gateway.
+"""What runs in the worker process: ONNX Runtime or llama.cpp, and nothing of the gateway.
 
-Everything here may die at any moment without harm: an abort of llama.cpp ends this process only.
+Everything here may die at any moment without harm: an abort of an engine ends this process only.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from config.runtime.worker import be_expendable, claim_pipe, messages_of, sender
 from providers.local.protocol import (
@@ -18,6 +19,9 @@ from providers.local.protocol import (
     Request,
 )
 
+if TYPE_CHECKING:
+    from providers.local.worker.lanes import LoadedEngine
+
 
 def main() -> None:
     requests, replies = claim_pipe()
@@ -31,21 +35,20 @@ def main() -> None:
 
 
 def _serve(order: Open, messages: Iterator[Request], send: Callable[[Reply], None]) -> None:
-    from providers.local.worker.llama import (  # noqa: PLC0415 - after the pipe
-        Lanes,
-        LlamaError,
-        LoadedModel,
-    )
+    from providers.local.worker.lanes import EngineError, Lanes  # noqa: PLC0415 - after the pipe
 
     try:
-        model = LoadedModel(order)
-        lanes = Lanes(model, send)
+        engine = loaded(order)
+        lanes = Lanes(engine, send)
         lanes.warm_up()
-    except LlamaError as error:
+    except EngineError as error:
         send(Refused(str(error)))
         return
+    except MemoryError:
+        send(Refused("there is not enough memory to compute with the model"))
+        return
     lanes.start()
-    send(Opened(order.dimensions or model.width))
+    send(Opened(order.dimensions or engine.width))
     for message in messages:
         match message:
             case Embed():
@@ -54,6 +57,17 @@ def _serve(order: Open, messages: Iterator[Request], send: Callable[[Reply], Non
                 lanes.cancel(number)
             case Ping():
                 send(Pong())
+
+
+def loaded(order: Open) -> LoadedEngine:
+    """Raises EngineError. An engine is imported by the worker that needs it."""
+    if order.engine == "onnxruntime":
+        from providers.local.worker.onnx import OnnxModel  # noqa: PLC0415
+
+        return OnnxModel(order)
+    from providers.local.worker.llama import LlamaEngine  # noqa: PLC0415
+
+    return LlamaEngine(order)
 
 
 if __name__ == "__main__":

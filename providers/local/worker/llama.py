@@ -1,7 +1,6 @@
-"""llama.cpp as this worker uses it: one model, a lane for documents and one for queries, and which texts go together.
+"""llama.cpp as this worker uses it: one model, a context for documents and one for queries, and which texts go together.
 
-Each lane has its own context and thread. A query never waits for documents: it is computed beside them, from
-the same weights. Documents take one processor; a query takes as many of the others as make it faster.
+Documents take one processor; a query takes as many of the others as make it faster.
 """
 
 from __future__ import annotations
@@ -9,17 +8,14 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
-import queue
-import sys
-import threading
 import time
-import traceback
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from providers.local.protocol import Computed, Embed, Failed, Lane, Open, Reply
+from providers.local.protocol import Lane, Open
+from providers.local.worker.lanes import EngineError, Text, normalised, processors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,32 +51,24 @@ def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 _ERROR_LEVEL: Final = 4
 """GGML_LOG_LEVEL_ERROR of ggml.h; other numbers are in use elsewhere."""
 _LAST_COMPLAINTS: Final = 4
+_MOST_THREADS: Final = 4
+"""With more, the threads mostly wait for each other when a text is short."""
+_MEASUREMENTS: Final = 3
 _SPECIAL_TOKENS: Final = 8
 """More than any tokenizer puts around a text."""
-
-
-class LlamaError(Exception):
-    """llama.cpp refused something; the process can go on."""
-
-
-class Text(NamedTuple):
-    """What the model reads of one text."""
-
-    tokens: list[int]
-    is_cut: bool
 
 
 class LoadedModel:
     """The library and one loaded model. Several contexts may compute at once in different threads."""
 
     def __init__(self, order: Open) -> None:
-        """Raises LlamaError."""
+        """Raises EngineError."""
         try:
             self.api: Any = importlib.import_module("llama_cpp.llama_cpp")
         except (ImportError, OSError, RuntimeError) as error:
             place = os.environ.get("LLAMA_CPP_LIB_PATH")
             where = f" from {place} (LLAMA_CPP_LIB_PATH)" if place else ""
-            raise LlamaError(f"llama.cpp cannot be loaded{where}: {error}") from None
+            raise EngineError(f"llama.cpp cannot be loaded{where}: {error}") from None
         self.order = order
         self._complaints: list[str] = []
         # Referenced here, because llama.cpp may call it as long as the process lives.
@@ -90,12 +78,12 @@ class LoadedModel:
         settings = self.api.llama_model_default_params()
         self._handle = self.api.llama_model_load_from_file(order.path.encode(), settings)
         if not self._handle:
-            raise LlamaError(self._complaint("the model cannot be loaded"))
+            raise EngineError(self._complaint("the model cannot be loaded"))
         self._vocabulary = self.api.llama_model_get_vocab(self._handle)
         self.width: int = self.api.llama_model_n_embd_out(self._handle)
 
     def read(self, text: str) -> Text:
-        """The tokens of a text, as far as the model can read. Raises LlamaError if it has none."""
+        """The tokens of a text, as far as the model can read. Raises EngineError if it has none."""
         data = text.encode("utf-8", "replace")
         room = len(data) + _SPECIAL_TOKENS
         buffer = (ctypes.c_int32 * room)()
@@ -103,14 +91,14 @@ class LoadedModel:
             self._vocabulary, data, len(data), buffer, room, True, False
         )
         if count <= 0:
-            raise LlamaError("the text has no tokens")
+            raise EngineError("the text has no tokens")
         found = buffer[:count]
         closing = self.api.llama_vocab_is_control(self._vocabulary, found[-1])
         kept = cut(found, self.order.max_tokens, closing=closing)
         return Text(kept, is_cut=len(kept) < count)
 
     def context(self, texts: int, threads: int) -> Context:
-        """Raises LlamaError. `texts` is the most that one computation will hold."""
+        """Raises EngineError. `texts` is the most that one computation will hold."""
         settings = self.api.llama_context_default_params()
         size = max(self.order.max_tokens, BATCH_TOKENS)
         settings.n_ctx = settings.n_batch = settings.n_ubatch = size
@@ -123,7 +111,7 @@ class LoadedModel:
         settings.no_perf = True
         handle = self.api.llama_init_from_model(self._handle, settings)
         if not handle:
-            raise LlamaError(
+            raise EngineError(
                 self._complaint("there is not enough memory to compute with the model")
             )
         return Context(self, handle)
@@ -153,7 +141,7 @@ class Context:
     def embed(self, texts: Sequence[Sequence[int]]) -> NDArray[np.float32]:
         """One row for each text, of length (L2 norm) 1, or all zeros where it has no direction.
 
-        Raises LlamaError.
+        Raises EngineError.
         """
         # Held in variables, because the batch only points to them.
         lengths = np.array([len(text) for text in texts])
@@ -164,7 +152,7 @@ class Context:
         owners = np.repeat(np.arange(len(texts)), lengths)
         sequences = (self._sequences.ctypes.data + 4 * owners).astype(np.uintp)
         self._compute(self._batch(tokens, positions, ones, sequences, wanted))
-        return _normalised(np.stack([self._row(at) for at in range(len(texts))]))
+        return normalised(np.stack([self._row(at) for at in range(len(texts))]))
 
     def _batch(self, *columns: NDArray[Any]) -> Any:
         kinds = dict(self._api.llama_batch._fields_)
@@ -182,130 +170,59 @@ class Context:
         else:
             code = self._api.llama_encode(self._handle, batch)
         if code != 0:
-            raise LlamaError(f"llama.cpp refused the text (code {code})")
+            raise EngineError(f"llama.cpp refused the text (code {code})")
 
     def _row(self, sequence: int) -> NDArray[np.float32]:
         found = self._api.llama_get_embeddings_seq(self._handle, sequence)
         if not found:
-            raise LlamaError("llama.cpp gave no embedding for the text")
+            raise EngineError("llama.cpp gave no embedding for the text")
         whole = np.ctypeslib.as_array(found, (self._width,))
         return whole[: self._kept].astype(np.float32)
 
 
-def _normalised(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    wide = rows.astype(np.float64)
-    lengths = np.linalg.norm(wide, axis=1, keepdims=True)
-    sound = np.isfinite(lengths) & (lengths > 0)
-    return np.where(sound, wide / np.where(sound, lengths, 1), 0).astype(np.float32)
+class LlamaEngine:
+    """Implements `lanes.LoadedEngine`."""
 
+    document_threads = 1
 
-_MOST_THREADS = 4
-"""With more, the threads mostly wait for each other when a text is short."""
-_HARMLESS = "where did we put the key of the garden shed in the autumn"
-_MEASUREMENTS = 3
-_INTERNAL_FAULT = 70
-
-
-class Lanes:
-    def __init__(self, model: LoadedModel, send: Callable[[Reply], None]) -> None:
-        """Makes both contexts. Raises LlamaError."""
-        self._model = model
-        self._send = send
-        self._wanted: set[int] = set()
-        self._processors = min(_MOST_THREADS, len(os.sched_getaffinity(0)))
+    def __init__(self, order: Open) -> None:
+        """Raises EngineError."""
+        self._model = model = LoadedModel(order)
+        self.width = model.width
+        self._processors = min(_MOST_THREADS, processors())
         self._query_threads = self._processors
         self._computing_documents = False
-        self._contexts: dict[Lane, Context] = {
-            "document": model.context(BATCH_TEXTS, 1),
-            "query": model.context(1, self._processors),
-        }
-        self._queues: dict[Lane, queue.SimpleQueue[Embed]] = {
-            lane: queue.SimpleQueue() for lane in self._contexts
-        }
+        self._documents = model.context(BATCH_TEXTS, 1)
+        self._query = model.context(1, self._processors)
 
-    def warm_up(self) -> None:
-        """Computes a harmless text in each lane, so that a model that crashes does so at once.
+    def read(self, text: str) -> Text:
+        return self._model.read(text)
 
-        This also measures how many threads answer a query fastest: with a small model, waking a second
-        thread takes longer than it saves.
-        """
-        tokens = self._model.read(_HARMLESS).tokens
-        for context in self._contexts.values():
-            if not context.embed([tokens]).any():
-                raise LlamaError("the model's vectors are not finite, or zero")
+    def batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        return batches(lengths)
+
+    def embed(self, lane: Lane, texts: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+        if lane == "query":
+            free = self._processors - self._computing_documents
+            self._query.use_threads(max(1, min(self._query_threads, free)))
+            return self._query.embed(texts)
+        self._computing_documents = True
+        try:
+            return self._documents.embed(texts)
+        finally:
+            self._computing_documents = False
+
+    def settle(self, tokens: Sequence[int]) -> None:
+        """How many threads answer a query fastest: with a small model, waking a second takes longer than it saves."""
         counts = {1, self._processors}
         self._query_threads = min(counts, key=lambda count: self._query_s(tokens, count))
 
-    def _query_s(self, tokens: list[int], threads: int) -> float:
+    def _query_s(self, tokens: Sequence[int], threads: int) -> float:
         """The shortest of some measurements, since other processes may be at work."""
-        context = self._contexts["query"]
-        context.use_threads(threads)
+        self._query.use_threads(threads)
         measured = []
         for _ in range(_MEASUREMENTS):
             started = time.perf_counter()
-            context.embed([tokens])
+            self._query.embed([tokens])
             measured.append(time.perf_counter() - started)
         return min(measured)
-
-    def start(self) -> None:
-        for lane in self._contexts:
-            threading.Thread(target=self._work, args=(lane,), name=lane, daemon=True).start()
-
-    def put(self, request: Embed) -> None:
-        self._wanted.add(request.number)
-        self._queues[request.lane].put(request)
-
-    def cancel(self, number: int) -> None:
-        self._wanted.discard(number)
-
-    def _work(self, lane: Lane) -> None:
-        try:
-            while True:
-                self._answer(self._queues[lane].get(), self._contexts[lane])
-        except BaseException:  # noqa: BLE001 - a worker with one lane would never answer the other
-            traceback.print_exc(file=sys.stderr)
-            os._exit(_INTERNAL_FAULT)
-
-    def _answer(self, request: Embed, context: Context) -> None:
-        texts = self._read(request)
-        readable = list(texts)
-        for batch in batches([len(texts[at].tokens) for at in readable]):
-            if request.number not in self._wanted:
-                return
-            positions = [readable[at] for at in batch]
-            self._send(self._computed(request, positions, [texts[at] for at in positions], context))
-        self._wanted.discard(request.number)
-
-    def _read(self, request: Embed) -> dict[int, Text]:
-        """The texts by position. Those that have no tokens are refused here and left out."""
-        found = {}
-        for position, text in enumerate(request.texts):
-            try:
-                found[position] = self._model.read(text)
-            except LlamaError as error:
-                self._send(Failed(request.number, [position], str(error)))
-        return found
-
-    def _computed(
-        self, request: Embed, positions: list[int], texts: list[Text], context: Context
-    ) -> Reply:
-        documents = request.lane == "document"
-        if documents:
-            self._computing_documents = True
-        else:
-            free = self._processors - self._computing_documents
-            context.use_threads(max(1, min(self._query_threads, free)))
-        try:
-            rows = context.embed([text.tokens for text in texts])
-        except LlamaError as error:
-            return Failed(request.number, positions, str(error))
-        finally:
-            if documents:
-                self._computing_documents = False
-        return Computed(
-            number=request.number,
-            positions=positions,
-            vectors=rows.astype("<f4").tobytes(),
-            tokens=sum(len(text.tokens) for text in texts),
-            cut=sum(text.is_cut for text in texts),
-        )

@@ -8,9 +8,13 @@ from endurance.faults.base import Fault, Impossible
 from endurance.faults.databases import (
     BackendKilled,
     DatabaseClock,
+    FullLog,
     FullServer,
+    LongPaths,
     NoConnections,
+    OddSettings,
     ReadOnlyServer,
+    RestoredDatabase,
     ServerKilled,
     ServerStopped,
     SlowStatements,
@@ -20,6 +24,7 @@ from endurance.faults.files import (
     DamagedIndex,
     FailingWrite,
     FullDisk,
+    HostilePatterns,
     HungIndex,
     HungNotes,
     ReadOnly,
@@ -28,8 +33,10 @@ from endurance.faults.files import (
     VanishedWorkspace,
 )
 from endurance.faults.limits import Clock, NoDescriptors, NoInotify, NoThreads
+from endurance.faults.notes import DeletedText, SavingEditor
 from endurance.faults.processes import (
     ColdStarts,
+    DeafLog,
     HalfLines,
     Kill,
     MuteClient,
@@ -38,7 +45,8 @@ from endurance.faults.processes import (
     Stop,
     TwoOwners,
 )
-from endurance.faults.services import Provider, Qmd
+from endurance.faults.services import Bombs, Provider, Qmd
+from endurance.faults.users import Denied, Impostor
 
 __all__ = ["FAULTS", "Fault", "Impossible"]
 
@@ -46,6 +54,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
     Kill(), Stop(), ParentDies(), TwoOwners(), ColdStarts(), FullDisk(), FailingWrite(), ReadOnly(),
     NoDescriptors(), NoInotify(), Clock(), DamagedIndex(), StaleSidecars(), Provider(), Qmd(),
     MuteClient(), VanishedWorkspace(), SilentOwner(), HalfLines(), HungNotes(), HungIndex(),
-    NoThreads(), SilentPipes(), BackendKilled(), ServerKilled(), ServerStopped(), NoConnections(), ReadOnlyServer(),
-    SlowStatements(), FullServer(), TwoLeaders(), DatabaseClock(),
+    NoThreads(), SilentPipes(), Impostor(), Denied(), DeafLog(), Bombs(), HostilePatterns(), BackendKilled(), ServerKilled(), ServerStopped(), NoConnections(), ReadOnlyServer(),
+    SlowStatements(), FullServer(), TwoLeaders(), DatabaseClock(), SavingEditor(), DeletedText(), RestoredDatabase(), OddSettings(), LongPaths(),
+    FullLog(),
 )  # fmt: skip

@@ -7,15 +7,25 @@ import shutil
 import signal
 import subprocess
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import ClassVar, Final
 
 import anyio
+import msgspec
 import psycopg
 from anyio import to_thread
 
+from backends.builtin.backend import chunk_limits
 from backends.builtin.store.leasing import LEASE_S
+from backends.builtin.store.port import ReadFile
+from backends.builtin.store.postgres.connections import Address
+from backends.builtin.store.postgres.schema import migrate
+from backends.builtin.store.postgres.store import PostgresStore
+from backends.builtin.syncing.preparing import Preparer
+from backends.files.scan import FoundFile
+from config.errors import MemoryGatewayError
+from config.settings import Settings
 from endurance.agent import ANSWER_S
 from endurance.database import STATEMENT_MS, Database, lay_on_small_disk
 from endurance.faults.base import Fault, Impossible
@@ -28,6 +38,7 @@ from fakes.postgres import SERVING, Server
 _DOWNLOAD: Final = {"download": "a model is fetched without the database"}
 _NO_BACKENDS_S: Final = 2.0
 _SIZE: Final = "32m"
+_LOG_SIZE: Final = "256m"
 
 
 class DatabaseFault(Fault):
@@ -202,6 +213,188 @@ def _disk(run: Run) -> Path:
 
 def _filler(run: Run) -> Path:
     return _disk(run) / "filler"
+
+
+class RestoredDatabase(DatabaseFault):
+    """Another tenant comes first afterwards, whose rows nobody may see or change."""
+
+    name = "db-restored"
+    about = (
+        "the database is restored to an earlier state, or its tables are dropped and made anew, while the gateway runs;"
+        " before it comes back another tenant indexes notes of its own"
+    )
+    _of_other = "The intruder's greenhouse key."
+
+    async def before(self, run: Run) -> None:
+        await to_thread.run_sync(self._keep, _database(run))
+
+    def _keep(self, database: Database) -> None:
+        server, name = database.server, database.name
+        server.sql(f"DROP DATABASE IF EXISTS {name}_kept WITH (FORCE)")
+        server.sql(
+            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+        )
+        server.sql(f"CREATE DATABASE {name}_kept TEMPLATE {name}")
+
+    async def inject(self, run: Run) -> None:
+        change = self._restore if (run.number + run.column) % 2 else self._make_anew
+        await to_thread.run_sync(change, _database(run))
+        await to_thread.run_sync(self._intrude, run.agent.settings)
+
+    def _restore(self, database: Database) -> None:
+        server, name = database.server, database.name
+        server.sql(f"ALTER ROLE {SERVING} CONNECTION LIMIT 0")
+        server.sql(f"DROP DATABASE {name} WITH (FORCE)")
+        server.sql(f"CREATE DATABASE {name} TEMPLATE {name}_kept")
+        server.sql(f"ALTER ROLE {SERVING} CONNECTION LIMIT -1")
+
+    def _make_anew(self, database: Database) -> None:
+        database.server.sql("DROP SCHEMA memory_gateway CASCADE", database=database.name)
+        settings = database.server.settings(
+            database.name, path=database.server.root, role=postgres.SUPERUSER
+        )
+        migrate(Address.of(settings), role=SERVING)
+
+    def _intrude(self, settings: Settings) -> None:
+        place = msgspec.structs.replace(settings.search.store, tenant="intruder")
+        note = FoundFile("memory/intruder.md", 0, len(self._of_other), 1, 1, 1, 1)
+        prepared = Preparer(chunk_limits(settings)).prepare(note.path, self._of_other)
+        store = PostgresStore(place, settings.agent_id, viewpoint="there")
+        with closing(store), store.writer() as writer:
+            writer.files.publish(ReadFile(note, b"", 1), "intruder", prepared)
+
+    async def after(self, run: Run) -> None:
+        await super().after(run)
+        mixed = await _sql(
+            run,
+            "SELECT a.tenant, f.path FROM memory_gateway.files AS f JOIN memory_gateway.agents AS a"
+            " USING (agent_id) WHERE (a.tenant = 'intruder') <> (f.path = 'memory/intruder.md')",
+        )
+        if mixed:
+            run.fail(f"rows of one tenant are those of another: {mixed[:3]}")
+
+
+class OddSettings(DatabaseFault):
+    name = "db-settings"
+    about = (
+        "the role gets another encoding, way of quoting, number of digits and isolation, and all connections are made anew;"
+        " taken back after a second"
+    )
+    hold_s = 1.0
+    _settings = (
+        ("client_encoding", "LATIN1"),
+        ("standard_conforming_strings", "off"),
+        ("extra_float_digits", "-15"),
+        ("bytea_output", "escape"),
+        ("array_nulls", "off"),
+        ("row_security", "off"),
+        ("default_transaction_isolation", "serializable"),
+        ("default_transaction_read_only", "on"),
+    )
+
+    async def inject(self, run: Run) -> None:
+        for name, value in self._settings:
+            await _sql(run, f"ALTER ROLE {SERVING} SET {name} = {value}")
+        await self._end_connections(run)
+
+    async def remove(self, run: Run) -> None:
+        await _sql(run, f"ALTER ROLE {SERVING} RESET ALL")
+        await self._end_connections(run)
+
+    async def _end_connections(self, run: Run) -> None:
+        await _sql(
+            run,
+            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{SERVING}'",
+        )
+
+
+class LongPaths(DatabaseFault):
+    name = "db-names"
+    about = (
+        "a note whose path has more bytes than a key of PostgreSQL may, and one whose name is no text, appear among the"
+        " others; both go again"
+    )
+    hold_s = 0.5
+    _names = ("深圳湾水泵房的钥匙挂在门后面旁边还有备用的灯和工具箱" * 3,) * 12
+
+    async def inject(self, run: Run) -> None:
+        self._write(_memory(run))
+        with suppress(MemoryGatewayError):  # the gateway may be ending
+            report = await run.gateway.call("sync", {"wait": True}, timeout_s=ANSWER_S)
+            if not report.get("complete", True):
+                run.fail(f"the sync did not end well: {report}"[:400])
+
+    def _write(self, memory: Path) -> None:
+        (memory / os.fsdecode(b"caf\xe9.md")).write_text("The greenhouse of nobody.\n")
+        at = os.open(memory, os.O_RDONLY)
+        try:  # one by one: the whole would be too long for the system
+            for name in self._names:
+                with suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=at)
+                inner = os.open(name, os.O_RDONLY, dir_fd=at)
+                os.close(at)
+                at = inner
+            note = os.open("note.md", os.O_WRONLY | os.O_CREAT, 0o644, dir_fd=at)
+            os.write(note, b"The greenhouse of nobody.\n")
+            os.close(note)
+        finally:
+            os.close(at)
+
+    async def remove(self, run: Run) -> None:
+        shutil.rmtree(_memory(run) / self._names[0], ignore_errors=True)
+        (_memory(run) / os.fsdecode(b"caf\xe9.md")).unlink(missing_ok=True)
+
+
+def _memory(run: Run) -> Path:
+    return run.agent.settings.workspace / "memory"
+
+
+class FullLog(DatabaseFault):
+    """PostgreSQL ends by itself where its log has no space, and recovers when it is started again."""
+
+    name = "db-log-full"
+    about = (
+        f"all of the server lies on a tmpfs of {_LOG_SIZE}, which is filled to the last byte; when the server has ended or half"
+        " a second later space is freed, and it is started again"
+    )
+    hold_s = 0.5
+
+    def require(self) -> None:
+        super().require()
+        if os.geteuid() != 0:
+            raise Impossible("only root may mount a tmpfs")
+
+    async def before(self, run: Run) -> None:
+        if not os.path.ismount(_server(run).data):
+            await to_thread.run_sync(self._move, _server(run))
+
+    def _move(self, server: Server) -> None:
+        server.stop()
+        kept = server.root / "kept"
+        server.data.rename(kept)
+        server.data.mkdir()
+        options = f"size={_LOG_SIZE},mode=700"
+        subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", server.data], check=True)
+        subprocess.run(["cp", "-a", f"{kept}/.", server.data], check=True)
+        shutil.rmtree(kept)
+        server.start()
+
+    async def inject(self, run: Run) -> None:
+        fill(_server(run).data / "filler")
+
+    async def remove(self, run: Run) -> None:
+        server = _server(run)
+        (server.data / "filler").unlink(missing_ok=True)
+        if server.process is not None and server.process.poll() is not None:
+            server.process = None
+            await to_thread.run_sync(server.start)
+        elif server.process is not None:
+            await to_thread.run_sync(server.wait)
+
+    def clean_database(self, database: Database) -> None:
+        database.server.stop(signal.SIGQUIT)
+        if os.path.ismount(database.server.data):
+            subprocess.run(["umount", "--lazy", database.server.data], check=True)
 
 
 class TwoLeaders(DatabaseFault):

@@ -460,3 +460,37 @@ def _pipes(run: Run) -> tuple[Path, ...]:
 
 def _kept(pipe: Path) -> Path:
     return pipe.with_name(f"{pipe.name}.kept")
+
+
+_HOSTILE: Final = "*a*a*a7b\n" * 50 + "[a-z]*" * 40 + "7\n" + "**/" * 300 + "x\n"
+_LONG_NAMES: Final = 40
+
+
+class HostilePatterns(Fault):
+    """An ignore file of a place that is searched, too: it matches nothing, in no time."""
+
+    name = "patterns"
+    about = f"an ignore file whose patterns would be tried for ever, beside {_LONG_NAMES} names of 240 letters"
+    hold_s = 1.0
+
+    async def before(self, run: Run) -> None:
+        place = _hostile_place(run)
+        place.mkdir(exist_ok=True)
+        for number in range(_LONG_NAMES):
+            (place / f"{number:02}{'a' * 235}.md").write_text(
+                f"# Note {number}\n", encoding="utf-8"
+            )
+        run.agent.search_also(place)
+
+    async def inject(self, run: Run) -> None:
+        (_hostile_place(run) / ".gitignore").write_text(_HOSTILE, encoding="utf-8")
+
+    async def remove(self, run: Run) -> None:
+        (_hostile_place(run) / ".gitignore").unlink(missing_ok=True)
+
+    async def after(self, run: Run) -> None:
+        await self.remove(run)
+
+
+def _hostile_place(run: Run) -> Path:
+    return run.agent.root / "place"

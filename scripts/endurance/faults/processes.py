@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import time
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import ClassVar, Final
 
 import anyio
 from anyio import to_thread
 
-from config.errors import ErrorKind
+from config.errors import ErrorKind, MemoryGatewayError
 from endurance.agent import ANSWER_S, COMMAND
 from endurance.faults.base import Fault
 from endurance.processes import resident_mib
 from endurance.run import Run
-from gateway.client import Client, RemoteError
+from gateway.client import GatewayClient, RemoteError
 from gateway.ownership.lock import read_owner
 
 BUSY_GONE_S: Final = 30.0
@@ -125,7 +127,7 @@ class ColdStarts(Fault):
 
     async def inject(self, run: Run) -> None:
         agent, first = run.agent, run.pid
-        answered: list[Client] = []
+        answered: list[GatewayClient] = []
         owners: list[int] = []
         everybody_answered, everybody_told = anyio.Event(), anyio.Event()
 
@@ -286,3 +288,53 @@ def _send_halves(path: str, stack: ExitStack) -> None:
         client = stack.enter_context(socket.socket(socket.AF_UNIX))
         client.connect(path)
         client.sendall(_HALF_LINE)
+
+
+_INTO: Final = 'log=$1; shift; exec "$@" 2>"$log"'
+_CLOSED: Final = 'shift; exec "$@" 2>&-'
+_LOGS: Final = ("unread", "deserted", "full", "closed")
+
+
+class DeafLog(Fault):
+    """Nothing waits for standard error; at `debug` there is much to write."""
+
+    name = "stderr"
+    about = (
+        "standard error is a pipe that is full and that nobody reads, a pipe whose reader goes in the middle of the "
+        "work, a full disk (/dev/full), or closed"
+    )
+    hold_s = 1.0
+    runs = len(_LOGS)
+
+    def __init__(self) -> None:
+        self._reader: int | None = None
+
+    async def before(self, run: Run) -> None:
+        kind = _LOGS[(run.number + run.column) % len(_LOGS)]
+        log = run.agent.root / "log" if kind in ("unread", "deserted") else Path("/dev/full")
+        if kind in ("unread", "deserted"):
+            os.mkfifo(log)
+            self._reader = os.open(log, os.O_RDWR | os.O_NONBLOCK)
+        if kind == "unread" and self._reader is not None:
+            with suppress(BlockingIOError):
+                while True:
+                    os.write(self._reader, b"x" * select.PIPE_BUF)
+        run.agent.log_level = "debug"
+        script = _CLOSED if kind == "closed" else _INTO
+        run.launch.prefix = ("/bin/sh", "-c", script, "sh", str(log))
+
+    async def inject(self, run: Run) -> None:
+        with suppress(MemoryGatewayError):
+            await run.gateway.call("health", timeout_s=ANSWER_S)  # it has opened the pipe
+        if _LOGS[(run.number + run.column) % len(_LOGS)] == "deserted":
+            self._let_go()
+
+    async def after(self, run: Run) -> None:
+        self._let_go()
+        (run.agent.root / "log").unlink(missing_ok=True)
+        run.agent.log_level = "warning"
+
+    def _let_go(self) -> None:
+        if self._reader is not None:
+            os.close(self._reader)
+            self._reader = None

@@ -71,6 +71,48 @@ class Provider(Fault):
         await self.remove(run)
 
 
+BOMBS: Final = ("bomb", "nested-bomb", "rows", "values")
+_MOST_RESIDENT: Final = 700 << 20
+"""Of the gateway, at any time: an answer of 64 MiB, and what becomes of it, several times."""
+
+
+class Bombs(Fault):
+    """What a host sends is counted as what it becomes, before it is kept."""
+
+    name = "bombs"
+    about = (
+        f"the host of the embeddings sends {faults.BOMB_BYTES >> 20} MiB compressed once or thrice, twelve million empty "
+        "rows, or a row of sixteen million numbers"
+    )
+    hold_s = 3.0
+    needs_host = True
+    runs = len(BOMBS)
+    impossible: ClassVar = {
+        "download": "a hub is asked for files as they are, and what it compresses is not decompressed",
+    }
+
+    async def before(self, run: Run) -> None:
+        """Some texts have no vector yet, so that the host is asked."""
+        run.agent.edit()
+
+    async def inject(self, run: Run) -> None:
+        assert run.agent.host is not None
+        run.agent.host.misbehave(faults.fault(BOMBS[(run.number + run.column) % len(BOMBS)]))
+
+    async def remove(self, run: Run) -> None:
+        assert run.agent.host is not None
+        run.agent.host.heal()
+        if run.is_alive:
+            status = Path(f"/proc/{run.pid}/status").read_text(encoding="ascii")
+            most = int(status.partition("VmHWM:")[2].split()[0]) << 10
+            if most > _MOST_RESIDENT:
+                run.fail(f"{most >> 20} MiB were resident")
+
+    async def after(self, run: Run) -> None:
+        assert run.agent.host is not None
+        run.agent.host.heal()
+
+
 def _spoil(hub: FakeHub, kind: Misbehaviour) -> None:
     """The answer under way is broken off, and those that follow are of this kind."""
     hub.misbehave(kind, times=None, after=_HUB_BYTES, status=503)

@@ -119,6 +119,21 @@ async def test_what_only_happens_to_stand_in_a_longer_word_is_not_found(home, hi
         assert await hits_of(backend, word) == ()
 
 
+@pytest.mark.parametrize("around", ["{}a9x7", f"{'auor' * 10}{{}}"])
+async def test_a_word_that_stands_in_an_encoded_file_by_chance_is_no_part_of_a_compound(
+    home, hits_of, around
+):
+    by_chance = around.format("versicherung")
+    home.write("memory/a.md", f"- Die Datei ist nicht von uns: {by_chance}/q0Zt+{by_chance}==\n")
+    home.write(
+        "memory/b.md", "- Die Haushaltsversicherung ist bei der Donau, sie kostet 12 Euro.\n"
+    )
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        hits = await hits_of(backend, "Versicherung")
+    assert [hit.path for hit in hits] == ["memory/b.md"]
+
+
 async def test_words_that_differ_in_their_marks_alone_are_looked_for_once(home, hits_of):
     home.write("memory/a.md", "- Die Haushaltsversicherung ist bei der Donau.\n")
     async with home.open() as backend:

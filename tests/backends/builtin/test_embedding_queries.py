@@ -145,9 +145,10 @@ async def test_the_first_search_of_a_process_has_its_vector(embedding_home, vend
 async def test_a_process_that_stays_loads_what_a_query_needs_before_there_is_one(
     embedding_home, vendor, until, monkeypatch
 ):
-    monkeypatch.delitem(sys.modules, "providers.remote.query", raising=False)
+    monkeypatch.delitem(sys.modules, "providers.remote.query_wire", raising=False)
+    monkeypatch.delattr("providers.remote.query_wire", raising=False)
     async with embedding_home.open():
-        await until(lambda: "providers.remote.query" in sys.modules)
+        await until(lambda: "providers.remote.query_wire" in sys.modules)
         assert vendor.requests == []
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 
 import anyio
 import pytest
@@ -19,6 +19,7 @@ from providers.choosing import provider
 from providers.embedding.failover import Embeddings
 from providers.embedding.requester import REMOTE
 from providers.embedding.service import EmbeddingService
+from providers.errors import ProviderError
 from providers.interface import ProviderRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
@@ -223,3 +224,50 @@ async def test_the_vector_of_a_query_offers_a_refused_text_again_but_not_with_ev
                 await running.settle()
         offered = [seen for seen in vendor.requests[asked:] if "The boiler number 7." in seen.texts]
         assert len(offered) == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "this text alone gets none",
+        "too few vectors",
+        "nan",
+        "zero",
+        "wrong dimension",
+        "half an answer",
+    ],
+)
+@pytest.mark.parametrize("are_asked", [False, True], ids=["without queries", "beside queries"])
+async def test_a_new_note_whose_vector_did_not_come_has_one_within_a_minute_of_the_hosts_recovery(
+    name, are_asked, world, vendor
+):
+    """One text alone in its request, which is not the first that the host was asked for."""
+    async with world(vendor) as running:
+        await running.pass_time(lambda: running.embedded == NOTES)
+        if name.startswith("this text"):
+            vendor.loses = lambda text: "new" in text
+        else:
+            vendor.misbehave(FAULTS[name])
+        running.home.write("memory/new.md", "A new note.\n")
+        await running.home.synced()
+        running.backfill.wake()
+
+        async def pass_a_while(seconds, done=lambda: False):
+            """A question every ten seconds, whatever comes of it."""
+            ends, number = running.clock.now() + seconds, 0
+            while running.clock.now() < ends and not done():
+                number += 1
+                due = min(running.clock.now() + 10, ends)
+                await running.pass_time(lambda due=due: running.clock.now() >= due or done())
+                if are_asked:
+                    with suppress(ProviderError):
+                        text = f"question {number} until {ends}"
+                        running.backfill.heed(await running.embeddings.embed_query(text))
+
+        await pass_a_while(BROKEN_S)
+        assert running.embedded == NOTES
+        vendor.heal()
+        vendor.loses = lambda _text: False
+        healed = running.clock.now()
+        await pass_a_while(1_000, lambda: running.embedded == NOTES + 1)
+        assert running.clock.now() - healed <= HEALED_S

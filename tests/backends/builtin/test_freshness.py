@@ -10,12 +10,13 @@ import pytest
 
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing.freshness import Freshness
-from backends.builtin.syncing.indexing import Indexer, Survey
 from backends.builtin.syncing.preparing import Preparer
+from backends.builtin.syncing.surveying import Survey, Surveyor
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots
 from backends.interface import SearchRequest, SyncRequest
 from fakes.freshness import large_note, stale_of
+from fakes.indexing import indexer_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
@@ -105,7 +106,7 @@ async def test_the_newest_notes_come_first_when_the_budget_is_short(home, budget
         assert [hit.path for hit in answer.hits][:1] == ["memory/39.md"]
 
 
-class CountedIndexer(Indexer):
+class CountedSurveyor(Surveyor):
     """Tells how often it has looked at the disk."""
 
     looks = 0
@@ -119,14 +120,19 @@ async def test_many_searches_at_once_share_few_looks_at_the_disk(home):
     for number in range(300):
         home.write(f"memory/{number}.md", f"boiler {number}\n")
     database = SqliteStore(home.index)
-    indexer = CountedIndexer(database, MemoryRoots(home.workspace), Preparer(ChunkLimits()))
+    indexer = indexer_of(
+        database,
+        MemoryRoots(home.workspace),
+        Preparer(ChunkLimits()),
+        surveyor=CountedSurveyor,
+    )
     freshness = Freshness(indexer)
     async with anyio.create_task_group() as tasks:
         for _ in range(50):
             tasks.start_soon(freshness.sweep, 10.0)
-    assert indexer.looks <= 2
+    assert indexer.surveyor.looks <= 2
     assert await freshness.sweep(10.0) is None
-    assert indexer.looks <= 3
+    assert indexer.surveyor.looks <= 3
     database.close()
 
 

@@ -15,11 +15,13 @@ from backends.builtin.syncing import freshness
 from backends.builtin.syncing.freshness import SURVEY_PATIENCE_S, Freshness
 from backends.builtin.syncing.indexing import Indexer
 from backends.builtin.syncing.preparing import Preparer
+from backends.builtin.syncing.surveying import Surveyor
 from backends.chunking import ChunkLimits
 from backends.errors import IndexUnavailableError
 from backends.files.roots import MemoryRoots
 from backends.interface import SyncRequest
 from fakes.freshness import stale_of
+from fakes.indexing import indexer_of
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +57,7 @@ async def test_rapid_changes_with_one_stamp_end_in_the_last_content(home, paths_
                 ]
 
 
-class HangingDisk(Indexer):
+class HangingDisk(Surveyor):
     """A disk that does not answer before it is let go, as with a network mount."""
 
     released = threading.Event()
@@ -70,7 +72,8 @@ def hanging(home, monkeypatch):
     monkeypatch.setattr(freshness, "SURVEY_PATIENCE_S", SURVEY_PATIENCE_S)
     HangingDisk.released.clear()
     database = SqliteStore(home.index)
-    yield Freshness(HangingDisk(database, MemoryRoots(home.workspace), Preparer(ChunkLimits())))
+    roots = MemoryRoots(home.workspace)
+    yield Freshness(indexer_of(database, roots, Preparer(ChunkLimits()), surveyor=HangingDisk))
     HangingDisk.released.set()
     database.close()
 
@@ -89,7 +92,8 @@ async def test_what_a_search_left_behind_is_told_when_it_is_written(home, monkey
     monkeypatch.setattr(freshness, "SLICE_PATIENCE_S", 0.05)
     HangingRead.released.clear()
     database, written = SqliteStore(home.index), []
-    indexer = HangingRead(database, MemoryRoots(home.workspace), Preparer(ChunkLimits()))
+    roots = MemoryRoots(home.workspace)
+    indexer = indexer_of(database, roots, Preparer(ChunkLimits()), indexer=HangingRead)
     fresh = Freshness(indexer, on_written=lambda: written.append("chunks"))
     home.write("memory/a.md", "one\n")
     stale = await fresh.sweep(0.05)

@@ -7,7 +7,7 @@ from contextlib import closing
 import apsw
 import pytest
 
-from backends.builtin.store.sqlite.index_file import Verdict, choose_path, judge
+from backends.builtin.store.sqlite.index_file import FileVerdict, choose_path, judge
 from backends.builtin.store.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
 from backends.builtin.store.sqlite.store import SqliteStore
 
@@ -27,21 +27,21 @@ def make_database(path, *, application_id: int, version: int, journal: str = "de
 
 
 def test_no_file_and_an_empty_one_are_free_places(place):
-    assert judge(place) is Verdict.ABSENT
+    assert judge(place) is FileVerdict.ABSENT
     place.touch()
-    assert judge(place) is Verdict.ABSENT
+    assert judge(place) is FileVerdict.ABSENT
 
 
 @pytest.mark.parametrize("journal", ["delete", "wal"])
 @pytest.mark.parametrize(
     ("application_id", "version", "verdict"),
     [
-        (APPLICATION_ID, SCHEMA_VERSION, Verdict.OURS),
-        (APPLICATION_ID, SCHEMA_VERSION + 1, Verdict.OURS_NEWER),
-        (APPLICATION_ID, SCHEMA_VERSION - 1, Verdict.OURS_OLDER),
-        (0, 0, Verdict.FOREIGN),
-        (0, SCHEMA_VERSION, Verdict.FOREIGN),
-        (APPLICATION_ID + 1, SCHEMA_VERSION, Verdict.FOREIGN),
+        (APPLICATION_ID, SCHEMA_VERSION, FileVerdict.OURS),
+        (APPLICATION_ID, SCHEMA_VERSION + 1, FileVerdict.OURS_NEWER),
+        (APPLICATION_ID, SCHEMA_VERSION - 1, FileVerdict.OURS_OLDER),
+        (0, 0, FileVerdict.FOREIGN),
+        (0, SCHEMA_VERSION, FileVerdict.FOREIGN),
+        (APPLICATION_ID + 1, SCHEMA_VERSION, FileVerdict.FOREIGN),
     ],
 )
 def test_a_database_is_told_by_its_marks(place, application_id, version, verdict, journal):
@@ -62,21 +62,21 @@ def test_a_database_is_told_by_its_marks(place, application_id, version, verdict
 )
 def test_text_truncated_headers_and_anything_else_are_foreign(place, content):
     place.write_bytes(content)
-    assert judge(place) is Verdict.FOREIGN
+    assert judge(place) is FileVerdict.FOREIGN
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
 def test_what_is_no_file_at_all_is_foreign_and_is_not_waited_for(place, make):
     make(place)
-    assert judge(place) is Verdict.FOREIGN
+    assert judge(place) is FileVerdict.FOREIGN
     assert choose_path(place)[0].name == "main.memory-gateway.sqlite"
 
 
 def test_our_own_index_is_recognised_while_it_is_open_and_later(place):
     database = SqliteStore(place)
-    assert judge(place) is Verdict.OURS
+    assert judge(place) is FileVerdict.OURS
     database.close()
-    assert judge(place) is Verdict.OURS
+    assert judge(place) is FileVerdict.OURS
 
 
 def test_siblings_are_numbered_until_one_is_free_and_each_refusal_is_noted(place, tmp_path):
@@ -85,7 +85,7 @@ def test_siblings_are_numbered_until_one_is_free_and_each_refusal_is_noted(place
     newer = tmp_path / "main.memory-gateway-2.sqlite"
     make_database(newer, application_id=APPLICATION_ID, version=SCHEMA_VERSION + 5)
     path, verdict, notes = choose_path(place)
-    assert (path.name, verdict) == ("main.memory-gateway-3.sqlite", Verdict.ABSENT)
+    assert (path.name, verdict) == ("main.memory-gateway-3.sqlite", FileVerdict.ABSENT)
     assert len(notes) == 3
     assert "another program" in notes[0] and "a later release" in notes[2]
     assert all(str(tmp_path) in note for note in notes)

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from backends.builtin.store.sqlite.store import SqliteStore
-from backends.builtin.syncing.indexing import Group, Indexer
+from backends.builtin.syncing.indexing import Group
 from backends.builtin.syncing.planning import Change
 from backends.builtin.syncing.preparing import Preparer
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots
 from backends.files.scan import FoundFile
+from fakes.indexing import indexer_of
 
 
 def put_in_its_place(note: Path, text: str) -> None:
@@ -30,10 +31,10 @@ class Bench:
         self.home = home
         self.database = SqliteStore(home.index)
         self.roots = MemoryRoots(home.workspace)
-        self.indexer = Indexer(self.database, self.roots, Preparer(ChunkLimits()))
+        self.indexer = indexer_of(self.database, self.roots, Preparer(ChunkLimits()))
 
     def found(self, path: str = "memory/a.md") -> FoundFile:
-        return next(found for found in self.indexer.scan().files if found.path == path)
+        return next(found for found in self.indexer.surveyor.scan().files if found.path == path)
 
     def texts(self) -> list[str]:
         with self.database.reading() as connection:
@@ -74,7 +75,7 @@ def test_a_removal_does_not_take_what_was_indexed_since_it_was_planned(bench, ho
     note = home.write("memory/a.md", "old boiler\n")
     bench.indexer.apply(bench.found())
     note.unlink()
-    (obsolete,) = bench.indexer.survey().plan.to_remove
+    (obsolete,) = bench.indexer.surveyor.survey().plan.to_remove
     note.write_text("new boiler\n", encoding="utf-8")
     bench.indexer.apply(bench.found())
     assert bench.indexer.apply(obsolete).change is Change.LATER
@@ -116,7 +117,7 @@ def test_a_touch_that_was_decided_on_older_content_marks_nothing_as_level(bench,
     waiting.join(60)
     bench.indexer.apply(bench.found())
     assert bench.texts() == ["two\n"]
-    plan = bench.indexer.survey().plan
+    plan = bench.indexer.surveyor.survey().plan
     assert {found.path for found in plan.to_read} == plan.doubtful
 
 
@@ -124,13 +125,13 @@ def test_an_unreadable_directory_keeps_its_rows(public_home, unprivileged):
     bench = Bench(public_home)
     public_home.write("memory/sub/a.md", "boiler\n")
     top = public_home.write("memory/b.md", "pump\n")
-    for found in bench.indexer.scan().files:
+    for found in bench.indexer.surveyor.scan().files:
         bench.indexer.apply(found)
     top.unlink()
     directory = public_home.workspace / "memory/sub"
     directory.chmod(0)
     with unprivileged():
-        survey = bench.indexer.survey()
+        survey = bench.indexer.surveyor.survey()
     directory.chmod(0o755)
     assert [failed.path for failed in survey.scan.failed_dirs] == ["memory/sub"]
     assert [obsolete.path for obsolete in survey.plan.to_remove] == ["memory/b.md"]
@@ -175,7 +176,7 @@ def commits(bench):
 
 def index_together(bench, *, meanwhile=lambda: None):
     """The outcomes of all that is to do, by path."""
-    tasks = bench.indexer.survey().plan.to_read
+    tasks = bench.indexer.surveyor.survey().plan.to_read
     meanwhile()
     (group,) = bench.indexer.grouped(tasks)
     found = bench.indexer.apply_together(group, force=False, is_wanted=lambda: True)
@@ -208,7 +209,7 @@ def test_of_files_that_are_published_together_each_has_its_own_outcome(bench, ho
 def test_one_that_is_too_costly_keeps_no_other_from_being_published_with_it(bench, home):
     home.write("memory/costly.md", "\n" * 500_001)
     home.write("memory/good.md", "The boiler.\n")
-    tasks = bench.indexer.survey().plan.to_read
+    tasks = bench.indexer.surveyor.survey().plan.to_read
     found = bench.indexer.apply_together(Group(tasks), force=False, is_wanted=lambda: True)
     outcomes = {task.path: one.change for task, one in zip(tasks, found, strict=True)}
     assert outcomes == {"memory/costly.md": Change.SKIPPED, "memory/good.md": Change.WRITTEN}
@@ -218,7 +219,9 @@ def test_what_is_done_together_is_bounded_by_its_bytes(bench, home):
     for number in range(5):
         home.write(f"memory/{number}.md", "x" * 20_000)
     home.write("memory/long.md", "x" * 200_000)
-    groups = [one.tasks for one in bench.indexer.grouped(bench.indexer.survey().plan.to_read)]
+    groups = [
+        one.tasks for one in bench.indexer.grouped(bench.indexer.surveyor.survey().plan.to_read)
+    ]
     assert sorted(len(group) for group in groups) == [1, 2, 3]
     assert all(len(group) == 1 or sum(one.size for one in group) <= 65_536 for group in groups)
 
@@ -229,8 +232,10 @@ def test_a_fault_of_ours_in_one_file_keeps_no_other_from_being_indexed(home, cap
     home.write("memory/good.md", "")
     database = SqliteStore(home.index)
     roots = MemoryRoots(home.workspace)
-    indexer = Indexer(database, roots, Preparer(ChunkLimits("400")))  # type: ignore[arg-type]
-    outcomes = {found.path: indexer.apply(found) for found in indexer.survey().plan.to_read}
+    indexer = indexer_of(database, roots, Preparer(ChunkLimits("400")))  # type: ignore[arg-type]
+    outcomes = {
+        found.path: indexer.apply(found) for found in indexer.surveyor.survey().plan.to_read
+    }
     database.close()
     assert outcomes["memory/good.md"].change is Change.WRITTEN
     bad = outcomes["memory/bad.md"]

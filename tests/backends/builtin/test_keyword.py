@@ -188,9 +188,9 @@ def test_what_is_remembered_is_bounded(pile, monkeypatch):
     "text", ["", "The boiler.", "Die Küche, 台所 и кухня 🦅\n", "word " * 3_000]
 )
 def test_packed_words_come_back_as_they_were(text):
-    terms, context = f"{text.lower()}\nsecond line", "memory küche 台所"
-    chunk = PreparedChunk(0, 1, 2, b"", "", text, terms, context, ())
-    assert unpack(pack(chunk), text) == (terms, context)
+    terms, context, headings = f"{text.lower()}\nsecond line", "memory küche 台所", "# Küche"
+    chunk = PreparedChunk(0, 1, 2, b"", headings, text, terms, context, ())
+    assert unpack(pack(chunk), text) == (terms, context, headings)
 
 
 def test_packed_words_take_little_space_beside_their_text():

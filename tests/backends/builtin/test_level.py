@@ -15,6 +15,7 @@ from backends.builtin.syncing.indexing import Indexer
 from backends.builtin.syncing.preparing import Preparer
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots
+from fakes.indexing import indexer_of
 
 NAMES = ("memory/a.md", "memory/b.md", "memory/sub/c.md")
 
@@ -29,7 +30,7 @@ class Bench:
 
     def another_indexer(self, tokens: int = 400) -> Indexer:
         limits = Preparer(ChunkLimits(tokens))
-        return Indexer(self.database, MemoryRoots(self.home.workspace), limits)
+        return indexer_of(self.database, MemoryRoots(self.home.workspace), limits)
 
     def write(self, path: str, text: str) -> None:
         self.home.write(path, text)
@@ -47,14 +48,14 @@ class Bench:
             other.execute("DELETE FROM files WHERE path = ?", (path,))
 
     def index(self) -> None:
-        plan = self.indexer.survey().plan
+        plan = self.indexer.surveyor.survey().plan
         for task in (*plan.to_remove, *plan.to_read):
             self.indexer.apply(task)
 
     def level(self) -> None:
         """Until nothing is to do; files that were just written are read once more."""
         self.index()
-        while self.indexer.survey().plan.to_read:
+        while self.indexer.surveyor.survey().plan.to_read:
             self.index()
 
     def rows_read(self) -> bool:
@@ -64,7 +65,7 @@ class Bench:
             connection.trace_v2(
                 apsw.SQLITE_TRACE_STMT, lambda event: statements.append(event["sql"])
             )
-        self.indexer.survey()
+        self.indexer.surveyor.survey()
         assert statements
         with self.database.reading() as connection:
             connection.trace_v2(0, None)
@@ -88,7 +89,7 @@ def level(bench):
 
 def test_what_is_level_is_not_compared_again(level):
     assert level.rows_read() is False
-    assert level.indexer.survey() == level.another_indexer().survey()
+    assert level.indexer.surveyor.survey() == level.another_indexer().surveyor.survey()
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_what_is_level_is_not_compared_again(level):
 )
 def test_a_change_on_either_side_is_seen_at_once(level, change):
     change(level)
-    plan = level.indexer.survey().plan
+    plan = level.indexer.surveyor.survey().plan
     assert len(plan.to_read) + len(plan.to_remove) == 1
     assert level.rows_read() is True
     level.level()
@@ -112,20 +113,22 @@ def test_a_change_on_either_side_is_seen_at_once(level, change):
 
 
 def test_force_and_verification_compare_all_the_same(level):
-    assert len(level.indexer.survey(force=True).plan.to_read) == len(NAMES)
-    assert level.indexer.survey(verify=True).plan.doubtful == set(NAMES)
+    assert len(level.indexer.surveyor.survey(force=True).plan.to_read) == len(NAMES)
+    assert level.indexer.surveyor.survey(verify=True).plan.doubtful == set(NAMES)
 
 
 def test_what_is_level_for_one_way_of_chunking_is_not_for_another(level):
-    assert len(level.another_indexer(tokens=100).survey().plan.to_read) == len(NAMES)
+    assert len(level.another_indexer(tokens=100).surveyor.survey().plan.to_read) == len(NAMES)
 
 
 def test_another_reader_of_the_index_compares_for_itself(level):
     with level.database.reading():
-        assert level.indexer.survey() == level.another_indexer().survey()
+        assert level.indexer.surveyor.survey() == level.another_indexer().surveyor.survey()
         level.forget("memory/b.md")
-        assert [found.path for found in level.indexer.survey().plan.to_read] == ["memory/b.md"]
-    assert [found.path for found in level.indexer.survey().plan.to_read] == ["memory/b.md"]
+        assert [found.path for found in level.indexer.surveyor.survey().plan.to_read] == [
+            "memory/b.md"
+        ]
+    assert [found.path for found in level.indexer.surveyor.survey().plan.to_read] == ["memory/b.md"]
 
 
 PATHS = st.sampled_from(NAMES)
@@ -142,4 +145,4 @@ STEPS = st.one_of(
 def test_after_any_history_the_plan_is_that_of_a_full_comparison(bench, steps):
     for name, *arguments in steps:
         getattr(bench, name)(*arguments)
-        assert bench.indexer.survey() == bench.another_indexer().survey()
+        assert bench.indexer.surveyor.survey() == bench.another_indexer().surveyor.survey()

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from backends.builtin.store.sqlite import moving
-from backends.builtin.store.sqlite.index_file import Verdict, judge
+from backends.builtin.store.sqlite.index_file import FileVerdict, judge
 from backends.builtin.store.sqlite.moving import lock_path, present_path
 from backends.builtin.store.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
 from backends.builtin.store.sqlite.store import SqliteStore
@@ -25,7 +25,7 @@ KILL_AT_EACH_LINE = """
 import json, os, shutil, signal, sys
 from pathlib import Path
 from backends.builtin.store.sqlite.store import SqliteStore
-from backends.builtin.store.sqlite.index_file import Verdict, judge
+from backends.builtin.store.sqlite.index_file import FileVerdict, judge
 
 folder = Path(sys.argv[1])
 former, new = folder / "main.sqlite", folder / "main.memory-gateway.sqlite"
@@ -81,7 +81,7 @@ while True:
     in_child(seed)
     assert former.with_name("main.sqlite-wal").stat().st_size > 200_000
     status = in_child(move, len(results) + 1)
-    where = [path.name for path in (former, new) if judge(path) is Verdict.OURS]
+    where = [path.name for path in (former, new) if judge(path) is FileVerdict.OURS]
     if os.WIFEXITED(status):
         assert os.waitstatus_to_exitcode(status) == 0
         break
@@ -152,7 +152,7 @@ def break_header(path):
     with path.open("r+b") as file:
         file.seek(24)
         file.write(b"\xff" * 30)
-    assert judge(path) is Verdict.OURS
+    assert judge(path) is FileVerdict.OURS
 
 
 def holder(python, environment, path):

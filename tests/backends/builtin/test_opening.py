@@ -67,7 +67,9 @@ def test_an_index_is_made_with_its_directories_for_its_user_alone(opened, place)
         os.umask(old)
     assert rights(place.parent) == 0o700
     files = sorted(place.parent.iterdir())
-    assert {file.name for file in files} == {"main.sqlite", "main.sqlite-wal", "main.sqlite-shm"}
+    assert {file.name for file in files} == {
+        f"main.sqlite{end}" for end in ("", "-wal", "-shm", "-open")
+    }
     assert all(rights(file) == 0o600 for file in files)
 
 

@@ -7,8 +7,8 @@ from datetime import date
 import pytest
 
 from backends.builtin.syncing import preparing
-from backends.builtin.syncing.preparing import HEADING_SEPARATOR, Preparer
-from backends.chunking import ChunkLimits
+from backends.builtin.syncing.preparing import Preparer
+from backends.chunking import HEADING_SEPARATOR, ChunkLimits
 from backends.text.analyser import Analyser, stop_words_of
 from backends.text.times import date_of
 from backends.text.units import split_units
@@ -51,7 +51,7 @@ def test_a_chunk_says_where_it_stands_and_what_it_belongs_to(preparer):
     for chunk in chunks:
         assert text[chunk.start :].startswith(chunk.text)
         assert text.count("\n", 0, chunk.start) == chunk.start_line - 1
-    assert chunks[-1].headings == f"Home{HEADING_SEPARATOR}Boiler"
+    assert chunks[-1].headings == f"# Home{HEADING_SEPARATOR}## Boiler"
     assert {"home", "boiler", "februari", "2026"} <= set(chunks[-1].context.split())
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
+from contextlib import closing
 from random import Random
 
 import pytest
 
 from backends.builtin.store.port import IndexDamagedError
+from backends.builtin.store.sqlite.index_file import restore_checksums
 from backends.builtin.store.sqlite.store import SqliteStore, scrub
 from backends.interface import SearchRequest, SyncRequest
 
@@ -75,6 +79,67 @@ async def test_one_flipped_bit_anywhere_is_found(index, seed):
                 scrub(database)
     finally:
         database.close()
+
+
+@pytest.fixture
+def killed(index, tmp_path):
+    """What a gateway leaves that ended uncleanly, with a log."""
+    left = tmp_path / "left" / index.name
+    left.parent.mkdir()
+    with closing(SqliteStore(index)) as database:
+        with database.writing() as connection:
+            rows = [(f"row {number}", "x" * 20) for number in range(5_000)]
+            connection.executemany(
+                "INSERT INTO meta VALUES (?, ?)", [*rows, ("last", "x" * 40_000)]
+            )
+        for end in ("", "-wal", "-open"):
+            shutil.copy(f"{index}{end}", f"{left}{end}")
+    return left
+
+
+def read_by_another_program(path) -> None:
+    with closing(sqlite3.connect(path)) as reader:
+        assert reader.execute("SELECT value FROM meta WHERE key = 'last'").fetchone()
+    assert sorted(one.name for one in path.parent.iterdir()) == [path.name, f"{path.name}-open"]
+
+
+async def test_an_index_that_another_program_read_after_an_unclean_end_is_sound(killed):
+    read_by_another_program(killed)
+    with closing(SqliteStore(killed)) as database:
+        assert database.notes == ()
+        assert scrub(database)
+        with database.reading() as connection:
+            assert connection.execute("SELECT length(value) FROM meta WHERE key = 'last'").get
+    assert [one.name for one in killed.parent.iterdir()] == [killed.name]
+
+
+async def test_broken_structure_is_found_though_checksums_would_be_written_again(killed):
+    read_by_another_program(killed)
+    with killed.open("r+b") as file:
+        for page in range(2, killed.stat().st_size // PAGE):
+            file.seek(page * PAGE)
+            file.write(b"\xa5" * 64)
+    with closing(SqliteStore(killed)) as database:
+        if not database.notes:
+            with pytest.raises(IndexDamagedError):
+                scrub(database)
+
+
+async def test_a_flipped_bit_is_found_after_an_unclean_end_that_nobody_else_touched(killed):
+    pages = killed.stat().st_size // PAGE
+    for page in range(pages // 2, pages):
+        flip(killed, page * PAGE + 2000)
+    with closing(SqliteStore(killed)) as database:
+        if not database.notes:
+            with pytest.raises(IndexDamagedError):
+                scrub(database)
+
+
+async def test_a_file_that_takes_too_long_to_write_anew_stays_as_it_is(killed):
+    read_by_another_program(killed)
+    before = killed.read_bytes()
+    restore_checksums(killed, limit_s=-1)
+    assert killed.read_bytes() == before
 
 
 async def test_a_garbled_word_of_a_note_is_never_shown(home, index):

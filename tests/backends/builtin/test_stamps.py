@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from backends.builtin.syncing.indexing import Indexer
 from backends.builtin.syncing.preparing import Preparer
+from backends.builtin.syncing.surveying import Surveyor
 from backends.files import reading, scan
 from backends.interface import SyncRequest
 from fakes.freshness import stale_of
@@ -97,7 +97,7 @@ async def test_a_fault_while_disk_and_index_are_compared_is_said_by_each_answer_
         def fail(self, *_, **__):
             raise ValueError("a fault")
 
-        monkeypatch.setattr(Indexer, "compare", fail)
+        monkeypatch.setattr(Surveyor, "compare", fail)
         for _ in range(3):
             assert await paths_of(backend, "boiler") == ["MEMORY.md"]
             stale = await stale_of(backend)

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from backends.builtin.store.sqlite.connections import PATIENCE_S
-from backends.builtin.syncing.indexing import LONGEST_PAUSE_S, SearchPriority
+from backends.builtin.syncing.freshness import LONGEST_PAUSE_S, SearchPriority
 from backends.errors import IndexUnavailableError
 from backends.interface import SyncRequest
 from fakes.freshness import large_note, stale_of

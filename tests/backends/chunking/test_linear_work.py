@@ -13,7 +13,7 @@ from types import FrameType
 import pytest
 
 from backends.chunking import ChunkLimits, chunk_markdown, document_title
-from backends.chunking.chunker import LONGEST_TITLE
+from backends.chunking.headings import LONGEST_TITLE
 
 KINDS: dict[str, Callable[[int], str]] = {
     "one solid line": lambda size: "a" * size,

@@ -11,7 +11,9 @@ import sys
 import pytest
 
 from backends.errors import FileUnwritableError, PathNotAllowedError
-from backends.files.append import Appended, append_entry
+from backends.files.appending import Appended, append_entry
+from backends.files.encodings import encoding_of
+from backends.files.reading import decode
 from backends.files.roots import MemoryRoots
 from config.runtime.files import try_lock
 
@@ -80,10 +82,10 @@ def test_what_is_no_file_is_refused(append, log):
 WRITER = """
 import sys
 from pathlib import Path
-from backends.files import append
-from backends.files.append import append_entry
+from backends.files import appending
+from backends.files.appending import append_entry
 from backends.files.roots import MemoryRoots
-append.LOCK_TIMEOUT_S = 240.0  # a disk that takes its time is nobody's fault
+appending.LOCK_TIMEOUT_S = 240.0  # a disk that takes its time is nobody's fault
 (location,) = MemoryRoots(Path(sys.argv[1])).locate("memory/2026-02-08.md")
 for number in range(200):
     added = append_entry(location, f"- {sys.argv[2]} {number}\\n  more of it", heading="# day")
@@ -167,3 +169,125 @@ def test_an_entry_that_nobody_waits_for_any_more_is_not_written(append, log):
     with pytest.raises(FileUnwritableError):
         append("- two", is_wanted=lambda: False)
     assert log.read_text(encoding="utf-8") == "- one\n"
+
+
+def saves(log, change=lambda text: text + "- of the editor\n"):
+    """An editor that saves as most do: a new file takes the place of the one that it has read."""
+    text = log.read_text(encoding="utf-8")
+    draft = log.with_name(".draft")
+    draft.write_text(change(text), encoding="utf-8")
+    draft.replace(log)
+
+
+def test_an_entry_is_in_the_note_that_an_editor_saved_after_it_was_opened(append, log):
+    append("- one")
+    turns = []
+
+    def is_wanted():
+        turns.append(1)
+        if len(turns) < 3:
+            saves(log)
+        return True
+
+    assert append("- two", is_wanted=is_wanted) == Appended(
+        "memory/2026-02-08.md", 4, 4, created=False
+    )
+    assert log.read_text(encoding="utf-8") == "- one\n- of the editor\n- of the editor\n- two\n"
+
+
+def test_an_entry_that_an_editor_took_over_while_it_was_written_is_not_written_twice(
+    append, log, monkeypatch
+):
+    append("- two\n  more")
+    to_disk, turns = os.fsync, []
+
+    def slowly(descriptor):
+        to_disk(descriptor)
+        if not turns:
+            turns.append(1)
+            saves(log, lambda text: f"# day\n{text}- end\n")
+
+    monkeypatch.setattr(os, "fsync", slowly)
+    assert append("- two\n  more").first_line == 4
+    assert log.read_text(encoding="utf-8") == "# day\n- two\n  more\n- two\n  more\n- end\n"
+
+
+def test_an_entry_that_an_editor_wrote_over_in_place_is_written_again(append, log, monkeypatch):
+    append("- one")
+    to_disk, turns = os.fsync, []
+
+    def slowly(descriptor):
+        to_disk(descriptor)
+        if not turns:
+            turns.append(1)
+            log.write_text("- of the editor\n", encoding="utf-8")
+
+    monkeypatch.setattr(os, "fsync", slowly)
+    assert append("- two").first_line == 2
+    assert log.read_text(encoding="utf-8") == "- of the editor\n- two\n"
+
+
+def test_a_note_that_was_moved_away_meanwhile_is_begun_anew(append, log):
+    append("- one")
+    added = append("- two", heading="# day", is_wanted=lambda: _moved_away(log))
+    assert added == Appended("memory/2026-02-08.md", 3, 3, created=True)
+    assert log.read_text(encoding="utf-8") == "# day\n\n- two\n"
+
+
+def _moved_away(log):
+    away = log.with_name("away.md")
+    if not away.exists():
+        log.rename(away)
+    return True
+
+
+def test_a_note_that_is_replaced_all_the_time_is_told_and_nothing_is_promised(
+    append, log, monkeypatch
+):
+    monkeypatch.setattr("backends.files.appending.REPLACED_TIMEOUT_S", 0.2)
+    append("- one")
+
+    def is_wanted():
+        saves(log, lambda _: "- of the editor\n")
+        return True
+
+    with pytest.raises(FileUnwritableError, match="replaces it again and again"):
+        append("- two", is_wanted=is_wanted)
+
+
+@pytest.mark.parametrize("codec", ["utf-16", "utf-16-be", "utf-16-le", "windows-1252", "utf-8-sig"])
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_an_entry_is_written_in_the_encoding_of_the_note(append, log, codec, end):
+    log.parent.mkdir()
+    before = f"# Café\n- crème brûlée für später{end}"
+    log.write_bytes(before.encode(codec))
+    assert append("- für später: ½ Melone\n  süß").first_line == 3
+    data = log.read_bytes()
+    assert data.decode(codec) == f"{before.rstrip()}\n- für später: ½ Melone\n  süß\n"
+    assert decode(data)[0].endswith("- für später: ½ Melone\n  süß\n")
+
+
+def test_an_entry_with_letters_that_the_encoding_of_the_note_lacks_is_refused(append, log):
+    log.parent.mkdir()
+    log.write_bytes("# Café\n- crème brûlée für später\n".encode("windows-1252"))
+    before = log.read_bytes()
+    with pytest.raises(FileUnwritableError, match=r"windows-1252, which has no '日本'.*UTF-8"):
+        append("- 日本")
+    assert log.read_bytes() == before
+
+
+def test_a_note_in_an_unknown_encoding_gets_no_entry_that_nobody_would_find(append, log):
+    log.parent.mkdir()
+    log.write_bytes("# 記憶\n- これは古い文字コードのメモです。\n".encode("shift_jis") * 5)
+    before = log.read_bytes()
+    assert encoding_of(before) == "unknown"
+    with pytest.raises(FileUnwritableError, match="could be read again"):
+        append("- one")
+    assert log.read_bytes() == before
+
+
+def test_a_note_with_damage_takes_an_entry_all_the_same(append, log):
+    log.parent.mkdir()
+    log.write_bytes("# Überschrift: größer, schöner\n- naïve\n".encode() + b"- \xff broken\n")
+    append("- süß")
+    assert decode(log.read_bytes())[0].endswith("broken\n- süß\n")

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from backends.errors import PathNotAllowedError
 from backends.files.reading import read_lines
-from backends.files.roots import MemoryRoots
+from backends.files.roots import MAX_DEPTH, MemoryRoots
+from backends.files.scan import scan
 from backends.interface import ReadRequest
 from config.settings import ExtraPath
 
@@ -235,3 +236,26 @@ def test_no_path_reads_anything_outside_and_each_has_a_documented_outcome(roots,
         assert SECRET not in answer.text
         if answer.status == "ok":
             assert answer.text == f"allowed: {os.path.normpath('workspace/' + answer.path)}"
+
+
+def test_a_name_that_begins_with_a_blank_is_another_note(tmp_path):
+    for name, text in (("lead.md", "the other"), (" lead.md", "the one")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    notes = MemoryRoots(tmp_path, (ExtraPath(path=tmp_path, raw="."),))
+    assert read(notes, " lead.md").text == "the one"
+    assert read(notes, "lead.md").text == "the other"
+
+
+def test_what_is_too_deep_to_be_indexed_cannot_be_read(tmp_path):
+    notes = MemoryRoots(tmp_path, (ExtraPath(path=tmp_path, raw="."),))
+    for depth in (MAX_DEPTH, MAX_DEPTH + 1):
+        note = tmp_path / "/".join(["d"] * depth) / "a.md"
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text("deep", encoding="utf-8")
+        is_indexed = str(note.relative_to(tmp_path)) in {one.path for one in scan(notes).files}
+        assert is_indexed == (depth == MAX_DEPTH)
+        if is_indexed:
+            assert read(notes, str(note)).text == "deep"
+        else:
+            with pytest.raises(PathNotAllowedError):
+                read(notes, str(note))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.files.roots import MAX_ALTERNATIVES, Glob
+from backends.files.globs import MAX_ALTERNATIVES, Glob
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,12 @@ def test_a_file_without_permission_is_unreadable_with_a_remedy(
     public_workspace, write, unprivileged
 ):
     write(public_workspace / "a.md").chmod(0)
-    with unprivileged(), pytest.raises(FileUnreadableError, match=r"Permission denied.*chmod"):
+    with (
+        unprivileged(),
+        pytest.raises(
+            FileUnreadableError, match=r"Permission denied: .*a\.md belongs to user .*Give the user"
+        ),
+    ):
         read(public_workspace, "a.md")
 
 

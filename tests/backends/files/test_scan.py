@@ -3,9 +3,10 @@ import unicodedata
 
 import pytest
 
+from backends.files.roots import MAX_DEPTH
 from backends.files.safe_open import BEHIND_LINK, IS_LINK, NOT_REGULAR
 from backends.files.scan import (
-    MAX_DEPTH,
+    MAX_PATH_BYTES,
     MAX_SKIPPED_PER_ROOT,
     NOT_MARKDOWN,
     UNDECODABLE,
@@ -286,3 +287,15 @@ def test_so_many_files_are_memory_and_the_rest_is_counted_and_said(
     }
     (issue,) = result.issues
     assert issue.startswith("Only the first 6 Markdown files are indexed; 2 more are left out.")
+
+
+def test_a_path_longer_than_a_store_can_hold_is_skipped(workspace, write, roots_of):
+    """Counted in bytes, of the path in the index."""
+    longest = "memory/" + "/".join(["ä" * 100] * 20)
+    longest = longest.encode()[: MAX_PATH_BYTES - 4].decode(errors="ignore").rstrip("/")
+    longest += "a" * (MAX_PATH_BYTES - 3 - len(longest.encode())) + ".md"
+    write(workspace / longest)
+    write(workspace / f"{longest[:-3]}b.md")
+    result = scan(roots_of(workspace))
+    assert [file.path for file in result.files] == [longest]
+    assert [entry.reason for entry in result.skipped] == ["its path has more than 2,048 bytes"]

@@ -25,7 +25,8 @@ def test_an_unreadable_directory_is_named_and_its_rows_are_kept(
     assert [file.path for file in result.files] == ["memory/open/a.md"]
     assert [failed.path for failed in result.failed_dirs] == ["memory/closed"]
     assert not result.failed_dirs[0].may_pass
-    assert result.failed_dirs[0].reason == "Permission denied"
+    assert result.failed_dirs[0].reason.startswith("Permission denied: ")
+    assert "memory/closed belongs to user " in result.failed_dirs[0].reason
     assert result.keeps("memory/closed/deep/b.md")
     assert not result.keeps("memory/closed-too/b.md")
     assert not result.keeps("memory/open/gone.md")

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.qmd.process import QmdUnavailableError
-from backends.qmd.server import Row, WarmServer, ask, question_for, rows_of_answer
+from backends.qmd.server import ResultRow, WarmServer, ask, question_for, rows_of_answer
 from backends.qmd.sidecar import open_sidecar
 from fakes.qmd import qmd_settings
 
 ROW = {"docid": "#c989e6", "score": 0.5, "file": "qmd://mem/a%20b.md", "line": 2, "snippet": "["}
-PLAIN = Row("mem", "a b.md", 0.5, 2)
+PLAIN = ResultRow("mem", "a b.md", 0.5, 2)
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -53,7 +53,7 @@ def test_rows_that_name_no_file_are_left_out():
 
 def test_an_address_without_scheme_is_understood():
     assert rows_of_answer({"results": [{"file": "//mem/x/y.md"}]}) == [
-        Row("mem", "x/y.md", 0.0, None)
+        ResultRow("mem", "x/y.md", 0.0, None)
     ]
 
 

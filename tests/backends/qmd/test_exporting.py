@@ -11,7 +11,7 @@ import pytest
 
 from backends.qmd import exporting
 from backends.qmd.exporting import Exports, write_record
-from backends.transcripts.agents import AgentTranscripts
+from backends.transcripts.agent_transcripts import AgentTranscripts
 from backends.transcripts.jsonl import JsonlTranscripts
 from config.settings import QmdSessionsSettings
 from fakes.host_database import HostDatabase

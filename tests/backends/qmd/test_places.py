@@ -9,15 +9,15 @@ import pytest
 from backends.errors import PathNotAllowedError
 from backends.files.scan import scan
 from backends.interface import ReadRequest
-from backends.qmd.collections import Places, plan_collections
+from backends.qmd.collections import CollectionPlaces, plan_collections
 from backends.qmd.exporting import Exports
-from backends.transcripts.agents import AgentTranscripts
+from backends.transcripts.agent_transcripts import AgentTranscripts
 from config.settings import QmdPath
 from fakes.qmd import qmd_settings, write
 
 
 @pytest.fixture
-def places(tmp_path: Path, notes: Path) -> Places:
+def places(tmp_path: Path, notes: Path) -> CollectionPlaces:
     write(tmp_path / "shelf/My File (draft) v1.2.md", "first\n")
     write(tmp_path / "shelf/no_title.md", "second\n")
     paths = (
@@ -26,7 +26,7 @@ def places(tmp_path: Path, notes: Path) -> Places:
     )
     settings = qmd_settings(tmp_path, "qmd", paths=paths)
     exports = Exports(AgentTranscripts.of(settings), settings.qmd.sessions, tmp_path / "exports")
-    return Places(settings, plan_collections(settings), exports)
+    return CollectionPlaces(settings, plan_collections(settings), exports)
 
 
 def test_inside_the_workspace_files_have_their_usual_names(places, notes):

@@ -9,18 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import astuple, replace
 
+from backends.interface import MAX_QUERY_CHARS
+from backends.ranking import learnt
 from backends.ranking.evidence import (
+    AROUND_LINES,
     KEYWORDS_ONLY,
-    LABEL_WEIGHT,
-    LEAST_INFORMATION,
     LEAST_TRUST,
-    MOST_INFORMATION,
-    NEIGHBOURS,
     NOISE,
-    NOTE_SHARE,
-    QUESTION_WEIGHT,
-    REPLY_WEIGHT,
-    TIME_WEIGHT,
     Background,
     Evidence,
     Excerpt,
@@ -30,6 +25,7 @@ from backends.ranking.evidence import (
     weigh_units,
     weighted_odds,
 )
+from backends.ranking.query import QueryAnalyser, Weights, speaks_of_oneself
 
 CLEAR = Background(mean=0.2, deviation=0.1, dimensions=384)
 
@@ -53,7 +49,7 @@ def test_a_line_that_holds_a_word_is_worth_more_than_one_beside_it(evidence):
     found = [one.text for one in evidence("\n".join(lines), "boiler")]
     assert found[3] > found[2] == found[4] > 0
     assert [number for number, value in enumerate(found) if value] == list(
-        range(3 - NEIGHBOURS, 4 + NEIGHBOURS)
+        range(3 - AROUND_LINES, 4 + AROUND_LINES)
     )
 
 
@@ -73,15 +69,30 @@ def test_a_better_chunk_makes_its_lines_better(evidence):
     assert weak < strong
 
 
-def test_every_line_of_a_chunk_that_was_found_by_its_title_may_answer(evidence):
-    assert all(one.text > 0 for one in evidence("a\nb\nc\nd\ne\nf\ng", "boiler"))
-    assert all(one.text == 0 for one in evidence("a\nb\nc", "boiler", bm25=0.0))
+def test_every_line_of_a_chunk_that_was_found_by_its_title_may_answer(candidates_of, weigh):
+    (candidate,) = candidates_of("a\nb\nc\nd\ne\nf\ng")
+    for context in ("", "boiler"):
+        (units,) = units_by_file([replace(candidate, context=context)], weigh("boiler")).values()
+        found = weigh_units(units, weigh("boiler"), None)
+        assert {one.text > 0 for one in found} == {bool(context)}
+
+
+def test_the_best_chunk_of_a_file_makes_all_its_lines_better(candidates_of, weigh):
+    weak, strong = (candidates_of("boiler\n", bm25=bm25)[0] for bm25 in (0.5, 2.0))
+    elsewhere = replace(strong, chunk_id=2, start=100, start_line=9)
+    weights = weigh("boiler")
+    found = [
+        weigh_units(units, weights, None)[0]
+        for chunks in ([weak], [weak, elsewhere])
+        for units in units_by_file(chunks, weights).values()
+    ]
+    assert found[0].text < found[1].text
 
 
 def test_a_line_has_the_vector_of_its_excerpt(evidence):
     found = evidence("near\nfar\nnone\n", "x", cosines=[(0, 4, 0.5), (5, 8, 0.2)], background=CLEAR)
-    of_note = NOTE_SHARE * CLEAR.trust * 3
-    assert found[0].vector == pytest.approx(CLEAR.trust * 3 + of_note)
+    of_note = learnt.MEANING * CLEAR.trust * 3
+    assert found[0].vector == pytest.approx(learnt.MEANING * CLEAR.trust * 3 + of_note)
     assert [one.vector for one in found[1:3]] == pytest.approx([of_note, of_note])
 
 
@@ -100,47 +111,84 @@ def test_what_title_and_date_say_is_said_of_every_line(candidates_of, weigh):
     assert [one.is_full for one in found] == [False, True]
 
 
-def signs(found):
-    return [one.signs for one in found]
+def priors(found):
+    """What is said of the lines beside their length."""
+    return [one.prior for one in found]
+
+
+def of_length(text):
+    return learnt.LENGTH * math.log(max(16, len(text)) / 80)
 
 
 @pytest.mark.parametrize("label", ["- Anna: ", "- **Anna:** ", "**Anna**: ", "Anna: ", "1. Anna: "])
 def test_what_is_said_by_whom_one_asks_about_counts_more(evidence, label):
-    said, heard = evidence(f"{label}the boiler\n- Bert: the boiler, Anna", "Anna boiler")
-    assert (said.signs, heard.signs) == (LABEL_WEIGHT, 0)
+    lines = f"{label}the boiler", "- Bert: the boiler, Anna"
+    found = evidence("\n".join(lines), "Anna boiler")
+    assert priors(found) == pytest.approx([of_length(lines[0]) + learnt.LABEL, of_length(lines[1])])
+
+
+def test_who_asks_of_themselves_asks_what_they_said(candidates_of):
+    (candidate,) = candidates_of("User: the boiler is loud\nAssistant: the boiler is fine")
+    concepts = QueryAnalyser(["english"]).analyse("boiler").concepts
+    found = []
+    for of_oneself in (True, False):
+        weights = Weights(concepts, {"boiler": 1}, 100, of_oneself=of_oneself)
+        (units,) = units_by_file([candidate], weights).values()
+        found.append([one.is_labelled for one in units])
+    assert found == [[True, False], [False, False]]
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["What is my boiler?", "Wann kommt meine Mutter?", "¿Cuál es mi plan?", "我的茶", "私の庭"],
+)
+def test_a_question_about_whoever_asks_is_known(question):
+    assert speaks_of_oneself(question)
+    assert not speaks_of_oneself("When does Anna repair the boiler?")
 
 
 @pytest.mark.parametrize(
     "line", ["at 10:30 anna came", "anna:x", f"anna {'x' * 60}: boiler", "anna"]
 )
 def test_a_colon_somewhere_makes_no_label(evidence, line):
-    assert signs(evidence(line, "anna boiler")) == [0]
+    assert priors(evidence(line, "anna boiler")) == pytest.approx([of_length(line)])
 
 
 def test_the_label_of_a_line_that_is_cut_up_stands_in_its_first_part(evidence):
-    first, *rest = signs(evidence(f"- Anna: {'The boiler is old. ' * 60}", "Anna boiler"))
-    assert first == LABEL_WEIGHT
-    assert set(rest) == {0}
+    first, *rest = priors(evidence(f"- Anna: {'The boiler is old. ' * 60}", "Anna boiler"))
+    assert first > max(rest) + learnt.LABEL / 2
 
 
 def test_a_label_without_word_spaces_is_one_too(evidence):
-    assert signs(evidence("小周：茶叶的价格\n老王：小周的茶叶", "小周")) == [LABEL_WEIGHT, 0]
+    found = priors(evidence("小周：茶叶的价格\n老王：小周的茶叶", "小周"))
+    assert found[0] == pytest.approx(found[1] + learnt.LABEL)
 
 
-def test_the_line_after_a_question_answers_and_a_question_seldom_does(evidence):
-    found = evidence("Is the boiler old?\n\nThe boiler is from 1990.\nA boiler.", "boiler")
-    assert signs(found) == [QUESTION_WEIGHT, 0, REPLY_WEIGHT, 0]
+def test_the_line_after_a_question_answers(evidence):
+    lines = ["Is the boiler old?", "", "The boiler is from 1990.", "A boiler."]
+    found = priors(evidence("\n".join(lines), "boiler"))
+    expected = [of_length(line) for line in lines]
+    expected[1], expected[2] = 0, expected[2] + learnt.REPLY
+    assert found == pytest.approx(expected)
+
+
+def test_a_longer_line_is_likelier_to_answer_than_a_heading(evidence):
+    heading, short, long = priors(
+        evidence("# The boiler\nThe boiler.\nThe boiler " + "is old " * 30, "boiler")
+    )
+    assert heading == pytest.approx(short + learnt.HEADING)
+    assert short < long
 
 
 def test_where_a_time_is_asked_for_a_line_that_tells_one_counts_more(candidates_of, weigh):
     (candidate,) = candidates_of("The boiler came last week.\nThe boiler came.")
     weights = weigh("boiler")
     (units,) = units_by_file([candidate], weights).values()
-    assert signs(weigh_units(units, weights, None, asks_when=True)) == [TIME_WEIGHT, 0]
-    assert signs(weigh_units(units, weights, None)) == [0, 0]
+    timed, plain = (priors(weigh_units(units, weights, None, asks_when=asks)) for asks in (1, 0))
+    assert timed == pytest.approx([plain[0] + learnt.TIME, plain[1]])
 
 
-def test_signs_alone_make_no_evidence_and_never_take_it_away():
+def test_priors_alone_make_no_evidence_and_never_take_it_away():
     known = [Evidence(0.0, 0.0, 3.0), Evidence(0.01, 0.0, -3.0), Evidence(0.01, 0.0, 3.0)]
     found = weighted_odds(known, Lanes(1, 1), information=5.0)
     assert found[0] == 0 < found[1] < found[2]
@@ -149,10 +197,11 @@ def test_signs_alone_make_no_evidence_and_never_take_it_away():
 def test_a_question_that_says_more_tells_its_answers_better_apart():
     known = [Evidence(0.5, 0.0), Evidence(0.2, 0.0)]
     ratios = []
-    for information in (LEAST_INFORMATION, 7.5, MOST_INFORMATION, 1e6):
+    for information in (2.0, 10.0, 100.0, MAX_QUERY_CHARS / 3):
         odds = weighted_odds(known, Lanes(1, 1), information=information)
         ratios.append(odds[0] / odds[1])
-    assert ratios[0] < ratios[1] < ratios[2] == ratios[3]
+    assert ratios == sorted(set(ratios))
+    assert math.isfinite(odds[0])
 
 
 def test_a_model_whose_cosines_are_those_of_random_directions_is_hardly_trusted():

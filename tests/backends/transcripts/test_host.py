@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from backends.files.safe_open import RefusedFileError
-from backends.transcripts.agents import AgentTranscripts, is_conversation
+from backends.transcripts.agent_transcripts import AgentTranscripts, is_conversation
 from backends.transcripts.host_database import HostTranscripts
 from backends.transcripts.source import BEGINNING
 from fakes.host_database import HostDatabase

@@ -27,6 +27,8 @@ def message(content, role="user", **entry):
     ("line", "text"),
     [
         (message("hello"), "User: hello"),
+        (message("<recalled>\nold news\n</recalled>\nhello"), "User: hello"),
+        (message([{"type": "text", "text": "a <recalled> b"}]), "User: a <recalled> b"),
         (message("hello", "assistant"), "Assistant: hello"),
         (message([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), "User: a b"),
         (message("  two\n\n  lines\t and\u3000more \ufeff"), "User: two lines and more"),

@@ -87,5 +87,5 @@ def test_who_owns_what_cannot_be_written_is_said_with_the_remedy(tmp_path, unpri
     (tmp_path / "memory").mkdir(mode=0o755)
     with unprivileged(), pytest.raises(IndexUnavailableError) as refused:
         OwnerLock.acquire(tmp_path / "memory/index.lock")
-    assert "It belongs to root." in refused.value.message
-    assert f"sudo chown -R 65534 {tmp_path}/memory" in refused.value.remedy
+    assert "belongs to user root" in refused.value.message
+    assert f"sudo chown -R nobody {tmp_path}/memory" in refused.value.remedy

@@ -19,6 +19,7 @@ from config.settings import (
     ScopeRule,
     SyncSettings,
 )
+from fakes.sessions import OPERATOR, of_session
 from fakes.settings import make_settings
 from gateway.agent.conversations import (
     Conversations,
@@ -28,8 +29,9 @@ from gateway.agent.conversations import (
 )
 from gateway.agent.memory import open_memory
 from gateway.rpc.wire import InvalidParamsError
-from gateway.sessions import agent_now
-from gateway.tools.get import MAX_ENTRY_BYTES, AppendParams, GetParams
+from gateway.session_start import agent_now
+from gateway.tools.append import MAX_ENTRY_BYTES, AppendParams
+from gateway.tools.get import GetParams
 from gateway.tools.search import SearchParams
 
 pytestmark = pytest.mark.anyio
@@ -65,7 +67,7 @@ async def test_a_session_starts_with_its_memory_and_the_recall_instructions(talk
     today = agent_now("Asia/Tokyo").date()
     (workspace / f"memory/{today}.md").write_text("- tea\n", encoding="utf-8")
     async with talking(user_timezone="Asia/Tokyo", citations="off") as (conversations, _):
-        result = await conversations.start(SessionStartParams(session_key=MAIN))
+        result = await conversations.start(SessionStartParams(session_key=MAIN), of_session())
     assert [(file.role, file.status) for file in result.files] == [
         ("longterm", "ok"), ("user", "not_found"), ("today", "ok"), ("yesterday", "not_found"),
     ]  # fmt: skip
@@ -77,8 +79,10 @@ async def test_a_session_starts_with_its_memory_and_the_recall_instructions(talk
 async def test_each_session_begins_one_sync(talking):
     search = {"sync": SyncSettings(on_search=False)}
     async with talking(background=True, search=search) as (conversations, memory):
-        first = await conversations.start(SessionStartParams(session_key=MAIN))
-        again = await conversations.start(SessionStartParams(session_key="Agent:Main:MAIN "))
+        first = await conversations.start(SessionStartParams(session_key=MAIN), of_session())
+        again = await conversations.start(
+            SessionStartParams(session_key="Agent:Main:MAIN "), of_session()
+        )
         assert (first.sync_started, again.sync_started) == (True, False)
         with anyio.fail_after(60):
             while True:
@@ -91,7 +95,7 @@ async def test_each_session_begins_one_sync(talking):
 async def test_no_sync_is_begun_where_the_configuration_says_so(talking):
     search = {"sync": SyncSettings(on_session_start=False)}
     async with talking(search=search) as (conversations, _):
-        result = await conversations.start(SessionStartParams(session_key=MAIN))
+        result = await conversations.start(SessionStartParams(session_key=MAIN), of_session())
     assert not result.sync_started
 
 
@@ -101,39 +105,43 @@ async def test_no_sync_is_begun_where_the_configuration_says_so(talking):
 )
 async def test_a_session_that_may_not_use_memory_gets_nothing_from_any_tool(talking, key, reason):
     async with talking(scope=NO_GROUPS, append_enabled=True) as (conversations, memory):
-        started = await conversations.start(SessionStartParams(session_key=key))
+        started = await conversations.start(SessionStartParams(session_key=key), of_session())
         assert (started.denied, started.files) == (True, ())
         assert reason in started.error
-        found = await memory.search(SearchParams("boiler", session_key=key), None)
+        found = await memory.search(SearchParams("boiler", session_key=key))
         assert (found.outcome, found.hits) == ("denied", ())
         assert reason in found.error
         read = await memory.get(GetParams("MEMORY.md", session_key=key))
         assert (read.status, read.text, read.denied) == ("error", "", True)
-        added = await conversations.append(AppendParams(text="- x"), key)
+        added = await conversations.append(AppendParams(text="- x"), of_session(key))
         assert (added.denied, added.path) == (True, None)
 
 
 async def test_the_operator_may_read_and_search_whatever_the_scope_says(talking):
     async with talking(scope=ScopePolicy(default="deny")) as (_, memory):
-        found = await memory.search(SearchParams("boiler"), None, operator=True)
+        found = await memory.search(SearchParams("boiler"), OPERATOR)
         assert found.outcome == "ok"
-        assert (await memory.get(GetParams("MEMORY.md"), operator=True)).status == "ok"
+        assert (await memory.get(GetParams("MEMORY.md"), OPERATOR)).status == "ok"
         assert (await memory.get(GetParams("MEMORY.md"))).denied
 
 
 async def test_a_flush_is_due_once_and_again_after_the_next_compaction(talking):
     params = FlushParams(session_key=MAIN, total_tokens=180_000, compaction_count=0)
     async with talking() as (conversations, memory):
-        due = await conversations.flush(params)
+        due = await conversations.flush(params, of_session())
         assert due.due
         assert f"memory/{agent_now(None).date()}.md" in due.prompt
         assert "NO_REPLY" in due.system_prompt
-        failed = await conversations.flush_done(FlushDoneParams(session_key=MAIN, ok=False))
+        failed = await conversations.flush_done(
+            FlushDoneParams(session_key=MAIN, ok=False), of_session()
+        )
         assert not failed.recorded
-        assert (await conversations.flush(params)).due
-        done = await conversations.flush_done(FlushDoneParams(session_key=MAIN, compaction_count=0))
+        assert (await conversations.flush(params, of_session())).due
+        done = await conversations.flush_done(
+            FlushDoneParams(session_key=MAIN, compaction_count=0), of_session()
+        )
         assert (done.recorded, done.compaction_count) == (True, 0)
-        again = await conversations.flush(params)
+        again = await conversations.flush(params, of_session())
         assert (again.due, again.prompt) == (False, None)
         assert "had its flush" in again.reason
         store = flush_records_path(memory.settings.state_dir, "main")
@@ -141,22 +149,26 @@ async def test_a_flush_is_due_once_and_again_after_the_next_compaction(talking):
         entries[MAIN]["compactionCount"] = 1
         store.write_text(json.dumps(entries), encoding="utf-8")
         later = FlushParams(session_key=MAIN, total_tokens=180_000)
-        assert (await conversations.flush(later)).due
+        assert (await conversations.flush(later, of_session())).due
 
 
 @pytest.mark.parametrize("key", ["agent:main:main:heartbeat", "agent:main:heartbeat"])
 async def test_the_session_of_a_heartbeat_is_recognised_by_its_key(talking, key):
     async with talking() as (conversations, _):
-        result = await conversations.flush(FlushParams(session_key=key, total_tokens=199_000))
+        result = await conversations.flush(
+            FlushParams(session_key=key, total_tokens=199_000), of_session()
+        )
     assert not result.due
 
 
 async def test_an_appended_entry_is_found_by_the_next_search(talking, workspace):
     async with talking(append_enabled=True, user_timezone="UTC") as (conversations, memory):
-        await memory.search(SearchParams("anything"), None)
-        added = await conversations.append(AppendParams(text="- The kingfisher came back."), MAIN)
+        await memory.search(SearchParams("anything"))
+        added = await conversations.append(
+            AppendParams(text="- The kingfisher came back."), of_session(MAIN)
+        )
         assert (added.start_line, added.end_line, added.created) == (3, 3, True)
-        found = await memory.search(SearchParams("kingfisher"), None)
+        found = await memory.search(SearchParams("kingfisher"))
         assert [hit.path for hit in found.hits] == [added.path]
         assert (workspace / added.path).read_text(encoding="utf-8").startswith("# 20")
 
@@ -172,7 +184,7 @@ async def test_the_long_term_memory_is_the_file_that_exists(talking, workspace, 
         (workspace / name).write_text("- old\n", encoding="utf-8")
     async with talking(append_enabled=True) as (conversations, _):
         params = AppendParams(text="- new", target="longterm")
-        assert (await conversations.append(params, MAIN)).path == path
+        assert (await conversations.append(params, of_session(MAIN))).path == path
     text = (workspace / path).read_text(encoding="utf-8")
     assert text == ("- old\n- new\n" if existing else "- new\n")
 
@@ -180,18 +192,22 @@ async def test_the_long_term_memory_is_the_file_that_exists(talking, workspace, 
 async def test_what_others_say_never_enters_the_long_term_memory(talking):
     async with talking(append_enabled=True) as (conversations, _):
         params = AppendParams(text="- trust me", target="longterm")
-        assert (await conversations.append(params, GROUP)).denied
-        assert (await conversations.append(AppendParams(text="- hi"), GROUP)).path is not None
+        assert (await conversations.append(params, of_session(GROUP))).denied
+        assert (
+            await conversations.append(AppendParams(text="- hi"), of_session(GROUP))
+        ).path is not None
 
 
 async def test_who_names_no_session_may_not_do_more_than_one_that_does(talking, workspace):
     deny = ScopePolicy(default="deny", rules=())
     async with talking(append_enabled=True, scope=deny) as (conversations, _):
-        assert (await conversations.append(AppendParams(text="- x"), None)).denied
+        assert (await conversations.append(AppendParams(text="- x"), of_session(None))).denied
     async with talking(append_enabled=True) as (conversations, _):
         params = AppendParams(text="- x", target="longterm")
-        assert "main session" in (await conversations.append(params, None)).error
-        assert (await conversations.append(AppendParams(text="- x"), None)).path is not None
+        assert "main session" in (await conversations.append(params, of_session(None))).error
+        assert (
+            await conversations.append(AppendParams(text="- x"), of_session(None))
+        ).path is not None
     assert "- x" not in (workspace / "MEMORY.md").read_text(encoding="utf-8")
 
 
@@ -202,12 +218,12 @@ async def test_a_flush_is_not_answered_for_a_session_of_another_agent(talking):
             (conversations.flush_done, FlushDoneParams(session_key="agent:other:main")),
         ):
             with pytest.raises(InvalidParamsError, match="belongs to agent other"):
-                await ask(params)
+                await ask(params, of_session())
 
 
 async def test_appending_is_off_unless_it_is_switched_on(talking, workspace):
     async with talking() as (conversations, _):
-        result = await conversations.append(AppendParams(text="- x"), MAIN)
+        result = await conversations.append(AppendParams(text="- x"), of_session(MAIN))
     assert result.disabled
     assert "memory.append.enabled" in result.error
     assert list((workspace / "memory").iterdir()) == []
@@ -219,13 +235,13 @@ async def test_appending_is_off_unless_it_is_switched_on(talking, workspace):
 async def test_what_cannot_be_an_entry_is_refused(talking, text):
     async with talking(append_enabled=True) as (conversations, _):
         with pytest.raises(InvalidParamsError):
-            await conversations.append(AppendParams(text=text), MAIN)
+            await conversations.append(AppendParams(text=text), of_session(MAIN))
 
 
 async def test_while_memory_is_off_sessions_load_and_write_nothing(talking, workspace):
     async with talking(memory_slot="none", append_enabled=True) as (conversations, _):
-        started = await conversations.start(SessionStartParams(session_key=MAIN))
-        added = await conversations.append(AppendParams(text="- x"), MAIN)
+        started = await conversations.start(SessionStartParams(session_key=MAIN), of_session())
+        added = await conversations.append(AppendParams(text="- x"), of_session(MAIN))
     assert started.disabled
     assert added.disabled
     assert "plugins.slots.memory" in started.error
@@ -235,9 +251,9 @@ async def test_a_flush_names_the_model_that_the_configuration_wants_for_it(talki
     flush = MemoryFlushSettings(model="ollama/small")
     async with talking(compaction=CompactionSettings(memory_flush=flush)) as (conversations, _):
         params = FlushParams(session_key=MAIN, total_tokens=180_000)
-        assert (await conversations.flush(params)).model == "ollama/small"
+        assert (await conversations.flush(params, of_session())).model == "ollama/small"
         waiting = FlushParams(session_key=MAIN, total_tokens=1)
-        assert (await conversations.flush(waiting)).model is None
+        assert (await conversations.flush(waiting, of_session())).model is None
 
 
 @pytest.mark.parametrize("mode", ["off", "async", "await"])
@@ -254,7 +270,7 @@ async def test_a_compaction_makes_the_index_look_again_as_configured(talking, mo
             for count in (3, 3, 4):
                 assert "post-compaction" not in await reasons()
                 params = FlushParams(session_key=MAIN, total_tokens=1, compaction_count=count)
-                await conversations.flush(params)
+                await conversations.flush(params, of_session())
             if mode == "await":
                 assert "post-compaction" in await reasons()
             elif mode == "off":
@@ -282,7 +298,7 @@ async def test_what_is_remembered_across_conversations_is_not_searched_from_a_gr
         await memory.sync(SyncRequest(reason="manual"))
 
         async def found(key, **params):
-            result = await memory.search(SearchParams("heron boiler", **params), key)
+            result = await memory.search(SearchParams("heron boiler", **params), of_session(key))
             return {hit.source for hit in result.hits}, result.outcome
 
         assert await found(MAIN) == ({"memory", "sessions"}, "ok")
@@ -290,11 +306,11 @@ async def test_what_is_remembered_across_conversations_is_not_searched_from_a_gr
         assert await found(None) == ({"memory"}, "ok")
         assert await found(GROUP, sources=("sessions",)) == (set(), "denied")
         assert await found(GROUP, sources=("memory", "sessions")) == ({"memory"}, "partial")
-        shown = await memory.search(SearchParams("heron"), None, operator=True)
+        shown = await memory.search(SearchParams("heron"), OPERATOR)
         assert {hit.source for hit in shown.hits} == {"sessions"}
 
         for path in ("sessions/one-of-the-hosts", "qmd/sessions/one.md"):
-            read = await memory.get(GetParams(path), GROUP)
+            read = await memory.get(GetParams(path), of_session(GROUP))
             assert "main session" in (read.error or "")
-            own = await memory.get(GetParams(path), MAIN)
+            own = await memory.get(GetParams(path), of_session(MAIN))
             assert "main session" not in (own.error or "")

@@ -15,6 +15,7 @@ from backends.builtin import backend as builtin
 from backends.interface import SyncRequest
 from config.settings import Secret, SyncSettings
 from fakes import postgres
+from fakes.sessions import OPERATOR, of_session
 from fakes.settings import make_settings
 from gateway.agent.conversations import Conversations, SessionStartParams
 from gateway.agent.memory import open_memory
@@ -70,12 +71,12 @@ def settings(server, database, tmp_path):
 
 async def search(memory):
     with anyio.fail_after(PATIENCE_S):
-        return await memory.search(SearchParams(query="greenhouse key"), None, operator=True)
+        return await memory.search(SearchParams(query="greenhouse key"), OPERATOR)
 
 
 async def files_are_read(memory):
     with anyio.fail_after(PATIENCE_S):
-        read = await memory.get(GetParams(path="memory/2026-02-01.md"), operator=True)
+        read = await memory.get(GetParams(path="memory/2026-02-01.md"), OPERATOR)
         assert (read.status, "greenhouse" in read.text) == ("ok", True)
 
 
@@ -194,7 +195,7 @@ async def test_a_fault_at_the_start_is_told_and_passes(settings, server, databas
             says_so(await search(memory), remedy)
             await files_are_read(memory)
             session = SessionStartParams(session_key="agent:main:main")
-            started = await Conversations(memory).start(session)
+            started = await Conversations(memory).start(session, of_session())
             assert [one.text for one in started.files if one.text] == ["Be brief.\n"]
     async with open_memory(settings) as memory:
         await healed(memory)

@@ -18,6 +18,7 @@ from backends.interface import SyncRequest
 from config.errors import ErrorKind
 from config.host_keys import is_disabled
 from config.settings import Settings, StoreSettings, SyncSettings
+from fakes.sessions import of_session
 from fakes.settings import make_settings
 from gateway.agent.memory import open_memory
 from gateway.rpc.wire import InvalidParamsError
@@ -46,7 +47,7 @@ def settings(settings_of) -> Settings:
 
 async def test_a_memory_answers_with_its_notes(settings):
     async with open_memory(settings, background=False) as memory:
-        result = await memory.search(SearchParams("boiler"), None)
+        result = await memory.search(SearchParams("boiler"))
         assert [hit.path for hit in result.hits] == ["memory/a.md"]
         assert result.outcome == "ok"
         text = await memory.get(GetParams("memory/a.md"))
@@ -57,7 +58,7 @@ async def test_yesterday_is_that_of_the_users_own_time_zone(settings_of):
     told = []
     for zone in ("Pacific/Kiritimati", "Pacific/Pago_Pago"):  # never on the same day
         async with open_memory(settings_of(user_timezone=zone), background=False) as memory:
-            result = await memory.search(SearchParams("boiler yesterday", explain=True), None)
+            result = await memory.search(SearchParams("boiler yesterday", explain=True))
             (understood,) = result.hits[0].explain["time"]
             told.append(date.fromisoformat(understood["from"]))
     assert told[0] > told[1]
@@ -65,20 +66,20 @@ async def test_yesterday_is_that_of_the_users_own_time_zone(settings_of):
 
 async def test_what_is_not_indexed_is_not_said_to_hold_nothing(settings):
     async with open_memory(settings, background=False) as memory:
-        alone = await memory.search(SearchParams("boiler", sources=("sessions",)), None)
+        alone = await memory.search(SearchParams("boiler", sources=("sessions",)))
         assert (alone.hits, alone.outcome, alone.disabled) == ((), "disabled", False)
         assert "experimental.sessionMemory" in (alone.error or "")
-        both = await memory.search(SearchParams("boiler", sources=("memory", "sessions")), None)
+        both = await memory.search(SearchParams("boiler", sources=("memory", "sessions")))
         assert ([hit.path for hit in both.hits], both.outcome) == (["memory/a.md"], "partial")
         assert "Past conversations were not searched" in (both.warning or "")
 
 
 async def test_nothing_found_by_words_alone_says_what_would_find_more(settings):
     async with open_memory(settings, background=False) as memory:
-        missed = await memory.search(SearchParams("xylophone"), None)
+        missed = await memory.search(SearchParams("xylophone"))
         assert (missed.outcome, missed.mode) == ("empty", "keyword")
         assert "memorySearch.provider" in (missed.warning or "")
-        assert (await memory.search(SearchParams("boiler"), None)).warning is None
+        assert (await memory.search(SearchParams("boiler"))).warning is None
 
 
 async def test_the_first_sync_runs_by_itself(settings_of):
@@ -98,8 +99,8 @@ async def test_a_stale_answer_makes_the_rest_be_indexed_behind_it(settings_of, t
             while not (await memory.status()).files:
                 await anyio.sleep(0.01)
             (tmp_path / "workspace/memory/b.md").write_text("pump\n", encoding="utf-8")
-            assert (await memory.search(SearchParams("pump"), None)).stale is not None
-            while not (await memory.search(SearchParams("pump"), None)).hits:
+            assert (await memory.search(SearchParams("pump"))).stale is not None
+            while not (await memory.search(SearchParams("pump"))).hits:
                 await anyio.sleep(0.01)
         syncs = (await memory.status()).recent_syncs
     assert any("search" in report.reason.split(", ") for report in syncs)
@@ -130,7 +131,7 @@ class TestSwitchedOff:
     async def test_everything_answers_and_names_the_key(self, settings, key):
         assert is_disabled(settings)
         async with open_memory(settings) as memory:
-            result = await memory.search(SearchParams("boiler"), None)
+            result = await memory.search(SearchParams("boiler"))
             assert (result.disabled, result.outcome, result.hits) == (True, "disabled", ())
             text = await memory.get(GetParams("memory/a.md"))
             assert (text.disabled, text.status, text.text) == (True, "error", "")
@@ -152,7 +153,7 @@ class TestSwitchedOff:
     async def test_a_mistake_is_a_mistake_nevertheless(self, settings, key):
         async with open_memory(settings) as memory:
             with pytest.raises(InvalidParamsError):
-                await memory.search(SearchParams(" "), None)
+                await memory.search(SearchParams(" "))
             with pytest.raises(InvalidParamsError):
                 await memory.get(GetParams(""))
 
@@ -163,7 +164,7 @@ async def test_blank_parameters_are_refused(settings, path):
         with pytest.raises(InvalidParamsError):
             await memory.get(GetParams(path))
         with pytest.raises(InvalidParamsError):
-            await memory.search(SearchParams(path), None)
+            await memory.search(SearchParams(path))
 
 
 @pytest.mark.parametrize(
@@ -188,7 +189,7 @@ async def test_the_session_of_the_request_goes_before_that_of_the_connection(set
 
         async def cited(own: str | None, of_connection: str | None) -> bool:
             params = SearchParams("boiler", session_key=own)
-            (hit,) = (await memory.search(params, of_connection)).hits
+            (hit,) = (await memory.search(params, of_session(of_connection))).hits
             return hit.citation is not None
 
         assert await cited(None, None)
@@ -204,10 +205,10 @@ async def test_an_index_that_cannot_be_used_is_an_answer_with_its_cause_and_a_fa
     store = StoreSettings(path=tmp_path / "state" / "main.sqlite")
     settings = replace(settings, search=replace(settings.search, store=store))
     async with open_memory(settings, background=False) as memory:
-        assert (await memory.search(SearchParams("boiler"), None)).hits
+        assert (await memory.search(SearchParams("boiler"))).hits
         store.path.parent.rename(tmp_path / "away")
         store.path.parent.write_text("in the way", encoding="utf-8")
-        result = await memory.search(SearchParams("boiler"), None)
+        result = await memory.search(SearchParams("boiler"))
         assert (result.hits, result.outcome, result.disabled) == ((), "disabled", True)
         assert result.error is not None
         assert "cannot be used" in result.error
@@ -215,7 +216,7 @@ async def test_an_index_that_cannot_be_used_is_an_answer_with_its_cause_and_a_fa
         assert health.status == "failing"
         assert "cannot be used" in health.reasons[0]
         store.path.parent.unlink()
-        assert (await memory.search(SearchParams("boiler"), None)).hits
+        assert (await memory.search(SearchParams("boiler"))).hits
         assert (await memory.health()).status == "ok"
 
 
@@ -239,13 +240,13 @@ async def test_a_failing_background_sync_shows_in_status_and_health(settings):
             health = await memory.health()
             assert health.status == "degraded"
             assert "locked" in health.reasons[0]
-            assert [hit.path for hit in (await memory.search(SearchParams("boiler"), None)).hits]
+            assert [hit.path for hit in (await memory.search(SearchParams("boiler"))).hits]
 
 
 async def test_a_second_memory_on_the_same_index_works_too(settings):
     async with open_memory(settings) as one, open_memory(settings) as other:
         for memory in (one, other):
-            result = await memory.search(SearchParams("boiler"), None)
+            result = await memory.search(SearchParams("boiler"))
             assert [hit.path for hit in result.hits] == ["memory/a.md"]
 
 
@@ -266,8 +267,8 @@ async def test_the_first_search_of_a_session_asks_for_a_sync_if_that_is_wanted(s
     async with open_memory(settings) as memory:
         await reasons_of(memory, "boot")
         for _ in range(2):
-            await memory.search(SearchParams("boiler"), "agent:main:main")
-        await memory.search(SearchParams("boiler"), None)
+            await memory.search(SearchParams("boiler"), of_session("agent:main:main"))
+        await memory.search(SearchParams("boiler"))
         memory.sync_later("manual")
         assert ("session-start" in await reasons_of(memory, "manual")) is switch
 
@@ -284,7 +285,7 @@ async def test_a_forced_sync_left_to_the_background_is_forced(settings):
 async def test_searches_that_do_not_look_at_the_disk_ask_for_no_sync(settings_of, tmp_path):
     settings = settings_of({"sync": SyncSettings(on_search=False, watch=False)})
     async with open_memory(settings) as memory:
-        stale = (await memory.search(SearchParams("boiler"), None)).stale
+        stale = (await memory.search(SearchParams("boiler"))).stale
         assert stale is None or "first sync" in stale.reason
         memory.sync_later("manual")
         assert "search" not in await reasons_of(memory, "manual")
@@ -314,4 +315,4 @@ async def test_what_switches_the_hosts_own_memory_off_is_named_by_status(setting
         assert (status.enabled, status.disabled, status.started_as) == (True, None, started_as)
         (switch,) = status.switches
         assert (switch.key, switch.obeyed) == ('plugins.slots.memory = "none"', False)
-        assert (await memory.search(SearchParams("boiler"), None)).outcome == "ok"
+        assert (await memory.search(SearchParams("boiler"))).outcome == "ok"

@@ -51,14 +51,14 @@ async def test_what_the_backend_does_not_care_for_leaves_it_open(configured):
     result = await configured.reload(scope=ScopePolicy(default="deny"), citations="off")
     assert set(result.changed) == {"memory.scope", "memory.citations"}
     assert not result.reopened
-    assert (await configured.memory.search(SearchParams("boiler"), None)).outcome == "denied"
+    assert (await configured.memory.search(SearchParams("boiler"))).outcome == "denied"
 
 
 async def test_what_the_backend_answers_by_opens_it_anew(configured, settings):
     search = replace(settings.search, query=QuerySettings(min_score=1))
     result = await configured.reload(search=search)
     assert result.reopened
-    assert (await configured.memory.search(SearchParams("the boilers"), None)).outcome == "empty"
+    assert (await configured.memory.search(SearchParams("the boilers"))).outcome == "empty"
 
 
 async def test_nothing_changed_opens_nothing(configured):
@@ -106,6 +106,6 @@ async def test_what_is_weak_is_opened_anew_in_the_hope_that_it_heals(settings, t
     weak = replace(settings, search=replace(settings.search, **local))
     async with open_memory(weak, background=False) as memory:
         configured = Configured(memory)
-        await memory.search(SearchParams("boiler"), None)
+        await memory.search(SearchParams("boiler"))
         assert await memory.weaknesses()
         assert (await configured.reload()).reopened

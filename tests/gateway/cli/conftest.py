@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import NamedTuple
 
 import pytest
 
+from config.runtime.standard_error import settle_standard_error
 from gateway.cli.entry import run
 
 NOTES = {
@@ -40,6 +42,7 @@ class CommandLine:
         """What a command line printed, and its exit code."""
         self._capfd.readouterr()
         code = run(arguments)
+        settle_standard_error(60)  # as the program does at its end
         return Done(code, *self._capfd.readouterr())
 
     def json(self, *arguments, code=0):
@@ -62,6 +65,7 @@ def cli(tmp_path, capfd, monkeypatch):
     for name in ("OPENCLAW_CONFIG_PATH", "OPENCLAW_STATE_DIR", "OPENCLAW_HOME", "OPENCLAW_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "stderr", sys.stderr)  # `serve` claims it
     return CommandLine(tmp_path, capfd)
 
 

@@ -12,7 +12,7 @@ def test_search_shows_score_place_and_passage(indexed):
     done = indexed("search", "heating pump membrane")
     assert (done.code, done.err) == (0, "")
     first, passage = done.out.split("\n", 1)
-    assert re.fullmatch(r"[01]\.\d{3} memory/2026-02-01\.md:\d+-\d+", first)
+    assert re.fullmatch(r"[01]\.\d{3} memory/2026-02-01\.md:\d+-\d+  likely", first)
     assert "- Ordered a new membrane for the heating pump.\n" in passage
     assert "Source:" not in passage
 

@@ -235,3 +235,96 @@ def test_slips_are_told_in_a_sentence(cli, arguments, why):
     done = cli(*arguments)
     assert done.code != 0
     assert why in done.err
+
+
+def hooks_of(cli, client):
+    names = {"claude-code": ".claude/settings.json", "codex": ".codex/hooks.json"}
+    return cli.home / names.get(client, ".gemini/settings.json")
+
+
+HOOKED = {
+    "claude-code": '{"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "true"}]}],\n "Stop": []}, "x": 1.0}',
+    "codex": '{\n   "hooks": {}\n}\n',
+    "gemini": '{\n    // mine\n    "hooks": { "BeforeAgent": [\n      { "hooks": [{"type": "command", "command": "true"}] } ] },\n    "theme": "x",\n}',
+}
+
+
+@pytest.mark.parametrize("client", HOOKED)
+def test_recall_is_connected_beside_hooks_of_others_and_undone_byte_for_byte(cli, client):
+    file = hooks_of(cli, client)
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(HOOKED[client])
+    for _ in range(2):
+        done = cli.json("connect", client, "--yes")
+        assert done["hooks"]["written"] is True
+        (event, *_), text = done["hooks"]["entry"], file.read_text()
+        command = done["hooks"]["entry"][event][0]["hooks"][0]["command"]
+        assert f"recall --hook {client} --agent main" in command
+        assert text.count("recall --hook") == len(done["hooks"]["entry"])
+        assert text.count('"command": "true"') == HOOKED[client].count('"command": "true"')
+        assert cli.json("connect", client, "--yes")["hooks"]["changes"] is False
+        cli("disconnect", client, "--yes")
+        assert file.read_text() == HOOKED[client]
+    assert [one.name for one in file.parent.glob("*.before-memory-gateway*")] == []
+
+
+@pytest.mark.parametrize("client", HOOKED)
+def test_hooks_are_cut_out_of_a_file_that_was_changed_meanwhile(cli, client):
+    file = hooks_of(cli, client)
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(HOOKED[client])
+    cli("connect", client, "--yes")
+    file.write_text(file.read_text() + "\n")
+    cli("disconnect", client, "--yes")
+    assert "memory-gateway" not in file.read_text()
+    left, before = ("".join(text.split()) for text in (file.read_text(), HOOKED[client]))
+    assert left == before
+
+
+@pytest.mark.parametrize("client", HOOKED)
+def test_who_has_no_hooks_file_has_none_afterwards(cli, client):
+    cli("connect", client, "--yes")
+    assert hooks_of(cli, client).exists()
+    cli("disconnect", client, "--yes")
+    assert not hooks_of(cli, client).exists()
+
+
+def test_recall_may_be_declined_and_taken_back_alone(cli):
+    assert cli.json("connect", "claude-code", "--yes", "--no-recall")["hooks"]["written"] is False
+    assert not hooks_of(cli, "claude-code").exists()
+    assert cli.json("connect", "claude-code", "--yes")["hooks"]["written"] is True
+    assert cli.json("connect", "claude-code", "--yes", "--no-recall")["hooks"]["written"] is True
+    assert not hooks_of(cli, "claude-code").exists()
+
+
+def test_two_memories_of_one_client_have_hooks_of_their_own(cli):
+    cli("connect", "claude-code", "--yes")
+    cli("connect", "claude-code", "--yes", "--name", "work")
+    assert hooks_of(cli, "claude-code").read_text().count("recall --hook") == 4
+    cli("disconnect", "claude-code", "--yes", "--name", "work")
+    text = hooks_of(cli, "claude-code").read_text()
+    assert (text.count("recall --hook"), "--name work" in text) == (2, False)
+
+
+@pytest.mark.parametrize(("answer", "is_written"), [(True, True), (False, False)])
+def test_a_person_is_asked_once_whether_to_recall_and_whether_the_agent_may_write(
+    cli, monkeypatch, answer, is_written
+):
+    asked = []
+
+    def confirm(question, **_options):
+        asked.append(question)
+        return answer or question == "Write this?"
+
+    monkeypatch.setattr(output, "may_ask", lambda: True)
+    monkeypatch.setattr("typer.confirm", confirm)
+    done = cli("connect", "codex")
+    assert len([one for one in asked if one.startswith(("Tell the model", "May the agent"))]) == 2
+    assert hooks_of(cli, "codex").exists() is is_written
+    assert ("has trusted" in done.out or "have trusted" in done.out) is is_written
+    servers = tomllib.loads((cli.home / ".codex/config.toml").read_text())["mcp_servers"]
+    assert ("--write" in servers["memory-gateway"]["args"]) is is_written
+
+
+def test_a_client_without_hooks_says_what_it_misses(cli):
+    assert "has to search memory by itself" in cli("connect", "cursor", "--yes").out

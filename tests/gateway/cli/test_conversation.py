@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.cli.rendering.results import event_lines, telling_lines
-from gateway.sample.demo import Answered, Exchange, Question
+from gateway.sample.demo import Answered, DemoQuestion, Exchange
 
 
 def test_the_lines_that_match_most_are_shown_in_their_order():
@@ -24,7 +24,7 @@ def test_a_repeated_word_counts_once():
 def answered(path):
     hit = {"path": path, "startLine": 3, "endLine": 4, "score": 0.5, "snippet": "green tea"}
     exchange = Exchange("memory_search", {}, {"results": [hit]}, 1.25)
-    return Answered(exchange, Question("English", "tea?", "memory/tea.md"))
+    return Answered(exchange, DemoQuestion("English", "tea?", "memory/tea.md"))
 
 
 def test_an_answer_shows_question_place_score_and_lines():

@@ -39,7 +39,7 @@ def test_json_has_the_documented_shape_for_every_check(indexed):
     assert set(shown) == {"version", "agentId", "status", "findings"}
     checks = ["configuration", "provider", "places", "index", "libraries", "disk", "watches"]
     seen = [one["check"] for one in shown["findings"]]
-    assert list(dict.fromkeys(seen)) == [*checks, "owner", "canary"]
+    assert list(dict.fromkeys(seen)) == [*checks, "owner", "hooks", "canary"]
     for one in shown["findings"]:
         assert set(one) == {"check", "severity", "cause", "place", "fix"}
         assert one["severity"] in {"ok", "note", "warning", "error"}

@@ -14,6 +14,7 @@ from providers.local.models import suggestions
 
 REFERENCE = "hf:org/repo/m.gguf"
 DATA = model_bytes(300_000)
+NETWORK, BESIDE = b"\x08" + bytes(200_000), b"{}"
 
 
 @pytest.fixture
@@ -153,12 +154,17 @@ def test_remove_waits_for_nobody_who_downloads_it_just_now(cli, hub, cache):
 def suggesting(cli, monkeypatch):
     """A hub that has the suggested model: another file, whose hash is the expected one."""
     first = suggestions.FIRST
-    small = msgspec.structs.replace(first, sha256=hashlib.sha256(DATA).hexdigest())
+    small = msgspec.structs.replace(
+        first,
+        sha256=hashlib.sha256(NETWORK).hexdigest(),
+        beside=dict.fromkeys(first.beside, hashlib.sha256(BESIDE).hexdigest()),
+    )
     monkeypatch.setattr(suggestions, "FIRST", small)
     monkeypatch.setattr(suggestions, "SUGGESTIONS", (small, *suggestions.SUGGESTIONS[1:]))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     source = first.repository
-    with FakeHub({f"{source.repository}/{source.file}": DATA}) as hub:
+    files = {source.file: NETWORK, **dict.fromkeys(first.beside, BESIDE)}
+    with FakeHub({f"{source.repository}/{name}": data for name, data in files.items()}) as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.origin)
         yield hub
 
@@ -166,7 +172,7 @@ def suggesting(cli, monkeypatch):
 def test_suggest_tells_size_licence_and_the_command_and_downloads_nothing_unasked(cli, suggesting):
     done = cli("models", "suggest")
     assert (done.code, done.err) == (0, "")
-    assert re.search(r"not there +115\.1 MB +Apache-2\.0 .*granite-embedding-97m", done.out)
+    assert re.search(r"not there +123\.6 MB +Apache-2\.0 .*granite-embedding-97m", done.out)
     assert "`memory-gateway models suggest --yes` downloads it" in done.out
     assert "models pull 'hf:ggml-org/embeddinggemma" in done.out
     assert suggesting.sent() == 0
@@ -178,7 +184,7 @@ def test_the_suggested_model_is_used_without_any_setting_once_it_was_downloaded(
     assert "Searches use it from the next start of the gateway on" in done.out
     assert re.search(r"\* +ready .*granite-embedding-97m", cli("models", "list").out)
     assert "Download" not in cli("models", "suggest").out
-    assert suggesting.sent() == len(DATA)
+    assert suggesting.sent() == len(NETWORK) + 3 * len(BESIDE)
 
 
 def test_with_another_provider_the_suggested_model_needs_a_setting(cli, suggesting, monkeypatch):
@@ -202,7 +208,7 @@ def test_another_file_than_the_suggested_one_is_refused_and_never_used(
 
 def test_suggestions_as_json_tell_what_is_there_and_what_would_be_used(cli, suggesting):
     found = cli.json("models", "suggest")
-    assert [one["here"] for one in found["suggestions"]] == [False, False, False]
+    assert [one["here"] for one in found["suggestions"]] == [False, False]
     assert found["suggestions"][0]["licence"] == "Apache-2.0"
     assert found["choice"]["provider"] is None
     found = cli.json("models", "suggest", "--yes")

@@ -211,3 +211,18 @@ def test_status_and_doctor_name_the_folder_and_no_agent(cli, folder):
 def test_that_no_gateway_runs_is_said_of_the_notes(cli, folder, command):
     done = cli(command, "--notes", str(folder))
     assert done.code == 69 and "No gateway runs for these notes, so" in done.err
+
+
+def test_a_folder_is_never_indexed_into_the_database_of_a_named_configuration(cli, folder):
+    url = "postgresql://somebody@127.0.0.1:9/team"  # nobody answers there
+    store = {"driver": "postgres", "url": url, "path": str(cli.home / "team.sqlite")}
+    cli.configure({"agents": {"defaults": {"memorySearch": {"store": store}}}})
+    named = ("--notes", str(folder), "--config", str(cli.config))
+    done = cli("index", *named)
+    assert done.code == 0, done.err
+    status = cli.json("status", *named)
+    assert status["files"] == 2
+    (warning,) = status["warnings"]
+    assert "store.driver" in warning and "this store does not count" in warning
+    assert not (cli.home / "team.sqlite").exists()
+    assert cli.json("search", *named, "membrane")["results"][0]["path"] == "deep/er/Garden.md"

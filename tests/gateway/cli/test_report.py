@@ -7,7 +7,7 @@ import pytest
 
 from backends.interface import SkippedFile, SourceCount, SyncProgress, SyncReport
 from config.describe import Row
-from config.settings import Origin
+from config.settings import SettingOrigin
 from gateway.cli.rendering.status_lines import (
     config_lines,
     health_lines,
@@ -133,7 +133,9 @@ def test_health_is_one_word_and_its_reasons(word):
 
 
 def test_configuration_is_a_table_of_key_value_and_origin():
-    row = Row("memory.citations", "on", Origin(kind="file", detail="memory.citations, line 3"))
+    row = Row(
+        "memory.citations", "on", SettingOrigin(kind="file", detail="memory.citations, line 3")
+    )
     lines = [line.plain for line in config_lines([row])]
     assert [line.split() for line in lines] == [
         ["KEY", "VALUE", "ORIGIN"],

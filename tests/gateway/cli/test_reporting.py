@@ -114,3 +114,12 @@ def test_without_a_file_it_says_what_to_give(indexed):
     done = indexed("report")
     assert done.code == os.EX_USAGE
     assert "--output" in done.err
+
+
+def test_a_dash_prints_the_page_and_makes_no_file_of_that_name(indexed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = indexed("report", "--output", "-")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(BEGINNING)
+    assert not (tmp_path / "-").exists()
+    assert indexed("report", "--output", "-", "--json").code == os.EX_USAGE

@@ -70,7 +70,7 @@ def test_an_explanation_says_what_is_missing():
     words, meaning, age, order = why(text=silent, vector=None, date=None, freshness=0.25)
     assert words == "  words: none of the question's words"
     assert meaning == "  meaning: not compared"
-    assert age == "  age: without a date, which leaves 25% of its weight (query.decay)"
+    assert age == "  age: without a date, which leaves 25% of its weight"
     assert order == "  order: by words alone"
     assert "only in its path, title or headings" in why("Coffee")[0]
     assert why(assured=True)[3].startswith("  order: kept, because")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from functools import partial
 
 import anyio
 import msgspec
 import pytest
 
 from gateway.client import connect
-from gateway.rpc.connection import serve_connection
+from gateway.rpc.connection import ClientConnection, Dispatcher
 from gateway.rpc.registry import Method, MethodRegistry, NoParams
 from gateway.rpc.transport import SocketChannel
 
@@ -55,7 +56,8 @@ class Bench:
 
     async def _serve(self, stream):
         channel = SocketChannel(stream)
-        await serve_connection(channel, channel, self.registry, shutdown=self.shutdown)
+        connection = ClientConnection(channel, channel, shutdown=self.shutdown)
+        await connection.serve(partial(Dispatcher, self.registry))
 
     @asynccontextmanager
     async def client(self, handler=None, **options):

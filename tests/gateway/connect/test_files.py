@@ -51,12 +51,12 @@ def write(client, there, text, mode=0o640):
 
 def join(client, there, *, name=NAME, command=COMMAND):
     plan = plan_connection(client, there, name, client.entry(command))
-    return carry_out(plan) if plan.changes else None
+    return carry_out(plan).copy if plan.changes else None
 
 
 def leave(client, there, name=NAME):
     plan = plan_removal(client, there, name)
-    return carry_out(plan) if plan.changes else None
+    return carry_out(plan).copy if plan.changes else None
 
 
 def left_in(path):
@@ -279,3 +279,39 @@ def test_a_connection_that_was_killed_after_its_copy_leaves_none_behind(client, 
     leave(client, there)
     assert path.read_bytes() == before
     assert list(path.parent.glob("*.before-memory-gateway*")) == []
+
+
+@pytest.mark.parametrize("act", ["join", "leave"])
+def test_what_the_client_writes_while_the_disk_is_slow_stays(there, monkeypatch, act):
+    client = CLIENTS["claude-code"]
+    path = write(client, there, LIVED_IN["claude-code"])
+    if act == "leave":
+        join(client, there)
+    newer = path.read_bytes().replace(b"3", b"4")
+    to_disk = os.fsync
+
+    def slowly(descriptor):
+        to_disk(descriptor)
+        path.write_bytes(newer)
+
+    monkeypatch.setattr(os, "fsync", slowly)
+    with pytest.raises(FileUnwritableError, match="somebody else changed it"):
+        (join if act == "join" else leave)(client, there)
+    assert path.read_bytes() == newer
+    assert [one.name for one in path.parent.iterdir() if "making" in one.name] == []
+
+
+def test_extended_attributes_are_kept_and_other_names_of_the_file_are_told(there):
+    client = CLIENTS["gemini"]
+    path = write(client, there, LIVED_IN["gemini"])
+    try:
+        os.setxattr(path, "user.origin", b"mine")
+    except OSError:
+        pytest.skip("this file system has no extended attributes")
+    os.link(path, path.with_name("linked.json"))
+    plan = plan_connection(client, there, NAME, client.entry(COMMAND))
+    assert plan.warning == f"{path} has 2 names (hard links): the others keep what it says now."
+    assert carry_out(plan).lost == ()
+    assert os.getxattr(path, "user.origin") == b"mine"
+    assert path.with_name("linked.json").read_text(encoding="utf-8") == LIVED_IN["gemini"]
+    assert plan_removal(client, there, NAME).warning is None

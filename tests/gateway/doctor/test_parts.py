@@ -72,7 +72,7 @@ def test_a_model_that_is_missing_or_none_at_all_is_told(
     asked = with_search(settings, provider="local", local=local)
     assert "does not exist" in worst(check_model(asked)).cause
     path.write_text("no model", encoding="utf-8")
-    assert "not a GGUF file" in worst(check_model(asked)).cause
+    assert "no GGUF file" in worst(check_model(asked)).cause
     path.write_bytes(b"GGUF" + bytes(64))
     assert severities(check_model(asked)) == ["ok"]
 

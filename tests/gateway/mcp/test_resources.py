@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from config.settings import ScopePolicy
 from gateway.rpc.wire import InvalidParamsError
-from gateway.sessions import agent_now
+from gateway.session_start import agent_now
 
 pytestmark = pytest.mark.anyio
 
@@ -108,19 +108,30 @@ async def test_there_are_no_templates_and_one_page_of_everything(desk):
 
 
 async def test_the_prompt_asks_for_a_topic_and_has_it_looked_up(desk):
-    (prompt,) = (await desk.ask("prompts/list"))["prompts"]
+    prompt, _ = (await desk.ask("prompts/list"))["prompts"]
     got = await desk.ask("prompts/get", name=prompt["name"], arguments={"topic": " the boiler "})
     text = got["messages"][0]["content"]["text"]
     assert text.startswith("What do you remember about the boiler?")
     assert "memory_search" in text
 
 
+async def test_the_other_prompt_has_something_written_down(desk):
+    _, prompt = (await desk.ask("prompts/list"))["prompts"]
+    given = {"text": "The {boiler} hums."}
+    got = await desk.ask("prompts/get", name="remember", arguments=given)
+    text = got["messages"][0]["content"]["text"]
+    assert prompt["name"] == "remember"
+    assert text.startswith("Remember this: The {boiler} hums.")
+    assert "memory_append" in text
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "why"),
     [
-        ("remember", {}, "topic"),
-        ("remember", {"topic": " "}, "topic"),
-        ("remember", {"topic": "x" * 2001}, "2,000"),
+        ("recall", {}, "topic"),
+        ("recall", {"topic": " "}, "topic"),
+        ("recall", {"topic": "x" * 2001}, "2,000"),
+        ("remember", {"topic": "x"}, "text"),
         ("forget", {"topic": "x"}, "no prompt 'forget'"),
     ],
 )

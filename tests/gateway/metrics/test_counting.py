@@ -12,9 +12,11 @@ import pytest
 from backends.errors import IndexUnavailableError
 from backends.interface import Hit, SearchAnswer, SyncRequest
 from fakes.details import details
+from fakes.sessions import OPERATOR
 from fakes.settings import make_settings
 from gateway.agent.memory import open_memory
 from gateway.metrics import Metrics, ShownNote, ShownNotes
+from gateway.recalled import UseRecord
 from gateway.tools.search import SearchParams
 from gateway.tools.status import families_of, write_status
 
@@ -39,8 +41,8 @@ def samples(result) -> dict[tuple[str, ...], float]:
 async def test_searches_and_syncs_are_counted_whoever_asks(settings):
     async with open_memory(settings, background=False) as memory:
         await memory.sync(SyncRequest())
-        await memory.search(SearchParams("boiler"), None)
-        await memory.search(SearchParams("zzzz"), None)
+        await memory.search(SearchParams("boiler"))
+        await memory.search(SearchParams("zzzz"))
         memory.counted.answered("memory_search", "ok", 0.01)
         memory.counted.answered("memory_search", "cancelled", 0.01)
         found = samples(await memory.metrics())
@@ -119,9 +121,9 @@ async def test_an_overview_tells_searches_by_mode_and_to_the_operator_the_notes_
     async with open_memory(settings, background=False) as memory:
         await memory.sync(SyncRequest())
         for query in ("boiler", "the boiler", "zzzz"):
-            await memory.search(SearchParams(query), None)
+            await memory.search(SearchParams(query))
         guest = (await memory.overview()).counted
-        seen = await memory.overview(operator=True)
+        seen = await memory.overview(OPERATOR)
     assert guest is not None
     assert guest.shown is None
     assert seen.counted is not None
@@ -166,5 +168,7 @@ def test_the_names_of_shown_notes_are_in_no_metric(settings):
         source="memory",
     )
     counted.searched(SearchAnswer(hits=(note,), outcome="ok"), 0.01)
-    assert counted.counted(with_notes=True).shown == (ShownNote("memory/secret plan.md", 1),)
+    assert counted.counted(UseRecord(), with_notes=True).shown == (
+        ShownNote("memory/secret plan.md", 1),
+    )
     assert b"secret plan" not in msgspec.json.encode(counted.families())

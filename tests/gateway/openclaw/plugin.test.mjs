@@ -17,6 +17,7 @@ const { openManager } = await load("manager.js");
 const { classify } = await load("origins.js");
 const { childEnvironment, recordedCommand } = await load("program.js");
 const { promptSection } = await load("prompt.js");
+const { registerRecall } = await load("recall.js");
 const plugin = (await load("index.js")).default;
 
 // Does what the query says: dies, keeps silent, or answers with its pid and what it was asked.
@@ -371,4 +372,68 @@ test("registering offers both tools, one capability, a service that ends what it
   assert.deepEqual(seen[1], { method: "session_start", params: { sessionKey: "agent:main:main" } });
   await offered.services[0].stop();
   assert.throws(() => process.kill(pid, 0));
+});
+
+function recalling({ config = {}, pluginConfig = { recall: true }, answer = () => ({ text: "notes" }) } = {}) {
+  const asked = [];
+  const warned = [];
+  const hooks = {};
+  registerRecall(
+    {
+      pluginConfig,
+      logger: { warn: (line) => warned.push(line) },
+      runtime: { config: { current: () => config } },
+      on: (name, handler, options) => (hooks[name] = { handler, options }),
+    },
+    async (agentId, method, params) => {
+      asked.push({ agentId, method, params });
+      return answer(params);
+    },
+  );
+  const prompt = (text, context = {}) => hooks.before_prompt_build.handler({ prompt: text }, { agentId: "main", sessionKey: "agent:main:main", sessionId: "s-1", ...context });
+  return { asked, warned, hooks, prompt };
+}
+
+test("nothing is recalled by itself unless the owner asked for it", () => {
+  assert.deepEqual(recalling({ pluginConfig: {} }).hooks, {});
+  assert.deepEqual(recalling({ pluginConfig: { recall: false } }).hooks, {});
+});
+
+test("a turn is told what memory holds, once, whatever how often the host builds its prompt", async () => {
+  const { asked, prompt, hooks } = recalling();
+  assert.deepEqual(await prompt("Where is the heron?", { runId: "1" }), { prependContext: "notes" });
+  assert.deepEqual(await prompt("Where is the heron?", { runId: "1" }), { prependContext: "notes" });
+  assert.deepEqual(asked, [{ agentId: "main", method: "recall", params: { prompt: "Where is the heron?", sessionKey: "agent:main:main", exclude: ["sessions/s-1*"] } }]);
+  assert.equal(hooks.before_prompt_build.options.requiresToolAuthority, true);
+});
+
+test("a session that begins anew under its key, or was compacted, may be told again", async () => {
+  const { asked, prompt, hooks } = recalling();
+  await prompt("heron", { runId: "1" });
+  await prompt("heron", { runId: "2", sessionId: "s-2" });
+  await hooks.after_compaction.handler({}, { agentId: "main", sessionKey: "agent:main:main" });
+  assert.deepEqual(asked.map((one) => one.method), ["recall", "session_start", "recall", "session_start"]);
+});
+
+test("who may not search, a timer and a prompt of nobody are told nothing", async () => {
+  const { asked, prompt } = recalling();
+  assert.equal(await prompt("heron", { toolAuthority: { allows: () => false } }), undefined);
+  assert.equal(await prompt("heron", { trigger: "heartbeat" }), undefined);
+  assert.equal(await prompt("heron", { sessionKey: undefined }), undefined);
+  assert.deepEqual(asked, []);
+});
+
+test("a memory that has nothing, or fails, leaves the turn as it is", async () => {
+  assert.equal(await recalling({ answer: () => ({ tokens: 0, reason: "nothing_likely" }) }).prompt("heron"), undefined);
+  const failing = recalling({ answer: () => { throw new UnavailableError("timeout", "Late."); } });
+  assert.equal(await failing.prompt("heron"), undefined);
+});
+
+test("beside the host's Active Memory it stays silent, and says so once", async () => {
+  const { asked, warned, prompt } = recalling({ config: { plugins: { entries: { "active-memory": { enabled: true } } } } });
+  await prompt("heron");
+  await prompt("pond");
+  assert.deepEqual(asked, []);
+  assert.equal(warned.length, 1);
+  assert.match(warned[0], /Active Memory/);
 });

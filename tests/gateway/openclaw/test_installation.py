@@ -72,6 +72,57 @@ def test_rounds_leave_the_configuration_byte_for_byte_as_it_was(machine):
     assert not list((machine.state / "memory-gateway").iterdir())
 
 
+ALLOWING = WRITTEN_BY_HAND.replace("memory:", "plugins: {allow: ['notes']},\n  memory:")
+
+
+def test_a_list_of_allowed_plugins_that_the_host_adds_us_to_is_no_change_of_the_user_s(machine):
+    machine.config.write_text(ALLOWING)
+    machine.install()
+    assert machine.read()["plugins"]["allow"] == ["notes", "memory-gateway"]
+    assert machine.uninstall().config == "restored"
+    assert machine.config.read_text() == ALLOWING
+    assert machine.config.stat().st_mode & 0o777 == 0o640
+
+
+def test_after_a_change_of_the_user_s_neither_our_entry_nor_another_mode_stays(machine):
+    machine.config.write_text(ALLOWING)
+    machine.install()
+    machine.config.write_text(json.dumps(machine.read() | {"ui": {"seamColor": "red"}}))
+    machine.config.chmod(0o600)
+    assert machine.uninstall().config == "edited"
+    assert machine.read()["plugins"]["allow"] == ["notes"]
+    assert machine.read()["ui"] == {"seamColor": "red"}
+    assert machine.config.stat().st_mode & 0o777 == 0o640
+
+
+def test_plugins_that_another_file_holds_are_refused_before_anything_is_touched(machine):
+    (machine.state / "plugins.json").write_text("{}")
+    including = ALLOWING.replace("allow: ['notes']", "$include: './plugins.json'")
+    machine.config.write_text(including)
+    before = {one: one.stat().st_mtime_ns for one in machine.state.iterdir()}
+    with pytest.raises(HostError, match="includes another file"):
+        machine.install()
+    assert {one: one.stat().st_mtime_ns for one in machine.state.iterdir()} == before
+
+
+@pytest.mark.parametrize("link", ["openclaw.plugin", "openclaw.before", "."])
+def test_a_directory_of_ours_that_is_a_link_is_refused_and_nothing_is_written_behind_it(
+    machine, tmp_path, link
+):
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "index.js").write_text("theirs")
+    place = machine.state / "memory-gateway" / link
+    if link != ".":
+        place.parent.mkdir()
+    place.symlink_to(theirs)
+    with pytest.raises(HostError, match="is a link to"):
+        machine.install()
+    assert [one.name for one in theirs.iterdir()] == ["index.js"]
+    assert (theirs / "index.js").read_text() == "theirs"
+    assert machine.config.read_text() == WRITTEN_BY_HAND
+
+
 def test_a_configuration_that_there_was_not_is_gone_afterwards(machine):
     machine.config.unlink()
     machine.install()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from contextlib import asynccontextmanager
 from functools import partial
@@ -13,11 +14,12 @@ from anyio.abc import UNIXSocketStream
 
 from fakes.settings import make_settings
 from gateway.ownership.bridge import Bridge
+from gateway.ownership.peers import OwnerSocket
 from gateway.ownership.sockets import connect, listen
-from gateway.rpc.connection import serve_lines
+from gateway.rpc.connection import ClientConnection
 from gateway.rpc.transport import DescriptorReader, DescriptorWriter
 from gateway.rpc.wire import ConnectionLimits
-from gateway.sessions import terms_of
+from gateway.scope import terms_of
 
 WAIT_S = 60
 
@@ -82,7 +84,7 @@ class Bridged:
     async def reach(self):
         while True:
             try:
-                return await connect(self._path)
+                return await connect(OwnerSocket(self._path, frozenset({os.geteuid()})))
             except OSError:
                 await anyio.sleep(0.001)
 
@@ -99,15 +101,16 @@ def bridged(tmp_path):
         every = Bridged(tmp_path / "run/s", client)
 
         async def serve():
+            connection = ClientConnection(
+                DescriptorReader(inside.fileno()), DescriptorWriter(inside.detach()),
+                shutdown=every.shutdown, limits=bounds,
+            )  # fmt: skip
             bridge = partial(
-                Bridge, every.reach, limits=bounds, end=every.asked_to_end.set,
+                Bridge, every.reach, end=every.asked_to_end.set,
                 patience_s=patience_s, terms=terms_of(settings or make_settings(tmp_path)),
                 name_owner=lambda: "Process 7, which owns the index,",
             )  # fmt: skip
-            await serve_lines(
-                DescriptorReader(inside.fileno()), DescriptorWriter(inside.detach()), bridge,
-                shutdown=every.shutdown, limits=bounds,
-            )  # fmt: skip
+            await connection.serve(bridge)
             every.ended.set()
 
         async with client, anyio.create_task_group() as tasks:

@@ -47,11 +47,11 @@ def run(settings):
     """Runs one more host without a pipe: `async with run(sockets=...) as running`."""
 
     @asynccontextmanager
-    async def start(sockets=(), settings=settings, read_settings=None):
+    async def start(sockets=(), settings=settings, read_settings=None, idle_s=None):
         shutdown, over = anyio.Event(), anyio.Event()
         host = Host(
             settings, read_settings=read_settings or (lambda: settings), pipe=None,
-            sockets=sockets, shutdown=shutdown,
+            sockets=sockets, shutdown=shutdown, idle_s=idle_s,
         )  # fmt: skip
 
         async def serve():
@@ -177,3 +177,19 @@ async def test_switched_off_memory_is_owned_by_nobody(run, settings, tmp_path):
         stream = await anyio.connect_unix(tmp_path / "activated")
         assert (await ask(stream, "memory_search", {"query": "boiler"}))["disabled"]
     assert not place_of(settings).lock.exists()
+
+
+async def test_one_that_stays_for_a_while_ends_when_nobody_is_connected_any_more(run, settings):
+    lock = place_of(settings).lock
+    async with run(idle_s=0.2) as staying:
+        stream = await reach_owner(lock)
+        assert not staying.over.is_set()
+        assert (await ask(stream, "memory_search", {"query": "boiler"}))["outcome"] == "ok"
+        await staying.over.wait()
+
+
+async def test_one_that_stays_while_it_is_needed_leaves_the_index_to_its_owner(run, settings):
+    async with run():
+        await (await reach_owner(place_of(settings).lock)).aclose()
+        async with run(idle_s=3600) as needless:
+            await needless.over.wait()

@@ -9,11 +9,16 @@ import anyio
 import pytest
 
 from fakes.settings import make_settings
-from gateway.ownership import lock as lock_module
-from gateway.ownership.lock import OwnerLock, OwnerRecord, make_private, place_of
+from gateway.ownership import peers
+from gateway.ownership.lock import OwnerLock, OwnerRecord, place_of
+from gateway.ownership.peers import OwnerSocket, make_private
 from gateway.ownership.sockets import connect, connect_owner, listen, listen_somewhere, reach_owner
 
 pytestmark = pytest.mark.anyio
+
+
+def own(path):
+    return OwnerSocket(path, frozenset({os.geteuid()}))
 
 
 @pytest.mark.parametrize("directory", ["run", "long-" * 30 + "run"])
@@ -22,7 +27,7 @@ async def test_a_socket_is_made_private_and_can_be_reached(tmp_path, directory):
     with listen(path):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-        async with await connect(path):
+        async with await connect(own(path)):
             pass
 
 
@@ -30,9 +35,9 @@ async def test_a_stale_socket_is_replaced(tmp_path):
     listen(tmp_path / "s").close()
     assert (tmp_path / "s").exists()
     with pytest.raises(OSError, match="refused"):
-        await connect(tmp_path / "s")
+        await connect(own(tmp_path / "s"))
     with listen(tmp_path / "s"):
-        async with await connect(tmp_path / "s"):
+        async with await connect(own(tmp_path / "s")):
             pass
 
 
@@ -52,7 +57,7 @@ def test_a_directory_that_is_too_open_is_closed(tmp_path):
 
 
 def test_a_directory_of_somebody_else_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(lock_module.os, "getuid", lambda: os.geteuid() + 1)
+    monkeypatch.setattr(peers.os, "getuid", lambda: os.geteuid() + 1)
     with pytest.raises(PermissionError):
         make_private(tmp_path)
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import msgspec
 import pytest
 
 import gateway
-from gateway.rpc.connection import serve_connection
+from gateway.rpc.connection import ClientConnection, Dispatcher
 from gateway.rpc.registry import Method, MethodRegistry, NoParams, RequestContext, Session
 from gateway.rpc.wire import ConnectionLimits
 
@@ -190,14 +191,14 @@ class Client:
         self._rest = b""
 
     async def serve(self) -> None:
-        await serve_connection(
+        connection = ClientConnection(
             self.reader,
             self.writer,
-            self.workshop.registry(),
             shutdown=self.workshop.shutdown,
             limits=self.limits,
             session=self.session,
         )
+        await connection.serve(partial(Dispatcher, self.workshop.registry()))
         self.ended.set()
 
     def send_bytes(self, data: bytes) -> None:

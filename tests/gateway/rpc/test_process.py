@@ -14,7 +14,7 @@ import pytest
 SERVE = """
 import os, subprocess, sys
 import anyio, msgspec, structlog
-from gateway.rpc.connection import serve_connection
+from gateway.rpc.connection import ClientConnection, Dispatcher
 from gateway.rpc.transport import claim_stdio
 from gateway.rpc.registry import Method, MethodRegistry, NoParams
 from gateway.rpc.transport import DescriptorReader, DescriptorWriter
@@ -44,16 +44,16 @@ async def forever(params, context):
 
 async def main():
     claimed = claim_stdio()
-    await serve_connection(
-        DescriptorReader(claimed.input),
-        DescriptorWriter(claimed.output),
-        MethodRegistry([
+    connection = ClientConnection(
+        DescriptorReader(claimed.input), DescriptorWriter(claimed.output), shutdown=anyio.Event()
+    )
+    await connection.serve(
+        lambda connection: Dispatcher(MethodRegistry([
             Method("noisy", NoParams, noisy),
             Method("big", Size, big),
             Method("resident", NoParams, resident),
             Method("forever", NoParams, forever),
-        ]),
-        shutdown=anyio.Event(),
+        ]), connection)
     )
 
 anyio.run(main)

@@ -287,4 +287,5 @@ async def test_every_request_leaves_one_log_record_with_its_id_method_and_outcom
     assert (first["request"], first["method"], first["outcome"]) == ('"find-me"', "echo", "ok")
     assert (second["request"], second["outcome"]) == ("2", "deadline_exceeded")
     assert first["connection"] == "test"
+    assert (first["log_level"], second["log_level"]) == ("debug", "info")
     assert "private" not in str(first)

@@ -7,12 +7,13 @@ import json
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import anyio
 import anyio.lowlevel
 import pytest
 
-from gateway.rpc.connection import serve_connection
+from gateway.rpc.connection import ClientConnection, Dispatcher
 from gateway.rpc.transport import SocketChannel
 from gateway.rpc.wire import ConnectionLimits
 
@@ -32,13 +33,13 @@ def listen(tmp_path, connect):
 
             async def handle(stream) -> None:
                 channel = SocketChannel(stream)
-                await serve_connection(
+                connection = ClientConnection(
                     channel,
                     channel,
-                    registry,
                     shutdown=helper.workshop.shutdown,
                     limits=ConnectionLimits(**limits),
                 )
+                await connection.serve(partial(Dispatcher, registry))
                 ended.append(True)
 
             async with anyio.create_task_group() as tasks:

@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from gateway.sessions import agent_now, daily_log, today_and_yesterday
+from gateway.session_start import agent_now, daily_log, today_and_yesterday
 
 
 @pytest.mark.parametrize(

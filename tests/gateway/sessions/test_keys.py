@@ -4,6 +4,7 @@ import pytest
 
 from config.settings import ScopeMatch, ScopePolicy, ScopeRule
 from fakes.settings import make_settings
+from gateway.scope import judge_session
 from gateway.sessions import (
     MAX_SESSIONS,
     KnownSessions,
@@ -11,7 +12,6 @@ from gateway.sessions import (
     agent_of,
     chat_type_of,
     is_main_session,
-    judge_session,
     parse_session_key,
 )
 from gateway.tools.search import shows_citations

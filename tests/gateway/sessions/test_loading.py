@@ -6,7 +6,7 @@ import pytest
 
 from backends.files.reading import read_lines
 from backends.files.roots import MemoryRoots
-from gateway.sessions import MAX_CHARS, load, parts_of
+from gateway.session_start import MAX_CHARS, load, parts_of
 
 pytestmark = pytest.mark.anyio
 NOW = datetime(2026, 2, 8, 12, 0, tzinfo=UTC)

@@ -3,7 +3,7 @@
 import pytest
 
 from config.settings import ScopeMatch, ScopePolicy, ScopeRule
-from gateway.sessions import Verdict, judge_scope
+from gateway.scope import Verdict, judge_scope
 
 DIRECT_ONLY = ScopePolicy(
     default="deny", rules=(ScopeRule(action="allow", match=ScopeMatch(chat_type="direct")),)

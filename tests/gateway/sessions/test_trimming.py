@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.sessions import Trimmed, trim
+from gateway.session_start import Trimmed, trim
 
 LINES = "".join(f"line {number}\n" for number in range(1, 101))
 

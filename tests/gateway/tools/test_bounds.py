@@ -7,7 +7,8 @@ import pytest
 
 from gateway.agent.conversations import FlushParams, SessionStartParams, SessionUpdatedParams
 from gateway.methods import InitializeParams, SyncParams
-from gateway.tools.get import AppendParams, GetParams
+from gateway.tools.append import AppendParams
+from gateway.tools.get import GetParams
 from gateway.tools.search import (
     MAX_GLOB_CHARS,
     MAX_GLOBS,

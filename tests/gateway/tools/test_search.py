@@ -5,12 +5,12 @@ from datetime import date
 import pytest
 
 from backends.interface import MAX_QUERY_CHARS, Fallback, SearchRequest, Stale
+from gateway.escaping import escape_controls
 from gateway.rpc.wire import InvalidParamsError
 from gateway.tools.search import (
     MAX_RESULTS,
     SearchParams,
     disabled_result,
-    escape_controls,
     limits_met,
     read_request,
     with_citations,

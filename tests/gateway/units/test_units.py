@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway import units as units_module
+from gateway import systemd_units as units_module
 
 SYSTEMD = shutil.which("systemd-analyze")
 needs_systemd = pytest.mark.skipif(SYSTEMD is None, reason="systemd-analyze is not here")

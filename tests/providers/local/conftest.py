@@ -1,4 +1,4 @@
-"""Tiny models that llama.cpp really loads, and embedders whose workers are real processes."""
+"""Tiny models that an engine really loads, and embedders whose workers are real processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 import anyio
 import pytest
 
-from fakes.gguf import write_embedder
+from fakes.local_models import ENGINES, write_model
+from fakes.onnx_models import write_embedder
 from providers.local.embedder import LocalEmbedder, LocalSpec
 from providers.local.model import Wishes
 from providers.local.supervisor import Patience, Supervisor
@@ -20,15 +21,19 @@ QUICK = Patience(beat_s=0.05, silence_s=20.0, idle_s=60.0, first_pause_s=0.01, o
 BOUND_S = 120.0
 
 
-@pytest.fixture
-def model(tmp_path) -> Path:
-    return write_embedder(tmp_path / "tiny.gguf")
+if "llama.cpp" not in ENGINES:
+    collect_ignore = ["test_llama.py"]
+
+
+@pytest.fixture(params=ENGINES)
+def model(request, tmp_path) -> Path:
+    return write_model(request.param, tmp_path / "tiny")
 
 
 @pytest.fixture
-def short_model(tmp_path) -> Path:
-    """It has 64 positions: a longer text that reaches llama.cpp ends its process."""
-    return write_embedder(tmp_path / "short.gguf", context=64)
+def greedy_model(tmp_path) -> Path:
+    """A text of more than 64 tokens takes more memory than there is, which ends the worker."""
+    return write_embedder(tmp_path / "greedy/model.onnx", greedy_from=64, seed=2)
 
 
 @asynccontextmanager

@@ -1,15 +1,14 @@
 """The local model as the service above it sees it."""
 
 import os
-from string import ascii_lowercase
 
 import anyio
 import numpy as np
 import pytest
 from anyio import to_thread
 
-from fakes.gguf import write_embedder
 from fakes.hub import FakeHub, model_bytes
+from fakes.onnx_models import write_embedder
 from providers.embedding.requester import RequestOptions
 from providers.embedding.service import EmbeddingService
 from providers.errors import (
@@ -38,8 +37,8 @@ async def test_documents_and_queries_get_vectors_of_length_one(embedding, model,
 
 
 async def test_prompts_of_the_family_go_with_the_texts(embedding, tmp_path):
-    plain = write_embedder(tmp_path / "plain.gguf")
-    named = write_embedder(tmp_path / "nomic-embed-text.gguf")
+    plain = write_embedder(tmp_path / "plain/model.onnx")
+    named = write_embedder(tmp_path / "nomic-embed-text/model.onnx")
     async with embedding(plain) as without, embedding(named) as family:
         (expected,) = (await without.embed_documents(["search_document: x"])).items
         (found,) = (await family.embed_documents(["x"])).items
@@ -49,7 +48,7 @@ async def test_prompts_of_the_family_go_with_the_texts(embedding, tmp_path):
 
 
 async def test_configured_prompts_replace_those_of_the_family(embedding, tmp_path):
-    path = write_embedder(tmp_path / "nomic-embed-text.gguf")
+    path = write_embedder(tmp_path / "nomic-embed-text/model.onnx")
     async with embedding(path, query_prompt="ask {text} now", document_prompt="") as embedder:
         (plain,) = (await embedder.embed_documents(["ask x now"])).items
         assert np.allclose(await embedder.embed_query("x"), plain, atol=1e-6)
@@ -73,13 +72,13 @@ async def test_halves_of_emoji_and_other_oddities_are_embedded(embedding, model)
 async def test_the_fingerprint_is_known_before_any_text(embedding, model):
     async with embedding(model) as embedder:
         assert embedder.is_prepared
-        assert embedder.fingerprint.model == "tiny.gguf"
+        assert embedder.fingerprint.model in ("tiny", "model.gguf")
         assert any(entry.startswith("sha256 ") for entry in embedder.fingerprint.variant)
         assert embedder.report().worker.status == "off"
 
 
 async def test_a_model_that_comes_later_is_taken_up(embedding, tmp_path):
-    path = tmp_path / "later.gguf"
+    path = tmp_path / "later/model.onnx"
     async with embedding(path) as embedder:
         service = EmbeddingService(embedder)
         assert not embedder.is_prepared
@@ -113,24 +112,31 @@ async def test_a_query_does_not_wait_for_a_hub_that_refuses_the_download(
             tasks.cancel_scope.cancel()
 
 
-async def test_a_model_that_changes_under_our_hands_is_another_one(embedding, model):
+async def test_a_model_that_changes_under_our_hands_is_another_one(embedding, tmp_path):
+    model = write_embedder(tmp_path / "tiny/model.onnx")
+    other = write_embedder(tmp_path / "other/model.onnx", seed=2)
     async with embedding(model) as embedder:
         first, before = await embedder.embed_query("x"), embedder.fingerprint
-        write_embedder(model.with_suffix(".new"), context=128, general_name="tiny").replace(model)
+        other.replace(model)
         second = await embedder.embed_query("x")
         assert embedder.fingerprint != before
         assert first.tolist() != second.tolist()
 
 
-async def test_a_model_that_cannot_be_used_is_a_failure_of_the_provider(embedding, tmp_path):
-    path = tmp_path / "page.gguf"
+@pytest.mark.parametrize(
+    ("name", "words"), [("page.gguf", "no GGUF file"), ("page.onnx", "no ONNX file")]
+)
+async def test_a_model_that_cannot_be_used_is_a_failure_of_the_provider(
+    embedding, tmp_path, name, words
+):
+    path = tmp_path / name
     path.write_text("<!doctype html>", encoding="utf-8")
     async with embedding(path) as embedder:
         service = EmbeddingService(embedder)
-        with pytest.raises(ProviderUnavailableError, match="not a GGUF file"):
+        with pytest.raises(ProviderUnavailableError, match=words):
             await service.prepare()
         assert service.state().status == "open"
-        assert "not a GGUF file" in service.state().reason
+        assert words in service.state().reason
 
 
 async def test_a_damaged_model_is_looked_at_again_once_it_is_replaced(embedding, model):
@@ -139,7 +145,7 @@ async def test_a_damaged_model_is_looked_at_again_once_it_is_replaced(embedding,
     options = RequestOptions(retry=RetryPolicy(attempts=1))
     async with embedding(model) as embedder:
         service = EmbeddingService(embedder, options=options)
-        with pytest.raises(ProviderUnavailableError, match=r"tiny\.gguf cannot be used"):
+        with pytest.raises(ProviderUnavailableError, match=r"model\.\w+ cannot be used"):
             await service.embed_query("x", deadline_s=60)
         assert not embedder.is_prepared
         model.write_bytes(whole)
@@ -147,23 +153,20 @@ async def test_a_damaged_model_is_looked_at_again_once_it_is_replaced(embedding,
         assert len(await embedder.embed_query("x")) == 32
 
 
-async def test_a_text_that_llama_cpp_refuses_is_an_error_of_that_text_alone(
+async def test_a_text_that_the_engine_refuses_is_an_error_of_that_text_alone(
     embedding, tmp_path, collected
 ):
-    letters = write_embedder(
-        tmp_path / "letters.gguf", characters=ascii_lowercase, tokenizer_ggml_unknown_token_id=None
-    )
-    async with embedding(letters) as embedder:
+    """This model has fewer positions than it says."""
+    path = write_embedder(tmp_path / "tiny/model.onnx", context=80)
+    config = path.parent / "config.json"
+    config.write_text('{"max_position_embeddings": 512}', encoding="utf-8")
+    async with embedding(path) as embedder:
         service = EmbeddingService(embedder)
-        texts = ["note", "a 7 b", "shed"]
-        await embedder.embed_documents(texts[:1])
-        for at, text in enumerate(texts):  # those in one batch would be refused together
-            await service.embed_documents([text], on_batch=collected)
-            assert bool(collected.errors) is (at == 1)
-            collected.items.clear()
+        await service.embed_documents(["note", "x" * 100, "shed"], on_batch=collected)
+        assert list(collected.errors) == [1]
         assert service.state().status == "ready"
         with pytest.raises(ProviderRejectedError, match="refused"):
-            await service.embed_query("a 7 b", deadline_s=60)
+            await service.embed_query("x" * 100, deadline_s=60)
 
 
 async def test_vectors_are_the_same_after_the_worker_was_killed(embedding, model):

@@ -4,7 +4,7 @@ import anyio
 import pytest
 
 from config.settings import LocalSettings
-from fakes.gguf import write_embedder
+from fakes.onnx_models import write_embedder
 from fakes.settings import make_settings
 from providers.choosing import provider
 from providers.embedding.failover import Embeddings
@@ -29,7 +29,7 @@ def local_service(tmp_path, clock):
 async def test_a_model_that_is_not_there_makes_way_for_the_fallback_until_it_is(
     local_service, service_for, openai_host, tmp_path, collected, clock
 ):
-    path = tmp_path / "m.gguf"
+    path = tmp_path / "m/model.onnx"
     primary = local_service(path)
     embeddings = Embeddings(primary, service_for(openai_host), clock=clock)
     changes = []
@@ -60,7 +60,7 @@ async def test_a_model_that_is_not_there_makes_way_for_the_fallback_until_it_is(
 async def test_a_model_that_does_not_load_makes_way_at_the_first_text(
     local_service, service_for, openai_host, tmp_path, collected, clock
 ):
-    path = write_embedder(tmp_path / "m.gguf")
+    path = write_embedder(tmp_path / "m/model.onnx")
     path.write_bytes(path.read_bytes()[:-2000])
     primary = local_service(path)
     embeddings = Embeddings(primary, service_for(openai_host), clock=clock)
@@ -78,7 +78,7 @@ async def test_a_model_that_does_not_load_makes_way_at_the_first_text(
 
 
 async def test_failures_in_a_row_are_given_ever_more_time(local_service, tmp_path, clock):
-    service = local_service(tmp_path / "m.gguf")
+    service = local_service(tmp_path / "m/model.onnx")
     waits = []
     for _ in range(3):
         with pytest.raises(ProviderUnavailableError, match="cannot be read"):

@@ -2,10 +2,17 @@
 
 import pytest
 
+from fakes import onnx_models
 from fakes.gguf import write_embedder, write_reranker
 from providers.errors import ProviderUnavailableError
 from providers.local.gguf import read_header
 from providers.local.model import Wishes, context_of, read_model
+
+
+@pytest.fixture
+def model(tmp_path):
+    return write_embedder(tmp_path / "tiny.gguf")
+
 
 BASE = {
     "dimensions": {"dimensions": 16},
@@ -133,3 +140,77 @@ def test_a_header_that_ends_anywhere_is_refused_and_nothing_else(model):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ProviderUnavailableError, match="No such file"):
         read_header(tmp_path / "nowhere.gguf")
+
+
+# ONNX: what the files beside the model tell
+
+
+@pytest.fixture
+def network(tmp_path):
+    return onnx_models.write_embedder(tmp_path / "tiny/onnx/model_q8.onnx", context=512)
+
+
+def test_the_files_beside_an_onnx_model_tell_context_width_and_pooling(network):
+    found = read_model(network, Wishes())
+    assert (found.context_tokens, found.width, found.pooling) == (512, 32, 1)
+    assert (found.engine, found.name, found.quantisation) == ("onnxruntime", "onnx", "model_q8")
+    assert found.order.tokenizer == str(network.parent / "tokenizer.json")
+    assert context_of(network) == 512
+
+
+def test_they_may_be_one_directory_above_as_the_hub_has_them(network):
+    for name in ("tokenizer.json", "config.json", "1_Pooling"):
+        (network.parent / name).rename(network.parent.parent / name)
+    found = read_model(network, Wishes())
+    assert (found.name, found.context_tokens, found.pooling) == ("tiny", 512, 1)
+    of_hub = read_model(network, Wishes(), "hf:org/some-model/onnx/model_q8.onnx")
+    assert of_hub.name == "some-model"
+    assert of_hub.prompts == found.prompts
+
+
+@pytest.mark.parametrize(
+    ("directory", "pooling", "expected"),
+    [("m", "cls", 2), ("m", "last", 3), ("bge-small-en", None, 2), ("m", None, 1)],
+)
+def test_pooling_is_read_or_else_that_of_the_family(tmp_path, directory, pooling, expected):
+    path = onnx_models.write_embedder(tmp_path / directory / "model.onnx", pooling=pooling)
+    assert read_model(path, Wishes()).pooling == expected
+
+
+def test_a_family_that_counts_positions_from_two_reads_two_tokens_less(tmp_path):
+    path = onnx_models.write_embedder(
+        tmp_path / "m/model.onnx", context=514, architecture="xlm-roberta"
+    )
+    assert context_of(path) == 512
+
+
+def test_another_tokenizer_makes_other_vectors(network):
+    before = read_model(network, Wishes())
+    assert before.is_as_read
+    tokenizer = network.parent / "tokenizer.json"
+    tokenizer.write_bytes(tokenizer.read_bytes() + b" ")
+    assert not before.is_as_read
+    assert read_model(network, Wishes()).fingerprint.digest() != before.fingerprint.digest()
+
+
+@pytest.mark.parametrize("missing", ["tokenizer.json", "config.json"])
+def test_a_missing_neighbour_is_named(network, missing):
+    (network.parent / missing).unlink()
+    with pytest.raises(ProviderUnavailableError, match=f"{missing} is missing"):
+        read_model(network, Wishes())
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"<!doctype html>", "web page"), (b"GGUF", "not in the ONNX format"), (b"", "not in the")],
+)
+def test_what_is_no_onnx_model_is_said_to_be_none(network, content, words):
+    network.write_bytes(content)
+    with pytest.raises(ProviderUnavailableError, match=words):
+        read_model(network, Wishes())
+
+
+def test_a_neighbour_that_is_damaged_is_named(network):
+    (network.parent / "config.json").write_text("{", encoding="utf-8")
+    with pytest.raises(ProviderUnavailableError, match=r"config\.json cannot be read"):
+        read_model(network, Wishes())

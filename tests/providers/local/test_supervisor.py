@@ -9,19 +9,16 @@ import anyio
 import pytest
 
 from endurance.processes import has_ended
+from fakes.local_models import order
+from fakes.onnx_models import write_embedder
 from providers.errors import ProviderTransientError, ProviderUnavailableError
 from providers.interface import ItemError
-from providers.local.protocol import Open
 from providers.local.supervisor import Patience
 
 pytestmark = pytest.mark.anyio
 
 TOO_LONG = "x" * 300
-"""More tokens than the short model has positions."""
-
-
-def order(path, max_tokens=512):
-    return Open(str(path), max_tokens, 1, None)
+"""More tokens than the greedy model has memory for."""
 
 
 def errors(batch):
@@ -74,25 +71,24 @@ async def test_texts_under_way_survive_several_killings(supervising, model, unti
     assert all("SIGKILL" in message for message in refused.values())
 
 
-async def test_a_text_that_aborts_llama_cpp_is_left_out_with_the_reason(supervising, short_model):
+async def test_a_text_that_ends_the_worker_is_left_out_with_the_reason(supervising, greedy_model):
     texts = [f"note {number}" for number in range(20)]
     texts[13] = TOO_LONG
     async with supervising() as supervisor:
-        batch = await supervisor.embed(order(short_model), "document", texts)
+        batch = await supervisor.embed(order(greedy_model), "document", texts)
         assert list(errors(batch)) == [13]
-        assert "SIGABRT" in errors(batch)[13]
-        assert "GGML_ASSERT" in errors(batch)[13]
+        assert "exit 71, out of memory" in errors(batch)[13]
         assert TOO_LONG not in errors(batch)[13]
-        assert errors(await supervisor.embed(order(short_model), "query", ["fine"])) == {}
+        assert errors(await supervisor.embed(order(greedy_model), "query", ["fine"])) == {}
 
 
-async def test_a_query_that_aborts_llama_cpp_is_refused_and_documents_go_on(
-    supervising, short_model
+async def test_a_query_that_ends_the_worker_is_refused_and_documents_go_on(
+    supervising, greedy_model
 ):
     results = {}
 
     async def embed(supervisor, lane, texts):
-        results[lane] = await supervisor.embed(order(short_model), lane, texts)
+        results[lane] = await supervisor.embed(order(greedy_model), lane, texts)
 
     documents = [f"note {number}" for number in range(200)]
     async with supervising() as supervisor, anyio.create_task_group() as tasks:
@@ -139,18 +135,18 @@ async def test_an_idle_worker_gives_its_memory_back_and_returns_on_demand(
 
 
 async def test_a_model_that_cannot_be_loaded_ends_the_wait_with_the_reason(supervising, tmp_path):
-    path = tmp_path / "none.gguf"
-    path.write_bytes(b"GGUF and nothing else")
+    path = write_embedder(tmp_path / "none/none.onnx")
+    path.write_bytes(b"\x08 and nothing else")
     async with supervising() as supervisor:
-        with pytest.raises(ProviderUnavailableError, match=r"none\.gguf cannot be used"):
+        with pytest.raises(ProviderUnavailableError, match=r"none\.onnx cannot be used"):
             await supervisor.embed(order(path), "document", ["one"])
         assert supervisor.state().status == "off"
 
 
-async def test_another_model_takes_the_place_of_the_first(supervising, model, short_model):
+async def test_another_model_takes_the_place_of_the_first(supervising, model, greedy_model):
     async with supervising() as supervisor:
         first = await supervisor.embed(order(model), "query", ["one"])
-        second = await supervisor.embed(order(short_model, 64), "query", ["one"])
+        second = await supervisor.embed(order(greedy_model, 64), "query", ["one"])
         assert first.items[0].tolist() != second.items[0].tolist()
         assert supervisor.state().deaths == 0
 
@@ -183,19 +179,10 @@ async def test_a_query_overtakes_queued_documents(supervising, model):
     assert ended.index("query") <= 1
 
 
-@pytest.mark.parametrize(
-    ("patience", "pooling", "words"),
-    [
-        (Patience(open_s=0.001), 1, r"not loaded within 0\.001 s"),
-        (Patience(), 99, r"ended while loading it \(SIGABRT"),
-    ],
-)
-async def test_a_model_that_hangs_or_kills_while_it_is_loaded_is_unavailable(
-    supervising, model, patience, pooling, words
-):
-    async with supervising(patience) as supervisor:
-        with pytest.raises(ProviderUnavailableError, match=words):
-            await supervisor.embed(Open(str(model), 512, pooling, None), "document", ["one"])
+async def test_a_model_that_hangs_while_it_is_loaded_is_unavailable(supervising, model):
+    async with supervising(Patience(open_s=0.001)) as supervisor:
+        with pytest.raises(ProviderUnavailableError, match=r"not loaded within 0\.001 s"):
+            await supervisor.embed(order(model), "document", ["one"])
         assert supervisor.state().status == "off"
 
 

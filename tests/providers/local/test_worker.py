@@ -6,20 +6,20 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from string import ascii_lowercase
 
 import numpy as np
+import onnx
 import pytest
 
 from config.runtime.worker import FrameReader, frame
 from endurance.processes import has_ended
-from fakes.gguf import write_embedder
+from fakes.local_models import order
+from fakes.onnx_models import write_embedder
 from providers.local.protocol import (
     Cancel,
     Computed,
     Embed,
     Failed,
-    Open,
     Opened,
     Ping,
     Pong,
@@ -90,7 +90,7 @@ def talk():
 @pytest.fixture
 def worker(talk, model):
     dialogue = talk()
-    dialogue.say(Open(str(model), 512, 1, None))
+    dialogue.say(order(model))
     assert dialogue.hear() == Opened(32)
     return dialogue
 
@@ -107,7 +107,7 @@ def test_vectors_are_of_length_one_and_the_same_in_both_lanes_and_any_company(wo
 def test_fewer_dimensions_are_the_leading_ones_normalised_again(talk, worker, model):
     whole = worker.vectors("query", "some text")[0]
     narrow = talk()
-    narrow.say(Open(str(model), 512, 1, 8))
+    narrow.say(order(model, dimensions=8))
     assert narrow.hear() == Opened(8)
     cut = narrow.vectors("query", "some text")[0]
     assert np.allclose(cut, whole[:8] / np.linalg.norm(whole[:8]), atol=1e-6)
@@ -115,13 +115,14 @@ def test_fewer_dimensions_are_the_leading_ones_normalised_again(talk, worker, mo
 
 def test_a_text_beyond_the_limit_is_cut_and_counted(talk, model):
     short = talk()
-    short.say(Open(str(model), 16, 1, None))
+    short.say(order(model, 16))
     short.hear()
-    short.say(Embed(1, "document", ["x" * 500, "x"]))
-    reply = short.hear()
-    assert (reply.cut, reply.tokens) == (1, 16 + 3)
-    beginning = short.vectors("document", "x" * 14, number=2)[0]
-    assert np.allclose(np.frombuffer(reply.vectors, "<f4")[:32], beginning, atol=1e-5)
+    for number, (text, tokens) in enumerate([("x" * 500, 16), ("x", 3)], start=1):
+        short.say(Embed(number, "document", [text]))
+        reply = short.hear()
+        assert (reply.cut, reply.tokens) == (number == 1, tokens)
+    whole, beginning = short.vectors("document", "x" * 500, "x" * 14, number=3)
+    assert np.allclose(whole, beginning, atol=1e-5)
 
 
 def test_it_answers_a_ping_and_a_query_while_documents_are_computed(worker):
@@ -159,52 +160,58 @@ def test_what_libraries_print_never_tears_a_frame(talk, model, tmp_path):
     site.mkdir()
     noise = "import os, sys\nos.write(1, b'noise' * 100)\nprint('more')\n"
     (site / "numpy.py").write_text(noise + "raise ImportError('no numpy')\n", encoding="utf-8")
-    (site / "llama_cpp.py").write_text(noise, encoding="utf-8")
+    for name in ("llama_cpp", "onnxruntime"):
+        (site / f"{name}.py").write_text(noise, encoding="utf-8")
     noisy = talk(PYTHONPATH=str(site))
-    noisy.say(Open(str(model), 512, 1, None))
+    noisy.say(order(model))
     out, err = noisy.process.communicate(timeout=60)
     assert out == b""
     assert b"noise" in err
 
 
 def test_a_library_that_is_missing_is_said_to_be(talk, model, tmp_path):
-    (tmp_path / "llama_cpp.py").write_text("raise ImportError('no such thing')", encoding="utf-8")
+    for name in ("llama_cpp", "onnxruntime"):
+        missing = tmp_path / f"{name}.py"
+        missing.write_text("raise ImportError('no such thing')", encoding="utf-8")
     without = talk(PYTHONPATH=str(tmp_path))
-    without.say(Open(str(model), 512, 1, None))
+    without.say(order(model))
     assert "no such thing" in without.hear().message
     assert without.process.wait(60) == 0
 
 
-def test_another_build_of_llama_cpp_is_taken_where_the_variable_says(talk, model, tmp_path):
-    elsewhere = talk(LLAMA_CPP_LIB_PATH=str(tmp_path))
-    elsewhere.say(Open(str(model), 512, 1, None))
-    reply = elsewhere.hear()
-    assert isinstance(reply, Refused)
-    assert str(tmp_path) in reply.message
-
-
-def test_a_truncated_model_is_refused_in_llama_cpps_own_words(talk, model):
+def test_a_truncated_model_is_refused_in_the_engines_own_words(talk, model):
     model.write_bytes(model.read_bytes()[:-5000])
     broken = talk()
-    broken.say(Open(str(model), 512, 1, None))
+    broken.say(order(model))
     reply = broken.hear()
     assert isinstance(reply, Refused)
-    assert "tensor" in reply.message or "file" in reply.message
+    assert any(word in reply.message for word in ("tensor", "file", "Protobuf"))
 
 
-def test_a_text_that_llama_cpp_refuses_is_reported_and_the_worker_lives(talk, tmp_path):
-    """The word for unknown characters is a default that this small vocabulary does not reach."""
-    path = write_embedder(
-        tmp_path / "letters.gguf", characters=ascii_lowercase, tokenizer_ggml_unknown_token_id=None
-    )
+def test_a_text_that_the_engine_refuses_is_reported_and_the_worker_lives(talk, tmp_path):
+    """This model has fewer positions than it says."""
+    path = write_embedder(tmp_path / "tiny/model.onnx", context=80)
     worker = talk()
-    worker.say(Open(str(path), 512, 1, None))
+    worker.say(order(path))
     worker.hear()
-    worker.say(Embed(1, "document", ["a 7 b"]))
+    worker.say(Embed(1, "document", ["x" * 100]))
     reply = worker.hear()
     assert isinstance(reply, Failed)
     assert "refused" in reply.message
     assert worker.vectors("document", "abc", number=2).shape == (1, 32)
+
+
+def test_a_model_that_reads_no_texts_is_refused(talk, tmp_path):
+    path = write_embedder(tmp_path / "tiny/model.onnx")
+    graph = onnx.load(str(path))
+    for value in graph.graph.input:
+        value.name = f"image_{value.name}"
+    for node in graph.graph.node:
+        node.input[:] = [f"image_{name}" if name == "input_ids" else name for name in node.input]
+    onnx.save(graph, str(path))
+    worker = talk()
+    worker.say(order(path))
+    assert "not texts" in worker.hear().message
 
 
 @pytest.mark.promises_seconds

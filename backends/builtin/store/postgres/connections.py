@@ -42,8 +42,26 @@ PREPARED_FROM: Final = 2
 """So often a statement runs on one connection before it is prepared: planning it takes as long as running it."""
 _MOST_PASSWORD_BYTES: Final = 4_096
 
+_ENCODING: Final = "UTF8"
+_SETTINGS: Final = {
+    "array_nulls": "on",
+    "bytea_output": "hex",
+    "datestyle": "ISO, MDY",
+    "extra_float_digits": "1",  # all digits of a score
+    "intervalstyle": "postgres",
+    "jit": "off",  # a search takes less than compiling it
+    "max_parallel_workers_per_gather": "0",
+    "quote_all_identifiers": "off",
+    "row_security": "on",
+    "standard_conforming_strings": "on",
+    "transform_null_equals": "off",
+}
+"""What an answer depends on, and an address, a role, a database or a variable may have set otherwise."""
+
 Statement = tuple[str | sql.Composed, Sequence[Any] | dict[str, Any]]
 Cursor = psycopg.Cursor[Any]
+Proof = Callable[[Any], None]
+"""Gets the row of the last statement of a beginning, and raises where nothing of the transaction may count."""
 T = TypeVar("T")
 
 
@@ -101,6 +119,7 @@ class Address(NamedTuple):
                 f"memorySearch.store.url, which PostgreSQL is asked at, names no database: {reason}.",
                 remedy='Set it to an address such as "postgresql://gateway@db.example/memory".',
             )
+        check_name("schema", store.schema, "memorySearch.store.schema")
         return cls(store.url, store.password_file, store.schema)
 
     def __str__(self) -> str:
@@ -130,17 +149,38 @@ class Address(NamedTuple):
             "tcp_user_timeout": 20_000,
         }
         own = {name: value for name, value in ours.items() if name not in given}
+        own["client_encoding"] = _ENCODING  # whatever the address, the role or a variable says
         if password is not None:
             own["password"] = password
         conninfo = make_conninfo(self.url.reveal(), **own)
         connection = Connection.connect(conninfo, autocommit=True, prepare_threshold=None)
+        try:
+            self._check_encoding(connection)
+        except BaseException:
+            connection.close()
+            raise
         connection.adapters.register_dumper(Reals, _RealsDumper)
         return connection
 
+    def _check_encoding(self, connection: Connection) -> None:
+        found = connection.info.parameter_status("server_encoding")
+        if found != _ENCODING:
+            raise IndexUnavailableError(
+                f"{_capital(str(self))} has the encoding {found}, which cannot hold every note.",
+                remedy="Make another one, and name it in memorySearch.store.url:"
+                f" CREATE DATABASE ... ENCODING '{_ENCODING}' TEMPLATE template0.",
+            )
+
     @contextmanager
     def connected(self) -> Iterator[Connection]:
-        """The same for one piece of work. Raises IndexUnavailableError."""
+        """The same for one piece of work, which may change tables. Raises IndexUnavailableError."""
+        settings = {
+            **_SETTINGS,
+            "default_transaction_isolation": "read committed",
+            "default_transaction_read_only": "off",
+        }
         with self.translating_errors(), closing(self.connect()) as connection:
+            connection.execute(*_setting(settings, local=False))
             yield connection
 
     @contextmanager
@@ -152,7 +192,7 @@ class Address(NamedTuple):
 
     def _parts(self) -> dict[str, Any]:
         try:
-            return dict(conninfo_to_dict(self.url.reveal()))
+            parts = dict(conninfo_to_dict(self.url.reveal()))
         except psycopg.ProgrammingError:
             # Its own words repeat parts of the address, which may be those of a password.
             raise IndexMisconfiguredError(
@@ -160,6 +200,9 @@ class Address(NamedTuple):
                 remedy='Write it as "postgresql://role@host:5432/database"; special characters of a password as %XX,'
                 " or put the password into a file that memorySearch.store.passwordFile names.",
             ) from None
+        for what, name in (("database", "dbname"), ("role", "user")):
+            check_name(what, str(parts.get(name) or ""), "memorySearch.store.url")
+        return parts
 
     def _password(self) -> str | None:
         """Read anew for each connection: it may be another one by now."""
@@ -184,6 +227,19 @@ class Address(NamedTuple):
         with suppress(IndexUnavailableError):
             known.append(self._password() or "")
         return known
+
+
+_MOST_NAME_BYTES: Final = 63
+
+
+def check_name(what: str, name: str, place: str) -> None:
+    """Raises IndexMisconfiguredError for a name that the server would cut: it might be that of something else then."""
+    if (size := len(name.encode())) > _MOST_NAME_BYTES:
+        raise IndexMisconfiguredError(
+            f"The name of the {what} in {place} has {size} bytes; PostgreSQL has names of {_MOST_NAME_BYTES}"
+            " bytes at most, and takes no notice of the rest.",
+            remedy="Choose a shorter one.",
+        )
 
 
 class Reals:
@@ -268,7 +324,7 @@ class Pool:
 
     @contextmanager
     def transaction(
-        self, begin: Sequence[Statement], patience_s: float, until: float = math.inf
+        self, begin: Sequence[Statement], prove: Proof, patience_s: float, until: float = math.inf
     ) -> Iterator[Transaction]:
         """Rolled back when it was not committed; no answer is waited for beyond `until`.
 
@@ -280,7 +336,7 @@ class Pool:
                 remedy="It is tried again. If that stays so, raise memorySearch.store.pool.max.",
             )
         try:
-            transaction = Transaction(self, begin, until)
+            transaction = Transaction(self, begin, prove, until)
             try:
                 yield transaction
             finally:
@@ -380,9 +436,10 @@ _STALE: Final = (psycopg.errors.FeatureNotSupported, psycopg.errors.InvalidSqlSt
 class Transaction:
     """One transaction on one connection. It begins with its first statement, in the same round trip."""
 
-    def __init__(self, pool: Pool, begin: Sequence[Statement], until: float) -> None:
+    def __init__(self, pool: Pool, begin: Sequence[Statement], prove: Proof, until: float) -> None:
         self._pool = pool
         self._begin = begin
+        self._prove = prove
         self._until = until
         self._line: _Line | None = None
         self.trips = 0
@@ -402,8 +459,6 @@ class Transaction:
 
     def end(self, *statements: Statement) -> list[Cursor]:
         """Runs the statements and commits, in one round trip; waits until all of it is durable."""
-        if self._line is None and not statements:
-            return []
         cursors = self.run_all(*statements, ("COMMIT", ()))
         self._give_back()
         return cursors[:-1]
@@ -442,21 +497,31 @@ class Transaction:
             return self._send(self._line, every, begun)[begun:]
 
     def _send(self, line: _Line, statements: Sequence[Statement], begun: int = 0) -> list[Cursor]:
-        """The first `begun` of them take no time."""
+        """The first `begun` of them take no time, and the last of these proves that the others may count."""
         self.trips += 1
         connection = line.connection
         connection.until = self._pool.patience(self._until, len(statements) - begun)
+        cursors: list[Cursor] = []
         try:
             if len(statements) == 1:
                 return [connection.execute(*statements[0])]
             with connection.pipeline():
-                return [connection.execute(*one) for one in statements]
+                for one in statements:
+                    cursors.append(connection.execute(*one))  # noqa: PERF401 - some, if one fails
         except _STALE:
             line.close()
             raise
         except ServerSilentError:
             self._pool.drop_idle()
             raise
+        except psycopg.Error:
+            # What was wrong from the beginning is the cause of what failed then.
+            if len(cursors) >= begun > 0 and cursors[begun - 1].description is not None:
+                self._prove(cursors[begun - 1].fetchone())
+            raise
+        if begun:
+            self._prove(cursors[begun - 1].fetchone())
+        return cursors
 
     def _give_back(self) -> None:
         if self._line is not None:
@@ -558,19 +623,23 @@ def _capital(text: str) -> str:
 
 
 def begin(
-    *, schema_path: Sequence[str], settings: dict[str, str], read_only: bool, agent_id: int | None
+    *, schema_path: Sequence[str], settings: dict[str, str], read_only: bool, proof: Statement
 ) -> list[Statement]:
-    """What each transaction begins with. Nothing of it outlives the transaction."""
+    """What each transaction begins with; `proof` comes last. Nothing of it outlives the transaction."""
     path = ", ".join(sql.Identifier(name).as_string(None) for name in schema_path)
-    chosen = {
-        "search_path": path,
-        "jit": "off",  # a search takes less than compiling it
-        "max_parallel_workers_per_gather": "0",
-        **settings,
-    }
-    mode = "ISOLATION LEVEL REPEATABLE READ, READ ONLY" if read_only else "READ WRITE"
-    # By SET LOCAL, which a cluster of Citus hands on to its nodes.
-    agent = sql.SQL("SET LOCAL mg.agent = {}").format("" if agent_id is None else str(agent_id))
-    calls = ", ".join(["set_config(%s, %s, true)"] * len(chosen))
-    pairs = [part for pair in chosen.items() for part in pair]
-    return [(f"BEGIN {mode}", ()), (agent, ()), (f"SELECT {calls}", pairs)]
+    chosen = {**_SETTINGS, "search_path": path, **settings}
+    mode = "REPEATABLE READ, READ ONLY" if read_only else "READ COMMITTED, READ WRITE"
+    return [(f"BEGIN ISOLATION LEVEL {mode}", ()), _setting(chosen, local=True), proof]
+
+
+@contextmanager
+def with_settings(connection: psycopg.Connection) -> Iterator[None]:
+    """A transaction in which answers depend on nothing that somebody else has set."""
+    with connection.transaction():
+        connection.execute(*_setting(_SETTINGS, local=True))
+        yield
+
+
+def _setting(values: dict[str, str], *, local: bool) -> Statement:
+    calls = ", ".join([f"set_config(%s, %s, {local})"] * len(values))
+    return f"SELECT {calls}", [part for pair in values.items() for part in pair]

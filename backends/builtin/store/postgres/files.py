@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from backends.builtin.store.port import (
@@ -17,8 +17,9 @@ from backends.builtin.store.port import (
     PreparedExcerpt,
     PreparedFile,
     ReadFile,
-    now_ms,
+    TooLargeError,
 )
+from backends.builtin.store.postgres.transactions import NOW_MS, new_number
 from backends.files.encodings import UTF8
 from backends.files.scan import FoundFile
 from backends.interface import DayCount, LanguageCount, Overview, SizeCount
@@ -140,19 +141,20 @@ LOCK: Final = """
 """
 """Whoever publishes a file waits for others that publish the same one, whatever rows it has."""
 _UPSERT: Final = """
-    INSERT INTO files AS f (agent_id, source, path, size, mtime_ns, content_hash, pipeline, note_date, chunk_count)
+    INSERT INTO files AS f (agent_id, source, path, size, mtime_ns, content_hash, pipeline, note_date, chunk_count,
+        revision)
     SELECT %(agent)s, %(source)s, %(path)s, %(size)s, %(mtime_ns)s, %(content_hash)s, %(pipeline)s,
-        %(note_date)s, %(chunk_count)s
+        %(note_date)s, %(chunk_count)s, %(new)s
     WHERE coalesce(%(revision)s::bigint, 0) = 0 OR EXISTS (
         SELECT 1 FROM files WHERE agent_id = %(agent)s AND source = %(source)s AND path = %(path)s)
     ON CONFLICT (agent_id, source, path) DO UPDATE SET size = excluded.size, mtime_ns = excluded.mtime_ns,
         content_hash = excluded.content_hash, pipeline = excluded.pipeline,
-        note_date = excluded.note_date, chunk_count = excluded.chunk_count, revision = f.revision + 1
+        note_date = excluded.note_date, chunk_count = excluded.chunk_count, revision = excluded.revision
     WHERE f.revision = coalesce(%(revision)s::bigint, f.revision)
     RETURNING file_id
 """
-ENTER_VIEWPOINT: Final = """
-    INSERT INTO viewpoints (agent_id, name, used_at_ms) VALUES (%(agent)s, %(viewpoint)s, %(now)s)
+ENTER_VIEWPOINT: Final = f"""
+    INSERT INTO viewpoints (agent_id, name, used_at_ms) VALUES (%(agent)s, %(viewpoint)s, {NOW_MS})
     ON CONFLICT DO NOTHING
 """
 _STAMP: Final = """
@@ -305,6 +307,21 @@ class PostgresFiles:
             if card.note_date is not None
         }
 
+    def texts(self, source: Source, path: str) -> Sequence[str]:
+        rows = self._transaction.run(
+            "SELECT c.text FROM files AS f JOIN chunks AS c ON c.agent_id = f.agent_id AND c.file_id = f.file_id"
+            " WHERE f.agent_id = %(agent)s AND f.source = %(source)s AND f.path = %(path)s ORDER BY c.start",
+            {"source": source, "path": path},
+        )
+        return [bytes(text).decode() for (text,) in rows]
+
+    def mention(self, line: str) -> bool:
+        row = self._transaction.run(
+            "SELECT 1 FROM chunks WHERE agent_id = %(agent)s AND position(%(line)s::bytea IN text) > 0 LIMIT 1",
+            {"line": line.encode()},
+        ).fetchone()
+        return row is not None
+
     def names(self) -> Sequence[NoteNames]:
         rows = self._transaction.run(_SELECT_NAMES)
         return [NoteNames(path, title, split(aliases)) for path, title, aliases in rows]
@@ -331,6 +348,7 @@ class PostgresFileWrites(PostgresFiles):
             "note_date": prepared.note_date,
             "chunk_count": len(prepared.chunks),
             "revision": read.revision,
+            "new": new_number(),
         }
         _, found, *_ = self._writing.write_all((LOCK, row), (_UPSERT, row), *stamping(row))
         published = found.fetchone()
@@ -339,8 +357,8 @@ class PostgresFileWrites(PostgresFiles):
         (file_id,) = published
         facts = _facts(file_id, prepared.facts, read.encoding)
         languages = (FORGET_LANGUAGES, {"file": file_id}), languages_of(file_id, prepared)
-        chunks = _ticking(prepared.chunks, tick)
-        return replace_chunks(self._writing, file_id, chunks, also=(*languages, *facts)).written
+        also = (*languages, *facts)
+        return replace_chunks(self._writing, file_id, prepared.chunks, also=also, tick=tick).written
 
     def touch(self, read: ReadFile) -> None:
         self._writing.write_all(*stamping(_stamps(read)))
@@ -362,7 +380,7 @@ class PostgresFileWrites(PostgresFiles):
 
     def adopt(self, twin: str, source: Source, paths: Collection[str]) -> None:
         row = {"twin": twin, "source": source, "paths": sorted(paths)}
-        self._writing.write_all((ENTER_VIEWPOINT, {"now": now_ms()}), (_ADOPT, row))
+        self._writing.write_all((ENTER_VIEWPOINT, {}), (_ADOPT, row))
 
     def remove(self, source: Source, path: str, *, read_at_ns: int | None = None) -> bool:
         row = {"source": source, "path": path, "read_at_ns": read_at_ns}
@@ -405,7 +423,7 @@ def _stamps(read: ReadFile) -> dict[str, Any]:
 
 def stamping(row: Mapping[str, Any]) -> tuple[AgentStatement, AgentStatement]:
     """Records the copy of this viewpoint, if the file is indexed."""
-    return (ENTER_VIEWPOINT, {"now": now_ms()}), (_STAMP, row)
+    return (ENTER_VIEWPOINT, {}), (_STAMP, row)
 
 
 def _facts(file_id: int, facts: FrontMatter, encoding: str) -> list[AgentStatement]:
@@ -468,12 +486,6 @@ class Replaced(NamedTuple):
     removed: int
 
 
-def _ticking(chunks: Iterable[PreparedChunk], tick: Callable[[], None]) -> Iterator[PreparedChunk]:
-    for chunk in chunks:
-        tick()
-        yield chunk
-
-
 def split(joined: str) -> tuple[str, ...]:
     return tuple(joined.split(SEPARATOR)) if joined else ()
 
@@ -491,10 +503,12 @@ def replace_chunks(
     first: int = 0,
     before: int | None = None,
     also: Sequence[AgentStatement] = (),
+    tick: Callable[[], None] = lambda: None,
 ) -> Replaced:
     """Puts chunks in the place of all that begin in this range of the file's text (None: its end).
 
-    What `also` says is done on the way. Three round trips, however many chunks there are.
+    What `also` says is done on the way. Three round trips, and two for each further step; `tick` comes before each chunk and step.
+    Raises TooLargeError.
     """
     *_, rows = transaction.write_all(
         *also, (_KEPT_CHUNKS, {"file": file_id, "first": first, "before": before})
@@ -505,18 +519,43 @@ def replace_chunks(
     new: list[PreparedChunk] = []
     moved: list[tuple[int, PreparedChunk]] = []
     for chunk in chunks:
+        tick()
         if kept[chunk.identity]:
             moved.append((kept[chunk.identity].pop(), chunk))
         else:
             new.append(chunk)
     obsolete = [chunk_id for ids in kept.values() for chunk_id in ids]
-    deleted, _, inserted = transaction.write_all(
+    columns = {**_chunk_columns([one for _, one in moved]), "ids": [at for at, _ in moved]}
+    moving: tuple[AgentStatement, ...] = ((_MOVE_CHUNKS, columns),)
+    words = 0
+    for start in range(0, max(len(new), len(obsolete), 1), _STEP_CHUNKS):
+        tick()
+        step = slice(start, start + _STEP_CHUNKS)
+        words += _replace_some(transaction, file_id, obsolete[step], new[step], moving)
+        if words > MOST_WORDS:
+            raise TooLargeError(f"more than {MOST_WORDS:,} words for PostgreSQL")
+        moving = ()
+    return Replaced(len(new), len(obsolete))
+
+
+_STEP_CHUNKS: Final = 50
+"""A step of a large note takes some tenths of a second, so that no statement nor the server waits for long."""
+MOST_WORDS: Final = 1_000_000
+"""Of one note, each once a chunk. They take 20 s of two idle cores, and a file may take 120 s."""
+
+
+def _replace_some(
+    transaction: WritingTransaction,
+    file_id: int,
+    obsolete: Sequence[int],
+    new: Sequence[PreparedChunk],
+    also: Sequence[AgentStatement],
+) -> int:
+    """One step, in two round trips. Returns how many words were written."""
+    deleted, inserted, *_ = transaction.step(
         (_DELETE_CHUNKS, {"ids": obsolete}),
-        (
-            _MOVE_CHUNKS,
-            {**_chunk_columns([one for _, one in moved]), "ids": [at for at, _ in moved]},
-        ),
         (_INSERT_CHUNKS, {**_chunk_columns(new), "file": file_id}),
+        *also,
     )
     gone = [
         (chunk_id, posting)
@@ -524,30 +563,46 @@ def replace_chunks(
         for posting in postings(terms, context)
     ]
     added = [(chunk_id, chunk) for (chunk_id,), chunk in zip(inserted, new, strict=True)]
-    words = [
-        (chunk_id, posting)
-        for chunk_id, chunk in added
-        for posting in postings(chunk.terms, chunk.context)
-    ]
+    rows = [(chunk_id, chunk.terms, chunk.context) for chunk_id, chunk in added]
     excerpts = [(chunk_id, excerpt) for chunk_id, chunk in added for excerpt in chunk.excerpts]
     work: list[AgentStatement] = []
     if gone:
         columns = {"terms": [one.term for _, one in gone], "ids": [at for at, _ in gone]}
         work.append((_DELETE_POSTINGS, columns))
-    if words:
-        work.append((_INSERT_POSTINGS, _columns(words, Posting._fields)))
     if excerpts:
         columns = _columns(excerpts, PreparedExcerpt.__struct_fields__)
         work.append((_INSERT_EXCERPTS, {**columns, "file": file_id}))
+    transaction.count_words(
+        removed=[posting.term for _, posting in gone],
+        documents=-len(obsolete),
+        tokens=-_tokens(gone),
+    )
+    return add_words(transaction, rows, also=work)
+
+
+def add_words(
+    transaction: WritingTransaction,
+    chunks: Sequence[tuple[int, str, str]],
+    *,
+    also: Sequence[AgentStatement] = (),
+) -> int:
+    """Writes and counts the words of chunks that have none yet: their ids, terms and contexts. Returns how many."""
+    words = [
+        (chunk_id, posting)
+        for chunk_id, terms, context in chunks
+        for posting in postings(terms, context)
+    ]
+    work = list(also)
+    if words:
+        work.append((_INSERT_POSTINGS, _columns(words, Posting._fields)))
     if work:
         transaction.write_all(*work)
     transaction.count_words(
         added=[posting.term for _, posting in words],
-        removed=[posting.term for _, posting in gone],
-        documents=len(new) - len(obsolete),
-        tokens=_tokens(words) - _tokens(gone),
+        documents=len(chunks),
+        tokens=_tokens(words),
     )
-    return Replaced(len(new), len(obsolete))
+    return len(words)
 
 
 def _chunk_columns(chunks: Sequence[PreparedChunk]) -> dict[str, list[Any]]:

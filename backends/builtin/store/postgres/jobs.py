@@ -104,7 +104,9 @@ class PostgresJobWrites(PostgresJobs):
 
     def save(self, job: JobRecord) -> None:
         changes = ", ".join(f"{name} = {_KEPT.get(name, f'%({name})s')}" for name in _FIELDS)
-        update = f"UPDATE batch_jobs SET {changes} WHERE agent_id = %(agent)s AND id = %(id)s"
+        # Numbers come again in a database that was restored, labels do not.
+        own = "agent_id = %(agent)s AND id = %(id)s AND label = %(label)s"
+        update = f"UPDATE batch_jobs SET {changes} WHERE {own}"
         self._writing.write(update, _row(job))
 
     def release(self, job: JobRecord, text_hashes: Sequence[bytes] | None = None) -> None:

@@ -110,7 +110,7 @@ _UNITED: Final = """
     )
 """
 _CANDIDATE: Final = """
-    c.chunk_id, c.file_id, c.start, c.start_line, c.text, c.terms, r.score, f.path, c.context,
+    c.chunk_id, c.file_id, c.start, c.start_line, c.text, c.terms, r.score, f.path, c.context, c.headings,
     f.source, f.note_date, f.chunk_count, coalesce(n.title, ''), coalesce(n.tags, '')
 """
 _JOINED: Final = """
@@ -298,9 +298,23 @@ class PostgresMatches:
     def _candidates(self, rows: Sequence[Any]) -> Iterator[Candidate]:
         cards = self._transaction.cards
         for row in rows:
-            chunk_id, file_id, start, line, text, terms, score, path, context, *card, _, _ = row
+            (
+                chunk_id,
+                file_id,
+                start,
+                line,
+                text,
+                terms,
+                score,
+                path,
+                context,
+                headings,
+                *card,
+                _,
+                _,
+            ) = row
             source, day, chunks, title, tags = card
             cards[file_id] = FileCard(file_id, source, path, day, chunks, title, split(tags))
             yield Candidate(
-                chunk_id, file_id, start, line, text.decode(), terms, score, path, context
+                chunk_id, file_id, start, line, text.decode(), terms, score, path, context, headings
             )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from backends.builtin.store.port import Lease, LeaseLostError, Work
+from backends.builtin.store.postgres.transactions import new_number
 
 if TYPE_CHECKING:
     from backends.builtin.store.postgres.transactions import AgentTransaction
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 CLAIM_S: Final = 60
 """Longer than a lease: who was stopped or cut off for so long has not lost what it paid for."""
 
+# Nobody has a lease or a claim for longer: the clock of the server was ahead when it was given.
+IS_AHEAD: Final = "until > clock_timestamp() AND until < clock_timestamp() + interval '1 hour'"
 # Each view of the files has to be verified for itself.
 _WORK: Final = "CASE %(work)s::text WHEN 'verify' THEN 'verify ' || %(viewpoint)s::text ELSE %(work)s::text END"
 _KEY: Final = f"agent_id = %(agent)s AND work = {_WORK}"
@@ -31,18 +34,18 @@ _CLAIMED_UNTIL: Final = f"clock_timestamp() + interval '{CLAIM_S} seconds'"
 _CLAIMS_GO_ON: Final = f"""
     claimed AS (
         UPDATE claims SET until = {_CLAIMED_UNTIL}
-        WHERE agent_id = %(agent)s AND claimant = %(claimant)s AND until > clock_timestamp()
+        WHERE agent_id = %(agent)s AND claimant = %(claimant)s AND {IS_AHEAD}
     )
 """
 _TAKE: Final = f"""
     WITH {_CLAIMS_GO_ON}, free AS (
-        SELECT token FROM leases WHERE {_KEY} AND until <= clock_timestamp() FOR UPDATE SKIP LOCKED
+        SELECT token FROM leases WHERE {_KEY} AND NOT ({IS_AHEAD}) FOR UPDATE SKIP LOCKED
     ), taken AS (
-        UPDATE leases SET token = leases.token + 1, holder = %(holder)s, until = {_UNTIL}
+        UPDATE leases SET token = %(new)s, holder = %(holder)s, until = {_UNTIL}
         WHERE {_KEY} AND EXISTS (SELECT 1 FROM free) RETURNING token
     ), made AS (
         INSERT INTO leases (agent_id, work, holder, token, until)
-        SELECT %(agent)s, {_WORK}, %(holder)s, 1, {_UNTIL}
+        SELECT %(agent)s, {_WORK}, %(holder)s, %(new)s, {_UNTIL}
         WHERE NOT EXISTS (SELECT 1 FROM leases WHERE {_KEY})
         ON CONFLICT DO NOTHING RETURNING token
     )
@@ -64,13 +67,12 @@ _RELEASE: Final = """
     DELETE FROM claims
     WHERE agent_id = %(agent)s AND text_hash = ANY(%(hashes)s::bytea[]) AND claimant = %(claimant)s
 """
-_HELD: Final = """
-    SELECT work, holder, token FROM leases
-    WHERE agent_id = %(agent)s AND until > clock_timestamp() ORDER BY work
+_HELD: Final = f"""
+    SELECT work, holder, token FROM leases WHERE agent_id = %(agent)s AND {IS_AHEAD} ORDER BY work
 """
 
 
-class Held(NamedTuple):
+class HeldLease(NamedTuple):
     work: str
     holder: str
     token: int
@@ -82,7 +84,7 @@ def holder() -> str:
 
 
 def take(transaction: AgentTransaction, work: Work, ttl_s: float) -> Lease | None:
-    wanted = {"work": work, "ttl": ttl_s, "holder": holder()}
+    wanted = {"work": work, "ttl": ttl_s, "holder": holder(), "new": new_number()}
     row = transaction.end(_TAKE, wanted).fetchone()
     return Lease(work, row[0]) if row else None
 
@@ -111,6 +113,6 @@ def check(transaction: AgentTransaction, lease: Lease) -> None:
         raise LeaseLostError(lease.work)
 
 
-def held(transaction: AgentTransaction) -> list[Held]:
+def held(transaction: AgentTransaction) -> list[HeldLease]:
     """All that somebody has at this moment."""
-    return [Held(*row) for row in transaction.run(_HELD)]
+    return [HeldLease(*row) for row in transaction.run(_HELD)]

@@ -5,22 +5,23 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import psycopg
 
 from backends.builtin.store.port import (
+    SCRUB_LIMIT_S,
     VIEWPOINT_LIFE_MS,
     IndexDamagedError,
     Lease,
     Version,
     Viewpoint,
     Work,
-    now_ms,
 )
 from backends.builtin.store.postgres import leases, upkeep
 from backends.builtin.store.postgres.connections import (
@@ -28,18 +29,31 @@ from backends.builtin.store.postgres.connections import (
     Address,
     Pool,
     Statement,
+    Transaction,
     begin,
 )
 from backends.builtin.store.postgres.files import PostgresFiles, PostgresFileWrites
 from backends.builtin.store.postgres.keywords import PostgresKeywords
-from backends.builtin.store.postgres.schema import AGENT_TABLES, SELECT_AGENT, greeting
-from backends.builtin.store.postgres.transactions import AgentTransaction, WritingTransaction
+from backends.builtin.store.postgres.schema import (
+    AGENT_TABLES,
+    SCHEMA_VERSION,
+    greeting,
+    other_version,
+)
+from backends.builtin.store.postgres.transactions import (
+    NOW_MS,
+    AgentStatement,
+    AgentTransaction,
+    WritingTransaction,
+    new_number,
+)
 from backends.builtin.store.postgres.transcripts import (
     PostgresTranscripts,
     PostgresTranscriptWrites,
 )
 from backends.errors import IndexUnavailableError
 from backends.interface import StoreCheck, StoreDetails
+from config.runtime.logs import Log
 
 if TYPE_CHECKING:
     from backends.builtin.store.postgres.jobs import PostgresJobs, PostgresJobWrites
@@ -52,19 +66,35 @@ if TYPE_CHECKING:
     from config.settings import StoreSettings, VectorStoreSettings
     from providers.interface import Fingerprint
 
-_ARRIVE: Final = """
-    INSERT INTO viewpoints (agent_id, name, used_at_ms) VALUES (%(agent)s, %(viewpoint)s, %(now)s)
+_log = Log()
+
+UNUSED_LIFE_MS: Final = 25_000
+"""A note that another gateway moves just now finds its vectors again."""
+_ARRIVE: Final = f"""
+    INSERT INTO viewpoints (agent_id, name, used_at_ms) VALUES (%(agent)s, %(viewpoint)s, {NOW_MS})
     ON CONFLICT (agent_id, name) DO UPDATE SET used_at_ms = excluded.used_at_ms
 """
-_FORGET: Final = """
+_FORGET: Final = f"""
     WITH forgotten AS (
-        DELETE FROM viewpoints WHERE agent_id = %(agent)s AND used_at_ms < %(before)s
+        DELETE FROM viewpoints WHERE agent_id = %(agent)s AND used_at_ms < {NOW_MS} - %(life)s::bigint
             AND name <> %(viewpoint)s RETURNING name
     )
     DELETE FROM meta WHERE agent_id = %(agent)s AND viewpoint IN (SELECT name FROM forgotten)
 """
+_PROVE: Final = f"""
+    SELECT nullif(set_config('mg.agent', coalesce((SELECT agent_id::text FROM agents
+            WHERE tenant = %(tenant)s AND name = %(name)s
+                AND (SELECT version FROM store_schema) = {SCHEMA_VERSION} {{lock}}), ''), true), '')::bigint,
+        (SELECT version FROM store_schema)
+"""
+"""Rows are shown and taken as those of the agent that has this tenant and name now, whatever number somebody remembers,
+and of nobody in tables of another release.
+"""
+_UNTIL_THE_END: Final = "FOR KEY SHARE"
+"""An agent is not dropped while it is written to."""
 _MAKE_AGENT: Final = """
-    INSERT INTO agents (tenant, name) VALUES (%(tenant)s, %(name)s) ON CONFLICT DO NOTHING
+    INSERT INTO agents (agent_id, tenant, name) VALUES (%(new)s, %(tenant)s, %(name)s)
+    ON CONFLICT (tenant, name) DO NOTHING
 """
 # Rows of other agents cannot be counted, so the share is that of the chunks, as the server estimates them.
 _SIZE: Final = """
@@ -172,9 +202,12 @@ class PostgresWriter(PostgresView):
     def remember(self, key: str, text: str, *, here: bool = False) -> None:
         self._writing.remember(key, text, here=here)
 
+    def mend_words(self) -> None:
+        """All of them anew, from the chunks."""
+        upkeep.mend_words(self._writing)
+
     def arrive(self, *, life_ms: int = VIEWPOINT_LIFE_MS) -> None:
-        now = now_ms()
-        self._writing.write_all((_ARRIVE, {"now": now}), (_FORGET, {"before": now - life_ms}))
+        self._writing.write_all((_ARRIVE, {}), (_FORGET, {"life": life_ms}))
 
 
 class PostgresStore:
@@ -187,7 +220,7 @@ class PostgresStore:
         self.address = Address.of(settings)
         self.notes: tuple[str, ...] = ()
         self.generation = 0
-        """Goes up when the agent was dropped, and begins anew."""
+        """Goes up when the agent has another key: it was dropped, or the database restored."""
         self._name = {"tenant": settings.tenant, "name": agent}
         self.viewpoint = viewpoint
         self._claimant = uuid4().hex
@@ -197,6 +230,7 @@ class PostgresStore:
         self._path: tuple[str, ...] = (settings.schema,)
         self._memory: PostgresVectorMemory | None = None
         self._writing = threading.Lock()
+        self._may_have_unused = True
         statement_s = self._timeout_ms / 1000 or math.inf
         self._pool = Pool(self.address, settings.pool.max, self._greet, statement_s)
 
@@ -208,7 +242,7 @@ class PostgresStore:
     def exists(self) -> bool:
         """Whether the agent ever wrote anything. Raises IndexUnavailableError."""
         with self.address.translating_errors():
-            return (self._agent or self._find_agent()) is not None
+            return self._find_agent() is not None
 
     @property
     def is_shared(self) -> bool:
@@ -224,11 +258,10 @@ class PostgresStore:
     def _transaction(self, until: float = math.inf) -> Iterator[AgentTransaction]:
         with self.address.translating_errors():
             agent = self._agent or self._find_agent(until)
-            begun = self._begin(agent, read_only=True, until=until)
-            with self._pool.transaction(begun, PATIENCE_S, until) as inner:
-                yield AgentTransaction(
-                    inner, agent, self.viewpoint, self._claimant, self._forget(agent)
-                )
+            begun = self._begin(read_only=True, until=until)
+            prove = partial(self._prove, agent)
+            with self._pool.transaction(begun, prove, PATIENCE_S, until) as inner:
+                yield AgentTransaction(inner, agent, self.viewpoint, self._claimant)
 
     def lease(self, work: Work, ttl_s: float) -> Lease | None:
         with self._beside() as transaction:
@@ -278,22 +311,20 @@ class PostgresStore:
             with self.address.translating_errors():
                 agent = self._agent or self._find_agent() or self._make_agent()
                 wait_s = PATIENCE_S if patience_s is None else patience_s
-                begun = self._begin(agent, read_only=False, lock_s=wait_s)
+                begun = self._begin(read_only=False, lock_s=wait_s)
+                prove = partial(self._prove, agent)
                 with (
                     self._telling_its_limit(),
-                    self._pool.transaction(begun, max(wait_s, 0.0)) as inner,
+                    self._pool.transaction(begun, prove, max(wait_s, 0.0)) as inner,
                 ):
                     transaction = WritingTransaction(
-                        inner, agent, self.viewpoint, self._claimant, self._forget(agent)
+                        inner, agent, self.viewpoint, self._claimant, self._go_on()
                     )
-                    try:
-                        if lease is not None:
-                            leases.check(transaction, lease)
-                        yield PostgresWriter(transaction, self._memory, self.generation)
-                        transaction.commit()
-                    except psycopg.errors.ForeignKeyViolation:
-                        transaction.nobody()
-                        raise
+                    if lease is not None:
+                        leases.check(transaction, lease)
+                    yield PostgresWriter(transaction, self._memory, self.generation)
+                    transaction.commit()
+                    self._may_have_unused = True
         finally:
             self._writing.release()
 
@@ -317,11 +348,9 @@ class PostgresStore:
         """A transaction that others of this process do not wait for; it has to be ended."""
         with self.address.translating_errors():
             agent = self._agent or self._find_agent() or self._make_agent()
-            begun = self._begin(agent, read_only=False)
-            with self._pool.transaction(begun, PATIENCE_S) as inner:
-                yield AgentTransaction(
-                    inner, agent, self.viewpoint, self._claimant, self._forget(agent)
-                )
+            begun, prove = self._begin(read_only=False), partial(self._prove, agent)
+            with self._pool.transaction(begun, prove, PATIENCE_S) as inner:
+                yield AgentTransaction(inner, agent, self.viewpoint, self._claimant)
 
     def size_bytes(self) -> int:
         """Of the tables, the share of this agent as far as the server's estimates go."""
@@ -332,8 +361,35 @@ class PostgresStore:
     def tidy(self) -> None:
         """PostgreSQL does that itself (autovacuum)."""
 
+    def files(self) -> Sequence[Path]:
+        return ()
+
+    def erase_deleted(self) -> bool:
+        """Rows are gone at once, vectors that a moved note may need half a minute later. What the server keeps of
+        them until it vacuums, in its log and in backups, is out of our reach.
+        """
+        if not self._may_have_unused:
+            return True
+        with self.view() as view:
+            self._may_have_unused = view.embeddings.has_unused
+        if self._may_have_unused:
+            with self.writer() as writer:
+                writer.embeddings.drop_unused(UNUSED_LIFE_MS)
+        return True
+
     def scrub(self) -> bool:
-        """PostgreSQL looks after its own pages (data checksums)."""
+        """PostgreSQL looks after its own pages (data checksums); words that somebody took out by hand are written anew."""
+        try:
+            with self._transaction(time.monotonic() + SCRUB_LIMIT_S) as transaction:
+                found = upkeep.counts(transaction)
+        except IndexUnavailableError as error:
+            if isinstance(error.__cause__, psycopg.errors.QueryCanceled):
+                return False
+            raise
+        if found is not None and not found.are_right:
+            _log.warning("index counted wrongly, its words are written anew", found=str(found))
+            with self.writer() as writer:
+                writer.mend_words()
         return True
 
     def close(self) -> None:
@@ -351,7 +407,6 @@ class PostgresStore:
 
     def _begin(
         self,
-        agent: int | None,
         *,
         read_only: bool,
         lock_s: float = PATIENCE_S,
@@ -366,13 +421,23 @@ class PostgresStore:
         }
         if not read_only and (limit_ms := self._change_ms()):
             settings["transaction_timeout"] = str(limit_ms)
-        return begin(schema_path=self._path, settings=settings, read_only=read_only, agent_id=agent)
+        proof = _PROVE.format(lock="" if read_only else _UNTIL_THE_END)
+        return begin(
+            schema_path=self._path,
+            settings=settings,
+            read_only=read_only,
+            proof=(proof, self._name),
+        )
 
     def _change_ms(self) -> int:
-        """What the server may take for one change as a whole before it ends it and the connection. 0: any time."""
+        """What the server may take for one step of a change before it ends that and the connection. 0: any time."""
         if not (self._limits_transactions and self._timeout_ms):
             return 0
         return max(_WRITING_MS, 2 * self._timeout_ms)
+
+    def _go_on(self) -> list[AgentStatement]:
+        limit_ms = self._change_ms()
+        return [(_BEGIN_AGAIN, {"limit": str(limit_ms)})] if limit_ms else []
 
     def _statement_ms(self, until: float) -> int:
         """What the server may take for one statement: it ends it before the connection is given up. 0: any time."""
@@ -387,40 +452,55 @@ class PostgresStore:
         self._path = tuple(dict.fromkeys((self.address.schema, extension)))
 
     def _find_agent(self, until: float = math.inf) -> int | None:
-        return self._named((SELECT_AGENT, self._name), read_only=True, until=until)
-
-    def _make_agent(self) -> int | None:
-        return self._named((_MAKE_AGENT, self._name), (SELECT_AGENT, self._name), read_only=False)
-
-    def _named(
-        self, *statements: Statement, read_only: bool, until: float = math.inf
-    ) -> int | None:
-        begun = self._begin(None, read_only=read_only, until=until)
-        with self._pool.transaction(begun, PATIENCE_S, until) as inner:
-            row = inner.end(*statements)[-1].fetchone()
-        if row is not None:
-            self._agent = row[0]
+        with self._looking_for_agent(read_only=True, until=until) as transaction:
+            transaction.end()
         return self._agent
 
-    def _forget(self, agent: int | None) -> Callable[[], None]:
-        def nobody() -> None:
-            if agent is None:
-                return
-            if self._agent == agent:
-                self._agent = None
-                self.generation += 1
-            raise IndexDamagedError(
-                f"The index of {self._name['name']!r} was dropped from {self.address}.",
-                remedy="It is built anew from Markdown.",
-            )
+    def _make_agent(self) -> int | None:
+        """Its key is never that of another one, not even in a database that was restored to an earlier state."""
+        with self._looking_for_agent(read_only=False) as transaction:
+            transaction.end((_MAKE_AGENT, {**self._name, "new": new_number()}))
+        return self._find_agent()
 
-        return nobody
+    @contextmanager
+    def _looking_for_agent(
+        self, *, read_only: bool, until: float = math.inf
+    ) -> Iterator[Transaction]:
+        begun = self._begin(read_only=read_only, until=until)
+        with self._pool.transaction(begun, self._note_agent, PATIENCE_S, until) as inner:
+            yield inner
+
+    def _note_agent(self, row: Any) -> None:
+        found, version = row
+        if version != SCHEMA_VERSION:
+            raise other_version(self.address, version)
+        if self._agent not in (None, found):
+            self.generation += 1
+        self._agent = found
+
+    def _prove(self, agent: int | None, row: Any) -> None:
+        """Raises IndexDamagedError when the tenant and name have another key by now, or none."""
+        found, version = row
+        if version != SCHEMA_VERSION:
+            raise other_version(self.address, version)
+        if agent in (None, found):
+            return
+        if agent == self._agent:
+            self._note_agent(row)
+        raise IndexDamagedError(
+            f"The index of {self._name['name']!r} in {self.address} is another one than before, or none:"
+            " it was dropped, or the database restored. This gateway begins anew.",
+            remedy="Nothing has to be done: what is missing is indexed from Markdown.",
+        )
 
 
+_BEGIN_AGAIN: Final = """
+    SELECT set_config('transaction_timeout', '0', true), set_config('transaction_timeout', %(limit)s, true)
+"""
 _MARGIN_S: Final = 0.5
 _WRITING_MS: Final = 30_000
 """The same for one that was stopped between statements that it sends together, of which the server does not say that it
-is idle. One change takes well under a second; the limit is for all of it, whatever its statements may take.
+is idle. One step takes well under a second; the limit is for all of it, whatever its statements may take.
 """
 _TRANSACTION_TIMEOUT_FROM: Final = 170_000
 _IDLE_IN_TRANSACTION_MS: Final = 15_000

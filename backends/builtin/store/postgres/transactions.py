@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from psycopg.types.numeric import Int8
@@ -47,14 +48,26 @@ _FORGET_TERMS: Final = """
     WHERE agent_id = %(agent)s AND term = ANY(%(gone)s::text[]) AND chunks <= 0
 """
 _COUNT_CHUNKS: Final = """
-    UPDATE agents SET version = version + 1, documents = documents + %(documents)s,
+    UPDATE agents SET version = %(new)s, documents = documents + %(documents)s,
         tokens = tokens + %(tokens)s
-    WHERE agent_id = %(agent)s RETURNING version
+    WHERE agent_id = %(agent)s
 """
 _REMEMBER: Final = """
     INSERT INTO meta (agent_id, viewpoint, key, value) VALUES (%(agent)s, %(of)s, %(key)s, %(value)s)
     ON CONFLICT (agent_id, viewpoint, key) DO UPDATE SET value = excluded.value
 """
+
+
+_STEP_TERMS: Final = 10_000
+
+
+NOW_MS: Final = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+"""By the server's clock, which is the same for all gateways."""
+
+
+def new_number() -> int:
+    """One that nobody had before: a database that was restored to an earlier state would count the same again."""
+    return secrets.randbits(62) + 1
 
 
 AgentStatement = tuple[str, Mapping[str, Any]]
@@ -74,7 +87,7 @@ class State(NamedTuple):
     """What every search needs to know first."""
 
     version: int
-    """Goes up with every commit."""
+    """Another one after every commit."""
     corpus: Corpus
     fingerprints: Mapping[bytes, StoredVectors]
     """By digest."""
@@ -92,7 +105,6 @@ class AgentTransaction:
         agent: int | None,
         viewpoint: str,
         claimant: str,
-        nobody: Callable[[], None],
     ) -> None:
         self._transaction = transaction
         self._own: dict[str, Any] = {
@@ -102,8 +114,6 @@ class AgentTransaction:
         }
         self.agent = agent
         self.viewpoint = viewpoint
-        self.nobody = nobody
-        """To be called when the agent's own row is not there. Raises IndexDamagedError unless there never was one."""
         self._state: State | None = None
         self.word_counts: dict[Word, int] = {}
         """In how many chunks each word is that was asked for."""
@@ -136,10 +146,7 @@ class AgentTransaction:
         """Read once, in one round trip."""
         if self._state is None:
             found, known = self.run_all((_SELECT_STATE, {}), (_SELECT_FINGERPRINTS, {}))
-            row = found.fetchone()
-            if row is None:
-                self.nobody()
-            version, documents, has_memory, has_sessions, languages = row or (
+            version, documents, has_memory, has_sessions, languages = found.fetchone() or (
                 0,
                 0,
                 False,
@@ -171,9 +178,11 @@ class WritingTransaction(AgentTransaction):
         agent: int | None,
         viewpoint: str,
         claimant: str,
-        nobody: Callable[[], None],
+        go_on: Sequence[AgentStatement] = (),
     ) -> None:
-        super().__init__(transaction, agent, viewpoint, claimant, nobody)
+        """`go_on`: what gives each further step of a long change its own time."""
+        super().__init__(transaction, agent, viewpoint, claimant)
+        self._go_on = tuple(go_on)
         self._is_changed = False
         self._terms: Counter[str] = Counter()
         self._documents = self._tokens = 0
@@ -181,6 +190,10 @@ class WritingTransaction(AgentTransaction):
     def write_all(self, *statements: AgentStatement) -> list[Cursor]:
         self._is_changed = True
         return self.run_all(*statements)
+
+    def step(self, *statements: AgentStatement) -> list[Cursor]:
+        """As `write_all`, with as much time as the transaction had at its beginning."""
+        return self.write_all(*self._go_on, *statements)[len(self._go_on) :]
 
     def write(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Cursor:
         return self.write_all((statement, parameters or {}))[-1]
@@ -199,7 +212,12 @@ class WritingTransaction(AgentTransaction):
         self.write(_REMEMBER, row)
 
     def count_words(
-        self, *, added: Sequence[str], removed: Sequence[str], documents: int, tokens: int
+        self,
+        *,
+        added: Sequence[str] = (),
+        removed: Sequence[str] = (),
+        documents: int,
+        tokens: int,
     ) -> None:
         """Each word once a chunk."""
         self._terms.update(added)
@@ -210,29 +228,28 @@ class WritingTransaction(AgentTransaction):
     def settle(self) -> None:
         """What was counted stands in the tables from here on, for those who read it in the same transaction."""
         if self._documents or self._tokens or any(self._terms.values()):
-            self._counted(self.run_all(*self._counts()))
+            self.run_all(*self._counts())
             self.forget_state()
 
     def commit(self) -> None:
         if self._is_changed:
-            counts = [(text, {**self._own, **row}) for text, row in self._counts()]
-            self._counted(self._transaction.end(*counts))
+            self._transaction.end(*((text, {**self._own, **row}) for text, row in self._counts()))
 
     def _counts(self) -> list[AgentStatement]:
         """In the order of the words: two writers never wait for each other."""
         changed = sorted((term, more) for term, more in self._terms.items() if more)
         work: list[AgentStatement] = []
-        if changed:
-            terms, more = [term for term, _ in changed], [more for _, more in changed]
-            gone = [term for term, more in changed if more < 0]
+        for start in range(0, len(changed), _STEP_TERMS):
+            some = changed[start : start + _STEP_TERMS]
+            terms, more = [term for term, _ in some], [more for _, more in some]
+            gone = [term for term, more in some if more < 0]
+            if start:
+                work += self._go_on
             work.append((_COUNT_TERMS, {"terms": terms, "more": more}))
             if gone:
                 work.append((_FORGET_TERMS, {"gone": gone}))
-        work.append((_COUNT_CHUNKS, {"documents": self._documents, "tokens": self._tokens}))
-        return work
-
-    def _counted(self, cursors: Sequence[Cursor]) -> None:
+        counts = {"documents": self._documents, "tokens": self._tokens, "new": new_number()}
+        work.append((_COUNT_CHUNKS, counts))
         self._terms.clear()
         self._documents = self._tokens = 0
-        if cursors[-1].rowcount == 0:
-            self.nobody()
+        return work

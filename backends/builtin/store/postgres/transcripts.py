@@ -16,7 +16,6 @@ from backends.builtin.store.port import (
     PreparedChunk,
     TranscriptPiece,
     TurnRange,
-    now_ms,
 )
 from backends.builtin.store.postgres.files import (
     ENTER_VIEWPOINT,
@@ -146,9 +145,7 @@ class PostgresTranscriptWrites(PostgresTranscripts):
     def enrol(self, source: str, paths: Collection[str]) -> None:
         self._writing.remember(source, "1", here=True)
         row = {"paths": sorted(paths)}
-        self._writing.write_all(
-            (ENTER_VIEWPOINT, {"now": now_ms()}), (_ENROL, row), (_STAMP_NEW, row)
-        )
+        self._writing.write_all((ENTER_VIEWPOINT, {}), (_ENROL, row), (_STAMP_NEW, row))
 
     def disenrol(self, sources: Iterable[str]) -> None:
         self._writing.write(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from backends.builtin.store.postgres import leases, schema
+from backends.builtin.store.postgres.catalogue import SELECT_CATALOGUE, catalogue, differences
+from backends.builtin.store.postgres.files import add_words
 from backends.interface import StoreCheck, StoreDetails, StoreRole
 
 if TYPE_CHECKING:
-    from backends.builtin.store.postgres.transactions import AgentTransaction
+    from backends.builtin.store.postgres.transactions import AgentTransaction, WritingTransaction
 
 _SERVER: Final = """
     SELECT current_setting('server_version'), pg_is_in_recovery(),
@@ -21,22 +23,81 @@ _ROLE: Final = """
     SELECT rolname, rolsuper, rolbypassrls, has_schema_privilege(current_schema(), 'CREATE')
     FROM pg_roles WHERE rolname = current_user
 """
-_UNPROTECTED: Final = """
-    SELECT c.relname FROM pg_class AS c
-    WHERE c.oid = ANY (SELECT name::regclass FROM unnest(%(tables)s::text[]) AS name)
-        AND NOT (c.relrowsecurity AND c.relforcerowsecurity) ORDER BY 1
+# Row-level security does not concern TRUNCATE; what a role that owns the tables may do is told otherwise.
+_RIGHTS: Final = """
+    SELECT w.name, w.wanted, w.allowed FROM (
+        SELECT t.name, r.wanted, r.right_name, CASE WHEN to_regclass(t.name) IS NULL THEN '' ELSE
+            (SELECT string_agg(one, ', ') FROM unnest(string_to_array(r.right_name, ',')) AS one
+                WHERE has_table_privilege(to_regclass(t.name), one) <> r.wanted) END AS allowed
+        FROM unnest(%(tables)s::text[]) AS t (name) CROSS JOIN (VALUES
+            (true, 'SELECT,INSERT,UPDATE,DELETE'), (false, 'TRUNCATE,TRIGGER')) AS r (wanted, right_name)
+        WHERE t.name <> 'store_schema'
+        UNION ALL
+        SELECT 'store_schema', false, '', (SELECT string_agg(one, ', ') FROM unnest('{INSERT,UPDATE,DELETE}'::text[]) AS one
+            WHERE has_table_privilege('store_schema', one))
+    ) AS w LEFT JOIN pg_class AS c ON c.oid = to_regclass(w.name)
+    WHERE w.allowed <> '' AND NOT (NOT w.wanted AND pg_has_role(c.relowner, 'USAGE')) ORDER BY 1, 2
 """
 _COUNTS: Final = """
-    SELECT a.documents, (SELECT count(*) FROM chunks WHERE agent_id = %(agent)s),
-        (SELECT coalesce(sum(chunk_count), 0)::bigint FROM files WHERE agent_id = %(agent)s),
-        (SELECT count(*) FROM files WHERE agent_id = %(agent)s),
-        (SELECT count(*) FROM embeddings WHERE agent_id = %(agent)s),
+    SELECT a.documents, (SELECT count(*) FROM chunks WHERE agent_id = %(agent)s) AS chunks,
+        (SELECT count(*) FROM files AS f WHERE f.agent_id = %(agent)s AND f.chunk_count <> (
+            SELECT count(*) FROM chunks AS c WHERE c.agent_id = f.agent_id AND c.file_id = f.file_id)) AS files,
+        a.tokens - (SELECT coalesce(sum(body + context), 0)::bigint FROM postings WHERE agent_id = %(agent)s) AS words,
         (SELECT count(*) FROM (
             SELECT term, chunks FROM term_counts WHERE agent_id = %(agent)s
             EXCEPT ALL
             SELECT term, count(*) FROM postings WHERE agent_id = %(agent)s GROUP BY term) AS t)
+        + (SELECT count(*) FROM (
+            SELECT term, count(*) FROM postings WHERE agent_id = %(agent)s GROUP BY term
+            EXCEPT ALL
+            SELECT term, chunks FROM term_counts WHERE agent_id = %(agent)s) AS t) AS terms
     FROM agents AS a WHERE a.agent_id = %(agent)s
 """
+_HELD: Final = """
+    SELECT (SELECT count(*) FROM files WHERE agent_id = %(agent)s),
+        (SELECT count(*) FROM chunks WHERE agent_id = %(agent)s),
+        (SELECT count(*) FROM embeddings WHERE agent_id = %(agent)s)
+"""
+_DROP_CUT_FILES: Final = """
+    DELETE FROM files AS f WHERE f.agent_id = %(agent)s AND f.chunk_count <> (
+        SELECT count(*) FROM chunks AS c WHERE c.agent_id = f.agent_id AND c.file_id = f.file_id)
+"""
+_SELECT_TERMS: Final = """
+    SELECT chunk_id, terms, context FROM chunks
+    WHERE agent_id = %(agent)s AND chunk_id > %(after)s ORDER BY chunk_id LIMIT %(limit)s
+"""
+
+
+class Counts(NamedTuple):
+    """What is counted, and what is there."""
+
+    documents: int
+    chunks: int
+    cut_files: int
+    """Those that lack chunks, or have too many."""
+    missing_words: int
+    miscounted_terms: int
+
+    @property
+    def are_right(self) -> bool:
+        return (
+            self.documents == self.chunks
+            and not self.cut_files
+            and not self.missing_words
+            and not self.miscounted_terms
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"{self.chunks:,} chunks are stored and {self.documents:,} counted, {self.cut_files:,} files lack some, "
+            f"{abs(self.missing_words):,} words are missing or too many, {self.miscounted_terms:,} are counted wrongly."
+        )
+
+
+def counts(transaction: AgentTransaction) -> Counts | None:
+    """Reads all words of the agent; None where nothing is stored of it."""
+    row = transaction.run(_COUNTS).fetchone()
+    return Counts(*row) if row else None
 
 
 def describe(transaction: AgentTransaction) -> StoreDetails:
@@ -61,35 +122,39 @@ def _role(held: dict[str, str], own: str) -> StoreRole:
 
 
 def check(transaction: AgentTransaction, place: str) -> StoreCheck:
-    """Reads all of one agent's words."""
+    """Reads all of one agent's words, where the tables are as they should be."""
     server, is_standby, _, extension = transaction.one(_SERVER)
     role, is_super, bypasses, may_make = transaction.one(_ROLE)
-    row = transaction.run(_COUNTS).fetchone()
     facts = [f"PostgreSQL {server.split()[0]}, pgvector {extension}, as role {role}"]
     if is_standby:
         facts.append("The server is a standby: it answers, and takes nothing.")
     if may_make:
         facts.append(f"The role {role} may make tables; one that only serves need not.")
-    facts.append(_held_by(row))
-    facts += [f"{one.work}: {one.holder}" for one in leases.held(transaction)]
-    tables = list(schema.AGENT_TABLES)
-    open_tables = [name for (name,) in transaction.run(_UNPROTECTED, {"tables": tables})]
+    problems = [
+        *_problems_of_role(role, is_super=is_super, bypasses=bypasses),
+        *_problems_of_tables(transaction, role),
+    ]
+    if not problems:
+        found = counts(transaction)
+        facts += _held_by(transaction, found)
+        if found is not None and not found.are_right:
+            problems.append(f"{found} `memory-gateway index --force` makes them anew.")
     return StoreCheck(
         place=place,
         schema_version=schema.SCHEMA_VERSION,
         facts=tuple(facts),
-        problems=(
-            *_problems_of_role(role, is_super=is_super, bypasses=bypasses),
-            *(f"Row-level security is off for the table {name}." for name in open_tables),
-            *(_problems_of_counts(row) if row else ()),
-        ),
+        problems=tuple(problems),
     )
 
 
-def _held_by(row: Any) -> str:
-    if row is None:
-        return "Nothing is stored of this agent yet."
-    return f"{row[3]:,} files, {row[1]:,} chunks, {row[4]:,} vectors of this agent"
+def _held_by(transaction: AgentTransaction, found: Counts | None) -> list[str]:
+    if found is None:
+        return ["Nothing is stored of this agent yet."]
+    files, chunks, vectors = transaction.one(_HELD)
+    return [
+        f"{files:,} files, {chunks:,} chunks, {vectors:,} vectors of this agent",
+        *(f"{one.work}: {one.holder}" for one in leases.held(transaction)),
+    ]
 
 
 def _problems_of_role(role: str, *, is_super: bool, bypasses: bool) -> Iterator[str]:
@@ -101,22 +166,38 @@ def _problems_of_role(role: str, *, is_super: bool, bypasses: bool) -> Iterator[
         )
 
 
-def _problems_of_counts(row: Any) -> Iterator[str]:
-    documents, chunks, claimed, _, _, terms = row
-    if documents != chunks or claimed != chunks:
-        yield (
-            f"{chunks:,} chunks are stored, and {documents:,} and {claimed:,} are counted. "
-            "`store drop-agent` and `index` make them anew."
-        )
-    if terms:
-        yield (
-            f"{terms:,} words are counted wrongly. `store drop-agent` and `index` make them anew."
-        )
+def _problems_of_tables(transaction: AgentTransaction, role: str) -> Iterator[str]:
+    tables = {"tables": list(schema.TABLES), "schema": None}
+    (recorded,) = transaction.one("SELECT catalogue FROM store_schema")
+    found = catalogue(transaction.run(SELECT_CATALOGUE, tables).fetchall())
+    for difference in differences(catalogue(recorded), found):
+        yield f"{difference} Run `store migrate`."
+    for table, is_wanted, rights in transaction.run(_RIGHTS, tables):
+        may = "may not" if is_wanted else "may, and must not,"
+        yield f"The role {role} {may} {rights} the table {table}. Run `store migrate --role`."
+
+
+_STEP_CHUNKS: Final = 100
+
+
+def mend_words(transaction: WritingTransaction) -> None:
+    """Writes all words of the agent anew, from its chunks. Files that lack some go: a sync reads them again."""
+    transaction.step((_DROP_CUT_FILES, {}))
+    for table in ("postings", "term_counts"):
+        transaction.step((f"DELETE FROM {table} WHERE agent_id = %(agent)s", {}))
+    transaction.write("UPDATE agents SET documents = 0, tokens = 0 WHERE agent_id = %(agent)s")
+    after = 0
+    while rows := transaction.step((_SELECT_TERMS, {"after": after, "limit": _STEP_CHUNKS}))[
+        -1
+    ].fetchall():
+        add_words(transaction, rows)
+        after = rows[-1][0]
 
 
 def drop(transaction: AgentTransaction) -> None:
-    """All rows of the agent, those first that refer to others."""
+    """All rows of the agent, those first that refer to others; whoever writes to it now ends before."""
     first, *rest = schema.AGENT_TABLES
+    transaction.run("SELECT 1 FROM agents WHERE agent_id = %(agent)s FOR UPDATE")
     for table in reversed(rest):
         transaction.run(f"DELETE FROM {table} WHERE agent_id = %(agent)s")
     transaction.end(f"DELETE FROM {first} WHERE agent_id = %(agent)s", {})

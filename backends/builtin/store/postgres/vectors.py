@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from backends.builtin.store.port import VectorAnswer, VectorHit, now_ms
+from backends.builtin.store.port import LONGEST_RETRY_MS, VectorAnswer, VectorHit
 from backends.builtin.store.postgres.connections import Reals
 from backends.builtin.store.postgres.files import plain
+from backends.builtin.store.postgres.leases import IS_AHEAD
+from backends.builtin.store.postgres.transactions import NOW_MS
 from backends.interface import Coverage, FailedText, VectorStatus
 from backends.ranking.evidence import Background, Excerpt
 from providers.interface import Fingerprint
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from providers.interface import Vector
 
 FIRST_RETRY_MS: Final = 5_000
-LONGEST_RETRY_MS: Final = 24 * 3600 * 1000
 _MOST_DOUBLINGS: Final = 16
 """Beyond the longest pause."""
 _LENGTH_TOLERANCE: Final = 1e-3
@@ -159,7 +160,8 @@ class _Sample(NamedTuple):
 
     version: int
     """Of the index when it was last seen to be this sample."""
-    fingerprint_id: int
+    of: tuple[bytes, StoredVectors]
+    """Numbers of fingerprints come again in a database that is made anew, their digests do not."""
     mark: bytes | None
     """Another one for other texts."""
     matrix: NDArray[np.float32]
@@ -259,7 +261,7 @@ class PostgresVectorSpace:
     def _within(self, known: StoredVectors, query: NDArray[np.float32], limit: int) -> float | None:
         """Any sample of these vectors will do, be it an old one."""
         sample, stored = self._memory.sample, self._transaction.state.corpus.documents
-        if sample is None or sample.fingerprint_id != known.fingerprint_id:
+        if sample is None or sample.of != (self._digest, known):
             return None
         return sample.within(query, limit, stored)
 
@@ -313,23 +315,21 @@ class PostgresVectorSpace:
         """Unless it may be another one by now."""
         sample, version = self._memory.sample, self._transaction.state.version
         is_level = (
-            sample is not None
-            and sample.fingerprint_id == known.fingerprint_id
-            and sample.version == version
+            sample is not None and sample.of == (self._digest, known) and sample.version == version
         )
         return sample if is_level else None
 
     def _keep_sample(self, known: StoredVectors, row: Any) -> _Sample:
         """What is held already, if it has this mark; else what is stored."""
         mark, version, last = row[0], self._transaction.state.version, self._memory.sample
-        if last is not None and (last.fingerprint_id, last.mark) == (known.fingerprint_id, mark):
+        if last is not None and (last.of, last.mark) == ((self._digest, known), mark):
             sample = last._replace(version=version)
         else:
             wanted = {"fingerprint": known.fingerprint_id, "sample": SAMPLE}
             sent = [sent for (sent,) in self._transaction.run(_SAMPLE, wanted)]
             matrix = _received(sent, known.dimensions)
             lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
-            sample = _Sample(version, known.fingerprint_id, mark, matrix, lengths)
+            sample = _Sample(version, (self._digest, known), mark, matrix, lengths)
         self._memory.sample = sample
         return sample
 
@@ -425,22 +425,26 @@ def _received(sent: Sequence[bytes], dimensions: int) -> NDArray[np.float32]:
 
 # --- The rows --------------------------------------------------------------------------------------
 
-_HAS_NONE: Final = """
+_HAS_NONE: Final = f"""
     NOT EXISTS (SELECT 1 FROM embeddings AS e WHERE e.agent_id = x.agent_id
         AND e.fingerprint_id = %(fingerprint)s::bigint AND e.text_hash = x.text_hash)
     AND NOT EXISTS (SELECT 1 FROM batch_items AS b WHERE b.agent_id = x.agent_id
         AND b.digest = %(digest)s AND b.text_hash = x.text_hash)
     AND NOT EXISTS (SELECT 1 FROM claims AS o WHERE o.agent_id = x.agent_id
-        AND o.text_hash = x.text_hash AND o.claimant <> %(claimant)s AND o.until > clock_timestamp())
+        AND o.text_hash = x.text_hash AND o.claimant <> %(claimant)s AND {IS_AHEAD})
     AND NOT EXISTS (SELECT 1 FROM embedding_failures AS y WHERE y.agent_id = x.agent_id
         AND y.digest = %(digest)s AND y.text_hash = x.text_hash
 """
+# None waits longer than the longest pause: a clock was ahead then.
+_IS_TOO_EARLY: Final = (
+    f"y.retry_at_ms > {NOW_MS} AND y.retry_at_ms <= {NOW_MS} + {LONGEST_RETRY_MS}"
+)
 _SELECT_PENDING: Final = f"""
     SELECT p.text_hash, c.text, p.start, p."end" FROM (
         SELECT * FROM (
             SELECT DISTINCT ON (x.text_hash) x.text_hash, x.chunk_id, x.start, x."end", f.mtime_ns, x.file_id
             FROM excerpts AS x JOIN files AS f ON f.agent_id = x.agent_id AND f.file_id = x.file_id
-            WHERE x.agent_id = %(agent)s AND {_HAS_NONE} AND y.retry_at_ms > %(now)s)
+            WHERE x.agent_id = %(agent)s AND {_HAS_NONE} AND {_IS_TOO_EARLY})
             ORDER BY x.text_hash, f.mtime_ns DESC, x.file_id, x.chunk_id, x.start
         ) AS d ORDER BY mtime_ns DESC, file_id, chunk_id, start LIMIT %(limit)s::bigint
     ) AS p JOIN chunks AS c ON c.agent_id = %(agent)s AND c.chunk_id = p.chunk_id
@@ -476,11 +480,11 @@ _SELECT_FAILED: Final = """
         WHERE x.agent_id = %(agent)s AND x.digest = %(digest)s ORDER BY x.text_hash, e.excerpt_id
     ) AS one ORDER BY retry_at_ms DESC, path, line LIMIT %(limit)s::bigint
 """
-_RECORD_FAILURE: Final = """
+_RECORD_FAILURE: Final = f"""
     INSERT INTO embedding_failures AS y (agent_id, digest, text_hash, reason, attempts, retry_at_ms)
-    VALUES (%(agent)s, %(digest)s, %(text_hash)s, %(reason)s, 1, %(now)s::bigint + %(first)s::bigint)
+    VALUES (%(agent)s, %(digest)s, %(text_hash)s, %(reason)s, 1, {NOW_MS} + %(first)s::bigint)
     ON CONFLICT (agent_id, digest, text_hash) DO UPDATE SET reason = excluded.reason,
-        attempts = y.attempts + 1, retry_at_ms = %(now)s::bigint
+        attempts = y.attempts + 1, retry_at_ms = {NOW_MS}
             + least(%(longest)s::bigint, %(first)s::bigint << least(2 * y.attempts, %(doublings)s)::int)
 """
 _PUT: Final = """
@@ -546,7 +550,6 @@ class PostgresEmbeddings:
             {
                 "fingerprint": known.fingerprint_id if known is not None and is_fit else None,
                 "digest": fingerprint.digest(),
-                "now": now_ms(),
                 "limit": limit,
             },
         )
@@ -582,6 +585,14 @@ class PostgresEmbeddings:
             stored=stored,
         )
 
+    @property
+    def has_unused(self) -> bool:
+        """Whether there are vectors of texts that are no more."""
+        (has_unused,) = self._transaction.one(
+            "SELECT EXISTS (SELECT 1 FROM embeddings WHERE agent_id = %(agent)s AND used_at_ms > 0)"
+        )
+        return bool(has_unused)
+
     def failed_texts(self, fingerprint: Fingerprint, *, limit: int) -> tuple[FailedText, ...]:
         rows = self._transaction.run(
             _SELECT_FAILED, {"digest": fingerprint.digest(), "limit": limit}
@@ -592,17 +603,17 @@ class PostgresEmbeddings:
         )
 
     def next_retry_s(self, fingerprint: Fingerprint) -> float | None:
-        (due,) = self._transaction.one(
-            "SELECT min(retry_at_ms) FROM embedding_failures"
-            " WHERE agent_id = %(agent)s AND digest = %(digest)s",
+        (pause_ms,) = self._transaction.one(
+            f"SELECT min(CASE WHEN {_IS_TOO_EARLY} THEN y.retry_at_ms - {NOW_MS} ELSE 0 END)"
+            " FROM embedding_failures AS y WHERE y.agent_id = %(agent)s AND y.digest = %(digest)s",
             {"digest": fingerprint.digest()},
         )
-        return None if due is None else max(0.0, (due - now_ms()) / 1000)
+        return None if pause_ms is None else pause_ms / 1000
 
     def claims_end_s(self) -> float | None:
         (seconds,) = self._transaction.one(
             "SELECT extract(epoch FROM min(until) - clock_timestamp())::float8 FROM claims"
-            " WHERE agent_id = %(agent)s AND claimant <> %(claimant)s AND until > clock_timestamp()"
+            f" WHERE agent_id = %(agent)s AND claimant <> %(claimant)s AND {IS_AHEAD}"
         )
         return None if seconds is None else max(0.0, seconds)
 
@@ -647,13 +658,16 @@ class PostgresEmbeddingWrites(PostgresEmbeddings):
         self._writing.write_all((_SUCCEEDED, stored), (_ANSWERED, stored))
 
     def record_failures(
-        self, fingerprint: Fingerprint, failures: Iterable[tuple[bytes, str]]
+        self,
+        fingerprint: Fingerprint,
+        failures: Iterable[tuple[bytes, str]],
+        *,
+        longest_ms: int = LONGEST_RETRY_MS,
     ) -> None:
         common = {
             "digest": fingerprint.digest(),
-            "now": now_ms(),
             "first": FIRST_RETRY_MS,
-            "longest": LONGEST_RETRY_MS,
+            "longest": longest_ms,
             "doublings": _MOST_DOUBLINGS,
         }
         rows = [
@@ -679,7 +693,7 @@ class PostgresEmbeddingWrites(PostgresEmbeddings):
                 {},
             ),
             (
-                "DELETE FROM claims WHERE agent_id = %(agent)s AND until <= clock_timestamp()",
+                f"DELETE FROM claims WHERE agent_id = %(agent)s AND NOT ({IS_AHEAD})",
                 {},
             ),
         )
@@ -689,10 +703,10 @@ class PostgresEmbeddingWrites(PostgresEmbeddings):
         self._writing.write_all(
             (
                 (
-                    "UPDATE embeddings AS e SET used_at_ms = %(now)s WHERE e.agent_id = %(agent)s"
+                    f"UPDATE embeddings AS e SET used_at_ms = {NOW_MS} WHERE e.agent_id = %(agent)s"
                     f" AND e.embedding_id = ANY(%(ids)s::bigint[]) AND e.used_at_ms = 0 AND NOT {in_use}"
                 ),
-                {"now": now_ms(), "ids": list(fallen)},
+                {"ids": list(fallen)},
             ),
             (
                 (
@@ -714,6 +728,14 @@ class PostgresEmbeddingWrites(PostgresEmbeddings):
             {"most": max_entries},
         )
         return int(pruned.rowcount)
+
+    def drop_unused(self, life_ms: int) -> None:
+        """Deletes the vectors that nothing has used for so long."""
+        self._writing.write(
+            "DELETE FROM embeddings WHERE agent_id = %(agent)s"
+            f" AND used_at_ms > 0 AND used_at_ms < {NOW_MS} - %(life)s::bigint",
+            {"life": life_ms},
+        )
 
     def drop_superseded(self, kept: Sequence[Fingerprint]) -> None:
         self._writing.write(

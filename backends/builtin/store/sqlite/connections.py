@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from array import array
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -13,8 +15,9 @@ import apsw
 
 from backends.builtin.store.port import IndexDamagedError
 from backends.builtin.store.sqlite import schema
-from backends.errors import IndexUnavailableError
+from backends.errors import ANOTHER_PLACE, IndexUnavailableError, index_denied
 from backends.files.scan import shared_type
+from config.runtime.files import denial_of
 from config.runtime.logs import Log
 
 _log = Log()
@@ -71,6 +74,8 @@ def connect_writer(path: Path) -> apsw.Connection:
             raise apsw.CorruptError("tables are missing")
         set_journal(connection, path.parent)
         connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA secure_delete = ON")
+        schema.know_deletions(connection)
         connection.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")
         _look_for_end(connection, path)
     except BaseException:
@@ -164,10 +169,9 @@ _REMEDIES: Final = (
     (apsw.CantOpenError, "Check the permissions of its directory, or set memorySearch.store.path."),
     (apsw.ConnectionClosedError, "The gateway is ending."),
 )
-_DEFAULT_REMEDY: Final = (
-    "See the permissions and the free space of its directory, or name another place: --state-dir, or "
-    "memorySearch.store.path."
-)
+
+
+_DENIALS: Final = (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError)
 
 
 def is_damage(error: BaseException) -> bool:
@@ -177,11 +181,17 @@ def is_damage(error: BaseException) -> bool:
 
 def index_unavailable(path: Path, error: apsw.Error | OSError) -> IndexUnavailableError:
     """The error to raise instead of `error`, which becomes its cause."""
-    cause = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    message = f"The index {path} cannot be used: {cause}."
+    if isinstance(error, OSError):
+        return index_denied(path, error)
+    if isinstance(error, _DENIALS) and (
+        denial_of(path, os.R_OK | os.W_OK) or denial_of(path.parent, os.W_OK)
+    ):
+        return index_denied(path, PermissionError(errno.EACCES, str(error)))
+    message = f"The index {path} cannot be used: {error}."
     if is_damage(error):
         return IndexDamagedError(message, remedy=_DAMAGE_REMEDY)
-    remedy = next((text for kind, text in _REMEDIES if isinstance(error, kind)), _DEFAULT_REMEDY)
+    default = f"See the permissions and the free space of its directory, or {ANOTHER_PLACE}"
+    remedy = next((text for kind, text in _REMEDIES if isinstance(error, kind)), default)
     return IndexUnavailableError(message, remedy=remedy)
 
 

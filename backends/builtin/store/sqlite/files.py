@@ -20,6 +20,7 @@ from backends.builtin.store.port import (
     long_words,
 )
 from backends.builtin.store.sqlite.connections import int64s
+from backends.builtin.store.sqlite.erasing import mark_deletion
 from backends.builtin.store.sqlite.keywords import change_ends, pack, words_of
 from backends.builtin.store.sqlite.schema import ENTER_VIEWPOINT
 from backends.files.encodings import UTF8
@@ -219,6 +220,20 @@ class SqliteFiles:
     def note_dates(self, file_ids: Collection[int]) -> Mapping[int, str]:
         return dict(self._connection.execute(_SELECT_DATES, (int64s(list(file_ids)),)))
 
+    def texts(self, source: Source, path: str) -> Sequence[str]:
+        rows = self._connection.execute(
+            "SELECT c.text FROM files AS f JOIN chunks AS c ON c.file_id = f.id"
+            " WHERE f.source = ? AND f.path = ? ORDER BY c.start",
+            (source, path),
+        )
+        return [text for (text,) in rows]
+
+    def mention(self, line: str) -> bool:
+        row = self._connection.execute(
+            "SELECT 1 FROM chunks WHERE instr(text, ?) > 0 LIMIT 1", (line,)
+        ).fetchone()
+        return row is not None
+
     def names(self) -> Sequence[NoteNames]:
         rows = self._connection.execute(_SELECT_NAMES)
         return [NoteNames(path, title, split(aliases)) for path, title, aliases in rows]
@@ -293,6 +308,7 @@ class SqliteFiles:
         _delete_chunks(self._connection, doomed)
         change_ends(self._connection, set(), went)
         self._connection.execute("DELETE FROM files WHERE id = ?", (file_id,))
+        mark_deletion(self._connection)
         return True
 
     def _remember_facts(self, file_id: int, facts: FrontMatter, encoding: str) -> None:
@@ -373,6 +389,8 @@ def replace_chunks(
     went = words_of(connection, obsolete) if obsolete else set()
     _delete_chunks(connection, obsolete)
     change_ends(connection, came, went)
+    if obsolete:
+        mark_deletion(connection)
     connection.executemany(
         "UPDATE chunks SET start = ?, start_line = ?, end_line = ?"
         " WHERE id = ? AND (start, start_line, end_line) IS NOT (?, ?, ?)",

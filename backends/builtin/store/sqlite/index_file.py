@@ -10,7 +10,7 @@ import stat
 import struct
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from enum import Enum, auto
 from pathlib import Path
 from typing import Final, Literal
@@ -18,6 +18,7 @@ from typing import Final, Literal
 import apsw
 import msgspec
 
+from backends.builtin.store.port import SCRUB_LIMIT_S
 from backends.builtin.store.sqlite import schema
 from backends.builtin.store.sqlite.connections import (
     PATIENCE_S,
@@ -31,6 +32,9 @@ from backends.builtin.store.sqlite.connections import (
 from backends.builtin.store.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION, is_complete
 from config.paths import INDEX_MARK
 from config.runtime.files import give_to_owner, lock_within, make_directories
+from config.runtime.logs import Log
+
+_log = Log()
 
 _PAGE_BYTES: Final = 8192
 """The row of a chunk has some 2.3 kB: on pages of SQLite's own 4 kB a third of their space stays empty."""
@@ -40,7 +44,7 @@ _USER_VERSION_AT: Final = 60
 _APPLICATION_ID_AT: Final = 68
 
 
-class Verdict(Enum):
+class FileVerdict(Enum):
     ABSENT = auto()
     """No file, or an empty one: free to use."""
     OURS = auto()
@@ -52,29 +56,29 @@ class Verdict(Enum):
     """Not an index of this program, or not even a file: left alone."""
 
 
-def judge(path: Path) -> Verdict:
+def judge(path: Path) -> FileVerdict:
     """What the file at `path` is. Raises OSError when it cannot be read."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its other end
-            return Verdict.FOREIGN
+            return FileVerdict.FOREIGN
         with path.open("rb") as file:
             header = file.read(_HEADER_BYTES)
     except FileNotFoundError:
-        return Verdict.ABSENT
+        return FileVerdict.ABSENT
     if not header:
-        return Verdict.ABSENT
+        return FileVerdict.ABSENT
     if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
-        return Verdict.FOREIGN
+        return FileVerdict.FOREIGN
     (application_id,) = struct.unpack_from(">I", header, _APPLICATION_ID_AT)
     (version,) = struct.unpack_from(">I", header, _USER_VERSION_AT)
     if application_id != APPLICATION_ID:
-        return Verdict.FOREIGN
+        return FileVerdict.FOREIGN
     if version == SCHEMA_VERSION:
-        return Verdict.OURS
-    return Verdict.OURS_NEWER if version > SCHEMA_VERSION else Verdict.OURS_OLDER
+        return FileVerdict.OURS
+    return FileVerdict.OURS_NEWER if version > SCHEMA_VERSION else FileVerdict.OURS_OLDER
 
 
-def choose_path(wanted: Path) -> tuple[Path, Verdict, tuple[str, ...]]:
+def choose_path(wanted: Path) -> tuple[Path, FileVerdict, tuple[str, ...]]:
     """The first usable path among `wanted` and its siblings, its verdict, and notes for `status`.
 
     A sibling has `.memory-gateway` before its suffix (`main.memory-gateway.sqlite`), the next ones also
@@ -84,8 +88,8 @@ def choose_path(wanted: Path) -> tuple[Path, Verdict, tuple[str, ...]]:
     path = wanted
     stem = wanted.stem.removesuffix(INDEX_MARK)
     number = 1 if stem == wanted.stem else 2
-    while (verdict := judge(path)) in {Verdict.FOREIGN, Verdict.OURS_NEWER}:
-        owner = "a later release" if verdict is Verdict.OURS_NEWER else "another program"
+    while (verdict := judge(path)) in {FileVerdict.FOREIGN, FileVerdict.OURS_NEWER}:
+        owner = "a later release" if verdict is FileVerdict.OURS_NEWER else "another program"
         mark = INDEX_MARK if number == 1 else f"{INDEX_MARK}-{number}"
         following = wanted.with_name(f"{stem}{mark}{wanted.suffix}")
         notes.append(
@@ -100,8 +104,12 @@ MAX_SET_ASIDE_BYTES: Final = 256_000_000
 _MAKING_PATIENCE_S: Final = 20.0
 """For another process, perhaps another agent's, that makes its index in the same directory: some writes that
 a disk may hold up. Who replaces a damaged index waits as long."""
+_SET_ASIDE: Final = ".damaged-"
 _MAIN: Final = ""
-_SIDE_FILES: Final = ("-wal", "-shm", "-journal")
+_LOG: Final = "-wal"
+_MARK: Final = "-open"
+"""An empty file beside an index with a write-ahead log, from opening to the orderly end."""
+_SIDE_FILES: Final = (_LOG, "-shm", "-journal", _MARK)
 
 
 def ensure_index(wanted: Path) -> tuple[Path, tuple[str, ...]]:
@@ -113,18 +121,57 @@ def ensure_index(wanted: Path) -> tuple[Path, tuple[str, ...]]:
     """
     make_directories(wanted.parent)
     path, verdict, notes = choose_path(wanted)
-    if verdict is Verdict.OURS:
+    if verdict is FileVerdict.OURS:
         return path, notes  # most starts: nobody is waited for
     with alone_in(wanted.parent):
         path, verdict, notes = choose_path(wanted)
-        if verdict is Verdict.OURS_OLDER:
+        if verdict is FileVerdict.OURS_OLDER:
             notes = (
                 *notes,
                 f"{path.name} had the format of an earlier release and is filled again.",
             )
-        if verdict is not Verdict.OURS and not (verdict is Verdict.OURS_OLDER and _empty(path)):
+        if verdict is not FileVerdict.OURS and not (
+            verdict is FileVerdict.OURS_OLDER and _empty(path)
+        ):
             _create(path)
     return path, notes
+
+
+def mark_open(path: Path) -> None:
+    """Where it cannot be written, nothing but `restore_checksums` is lost."""
+    with suppress(OSError):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        made = os.open(f"{path}{_MARK}", flags, 0o600)
+        try:
+            give_to_owner(made, path.parent)
+        finally:
+            os.close(made)
+
+
+def mark_closed(path: Path) -> None:
+    """To be called after each closing: as long as somebody has the index open, its log is there and the mark stays."""
+    with suppress(OSError):
+        if not Path(f"{path}{_LOG}").exists():
+            _delete(path, _MARK)
+
+
+def restore_checksums(path: Path, limit_s: float = SCRUB_LIMIT_S) -> None:
+    """Writes an index anew whose log another program moved into the file after an unclean end.
+
+    Pages in the log have no checksums, only the shim adds them on their way into the file. A file whose structure
+    is damaged, or which cannot be read and written within the limit, stays as it is. Blocks.
+    """
+    with suppress(OSError):
+        if not Path(f"{path}{_MARK}").exists() or Path(f"{path}{_LOG}").exists():
+            return
+        ends = time.monotonic() + limit_s
+        with suppress(apsw.Error), closing(open_checked(path)) as connection:
+            connection.set_busy_timeout(milliseconds(PATIENCE_S))
+            connection.set_progress_handler(lambda: time.monotonic() > ends, _STEPS_BETWEEN_LOOKS)
+            connection.execute("PRAGMA checksum_verification = OFF").fetchall()
+            if connection.execute("PRAGMA integrity_check(1)").get == "ok":
+                connection.execute("VACUUM")
+                _log.info("checksums written again", path=str(path))
 
 
 def set_aside(path: Path, cause: str) -> str:
@@ -133,10 +180,8 @@ def set_aside(path: Path, cause: str) -> str:
     One of more than MAX_SET_ASIDE_BYTES is deleted instead.
     The side files go first: left behind, they would be taken for those of the next index.
     """
-    prefix = f"{path.name}.damaged-"
-    for old in [entry for entry in path.parent.iterdir() if entry.name.startswith(prefix)]:
-        old.unlink(missing_ok=True)
-    kept = path.with_name(f"{prefix}{int(time.time())}")
+    delete_set_aside(path)
+    kept = path.with_name(f"{path.name}{_SET_ASIDE}{int(time.time())}")
     delete_side_files(path)
     if path.stat().st_size > MAX_SET_ASIDE_BYTES:
         path.unlink()
@@ -145,6 +190,24 @@ def set_aside(path: Path, cause: str) -> str:
     return (
         f"{path.name} was damaged ({cause}); it is kept as {kept.name} and rebuilt from Markdown."
     )
+
+
+def set_aside_of(path: Path) -> list[Path]:
+    """The damaged indexes that were set aside beside this one. Raises OSError."""
+    prefix = f"{path.name}{_SET_ASIDE}"
+    return [entry for entry in path.parent.iterdir() if entry.name.startswith(prefix)]
+
+
+def files_of(path: Path) -> list[Path]:
+    """The index, what SQLite keeps beside it, and damaged ones that were set aside. Raises OSError."""
+    beside = [Path(f"{path}{suffix}") for suffix in (_MAIN, *_SIDE_FILES)]
+    return [one for one in beside if one.exists()] + set_aside_of(path)
+
+
+def delete_set_aside(path: Path) -> None:
+    """Deletes them: they hold what was deleted since. Raises OSError."""
+    for old in set_aside_of(path):
+        old.unlink(missing_ok=True)
 
 
 def size_on_disk(path: Path) -> int:
@@ -215,12 +278,12 @@ def _delete(path: Path, *suffixes: str) -> None:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
-_NAMES: Final[dict[Verdict, Literal["absent", "ours", "older", "newer", "foreign"]]] = {
-    Verdict.ABSENT: "absent",
-    Verdict.OURS: "ours",
-    Verdict.OURS_OLDER: "older",
-    Verdict.OURS_NEWER: "newer",
-    Verdict.FOREIGN: "foreign",
+_NAMES: Final[dict[FileVerdict, Literal["absent", "ours", "older", "newer", "foreign"]]] = {
+    FileVerdict.ABSENT: "absent",
+    FileVerdict.OURS: "ours",
+    FileVerdict.OURS_OLDER: "older",
+    FileVerdict.OURS_NEWER: "newer",
+    FileVerdict.FOREIGN: "foreign",
 }
 _STEPS_BETWEEN_LOOKS: Final = 10_000
 """Virtual machine instructions of SQLite: a fraction of a millisecond."""

@@ -45,24 +45,25 @@ _SELECT_WORDS: Final = """
 
 
 def pack(chunk: PreparedChunk) -> bytes:
-    """Its terms and its context for `chunks.words`: deflated with the text as dictionary, since most terms are its
+    """Its terms, its context and its headings for `chunks.words`: deflated with the text as dictionary, since most terms are its
     words, or begin as they do. That takes a sixth of the space.
     """
     deflate = zlib.compressobj(
         _LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, chunk.text.encode()
     )
-    plain = f"{chunk.terms}{_BETWEEN}{chunk.context}".encode()
+    plain = f"{chunk.terms}{_BETWEEN}{chunk.context}{_BETWEEN}{chunk.headings}".encode()
     return deflate.compress(plain) + deflate.flush()
 
 
-def unpack(words: bytes, text: str) -> tuple[str, str]:
-    """Terms and context of the chunk with this text. Raises apsw.CorruptError, as SQLite of a damaged page."""
+def unpack(words: bytes, text: str) -> tuple[str, str, str]:
+    """Terms, context and headings of the chunk with this text. Raises apsw.CorruptError, as SQLite of a damaged page."""
     inflate = zlib.decompressobj(_WINDOW, zdict=text.encode())
     try:
-        terms, _, context = inflate.decompress(words).decode().partition(_BETWEEN)
+        terms, _, rest = inflate.decompress(words).decode().partition(_BETWEEN)
     except (zlib.error, UnicodeDecodeError) as error:
         raise apsw.CorruptError(f"the words of a chunk are damaged ({error})") from error
-    return terms, context
+    context, _, headings = rest.partition(_BETWEEN)  # 0.2 stored none
+    return terms, context, headings
 
 
 def words_of(connection: apsw.Connection, chunk_ids: Sequence[int]) -> set[str]:
@@ -206,9 +207,11 @@ class SqliteMatches:
         words: bytes,
         path: str,
     ) -> Candidate:
-        terms, context = unpack(words, text)
+        terms, context, headings = unpack(words, text)
         bm25 = self._scores.get(chunk_id, 0.0)
-        return Candidate(chunk_id, file_id, start, start_line, text, terms, bm25, path, context)
+        return Candidate(
+            chunk_id, file_id, start, start_line, text, terms, bm25, path, context, headings
+        )
 
     @cached_property
     def _scores(self) -> dict[int, float]:

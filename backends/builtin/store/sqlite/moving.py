@@ -19,12 +19,13 @@ import msgspec
 
 from backends.builtin.store.sqlite.connections import is_damage, open_checked
 from backends.builtin.store.sqlite.index_file import (
-    Verdict,
+    FileVerdict,
     alone_in,
     choose_path,
     delete_draft,
     delete_side_files,
     judge,
+    mark_closed,
     set_aside,
 )
 from backends.builtin.store.sqlite.schema import APPLICATION_ID
@@ -62,7 +63,7 @@ def lock_path(wanted: Path, former: Path | None = None) -> Path:
 def is_movable(former: Path | None) -> bool:
     """Whether this is an index of ours, of this or an earlier release."""
     try:
-        return former is not None and judge(former) in {Verdict.OURS, Verdict.OURS_OLDER}
+        return former is not None and judge(former) in {FileVerdict.OURS, FileVerdict.OURS_OLDER}
     except OSError:  # what cannot be read is not known to be ours
         return False
 
@@ -71,7 +72,7 @@ def present_path(wanted: Path, former: Path | None) -> Path:
     """Where the index is: at its former place as long as it was not moved. Raises OSError."""
     if former is None or not is_movable(former):
         return wanted
-    return former if choose_path(wanted)[1] is Verdict.ABSENT else wanted
+    return former if choose_path(wanted)[1] is FileVerdict.ABSENT else wanted
 
 
 def settle(wanted: Path, former: Path | None, *, is_owner: bool) -> Settled:
@@ -86,7 +87,7 @@ def settle(wanted: Path, former: Path | None, *, is_owner: bool) -> Settled:
     try:
         with _owning(wanted, former, is_owner=is_owner), alone_in(former.parent):
             target, verdict, _ = choose_path(Path(os.path.realpath(wanted)))
-            if verdict is Verdict.ABSENT and is_movable(former):
+            if verdict is FileVerdict.ABSENT and is_movable(former):
                 return _move(former, target, wanted)
             return Settled(wanted)  # another process was faster
     except (apsw.Error, OSError) as error:
@@ -177,6 +178,7 @@ def alone_with(index: Path, *, patience_s: float) -> Iterator[None]:
             time.sleep(_POLL_S)
         if connection.pragma("application_id") != APPLICATION_ID:
             raise FileNotFoundError("it is an index of ours no more")
+        mark_closed(index)
         yield
 
 

@@ -179,6 +179,11 @@ ENTER_VIEWPOINT: Final = (
 )
 OF_VIEWPOINT: Final = "\x1f"
 """In a key of `meta`, before the name of the viewpoint that remembers it."""
+_DELETIONS: Final = """
+CREATE TABLE deletions (             -- a row while something was deleted that is not erased yet
+    at_ns INTEGER NOT NULL           -- the last time; 0: nobody knows what was, as in earlier releases
+) STRICT;
+"""
 _OF_FILES: Final = (
     "devices",
     "missed",
@@ -195,6 +200,7 @@ def create(connection: apsw.Connection) -> None:
     """Makes the tables and the marks in an empty database, in one transaction."""
     with connection:
         connection.execute(_LASTING + _DERIVED)
+        connection.execute(_DELETIONS)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
@@ -209,10 +215,19 @@ def empty(connection: apsw.Connection) -> bool:
     with connection:
         for table in _TABLE.findall(_DERIVED):
             connection.execute(f"DROP TABLE IF EXISTS {table}")
+        connection.execute("DROP TABLE IF EXISTS deletions")
         connection.execute(_DERIVED)
         connection.executemany("DELETE FROM meta WHERE key = ?", [(key,) for key in _OF_FILES])
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     return True
+
+
+def know_deletions(connection: apsw.Connection) -> None:
+    """Adds to an index of an earlier release what is needed to erase what it deleted."""
+    if not _has(connection, _DELETIONS):
+        with connection:
+            connection.execute(_DELETIONS)
+            connection.execute("INSERT INTO deletions VALUES (0)")
 
 
 def key_of(key: str, viewpoint: str) -> str:

@@ -36,8 +36,17 @@ from backends.builtin.store.sqlite.connections import (
     milliseconds,
     network_note,
 )
+from backends.builtin.store.sqlite.erasing import erase, erase_words, is_due
 from backends.builtin.store.sqlite.files import SqliteFiles
-from backends.builtin.store.sqlite.index_file import ensure_index, set_aside, size_on_disk
+from backends.builtin.store.sqlite.index_file import (
+    ensure_index,
+    files_of,
+    mark_closed,
+    mark_open,
+    restore_checksums,
+    set_aside,
+    size_on_disk,
+)
 from backends.builtin.store.sqlite.keywords import SqliteKeywords
 from backends.builtin.store.sqlite.moving import settle, supersede
 from backends.builtin.store.sqlite.schema import (
@@ -47,6 +56,7 @@ from backends.builtin.store.sqlite.schema import (
     key_of,
 )
 from backends.builtin.store.sqlite.transcripts import SqliteTranscripts
+from backends.errors import IndexUnavailableError
 from backends.interface import StoreDetails
 
 if TYPE_CHECKING:
@@ -58,6 +68,8 @@ if TYPE_CHECKING:
 
 MAX_TIMES_DAMAGED: Final = 3
 """Damaged files that one process replaces. More of them mean that the disk is broken."""
+ERASING_AT_END_S: Final = 0.5
+"""What a process that ends gives to erasing; the next one does the rest."""
 
 
 _NUMBERS: Final = count(1)
@@ -184,6 +196,7 @@ class SqliteStore:
         self._opened: tuple[int, int] | None = None
         self._damage: str | None = None
         self._times_damaged = 0
+        self._is_rewriting = False
         self._closed = False
         with self._translating_errors(OSError):
             self._find_or_make()
@@ -257,6 +270,25 @@ class SqliteStore:
                 self._writer.set_busy_timeout(0)
                 self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
+    def rewrite(self) -> None:
+        """Writes the whole file anew, without anything that is not in use; `close` interrupts it.
+
+        Raises apsw.Error.
+        """
+        with self.alone() as connection:
+            self._is_rewriting = True
+            try:
+                connection.execute("VACUUM")
+            finally:
+                self._is_rewriting = False
+
+    def files(self) -> Sequence[Path]:
+        return files_of(self.path)
+
+    def erase_deleted(self) -> bool:
+        with self._translating_errors(OSError):
+            return not is_due(self) or erase(self)
+
     def scrub(self) -> bool:
         return scrub(self)
 
@@ -286,6 +318,17 @@ class SqliteStore:
                 raise
 
     @contextmanager
+    def alone(self, patience_s: float = PATIENCE_S) -> Iterator[apsw.Connection]:
+        """The writing connection outside of any transaction, while nobody else in this process writes.
+
+        `patience_s`: what SQLite waits for other processes and for readers. Raises apsw.BusyError when they are in
+        the way, and as `writing`.
+        """
+        with self._turn(None):
+            self._writer.set_busy_timeout(milliseconds(patience_s))
+            yield self._writer
+
+    @contextmanager
     def reading(self, *, remembering: bool = True) -> Iterator[apsw.Connection]:
         """A connection that sees one state of the index from its first query to the end.
 
@@ -306,6 +349,7 @@ class SqliteStore:
                 self._remember_damage(error, generation)
                 if connection is not None:
                     connection.close()
+                    mark_closed(self.path)
                 raise
             self._give_back(connection, generation)
 
@@ -319,6 +363,11 @@ class SqliteStore:
 
     def close(self) -> None:
         """Waits for a running transaction; the last connection folds the log into the file."""
+        if self._is_rewriting:
+            self._writer.interrupt()
+        with suppress(apsw.Error, OSError, IndexUnavailableError):
+            if is_due(self):
+                erase_words(self, ERASING_AT_END_S)
         with self._writing:
             self._closed = True
             # SQLite's driver lets no other thread run while it closes. A disk that hangs is come upon
@@ -355,6 +404,7 @@ class SqliteStore:
                 self._idle.append(connection)
                 return
         connection.close()
+        mark_closed(self.path)
 
     @contextmanager
     def _translating_errors(self, *also: type[OSError]) -> Iterator[None]:
@@ -406,7 +456,10 @@ class SqliteStore:
         self.note(*place.notes, *notes)
 
     def _connect(self) -> None:
+        restore_checksums(self.path)
         self._writer = connect_writer(self.path)
+        if self._writer.pragma("journal_mode") == "wal":
+            mark_open(self.path)
         if (note := network_note(self.path)) is not None:
             self.note(note)
         self._opened = _identity(self.path)
@@ -418,6 +471,7 @@ class SqliteStore:
             while self._idle:
                 self._idle.pop().close()
         self._writer.close()
+        mark_closed(self.path)
 
 
 def _identity(path: Path) -> tuple[int, int]:

@@ -10,14 +10,15 @@ from typing import Any
 import apsw
 import pytest
 
-from backends.builtin.backend import BuiltinBackend, chunk_limits, open_builtin, open_store
+from backends.builtin.backend import BuiltinBackend, open_builtin, open_store
 from backends.builtin.store.postgres.store import PostgresStore
 from backends.builtin.syncing.indexing import Indexer
-from backends.builtin.syncing.preparing import Preparer
+from backends.builtin.syncing.preparing import Preparer, chunk_limits
 from backends.builtin.syncing.sessions import SessionIndexer
 from backends.files.roots import MemoryRoots
-from backends.transcripts.agents import AgentTranscripts
+from backends.transcripts.agent_transcripts import AgentTranscripts
 from config.settings import SessionSyncSettings, SyncSettings
+from fakes.indexing import indexer_of
 from fakes.transcripts import Transcript
 
 
@@ -62,7 +63,7 @@ def by_steps(talking) -> Callable[[], Any]:
             transcripts = AgentTranscripts.of(settings)
             sync = settings.search.sync.sessions
             sessions = SessionIndexer(store, transcripts, preparer, sync, enabled=True)
-            yield backend, Indexer(store, MemoryRoots.of(settings), preparer, sessions)
+            yield backend, indexer_of(store, MemoryRoots.of(settings), preparer, sessions)
 
     return opened
 

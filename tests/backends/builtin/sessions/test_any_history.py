@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from backends.builtin.store.port import TurnRange
 from backends.builtin.store.sqlite.store import SqliteStore, SqliteView
-from backends.builtin.syncing.indexing import Indexer
 from backends.builtin.syncing.preparing import Preparer
 from backends.builtin.syncing.sessions import SessionIndexer
 from backends.chunking import ChunkLimits
@@ -22,6 +21,7 @@ from backends.files.roots import MemoryRoots
 from backends.transcripts.jsonl import JsonlTranscripts
 from backends.transcripts.turns import render_turn
 from config.settings import SessionSyncSettings
+from fakes.indexing import indexer_of
 
 
 def line(role: str, number: int, words: int) -> bytes:
@@ -65,7 +65,7 @@ class Agent:
             SessionSyncSettings(),
             enabled=True,
         )
-        self.indexer = Indexer(self.database, MemoryRoots(root), preparer, sessions)
+        self.indexer = indexer_of(self.database, MemoryRoots(root), preparer, sessions)
 
     def content(self) -> bytes:
         return self.file.read_bytes() if self.file.exists() else b""
@@ -105,14 +105,14 @@ class Agent:
         os.utime(self.file, ns=(stamp, stamp))
 
     def sync(self, *, force: bool = False) -> None:
-        plan = self.indexer.survey(eager=True, force=force).sessions
+        plan = self.indexer.surveyor.survey(eager=True, force=force).sessions
         for task in (*plan.to_remove, *plan.parts):
             self.indexer.apply(task)
 
     def settle(self) -> None:
         for _ in range(3):
             self.sync()
-        plan = self.indexer.survey(eager=True).sessions
+        plan = self.indexer.surveyor.survey(eager=True).sessions
         assert not plan.parts, "it never comes to rest"
         assert not plan.to_remove
 
@@ -157,4 +157,4 @@ def test_any_number_of_transcripts_is_indexed_once_each(tmp_path, size):
             agent.file.with_name(f"{number}.jsonl").write_bytes(line("user", number, 3))
         agent.sync()
         assert len(agent.indexed()) == size
-        assert agent.indexer.survey(eager=True).sessions.unchanged == size
+        assert agent.indexer.surveyor.survey(eager=True).sessions.unchanged == size

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing import sessions
-from backends.builtin.syncing.indexing import Indexer
 from backends.builtin.syncing.preparing import Preparer
 from backends.builtin.syncing.sessions import SessionIndexer
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots
-from backends.transcripts.agents import AgentTranscripts
+from backends.transcripts.agent_transcripts import AgentTranscripts
 from backends.transcripts.source import BEGINNING
 from config.settings import SessionSyncSettings
 from fakes.host_database import HostDatabase
+from fakes.indexing import indexer_of
 
 steps = st.lists(
     st.one_of(
@@ -50,7 +50,7 @@ class Agent:
         sessions = SessionIndexer(
             self.database, self.transcripts, preparer, SessionSyncSettings(), enabled=True
         )
-        self.indexer = Indexer(self.database, MemoryRoots(root), preparer, sessions)
+        self.indexer = indexer_of(self.database, MemoryRoots(root), preparer, sessions)
 
     def close(self) -> None:
         self.database.close()
@@ -92,7 +92,7 @@ class Agent:
         return [seq for (seq,) in self.host.db.execute(sql)]
 
     def sync(self, *, force: bool = False, steps: int | None = None) -> None:
-        plan = self.indexer.survey(eager=True, force=force).sessions
+        plan = self.indexer.surveyor.survey(eager=True, force=force).sessions
         for task in (*plan.to_remove, *plan.parts)[:steps]:
             self.indexer.apply(task)
 
@@ -100,7 +100,7 @@ class Agent:
         self.session.rebuilding(False)
         for _ in range(30):
             self.sync()
-        plan = self.indexer.survey(eager=True).sessions
+        plan = self.indexer.surveyor.survey(eager=True).sessions
         assert not plan.parts, "it never comes to rest"
         assert not plan.to_remove
 
@@ -157,4 +157,4 @@ def test_any_number_of_sessions_is_indexed_once_each(tmp_path, size):
             agent.host.session(f"s{number}", key).say(f"mark{number}")
         agent.sync()
         assert len(agent.indexed()) == size
-        assert agent.indexer.survey(eager=True).sessions.unchanged == size + 1
+        assert agent.indexer.surveyor.survey(eager=True).sessions.unchanged == size + 1

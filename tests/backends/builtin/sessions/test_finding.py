@@ -90,3 +90,19 @@ async def test_without_the_setting_transcripts_are_no_source(home, transcript, p
         assert [source.source for source in status.sources] == ["memory"]
         assert status.details.sessions == SessionDetails(enabled=False)
         assert not await backend.transcript_grew("one")
+
+
+async def test_a_turn_with_nul_and_lone_surrogates_is_found_and_keeps_no_other_out(
+    talking, transcript, hits_of
+):
+    one = transcript()
+    one.say("The boiler hums.")
+    with one.path.open("a", encoding="utf-8") as file:
+        content = '[{"type":"text","text":"The pump \\ud800 leaks \\u0000 at the valve."}]'
+        file.write(f'{{"type":"message","message":{{"role":"user","content":{content}}}}}\n')
+    one.answer("The door is locked.")
+    async with talking.open() as backend:
+        assert (await backend.sync(SyncRequest())).complete
+        for query in ("boiler", "pump valve", "door"):
+            assert await hits_of(backend, query)
+        assert (await backend.sync(SyncRequest(force=True))).complete

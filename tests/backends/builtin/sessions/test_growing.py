@@ -36,7 +36,7 @@ async def test_history_goes_on_after_a_restart_though_it_is_below_the_thresholds
     """The first look notes what is due; who dies after it leaves it due."""
     transcript().say("The boiler leaks.")
     async with by_steps() as (_, indexer):
-        indexer.survey()
+        indexer.surveyor.survey()
     async with talking.open() as backend:
         assert (await backend.status()).sources[1].indexed == 0
         await backend.sync(AUTOMATIC)

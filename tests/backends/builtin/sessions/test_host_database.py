@@ -34,7 +34,7 @@ async def test_a_hit_names_the_lines_of_the_conversation_and_its_events_and_can_
     session.say("Where is the ladder?")
     session.work("a tool looked into the shed")
     session.answer("Behind the\n\nboiler.", packed=True)
-    session.say("Thanks.")
+    session.say("Thanks, now I see it, the ladder.")
     async with talking.open() as backend:
         await backend.sync(SyncRequest())
         (hit,) = await hits_of(backend, "ladder boiler")
@@ -42,7 +42,10 @@ async def test_a_hit_names_the_lines_of_the_conversation_and_its_events_and_can_
         read = await backend.read(ReadRequest(path=hit.path, first_line=1, line_count=2))
         assert read.text == "User: Where is the ladder?\nAssistant: Behind the boiler."
         whole = await backend.read(ReadRequest(path=hit.path))
-        assert (whole.text.splitlines()[2], whole.line_count) == ("User: Thanks.", 3)
+        assert (whole.text.splitlines()[2], whole.line_count) == (
+            "User: Thanks, now I see it, the ladder.",
+            3,
+        )
         beyond = await backend.read(ReadRequest(path=hit.path, first_line=9))
         assert (beyond.status, beyond.text) == ("ok", "")
 
@@ -353,3 +356,21 @@ async def test_nothing_of_the_host_is_changed_and_no_lock_is_left(talking, host,
         host.close()
         beside = {file.name for file in host.path.parent.iterdir()}
         assert beside == {host.path.name}  # the host was the last to close it
+
+
+@pytest.mark.anyio
+async def test_a_database_that_another_one_replaced_is_told_as_such(talking, host, session):
+    session.say("Where is the ladder?")
+    async with talking.open() as backend:
+        await backend.sync(SyncRequest())
+        host.close()
+        for file in host.path.parent.glob(f"{host.path.name}*"):
+            file.unlink()
+        other = HostDatabase(talking.settings.state_dir)
+        other.session("two").say("Where is the drill?")
+        report = await backend.sync(SyncRequest())
+        other.close()
+        weak = await backend.weaknesses()
+    told = f"the host's database {host.path} is another one: it has none of 1 indexed conversations"
+    assert told in (report.error or "") and any(told in one for one in weak)
+    assert "directory of transcripts" not in str((report, weak))

@@ -148,7 +148,7 @@ async def test_a_long_transcript_is_taken_in_by_parts_that_survive_a_stop_betwee
     one = transcript()
     long_talk(one, 4)
     async with by_steps() as (_, indexer):
-        parts = indexer.survey().sessions.parts
+        parts = indexer.surveyor.survey().sessions.parts
         assert [part.is_last for part in parts] == [False] * (len(parts) - 1) + [True]
         for part in parts[:2]:
             indexer.apply(part)
@@ -167,7 +167,7 @@ async def test_a_step_whose_predecessor_was_left_out_takes_in_nothing(
     one = transcript()
     long_talk(one, 3)
     async with by_steps() as (_, indexer):
-        last = indexer.survey().sessions.parts[-1]
+        last = indexer.surveyor.survey().sessions.parts[-1]
         assert indexer.apply(last).change.name == "LATER"
         assert rows(talking.index) == []
 
@@ -179,7 +179,7 @@ async def test_two_steps_at_the_same_time_publish_once(
     for number in range(300):
         one.say(f"Part {number} of the boiler.")
     async with by_steps() as (backend, indexer):
-        (part,) = indexer.survey().sessions.parts
+        (part,) = indexer.surveyor.survey().sessions.parts
         outcomes = in_threads(4, lambda _: indexer.apply(part).change.name)
         assert outcomes.count("WRITTEN") == 1
         assert set(outcomes) <= {"WRITTEN", "LATER", "SAME"}
@@ -206,7 +206,7 @@ async def test_a_new_pass_over_a_long_transcript_never_empties_it(
     if not force:
         talking.talking(budget_ms=0, chunking=ChunkingSettings(tokens=200, overlap=0))
     async with by_steps() as (backend, indexer):
-        parts = indexer.survey(force=force).sessions.parts
+        parts = indexer.surveyor.survey(force=force).sessions.parts
         assert len(parts) > 2
         for part in parts:
             indexer.apply(part)
@@ -249,7 +249,7 @@ async def test_a_transcript_that_became_a_link_leaves_the_index(
     async with by_steps() as (backend, indexer):
         await backend.sync(SyncRequest())
         one.say("The pump works.")
-        (part,) = indexer.survey(eager=True).sessions.parts
+        (part,) = indexer.surveyor.survey(eager=True).sessions.parts
         elsewhere = one.path.rename(one.path.with_suffix(".moved"))
         one.path.symlink_to(elsewhere)
         assert indexer.apply(part).skipped.path == "sessions/one.jsonl"

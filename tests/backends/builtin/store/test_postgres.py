@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
+from itertools import product
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -13,7 +15,7 @@ import psycopg
 import pytest
 
 from backends.builtin.searching import Searcher
-from backends.builtin.store.port import IndexDamagedError
+from backends.builtin.store.port import IndexDamagedError, TooLargeError, Word
 from backends.builtin.store.postgres.connections import Address
 from backends.builtin.store.postgres.schema import (
     AGENT_TABLES,
@@ -25,13 +27,15 @@ from backends.builtin.store.postgres.schema import (
     migrate,
 )
 from backends.builtin.store.postgres.store import PostgresStore
-from backends.errors import IndexUnavailableError
+from backends.errors import IndexMisconfiguredError, IndexUnavailableError
 from backends.interface import SearchRequest
 from config.settings import MemorySearchSettings, PoolSettings, Secret, VectorStoreSettings
 from fakes.postgres import SERVING, SUPERUSER
 from providers.interface import QueryVector
 
 from .conftest import Shelf
+
+TABLES_OF_0_2 = Path(__file__).parents[3] / "data" / "postgres-tables-1.sql"
 
 
 @pytest.fixture
@@ -94,6 +98,8 @@ class TestTenants:
             connection.execute("SET LOCAL search_path = memory_gateway, public")
             assert [rows(connection, table) for table in AGENT_TABLES] == [0] * len(AGENT_TABLES)
             connection.execute(f"SET LOCAL mg.agent = '{mine._agent}'")
+            connection.execute(f"SET LOCAL mg.tenant = '{settings.tenant}'")
+            connection.execute("SET LOCAL mg.name = 'main'")
             held = {table: rows(connection, table) for table in AGENT_TABLES}
             assert held["agents"] == held["files"] == held["embeddings"] == held["stamps"] == 1
             for table in AGENT_TABLES:
@@ -186,16 +192,16 @@ class TestSchema:
 
     def test_migrating_again_changes_nothing(self, empty):
         address = Address.of(empty(SUPERUSER))
-        assert f"now has version {SCHEMA_VERSION}" in migrate(address)
-        assert "is as it should be" in migrate(address, role=SERVING)
+        assert f"now has version {SCHEMA_VERSION}" in migrate(address)[-1]
+        assert "is as it should be" in migrate(address, role=SERVING)[-1]
         PostgresStore(empty(), "main", viewpoint="").close()
 
     def test_of_several_that_migrate_at_once_one_makes_the_tables(self, empty):
         address = Address.of(empty(SUPERUSER))
         with ThreadPoolExecutor(4) as threads:
             told = list(threads.map(lambda _: migrate(address, role=SERVING), range(4)))
-        assert sum(f"now has version {SCHEMA_VERSION}" in one for one in told) == 1
-        assert sum("is as it should be" in one for one in told) == 3
+        assert sum(f"now has version {SCHEMA_VERSION}" in one[-1] for one in told) == 1
+        assert sum("is as it should be" in one[-1] for one in told) == 3
 
     @pytest.mark.parametrize(
         ("version", "remedy"), [(0, "store migrate"), (SCHEMA_VERSION + 1, "release")]
@@ -212,6 +218,293 @@ class TestSchema:
         if version > SCHEMA_VERSION:
             with pytest.raises(IndexUnavailableError, match=f"have version {version}"):
                 migrate(Address.of(empty(SUPERUSER)))
+
+    def test_tables_of_release_0_2_become_those_of_this_one_and_keep_their_rows(
+        self, empty, postgres_server, fingerprint
+    ):
+        settings = empty(SUPERUSER)
+        with psycopg.connect(settings.url.reveal()) as connection:
+            connection.execute(TABLES_OF_0_2.read_text())
+            connection.execute("INSERT INTO agents (tenant, name) VALUES (%s, 'main')", ("owner",))
+            connection.execute(
+                "INSERT INTO files (agent_id, source, path, size, mtime_ns, content_hash, pipeline, chunk_count)"
+                " VALUES (1, 'memory', 'memory/old.md', 1, 1, '', 'test', 0)"
+            )
+        serving = msgspec.structs.replace(empty(), tenant="owner")
+        with pytest.raises(IndexUnavailableError, match="version 1, this gateway needs") as caught:
+            ask(serving)
+        assert "store migrate" in caught.value.remedy
+        address = Address.of(settings)
+        assert f"now has version {SCHEMA_VERSION}" in migrate(address, role=SERVING)[-1]
+        assert "is as it should be" in migrate(address, role=SERVING)[-1]
+        with closing(PostgresStore(serving, "main", viewpoint="here")) as store:
+            fill(store, fingerprint)
+            with store.view() as view:
+                assert set(view.files.indexed()) == {"memory/old.md", "memory/a.md"}
+        other = msgspec.structs.replace(serving, tenant="newcomer")
+        with closing(PostgresStore(other, "main", viewpoint="here")) as store:
+            fill(store, fingerprint)
+            assert store._agent > 2**40
+
+
+class TestNames:
+    """PostgreSQL cuts what has more than 63 bytes."""
+
+    LONG = "owner_" + "x" * 60
+
+    def test_two_schemas_that_would_become_one_are_refused(self, settings, postgres_server):
+        for end in ("one", "other"):
+            odd = msgspec.structs.replace(settings, schema=self.LONG + end)
+            with pytest.raises(IndexMisconfiguredError, match=r"has (69|71) bytes") as error:
+                migrate(Address.of(odd))
+            assert "shorter" in error.value.remedy
+            with pytest.raises(IndexMisconfiguredError, match=r"store\.schema"):
+                ask(odd)
+        found = postgres_server.sql("SELECT 1 FROM pg_namespace WHERE nspname LIKE 'owner_%'")
+        assert found == []
+
+    def test_so_is_a_role_that_would_be_another_one(self, settings):
+        with pytest.raises(IndexMisconfiguredError, match="name of the role in --role"):
+            migrate(Address.of(settings), role=self.LONG)
+
+    @pytest.mark.parametrize(("what", "part"), [("role", SERVING), ("database", "/test")])
+    def test_so_are_a_role_and_a_database_of_the_address(self, settings, what, part):
+        url = settings.url.reveal().replace(part, part + self.LONG, 1)
+        with pytest.raises(IndexMisconfiguredError, match=f"name of the {what} in memorySearch"):
+            ask(msgspec.structs.replace(settings, url=Secret(url)))
+
+    def test_a_name_of_63_bytes_is_taken(self, settings, postgres_server):
+        name = "ü" * 31 + "x"
+        odd = msgspec.structs.replace(
+            settings, schema=name, url=Secret(postgres_server.url("postgres"))
+        )
+        migrate(Address.of(odd), role=SERVING)
+        ask(odd)
+
+
+class TestLargeNotes:
+    """One is published in steps, each of which has the time of a change."""
+
+    @pytest.fixture
+    def slow(self, postgres_server, tmp_path, monkeypatch):
+        """A database that needs 30 ms for each chunk; a change may take three seconds."""
+        monkeypatch.setattr("backends.builtin.store.postgres.store._WRITING_MS", 3_000)
+        monkeypatch.setattr("backends.builtin.store.postgres.files._STEP_CHUNKS", 10)
+        database = postgres_server.migrated()
+        postgres_server.sql(
+            "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS"
+            " 'BEGIN PERFORM pg_sleep(0.03); RETURN NEW; END';"
+            "CREATE TRIGGER slow BEFORE INSERT ON memory_gateway.chunks"
+            " FOR EACH ROW EXECUTE FUNCTION slow()",
+            database=database,
+        )
+        settings = postgres_server.settings(database, path=tmp_path, statement_timeout_ms=1_500)
+        with closing(PostgresStore(settings, "main", viewpoint="here")) as store:
+            yield store
+            postgres_server.sql("DROP FUNCTION slow CASCADE", database=database)
+            assert store.check().problems == ()
+
+    def test_one_that_takes_longer_than_a_change_may_is_published_and_taken_out(self, slow):
+        words = "\n\n".join(f"# {n}\n\nw{n}x " + "x " * 300 for n in range(240))
+        written = Shelf(slow).write("memory/a.md", words)
+        assert written >= 150
+        with slow.view() as view:
+            assert view.keywords.corpus().documents == written
+            assert view.keywords.count([Word("w239x", is_prefix=False)]) == [1]
+        with slow.writer() as writer:
+            assert writer.files.remove("memory", "memory/a.md")
+
+    def test_its_counts_are_written_in_steps_as_well(self, open_store, monkeypatch):
+        monkeypatch.setattr("backends.builtin.store.postgres.transactions._STEP_TERMS", 7)
+        store = open_store()
+        for text in (words_of(100), words_of(150, 30), words_of(10, 120)):
+            Shelf(store).write("memory/a.md", text)
+            assert store.check().problems == ()
+
+    def test_one_with_more_words_than_it_can_take_in_time_is_refused_and_nothing_of_it_stays(
+        self, store, monkeypatch
+    ):
+        monkeypatch.setattr("backends.builtin.store.postgres.files.MOST_WORDS", 500)
+        Shelf(store).write("memory/a.md", words_of(400))
+        with pytest.raises(TooLargeError, match="more than 500 words for PostgreSQL"):
+            Shelf(store).write("memory/b.md", words_of(600))
+        with store.view() as view:
+            assert set(view.files.indexed()) == {"memory/a.md"}
+        assert store.check().problems == ()
+
+
+def words_of(number, first=0):
+    return "\n".join(f"w{n}x" for n in range(first, first + number))
+
+
+class TestEncodings:
+    @pytest.mark.parametrize("encoding", ["LATIN1", "WIN1252", "SQL_ASCII"])
+    def test_a_database_that_cannot_hold_every_note_is_refused(
+        self, postgres_server, settings, encoding
+    ):
+        name = f"in_{encoding.lower()}"
+        postgres_server.sql(
+            f"CREATE DATABASE {name} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C'"
+            " TEMPLATE template0"
+        )
+        for role, use in ((SUPERUSER, lambda at: migrate(Address.of(at))), (SERVING, ask)):
+            at = msgspec.structs.replace(settings, url=Secret(postgres_server.url(name, role=role)))
+            with pytest.raises(IndexUnavailableError, match=f"has the encoding {encoding}") as told:
+                use(at)
+            assert "ENCODING 'UTF8'" in told.value.remedy
+
+    SETTINGS = (
+        ("client_encoding", "LATIN1"),
+        ("standard_conforming_strings", "off"),
+        ("extra_float_digits", "-15"),
+        ("bytea_output", "escape"),
+        ("DateStyle", "German"),
+        ("IntervalStyle", "sql_standard"),
+        ("array_nulls", "off"),
+        ("row_security", "off"),
+        ("transform_null_equals", "on"),
+        ("default_transaction_isolation", "serializable"),
+        ("default_transaction_read_only", "on"),
+        ("default_transaction_deferrable", "on"),
+        ("quote_all_identifiers", "on"),
+        ("search_path", "pg_catalog"),
+    )
+
+    @pytest.mark.parametrize("place", ["role", "address", "options", "variable", "pool"])
+    def test_no_setting_of_a_role_an_address_or_a_variable_changes_an_answer(
+        self, request, postgres_server, fingerprint, place, monkeypatch, tmp_path
+    ):
+        role, admin = f"odd_{place}", f"odd_admin_{place}"
+        postgres_server.sql(f"CREATE ROLE {role} LOGIN")
+        postgres_server.sql(f"CREATE ROLE {admin} LOGIN SUPERUSER")
+        database = postgres_server.new_database()
+        way = request.getfixturevalue("pooled_server") if place == "pool" else postgres_server
+        serving, migrating = (
+            way.settings(database=database, path=tmp_path, role=one) for one in (role, admin)
+        )
+        match place:
+            case "role" | "pool":
+                owners = (role, admin) if place == "role" else (SERVING,)
+                for owner, (name, value) in product(owners, self.SETTINGS):
+                    postgres_server.sql(
+                        f"ALTER ROLE {owner} IN DATABASE {database} SET {name} = {value}"
+                    )
+            case "variable":
+                monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+                words = " ".join(f"-c {name}={value}" for name, value in self.SETTINGS)
+                monkeypatch.setenv("PGOPTIONS", words)
+            case "address":
+                serving, migrating = (
+                    with_part(one, "client_encoding=LATIN1") for one in (serving, migrating)
+                )
+            case "options":
+                words = "%20".join(f"-c%20{name}%3D{value}" for name, value in self.SETTINGS)
+                serving, migrating = (
+                    with_part(one, f"options={words}") for one in (serving, migrating)
+                )
+        if place == "pool":  # which gateways connect through, and nobody who makes tables
+            migrating = postgres_server.settings(database, path=tmp_path, role=SUPERUSER)
+            role = SERVING
+        assert "now has version" in migrate(Address.of(migrating), role=role)[-1]
+        assert "is as it should be" in migrate(Address.of(migrating), role=role)[-1]
+        plain = postgres_server.settings(path=tmp_path)
+        assert self.answers(serving, fingerprint) == self.answers(plain, fingerprint)
+
+    def answers(self, settings, fingerprint):
+        chance = np.random.default_rng(2)
+        vector = chance.normal(size=8)
+        with closing(PostgresStore(settings, "main", viewpoint="Wien-\\ü")) as store:
+            store.open_vectors(VectorStoreSettings())
+            texts = (
+                "Der Kessel brummt über Zürich.",
+                "水泵 \\ 'quote' \0 NUL",
+                "The boiler — hums. 🔧",
+            )
+            for number, text in enumerate(texts):
+                Shelf(store).write(f"memory/ü\\{number}.md", f"---\ntitle: {text}\n---\n{text}\n")
+            with store.writer() as writer:
+                pending = writer.embeddings.pending(fingerprint, limit=9)
+                vectors = [(key, unit(vector + chance.normal(size=8))) for key, _ in pending]
+                writer.embeddings.put(fingerprint, vectors)
+            assert store.lease("embedding", 60) is not None
+            searcher = Searcher(MemorySearchSettings(store=settings))
+            query = QueryVector(unit(vector), fingerprint)
+            with store.view() as view:
+                told = [
+                    searcher.search(view, SearchRequest(query=words, min_score=0.0), query).hits
+                    for words in ("Kessel Zürich", "水泵", "boiler hums 🔧")
+                ]
+            problems = [one for one in store.check().problems if "SUPERUSER" not in one]
+        assert all(told)
+        return told, problems
+
+
+def unit(vector):
+    return (vector / np.linalg.norm(vector)).astype(np.float32)
+
+
+def with_part(settings, part):
+    return msgspec.structs.replace(settings, url=Secret(f"{settings.url.reveal()}&{part}"))
+
+
+class TestDropped:
+    def left(self, postgres_server, settings) -> dict[str, int]:
+        """Rows of nobody, by table."""
+        found = {}
+        for table in AGENT_TABLES:
+            ((number,),) = postgres_server.sql(
+                f"SELECT count(*) FROM memory_gateway.{table}"
+                " WHERE agent_id NOT IN (SELECT agent_id FROM memory_gateway.agents)",
+                database=database_of(settings),
+            )
+            if number:
+                found[table] = number
+        return found
+
+    def test_nothing_is_left_of_an_agent_that_was_dropped_while_a_gateway_writes_and_leases(
+        self, open_store, settings, postgres_server, fingerprint
+    ):
+        rounds, dropping = 12, open_store()
+        ended = threading.Event()
+
+        def work(number: int) -> None:
+            store = open_store()
+            while not ended.is_set():
+                with suppress(IndexUnavailableError):  # dropped, or locked, in the middle
+                    Shelf(store).write(f"memory/{number}.md", f"boiler {number}\n")
+                    lease = store.lease("embedding", 60)
+                    if lease is not None:
+                        store.claim(lease, [b"text"])
+                        store.give_back(lease)
+
+        with ThreadPoolExecutor(2) as threads:
+            working = [threads.submit(work, number) for number in range(2)]
+            try:
+                dropped = 0
+                while dropped < rounds:
+                    with suppress(IndexUnavailableError):
+                        dropped += dropping.drop()
+            finally:
+                ended.set()
+            for one in working:
+                one.result(60)
+        while dropping.exists:
+            dropping.drop()
+        assert self.left(postgres_server, settings) == {}
+
+    def test_who_writes_is_waited_for(self, open_store, monkeypatch):
+        monkeypatch.setattr("backends.builtin.store.postgres.store.PATIENCE_S", 0.05)
+        store, dropping = open_store(), open_store()
+        with store.writer() as writer:
+            Shelf(store).put(writer, "memory/a.md", "boiler\n")
+            with pytest.raises(IndexUnavailableError, match="lock timeout"):
+                dropping.drop()
+        with store.view() as view:
+            assert set(view.files.indexed()) == {"memory/a.md"}
+
+
+def database_of(settings) -> str:
+    return settings.url.reveal().partition("@/")[2].partition("?")[0]
 
 
 class TestSecrets:

@@ -134,8 +134,13 @@ def test_without_row_level_security_the_same_calls_find_foreign_rows(
             apply(store, 1, "publish", PATHS[0], "boiler\n")
         mine.rows._pool.close()
         agent, bare = mine.rows._agent, PostgresStore(free, "main", viewpoint="here")
-        bare._agent = agent + 1_000_000  # of nobody
+        row = f"{agent + 1}, '{free.tenant}', 'main'"
+        postgres_server.sql(
+            f"INSERT INTO memory_gateway.agents (agent_id, tenant, name) VALUES ({row})",
+            database=database,
+        )
         with closing(bare), bare.view() as view:
+            assert bare._agent == agent + 1
             assert PATHS[0] in view.files.indexed()
 
 

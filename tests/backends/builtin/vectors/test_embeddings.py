@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from backends.builtin.store.port import LONGEST_RETRY_MS
 from backends.builtin.store.sqlite.vectors.embeddings import (
-    LONGEST_RETRY_MS,
     SqliteEmbeddings,
     current_serial,
     fingerprint_id,

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
+import stat
+import subprocess
 
 import anyio
 import pytest
@@ -13,6 +17,7 @@ from providers.local.models.cache import place_of
 from providers.local.models.references import (
     ModelDamagedError,
     ModelFormatError,
+    ModelHostError,
     ModelNotFoundError,
     ModelOfflineError,
     ModelStorageError,
@@ -180,6 +185,76 @@ async def test_another_format_is_refused_after_its_first_bytes(fetch, hub):
     with pytest.raises(ModelFormatError, match=r"begins with b'PK"):
         await fetch()
     assert hub.sent() < 1_000_000
+
+
+async def test_a_host_that_sends_without_end_is_left_at_the_size_that_it_announced(
+    fetch, hub, cache, data
+):
+    hub.misbehave("endless", times=None)
+    with pytest.raises(ModelDamagedError, match=f"more than the {len(data):,} bytes"):
+        await fetch()
+    assert [one for one in cache.rglob("*") if one.is_file()] == []
+    hub.heal()
+    await stop_after(fetch, 300_000)
+    hub.misbehave("endless", times=None)
+    with pytest.raises(ModelDamagedError, match="more than"):
+        await fetch()  # also where a part was there
+    assert [one for one in cache.rglob("*") if one.is_file()] == []
+    hub.heal()
+    assert (await fetch()).read_bytes() == data
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
+async def test_a_model_without_an_announced_size_leaves_room_on_the_disk_and_no_part(
+    hub, cache, tmp_path
+):
+    hub.misbehave("endless", times=None)
+    hub.metadata = hub.redirects = False
+    cache.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96m", "tmpfs", cache], check=True)
+    try:
+        free = []
+        with pytest.raises(ModelStorageError, match="of unknown size") as caught:
+            await obtain(
+                f"{hub.origin}/org/repo/resolve/main/m.gguf", cache, environment={},
+                on_progress=lambda _done, _size: free.append(shutil.disk_usage(cache).free),
+            )  # fmt: skip
+        assert "modelCacheDir" in caught.value.remedy
+        assert min(free) > 48 << 20
+        assert [one for one in cache.rglob("*") if one.is_file()] == []
+    finally:
+        subprocess.run(["umount", "--lazy", cache], check=True)
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+async def test_what_is_downloaded_is_for_this_user_alone_whatever_the_umask(fetch, cache, umask):
+    before = os.umask(umask)
+    try:
+        await stop_after(fetch, 300_000)
+        part = part_of(cache)
+        assert stat.S_IMODE(part.stat().st_mode) == 0o600
+        part.chmod(0o644)  # as earlier releases left it
+        await fetch()
+    finally:
+        os.umask(before)
+    files = [one for one in cache.rglob("*") if one.is_file()]
+    assert {stat.S_IMODE(one.stat().st_mode) for one in files} == {0o600}
+
+
+@pytest.mark.parametrize(
+    ("status", "headers"),
+    [
+        (200, {"x_linked_size": "9" * 5_000}),
+        (206, {"content_range": f"bytes {'9' * 5_000}-1/2"}),
+        (206, {"content_range": f"bytes 0-1/{'9' * 5_000}"}),
+    ],
+)
+async def test_a_size_that_no_file_has_is_a_plain_error(fetch, hub, cache, status, headers):
+    hub.metadata = hub.redirects = False
+    hub.misbehave("status", times=None, status=status, **headers)
+    with pytest.raises(ModelHostError, match="a size of 5,000 digits"):
+        await fetch()
+    assert not part_of(cache).exists()
 
 
 async def test_offline_nothing_is_asked_and_the_place_for_the_file_is_named(fetch, hub, cache):

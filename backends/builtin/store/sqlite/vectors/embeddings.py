@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import apsw
 import msgspec
 
-from backends.builtin.store.port import now_ms
+from backends.builtin.store.port import LONGEST_RETRY_MS, now_ms
 from backends.builtin.store.sqlite.connections import int64s
 from backends.builtin.store.sqlite.vectors.engines import np
 from backends.interface import Coverage, FailedText
@@ -49,7 +49,6 @@ def reserve_ids(connection: apsw.Connection, count: int) -> range:
 
 
 FIRST_RETRY_MS: Final = 5_000
-LONGEST_RETRY_MS: Final = 24 * 3600 * 1000
 _MOST_DOUBLINGS: Final = 16
 """Beyond the longest pause."""
 
@@ -65,7 +64,8 @@ _SELECT_PENDING: Final = """
         WHERE NOT EXISTS (SELECT 1 FROM embeddings AS e
             WHERE e.text_hash = x.text_hash AND e.fingerprint_id = :fingerprint)
         AND NOT EXISTS (SELECT 1 FROM embedding_failures AS y
-            WHERE y.digest = :digest AND y.text_hash = x.text_hash AND y.retry_at_ms > :now)
+            WHERE y.digest = :digest AND y.text_hash = x.text_hash
+                AND y.retry_at_ms > :now AND y.retry_at_ms <= :now + :longest)
         AND NOT EXISTS (SELECT 1 FROM batch_items AS b
             WHERE b.digest = :digest AND b.text_hash = x.text_hash)
         GROUP BY x.text_hash ORDER BY 5 DESC, 6, 2, 3 LIMIT :limit
@@ -133,6 +133,7 @@ class SqliteEmbeddings:
                 "fingerprint": number,
                 "digest": fingerprint.digest(),
                 "now": now_ms(),
+                "longest": LONGEST_RETRY_MS,
                 "limit": limit,
             },
         )
@@ -187,11 +188,13 @@ class SqliteEmbeddings:
         """Only one process sends texts."""
 
     def next_retry_s(self, fingerprint: Fingerprint) -> float | None:
-        due: int | None = self._connection.execute(
-            "SELECT min(retry_at_ms) FROM embedding_failures WHERE digest = ?",
-            (fingerprint.digest(),),
+        now = now_ms()
+        pause_ms: int | None = self._connection.execute(
+            "SELECT min(CASE WHEN retry_at_ms <= ?1 + ?2 THEN max(0, retry_at_ms - ?1) ELSE 0 END)"
+            " FROM embedding_failures WHERE digest = ?3",
+            (now, LONGEST_RETRY_MS, fingerprint.digest()),
         ).get
-        return None if due is None else max(0.0, (due - now_ms()) / 1000)
+        return None if pause_ms is None else pause_ms / 1000
 
     def fallen_out_of_use(self) -> list[int]:
         rows = self._connection.execute(
@@ -231,7 +234,11 @@ class SqliteEmbeddings:
         self._forgive(fingerprint, (text_hash for text_hash, _ in vectors))
 
     def record_failures(
-        self, fingerprint: Fingerprint, failures: Iterable[tuple[bytes, str]]
+        self,
+        fingerprint: Fingerprint,
+        failures: Iterable[tuple[bytes, str]],
+        *,
+        longest_ms: int = LONGEST_RETRY_MS,
     ) -> None:
         now, digest = now_ms(), fingerprint.digest()
         self._connection.executemany(
@@ -247,7 +254,7 @@ class SqliteEmbeddings:
                     "reason": reason,
                     "now": now,
                     "first": FIRST_RETRY_MS,
-                    "longest": LONGEST_RETRY_MS,
+                    "longest": longest_ms,
                     "doublings": _MOST_DOUBLINGS,
                 }
                 for text_hash, reason in failures

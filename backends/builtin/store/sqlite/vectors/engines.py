@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from providers.interface import Vector
 
 __all__ = ["np"]  # everything in this package that computes takes it from here
+_log = Log()
 
 
 class VectorQuery(NamedTuple):
@@ -93,8 +94,6 @@ if TYPE_CHECKING:
 else:
     np = _LazyModule("numpy")  # who searches by keywords alone never pays for it
 
-
-_log = Log()
 
 INSTALL: Final = "install the gateway with its extra 'vector'"
 

@@ -50,6 +50,7 @@ _BYTES_A_VECTOR: Final = 12
 """In memory, beside its numbers: scale and id."""
 _BYTES_AN_EXCERPT: Final = 32
 """Three ids and a place."""
+_log = Log()
 
 
 def bytes_needed(connection: apsw.Connection, space: Space, kernel: Kernel) -> int:
@@ -174,8 +175,6 @@ class ScansAhead:
         with self._changing:
             self._scans.clear()
 
-
-_log = Log()
 
 _NOT_LOADED: Final = "the vectors are not loaded yet"
 _BEHIND: Final = "many new vectors are not loaded yet"

@@ -82,7 +82,7 @@ _FILES: Final = " AND x.file_id IN (SELECT value FROM carray(:files))"
 _EXCERPTS: Final = " AND x.id IN (SELECT value FROM carray(:excerpts))"
 
 
-class Selection:
+class ChunkSelection:
     """Rows (excerpt id, value) of the excerpts that have a vector as long as the query.
 
     `value` is an SQL expression of `e.vector`, in which `:query` stands for the query's bytes.
@@ -124,7 +124,7 @@ def nearest_excerpts(
     Files and `excerpt_ids` limit the search itself; None permits all.
     """
     connection, fingerprint_id, query, limit, file_ids = wanted
-    selection = Selection(
+    selection = ChunkSelection(
         "e.vector", fingerprint_id, query, file_ids=file_ids, excerpt_ids=excerpt_ids
     )
     ids, cosines = np.empty(0, np.int64), np.empty(0, np.float32)
@@ -137,7 +137,7 @@ def nearest_excerpts(
 
 
 def _blocks(
-    connection: apsw.Connection, selection: Selection, query: Vector
+    connection: apsw.Connection, selection: ChunkSelection, query: Vector
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
     """(excerpt ids, cosines) of the usable vectors."""
     numbers = np.asarray(query)
@@ -214,7 +214,7 @@ class NumpyScan(DatabaseScan):
         query: Vector,
         excerpt_ids: Sequence[int],
     ) -> dict[int, float]:
-        selection = Selection("e.vector", fingerprint_id, query, excerpt_ids=excerpt_ids)
+        selection = ChunkSelection("e.vector", fingerprint_id, query, excerpt_ids=excerpt_ids)
         return {
             excerpt_id: cosine
             for ids, cosines in _blocks(connection, selection, query)
@@ -275,7 +275,7 @@ class SqliteScan(DatabaseScan):
 
     def _nearest(self, wanted: VectorQuery) -> list[VectorHit]:
         connection, fingerprint_id, query, limit, file_ids = wanted
-        selection = Selection(_DISTANCE, fingerprint_id, query, file_ids=file_ids)
+        selection = ChunkSelection(_DISTANCE, fingerprint_id, query, file_ids=file_ids)
         return [VectorHit(*row) for row in self._measured(connection, selection, limit)]
 
     def cosines(
@@ -285,11 +285,11 @@ class SqliteScan(DatabaseScan):
         query: Vector,
         excerpt_ids: Sequence[int],
     ) -> dict[int, float]:
-        selection = Selection(_DISTANCE, fingerprint_id, query, excerpt_ids=excerpt_ids)
+        selection = ChunkSelection(_DISTANCE, fingerprint_id, query, excerpt_ids=excerpt_ids)
         return dict(self._measured(connection, selection, _NO_LIMIT))
 
     def _measured(
-        self, connection: apsw.Connection, selection: Selection, limit: int
+        self, connection: apsw.Connection, selection: ChunkSelection, limit: int
     ) -> apsw.Cursor:
         parameters = {**selection.parameters, "limit": limit}
         return connection.execute(_NEAREST.format(rows=selection.sql), parameters)

@@ -1,0 +1,114 @@
+"""What is kept of notes and conversations whose files are gone: shown, removed for good, and looked for afterwards.
+
+Markdown is never touched, and what is still there is left in the index: the next sync would take it in again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final, Protocol
+
+from backends.builtin.store.port import FileCard, Store, View
+from backends.interface import ForgetReport, ForgetRequest, Kept
+from config.settings import Source
+
+_PATIENCE_S: Final = 30.0
+"""For searches that are in the way of erasing."""
+_PAUSE_S: Final = 0.2
+_LEAST_CHARS: Final = 8
+"""A shorter line may stand anywhere."""
+_MOST_LINES: Final = 500
+_BLOCK_BYTES: Final = 1024 * 1024
+_DEAD_ROWS: Final = "PostgreSQL keeps the deleted rows until it vacuums, and longer in its log, in replicas and in backups."
+_BACKUPS: Final = "Copies that others made (backups, snapshots of the disk) are out of reach."
+
+
+class Presence(Protocol):
+    """Who knows whether a file is still there."""
+
+    def stands(self, source: Source, path: str) -> bool: ...
+
+
+def forget(store: Store, disk: Presence, request: ForgetRequest) -> ForgetReport:
+    """Blocks. Raises IndexUnavailableError."""
+    with store.view() as view:
+        kept = tuple(
+            Kept(
+                path=one.path,
+                source=one.source,
+                chunks=one.chunks,
+                is_there=disk.stands(one.source, one.path),
+            )
+            for one in _wanted(view, request)
+        )
+        gone = [one for one in kept if not one.is_there]
+        lines = {line for one in gone for line in _lines(view.files.texts(one.source, one.path))}
+    if not request.remove:
+        return ForgetReport(kept=kept)
+    removed, remarks = 0, [_BACKUPS]
+    for one in gone:
+        with store.writer() as writer:
+            is_removed = writer.files.remove(one.source, one.path)
+        removed += is_removed
+        if not is_removed:
+            remarks.append(f"{one.path} was seen by another host that shares the index, and stays.")
+    is_erased = _erased(store)
+    if not is_erased:
+        remarks.append("Somebody reads the index all the time; the rest is erased within a minute.")
+    if store.is_shared:
+        remarks.append(_DEAD_ROWS)
+    with store.view() as view:
+        unique = [line for line in sorted(lines)[:_MOST_LINES] if not view.files.mention(line)]
+    files = store.files()
+    return ForgetReport(
+        kept=kept,
+        removed=removed,
+        searched_for=len(unique),
+        files=tuple(map(str, files)),
+        found=tuple(str(file) for file in files if _holds(file, unique)),
+        remarks=tuple(remarks),
+    )
+
+
+def _wanted(view: View, request: ForgetRequest) -> Iterable[FileCard]:
+    cards = view.files.all_cards(with_tags=False)
+    if request.path is not None:
+        return [one for one in cards if one.path == request.path]
+    if request.older_than_ms is None:
+        return []
+    oldest = datetime.now(UTC) - timedelta(milliseconds=request.older_than_ms)
+    return [one for one in cards if one.note_date and one.note_date < oldest.date().isoformat()]
+
+
+def _lines(texts: Iterable[str]) -> set[str]:
+    found = {line.strip() for text in texts for line in text.split("\n")}
+    return {line for line in found if len(line) >= _LEAST_CHARS}
+
+
+def _erased(store: Store) -> bool:
+    ends = time.monotonic() + _PATIENCE_S
+    while not store.erase_deleted():
+        if time.monotonic() > ends:
+            return False
+        time.sleep(_PAUSE_S)
+    return True
+
+
+def _holds(file: Path, lines: list[str]) -> bool:
+    """Whether one of the lines is in the file, byte for byte."""
+    wanted = [line.encode() for line in lines]
+    overlap = max(map(len, wanted), default=1) - 1
+    tail = b""
+    try:
+        with file.open("rb") as opened:
+            while block := opened.read(_BLOCK_BYTES):
+                data = tail + block
+                if any(line in data for line in wanted):
+                    return True
+                tail = data[-overlap:] if overlap else b""
+    except FileNotFoundError:
+        pass
+    return False

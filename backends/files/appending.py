@@ -1,0 +1,263 @@
+"""Appending an entry to a note: the only way in which this project writes to a user's Markdown.
+
+The order of the steps makes it safe: the file is opened without following links, locked against
+other writers, only ever appended to, in one write and in its own encoding, and on disk before anybody is
+told. An editor that saves puts a new file in the place of the one that was opened; the entry is then
+written again, unless the editor took it over.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from backends.errors import FileUnwritableError, PathNotAllowedError
+from backends.files.encodings import BROKEN, UNKNOWN, UTF8, encoding_of
+from backends.files.reading import MAX_FILE_BYTES, decode
+from backends.files.roots import Location
+from backends.files.safe_open import fault_of, walked
+from config.runtime.files import denial_of, lock_within, unlock
+
+_APPEND: Final = (
+    os.O_RDWR
+    | os.O_APPEND
+    | os.O_CREAT
+    | os.O_NOFOLLOW
+    | os.O_NONBLOCK
+    | os.O_NOCTTY
+    | os.O_CLOEXEC
+)
+_FILE_MODE: Final = 0o644
+_DIRECTORY_MODE: Final = 0o755
+"""As an editor makes them under the usual umask; never writable for others."""
+_BLOCK_BYTES: Final = 256 * 1024
+LOCK_TIMEOUT_S: Final = 5.0
+REPLACED_TIMEOUT_S: Final = 10.0
+"""How long an entry is written again and again because the note is replaced each time."""
+
+
+class Appended(NamedTuple):
+    """The lines of the entry, counted from 1."""
+
+    path: str
+    first_line: int
+    last_line: int
+    created: bool
+
+
+class _Note(NamedTuple):
+    """What a note holds: its bytes, which codec reads them, and its text as it is indexed."""
+
+    data: bytes
+    encoding: str
+    text: str
+
+    @property
+    def lines(self) -> int:
+        """An unended last one included."""
+        return self.text.count("\n") + (not self.is_ended)
+
+    @property
+    def is_ended(self) -> bool:
+        return not self.text or self.text.endswith("\n")
+
+
+def append_entry(
+    location: Location,
+    entry: str,
+    *,
+    heading: str = "",
+    is_wanted: Callable[[], bool] = lambda: True,
+) -> Appended:
+    """Appends `entry` as lines of its own; a new file begins with `heading` and an empty line.
+
+    A missing directory is made; `is_wanted` is asked just before the entry is written. On return the file that has
+    the name holds the entry. Blocking. Raises `PathNotAllowedError` where the way leads over a link
+    or to something that is no regular file, and `FileUnwritableError` when the file cannot be written.
+    """
+    body = entry.rstrip("\n")
+    ends = time.monotonic() + REPLACED_TIMEOUT_S
+    written: _Note | None = None
+    try:
+        while time.monotonic() < ends:
+            with _opened(location) as descriptor:
+                if not _stands_at(location, descriptor):
+                    continue  # replaced while its lock was waited for
+                note = _read(location.path, descriptor)
+                added = written and _find_again(location.path, note, body, written)
+                if added is None:
+                    added = _append(location.path, descriptor, note, body, heading, is_wanted)
+                    written = note
+                if added is not None and _stands_at(location, descriptor):
+                    return added
+        raise TimeoutError(errno.ETIMEDOUT, "another program replaces it again and again")
+    except OSError as error:
+        if fault_of(error) == "refused":
+            raise PathNotAllowedError(location.path) from None
+        raise _unwritable(location, error) from None
+
+
+def _unwritable(location: Location, error: OSError) -> FileUnwritableError:
+    cause, remedy = (
+        error.strerror,
+        "Check the permissions of the workspace and the space on the disk.",
+    )
+    if isinstance(error, TimeoutError):
+        remedy = "Try it again in a moment."
+    elif isinstance(error, PermissionError) and (
+        denial := denial_of(Path(location.anchor, *location.names), os.R_OK | os.W_OK)
+    ):
+        cause, remedy = f"{cause}: {denial}", f"Give this user access: {denial.remedy}."
+    return FileUnwritableError(f"{location.path!r} cannot be written: {cause}.", remedy=remedy)
+
+
+@contextmanager
+def _opened(location: Location) -> Iterator[int]:
+    *directories, name = location.names
+    _make_directories(location.anchor, directories)
+    with walked(location.anchor, directories) as parent:
+        is_new = not _exists(name, parent)
+        descriptor = os.open(name, _APPEND, _FILE_MODE, dir_fd=parent)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise PathNotAllowedError(location.path)
+            lock_within(descriptor, LOCK_TIMEOUT_S)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+    if is_new:
+        _sync_directory(location.anchor, directories)
+
+
+def _stands_at(location: Location, descriptor: int) -> bool:
+    """Whether the path, looked up again, leads to the open file."""
+    *directories, name = location.names
+    try:
+        with walked(location.anchor, directories) as parent:
+            there = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(there, os.fstat(descriptor))
+
+
+def _read(path: str, descriptor: int) -> _Note:
+    """What is larger than a note is not indexed, so an entry in it would be lost to every search."""
+    size = os.fstat(descriptor).st_size
+    if size > MAX_FILE_BYTES:
+        raise FileUnwritableError(
+            f"{path!r} has {size:,} bytes; notes of more than {MAX_FILE_BYTES:,} are not remembered.",
+            remedy="Move it away or split it, then try again.",
+        )
+    data = bytearray()
+    while block := os.pread(descriptor, _BLOCK_BYTES, len(data)):
+        data += block
+    encoding = encoding_of(bytes(data))
+    return _Note(bytes(data), encoding, decode(bytes(data), encoding)[0])
+
+
+def _append(
+    path: str,
+    descriptor: int,
+    note: _Note,
+    body: str,
+    heading: str,
+    is_wanted: Callable[[], bool],
+) -> Appended | None:
+    """None: another program wrote over the entry."""
+    lines, created = note.lines, not note.text
+    before = f"{heading}\n\n" if created and heading else "" if note.is_ended else "\n"
+    data = _encoded(path, note, before, body)
+    if not is_wanted():
+        raise TimeoutError(errno.ETIMEDOUT, "nobody waits for it any more")
+    _write(descriptor, data)
+    end = os.lseek(descriptor, 0, os.SEEK_CUR)
+    unlock(descriptor)  # nobody else has to wait for a slow disk
+    os.fsync(descriptor)
+    if os.pread(descriptor, len(data), end - len(data)) != data:
+        return None
+    first = lines + 1 + (before.count("\n") if created else 0)
+    return Appended(path, first, first + body.count("\n"), created)
+
+
+def _encoded(path: str, note: _Note, before: str, body: str) -> bytes:
+    """What is to be written, in the note's own encoding. Raises FileUnwritableError where it would not be read."""
+    codec = UTF8 if note.encoding in {BROKEN, UNKNOWN} else note.encoding
+    try:
+        data = f"{before}{body}\n".encode(codec)
+    except UnicodeEncodeError as error:
+        characters = error.object[error.start : error.end]
+        raise _unfit(path, f"is in {codec}, which has no {characters!r}") from None
+    if note.encoding == UTF8:
+        return data
+    after = note.data + data
+    encoding = encoding_of(after)
+    ending = decode(f"{body}\n".encode())[0]
+    if encoding == UNKNOWN or not decode(after, encoding)[0].endswith(ending):
+        raise _unfit(path, "is not in an encoding in which the entry could be read again")
+    return data
+
+
+def _unfit(path: str, why: str) -> FileUnwritableError:
+    return FileUnwritableError(f"{path!r} {why}.", remedy="Save the note as UTF-8, then try again.")
+
+
+def _find_again(path: str, note: _Note, body: str, before: _Note) -> Appended | None:
+    """The entry that was added to what the note was `before`, if whoever replaced the note has taken it over."""
+    places = _places(note.text, body)
+    if len(places) <= len(_places(before.text, body)):
+        return None
+    first = note.text.count("\n", 0, places[-1]) + 1
+    return Appended(path, first, first + body.count("\n"), created=False)
+
+
+def _places(text: str, body: str) -> list[int]:
+    """Where these whole lines begin."""
+    lines = decode(body.encode())[0]
+    return [one.start() for one in re.finditer(rf"^(?={re.escape(lines)}$)", text, re.MULTILINE)]
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    """All of it or, on a full disk, nothing: half an entry is no entry."""
+    size, written = os.fstat(descriptor).st_size, 0
+    try:
+        while written < len(data):
+            written += os.write(descriptor, data[written:])
+    except OSError:
+        # Only if nobody who does not know our lock has written meanwhile.
+        if os.fstat(descriptor).st_size == size + written:
+            os.ftruncate(descriptor, size)
+        raise
+
+
+def _make_directories(anchor: str, names: list[str]) -> None:
+    for depth, name in enumerate(names):
+        with walked(anchor, names[:depth]) as parent:
+            try:
+                os.mkdir(name, _DIRECTORY_MODE, dir_fd=parent)
+            except FileExistsError:
+                continue
+        _sync_directory(anchor, names[:depth])
+
+
+def _exists(name: str, parent: int) -> bool:
+    try:
+        os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _sync_directory(anchor: str, names: list[str]) -> None:
+    """Makes a new name durable."""
+    descriptor = os.open(Path(anchor, *names), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

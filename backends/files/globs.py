@@ -1,0 +1,109 @@
+"""Globs for paths, matched in time that grows with the path and the pattern, and no faster.
+
+Names are matched by `fnmatch`, which tries no star twice; the names of a path by a state machine.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Final
+
+import msgspec
+
+_BRACES: Final = re.compile(r"\{([^{},]*,[^{}]*)\}")
+_SPECIAL: Final = re.compile(r"[*?\[]")
+MAX_ALTERNATIVES: Final = 64
+"""Braces that would multiply beyond this are taken literally."""
+
+
+class Glob(msgspec.Struct, frozen=True, dict=True):
+    """A pattern, to be matched against relative paths with `/` between names."""
+
+    pattern: str
+
+    def matches(self, path: str) -> bool:
+        """Whether the whole of `path` fits. `**` stands for any number of names, also for none."""
+        names = path.split("/")
+        return any(fits(names, steps) for steps in self._alternatives)
+
+    @cached_property
+    def _alternatives(self) -> tuple[Steps, ...]:
+        return tuple(_compile(alternative) for alternative in _expand(self.pattern))
+
+
+ANY_DEPTH: Final = None
+"""The step for any number of names, also for none."""
+Steps = tuple[str | re.Pattern[str] | None, ...]
+"""One for each name of a path: the name itself, what matches it, or `ANY_DEPTH`."""
+
+
+def _expand(pattern: str) -> list[str]:
+    alternatives = [pattern]
+    while True:
+        braces = [_BRACES.search(text) for text in alternatives]
+        count = sum(one[1].count(",") + 1 if one else 1 for one in braces)
+        if not any(braces) or count > MAX_ALTERNATIVES:
+            return alternatives
+        alternatives = [
+            choice
+            for text, one in zip(alternatives, braces, strict=True)
+            for choice in ([text] if one is None else _choices(text, one))
+        ]
+
+
+def _choices(text: str, braces: re.Match[str]) -> list[str]:
+    head, tail = text[: braces.start()], text[braces.end() :]
+    return [head + choice + tail for choice in braces[1].split(",")]
+
+
+def _compile(pattern: str) -> Steps:
+    return joined(_step(name) for name in pattern.split("/") if name not in ("", "."))
+
+
+def _step(name: str) -> str | re.Pattern[str] | None:
+    if name == "**":
+        return ANY_DEPTH
+    return re.compile(fnmatch.translate(name)) if _SPECIAL.search(name) else name
+
+
+def joined(steps: Iterable[str | re.Pattern[str] | None]) -> Steps:
+    """The same steps; several `ANY_DEPTH` beside each other say no more than one."""
+    kept: list[str | re.Pattern[str] | None] = []
+    for step in steps:
+        if step is not ANY_DEPTH or kept[-1:] != [ANY_DEPTH]:
+            kept.append(step)
+    return tuple(kept)
+
+
+def fits(names: Sequence[str], steps: Steps) -> bool:
+    """Whether the steps lead through all of the names.
+
+    A state machine: a state is the number of steps already satisfied.
+    """
+    states = _reach({0}, steps)
+    for name in names:
+        advanced: set[int] = set()
+        for state in states:
+            if state == len(steps):
+                continue
+            step = steps[state]
+            if step is ANY_DEPTH:
+                advanced.add(state)
+            elif fits_name(name, step):
+                advanced.add(state + 1)
+        states = _reach(advanced, steps)
+    return len(steps) in states
+
+
+def fits_name(name: str, step: str | re.Pattern[str]) -> bool:
+    return name == step if isinstance(step, str) else step.match(name) is not None
+
+
+def _reach(states: set[int], steps: Steps) -> set[int]:
+    """Add what is reached without a name: `ANY_DEPTH` may stand for nothing."""
+    return states | {
+        state + 1 for state in states if state < len(steps) and steps[state] is ANY_DEPTH
+    }

@@ -1,0 +1,190 @@
+"""Who is at the other end of the owner's socket. Both sides ask before the first byte; commands ask, too.
+
+The lock file names a place, and who may write there may put a socket of their own in it. So its directory has
+to be closed to other users, and the system has to say that this user, or root, is at the other end.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from backends.errors import IndexUnavailableError
+from config.runtime.files import make_directories, name_of_user
+from gateway.ownership.lock import read_owner
+
+_OTHERS_WRITE: Final = 0o022
+_ROOT: Final = 0
+
+
+class UntrustedSocketError(IndexUnavailableError):
+    """Another user may be, or is, at the other end of a socket: nothing was sent."""
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """The process at the other end of a socket; None is what the system does not tell."""
+
+    pid: int | None = None
+    uid: int | None = None
+
+
+def peer_of(connection: socket.socket) -> Peer:
+    """The process that connected, or that listened when we did."""
+    system: str = sys.platform
+    if system == "linux":
+        return _peer_on_linux(connection)
+    return _peer_on_bsd(connection) if system.startswith(("darwin", "freebsd")) else Peer()
+
+
+_UCRED: Final = "iII"
+"""Process, user, group, as `SO_PEERCRED` gives them."""
+_XUCRED: Final = "IIh16I"
+"""Version, user, number of groups, groups, as `LOCAL_PEERCRED` of macOS and FreeBSD gives them."""
+_XUCRED_VERSION: Final = 0
+_SOL_LOCAL: Final = 0
+_LOCAL_PEERCRED: Final = 1
+
+
+def _peer_on_linux(connection: socket.socket) -> Peer:
+    size = struct.calcsize(_UCRED)
+    try:
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    except OSError:
+        return Peer()
+    pid, uid, _group = struct.unpack(_UCRED, credentials)
+    return Peer(pid, uid)
+
+
+def _peer_on_bsd(connection: socket.socket) -> Peer:
+    try:
+        found = connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, struct.calcsize(_XUCRED))
+        version, uid = struct.unpack_from("II", found)
+    except (OSError, struct.error):
+        return Peer()
+    return Peer(uid=uid) if version == _XUCRED_VERSION else Peer()
+
+
+class OwnerSocket(msgspec.Struct, frozen=True):
+    """Where the owner of an index listens, and which users it may be."""
+
+    path: Path
+    users: frozenset[int]
+
+    def check(self, connection: socket.socket) -> None:
+        """Call it once connected, before anything is sent. Raises UntrustedSocketError.
+
+        Where the system does not tell who listens, the directory alone decides.
+        """
+        peer = peer_of(connection)
+        if peer.uid is not None and peer.uid not in self.users:
+            who = f"process {peer.pid} of user" if peer.pid else "user"
+            raise _untrusted(
+                self.path,
+                f"{who} {name_of_user(peer.uid)} listens there",
+                f"End that process, remove {self.path.parent}, and start the gateway again.",
+            )
+
+
+def find_owner_socket(lock: Path) -> OwnerSocket | None:
+    """The socket that the lock file names, if it is there. Blocks.
+
+    Raises UntrustedSocketError for one in a place that another user could have put it in.
+    """
+    record = read_owner(lock)
+    if record is None or record.socket is None:
+        return None
+    path = Path(record.socket)
+    try:
+        found = OwnerSocket(path, _users_of(lock))
+        _check_place(path.parent, found.users)
+        _check_owner(path, path.lstat(), found.users)
+    except OSError:
+        return None
+    return found
+
+
+def _users_of(lock: Path) -> frozenset[int]:
+    """The users whose gateway it may be: our own and root; for root also the one whose index it is."""
+    own = {os.geteuid(), _ROOT}
+    return frozenset(own | {lock.stat().st_uid} if os.geteuid() == _ROOT else own)
+
+
+def _check_place(directory: Path, users: frozenset[int]) -> None:
+    status = directory.lstat()
+    _check_owner(directory, status, users)
+    if not stat.S_ISDIR(status.st_mode):
+        raise _untrusted(directory, "it is not a directory", _another_place(directory))
+    if status.st_mode & _OTHERS_WRITE:
+        mode = stat.S_IMODE(status.st_mode)
+        raise _untrusted(
+            directory,
+            f"other users can write to it (mode {mode:04o})",
+            f"chmod 700 {directory}, and start the gateway again.",
+        )
+
+
+def _check_owner(path: Path, status: os.stat_result, users: frozenset[int]) -> None:
+    if status.st_uid not in users:
+        raise _untrusted(
+            path, f"it belongs to user {name_of_user(status.st_uid)}", _another_place(path)
+        )
+
+
+def _untrusted(place: Path, cause: str, remedy: str) -> UntrustedSocketError:
+    return UntrustedSocketError(
+        f"The socket that the lock of the index names is not used: {place}: {cause}.", remedy=remedy
+    )
+
+
+def _another_place(path: Path) -> str:
+    return (
+        f"Have {path} removed, or set XDG_RUNTIME_DIR to a directory that only you can write to; "
+        "then start the gateway again."
+    )
+
+
+def stranger(connection: socket.socket) -> Peer | None:
+    """A client that is neither this user nor root; None: it may be served."""
+    peer = peer_of(connection)
+    return None if peer.uid in (None, os.geteuid(), _ROOT) else peer
+
+
+def make_private(directory: Path) -> None:
+    """Makes a directory that only this user may enter, or makes the present one so.
+
+    Raises OSError, also for a directory of somebody else's: what is in it could not be trusted.
+    """
+    make_directories(directory)
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise PermissionError(f"{directory} is not a directory")
+    if status.st_uid != os.getuid():
+        whose = name_of_user(status.st_uid)
+        raise PermissionError(f"{directory} belongs to user {whose}: {_another_place(directory)}")
+    if status.st_mode & 0o077:
+        directory.chmod(0o700)
+
+
+_LONGEST_ADDRESS: Final = 100
+
+
+@contextmanager
+def socket_address(path: Path) -> Iterator[str]:
+    """What to call the socket at `path` when it is bound or connected to: the system takes short names only."""
+    if len(os.fsencode(path)) <= _LONGEST_ADDRESS:
+        yield str(path)
+        return
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)

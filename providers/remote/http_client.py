@@ -1,0 +1,186 @@
+"""The HTTP client that all vendors' libraries are given; it adds the key and decides where it may go.
+
+The libraries never see a key. The client's documented request hook removes every header that is
+neither configured nor part of the transport (so nothing comes from the libraries' own environment
+variables), checks that the request goes to the bound origin, also after a redirect, and only then
+adds the credential. The response hook turns every answer that is no success into a typed error.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx2
+
+from config.errors import MemoryGatewayError
+from config.runtime.logs import Log
+from providers import proxies
+from providers.endpoints import Origin
+from providers.errors import (
+    ProviderBadResponseError,
+    ProviderError,
+    ProviderRedirectError,
+    ProviderTimeoutError,
+    ProviderTransientError,
+    ProviderUnavailableError,
+    causes,
+)
+from providers.remote.answer_bytes import ENCODING, Limits, beginning, limited
+from providers.remote.answer_sizes import most_values
+from providers.remote.replies import Refusal, error_for
+from providers.remote.spec import RemoteSpec
+
+_log = Log()
+
+PLACEHOLDER = "set-by-the-transport"
+"""Given to the libraries as their key."""
+
+# The last one is how the `openai` library remembers that the raw answer was asked for.
+_KEPT_HEADERS = frozenset(
+    {"host", "connection", "content-length", "content-type", "transfer-encoding"}
+    | {"accept", "user-agent", "x-stainless-raw-response"}
+)
+_KEPT_PREFIX = "x-goog-upload-"
+"""How Google's resumable uploads say which part of a file is sent."""
+_MAX_REDIRECTS = 3
+_METHOD_CHANGING = frozenset({301, 302, 303})
+"""Following these would ask for a page instead of sending the texts."""
+_MAX_BODY_BYTES = 64 << 20
+_MAX_REFUSAL_BYTES = 64 << 10
+"""What is read of an error."""
+_CONNECT_TIMEOUT_S = 10.0
+
+
+def open_client(spec: RemoteSpec, *, max_lines_bytes: int | None = None) -> httpx2.AsyncClient:
+    """A client bound to the spec's endpoint. Blocking for some milliseconds: may load certificates.
+
+    An answer that is too large ends in an error: it is JSON, or, with `max_lines_bytes`, lines of it that are
+    read one after the other.
+    """
+    guard = _Guard(spec, max_lines_bytes)
+    return proxies.open_client(
+        is_encrypted=spec.endpoint.origin.scheme
+        == "https",  # and nothing is sent to another origin
+        follow_redirects=True,
+        max_redirects=_MAX_REDIRECTS,
+        timeout=time_limits(spec),
+        event_hooks={"request": [guard.on_request], "response": [guard.on_response]},
+    )
+
+
+def time_limits(spec: RemoteSpec) -> httpx2.Timeout:
+    return httpx2.Timeout(spec.request_timeout_s, connect=_CONNECT_TIMEOUT_S)
+
+
+class _Guard:
+    def __init__(self, spec: RemoteSpec, max_lines_bytes: int | None) -> None:
+        self._spec = spec
+        self._outgoing = spec.outgoing
+        self._max_lines_bytes = max_lines_bytes
+
+    async def on_request(self, request: httpx2.Request) -> None:
+        target = Origin.of(str(request.url))
+        if target != self._spec.endpoint.origin:
+            raise self._redirected(str(target))
+        for name in [name for name in request.headers if not _is_kept(name.lower())]:
+            del request.headers[name]
+        request.headers["accept-encoding"] = ENCODING
+        request.headers.update(self._outgoing)
+
+    async def on_response(self, response: httpx2.Response) -> None:
+        limited(response, self._limits)
+        if response.has_redirect_location:
+            if response.status_code in _METHOD_CHANGING:
+                raise self._redirected(f"a page ({response.status_code})")
+            return
+        if not response.is_success:
+            raise error_for(await self._refusal(response))
+        if "html" in response.headers.get("content-type", ""):
+            raise ProviderBadResponseError(
+                f"{self._spec.place} answered with a web page instead of JSON.",
+                remedy="Check remote.baseUrl: it usually ends in /v1.",
+                status=response.status_code,
+            )
+
+    @property
+    def _limits(self) -> Limits:
+        if self._max_lines_bytes is not None:
+            return Limits(self._spec.place, self._max_lines_bytes, None)
+        return Limits(self._spec.place, _MAX_BODY_BYTES, most_values())
+
+    def _redirected(self, target: str) -> ProviderRedirectError:
+        return ProviderRedirectError(
+            f"{self._spec.place} redirected the request to {target}, which was not followed.",
+            remedy="Set remote.baseUrl to the final address if that one is right.",
+        )
+
+    async def _refusal(self, response: httpx2.Response) -> Refusal:
+        return Refusal(
+            status=response.status_code,
+            headers=dict(response.headers),
+            body=await beginning(response, _MAX_REFUSAL_BYTES),
+            request=_sent(response.request),
+            place=self._spec.place,
+            key_source=self._spec.key_source,
+            secrets=self._spec.secrets,
+            now_s=time.time(),
+        )
+
+
+def _is_kept(name: str) -> bool:
+    return name in _KEPT_HEADERS or name.startswith(_KEPT_PREFIX)
+
+
+def _sent(request: httpx2.Request) -> bytes | None:
+    try:
+        return request.content
+    except httpx2.RequestNotRead:
+        return None
+
+
+@contextmanager
+def typed_errors(spec: RemoteSpec) -> Iterator[None]:
+    """Turns whatever a vendor's library raises into a `ProviderError`, without its text.
+
+    The original is not chained: it may hold the request or the answer in full.
+    """
+    try:
+        yield
+    except MemoryGatewayError as error:
+        raise error from None
+    except Exception as error:  # noqa: BLE001 - three libraries, each with a tree of its own
+        raise _typed(error, spec) from None
+
+
+def _typed(error: Exception, spec: RemoteSpec) -> ProviderError:
+    chain = list(causes(error))
+    for cause in chain:
+        if isinstance(cause, ProviderError):
+            return cause
+    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in chain):
+        return ProviderUnavailableError(
+            f"{spec.place} has a certificate that is invalid or not trusted on this machine.",
+            remedy="Check the address and the clock; SSL_CERT_FILE names further authorities.",
+        )
+    for cause in chain:
+        if isinstance(cause, httpx2.TimeoutException):
+            return ProviderTimeoutError(f"{spec.place} did not answer in time.")
+        if isinstance(cause, httpx2.TooManyRedirects):
+            return ProviderRedirectError(f"{spec.place} redirects in a loop.")
+        if isinstance(cause, httpx2.TransportError | OSError):
+            name = type(cause).__name__
+            remedy = "Check the network, the proxy (HTTPS_PROXY) and the address."
+            if spec.endpoint.origin.local:
+                remedy = "Start it on this machine, or check the port in its address."
+            return ProviderTransientError(
+                f"{spec.place} cannot be reached or hung up ({name}).", remedy=remedy
+            )
+    *_, (frame, line) = traceback.walk_tb(error.__traceback__)  # reads no source, which would stay
+    _log.debug("embedding.not_understood", file=frame.f_code.co_filename, line=line)
+    return ProviderBadResponseError(
+        f"{spec.place} sent an answer that cannot be understood ({type(error).__name__})."
+    )

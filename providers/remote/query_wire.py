@@ -1,0 +1,156 @@
+"""A query's text, sent without the vendor's library, whose import takes longer than a search should wait.
+
+What is sent is what the library sends, field by field: `tests/providers/test_wire_formats.py` compares them.
+Imports httpx2; loaded by `providers.remote.embedder.open_wire`, and ahead of the first query.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeVar
+from urllib.parse import quote
+
+import anyio.to_thread
+import msgspec
+
+from config.vendors import WireName
+from providers.interface import Purpose
+from providers.remote.answers import Reply
+from providers.remote.http_client import open_client, typed_errors
+from providers.remote.spec import RemoteSpec
+
+T = TypeVar("T")
+_HEADERS: Final = {"content-type": "application/json", "accept": "application/json"}
+
+
+class _Format(NamedTuple):
+    path: Callable[[RemoteSpec], str]
+    """Below the base URL."""
+    body: Callable[[RemoteSpec, Sequence[str], Purpose], Mapping[str, object]]
+    parse: Callable[[bytes], Reply]
+
+
+class QueryWire:
+    def __init__(self, spec: RemoteSpec) -> None:
+        self._spec = spec
+        self._http = open_client(spec)
+        self._format = FORMATS[spec.vendor.wire.name]
+
+    async def send(self, texts: Sequence[str], purpose: Purpose) -> Reply:
+        body = self._format.body(self._spec, texts, purpose)
+        with typed_errors(self._spec):
+            answer = await self._http.post(
+                f"{self._spec.endpoint.base_url}/{self._format.path(self._spec)}",
+                content=msgspec.json.encode(body),
+                headers=_HEADERS,
+            )
+            return await anyio.to_thread.run_sync(self._format.parse, answer.content)
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+
+def encoding_of(spec: RemoteSpec) -> Literal["base64", "float"]:
+    """Base64 is a third of the size, but hosts that are compatible with OpenAI's often know floats only."""
+    return "base64" if spec.official and spec.vendor.name == "openai" else "float"
+
+
+class _Row(msgspec.Struct):
+    embedding: Any = None
+    """Not checked here: a row that is no embedding is an error of its text alone."""
+    index: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    total_tokens: int = 0
+
+
+class _Answer(msgspec.Struct):
+    data: list[_Row]
+    usage: _Usage | None = None
+
+
+def parse(body: bytes) -> Reply:
+    """The rows of OpenAI's and Voyage's answer as they came. Raises `msgspec.ValidationError` or `ValueError`."""
+    answer = _decoded(body, _Answer)
+    rows = [(row.index, row.embedding) for row in answer.data]
+    return Reply(rows, answer.usage.total_tokens if answer.usage else 0)
+
+
+class _GeminiRow(msgspec.Struct):
+    values: Any = None
+
+
+class _GeminiAnswer(msgspec.Struct):
+    embeddings: list[_GeminiRow] | None = None
+
+
+def _parse_gemini(body: bytes) -> Reply:
+    return Reply([(None, row.values) for row in _decoded(body, _GeminiAnswer).embeddings or ()])
+
+
+def _decoded(body: bytes, shape: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=shape)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        # NaN and Infinity are no JSON, but some hosts send them; they spoil one item, not all.
+        return msgspec.convert(json.loads(body), shape)
+
+
+def _openai_body(spec: RemoteSpec, texts: Sequence[str], purpose: Purpose) -> Mapping[str, object]:
+    return _given(
+        model=spec.model,
+        input=texts,
+        encoding_format=encoding_of(spec),
+        dimensions=spec.dimensions,
+        input_type=spec.input_type(purpose),
+    )
+
+
+def _voyage_body(spec: RemoteSpec, texts: Sequence[str], purpose: Purpose) -> Mapping[str, object]:
+    return _given(
+        model=spec.model,
+        input=texts,
+        encoding_format="base64",
+        input_type=spec.input_type(purpose),
+        output_dimension=spec.dimensions,
+    )
+
+
+def _gemini_body(spec: RemoteSpec, texts: Sequence[str], purpose: Purpose) -> Mapping[str, object]:
+    prompt = spec.prompt(purpose)
+    return {
+        "requests": [
+            _given(
+                model=_gemini_model(spec),
+                content={"parts": [{"text": prompt + text}]},
+                taskType=spec.input_type(purpose),
+                outputDimensionality=spec.dimensions,
+            )
+            for text in texts
+        ]
+    }
+
+
+def _gemini_model(spec: RemoteSpec) -> str:
+    tuned = spec.model.startswith(("models/", "tunedModels/"))
+    return spec.model if tuned else f"models/{spec.model}"
+
+
+def _given(**fields: object) -> Mapping[str, object]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+FORMATS: Final[Mapping[WireName, _Format]] = {
+    "openai": _Format(lambda _spec: "embeddings", _openai_body, parse),
+    "voyage": _Format(lambda _spec: "embeddings", _voyage_body, parse),
+    "gemini": _Format(
+        lambda spec: f"{quote(_gemini_model(spec))}:batchEmbedContents",
+        _gemini_body,
+        _parse_gemini,
+    ),
+}
+"""A wire that is not among these sends queries as it sends documents."""

@@ -1,0 +1,319 @@
+"""Families of notes: how often a page answers their questions, each family weighing the same.
+
+Nothing here starts a gateway: `recall` asks one, and whoever fits weights asks the ranking itself; both score what
+they got with `Page.of`, and sum it up with `Summary.of`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from rich.table import Table
+
+from benchmarks.questions import (
+    REALTALK_CATEGORIES,
+    Collection,
+    Question,
+    conversations,
+    locomo,
+    multilingual,
+    sample,
+    workspace,
+)
+from benchmarks.scoring import PIECE, cut, flat, percentile, shown, wilson
+
+DATA: Final = Path(__file__).resolve().parents[2] / "tests/data"
+VAULT: Final = DATA / "vault"
+LIMITS: Final = (1_000, 2_000, 4_200)
+"""Characters of a page: its snippets one after the other, the last one cut."""
+FAMILIES: Final = ("LoCoMo", "REALTALK", "RealMem", "BEAM", "five languages", "sample", "vault")
+IDENTIFIERS: Final = "identifiers"
+"""Questions of other families, so that they are shown, and no part of the mean."""
+RESAMPLES: Final = 2_000
+
+
+def families(
+    directory: Path | None, locomo_data: Path | None, multilingual_data: Path | None
+) -> dict[str, list[Collection]]:
+    """By name, in the order of the tables. `directory` has `realtalk`, `realmem` and `beam`; what is not named is left out."""
+    found: dict[str, list[Collection]] = {}
+    if locomo_data:
+        found["LoCoMo"] = locomo(locomo_data)
+    if directory:
+        found["REALTALK"] = conversations(directory / "realtalk", REALTALK_CATEGORIES)
+        found["RealMem"] = conversations(directory / "realmem")
+        found["BEAM"] = conversations(directory / "beam")
+    if multilingual_data:
+        found["five languages"] = multilingual(multilingual_data)
+    found["sample"] = sample(DATA / "sample_questions.json")
+    found["vault"] = [workspace(VAULT)]
+    return found
+
+
+class Page(NamedTuple):
+    """What one answer shows of a question's evidence, and what it is made of."""
+
+    group: str
+    """Of its question."""
+    shown: tuple[tuple[bool, bool], ...]
+    """Any and all of the evidence: on the whole page, then at each of `LIMITS`."""
+    characters: int
+    parts: int
+    """What stands between two lines `…`."""
+    short_parts: int
+    """Of them, those under `SHORT_PART` characters."""
+    results: int
+    evident: int
+    """Characters of lines that are evidence."""
+
+    @classmethod
+    def of(cls, question: Question, results: Sequence[Mapping[str, Any]]) -> Page:
+        """Of results as `memory_search` returns them, in their order."""
+        pages = [results, *(cut(results, limit) for limit in LIMITS)]
+        found = [[shown(one, page) for one in question.evidence] for page in pages]
+        snippets = [str(one["snippet"]) for one in results]
+        parts = [part for snippet in snippets for part in parts_of(snippet)]
+        return cls(
+            question.group,
+            tuple((any(each), bool(each) and all(each)) for each in found),
+            characters=sum(map(len, snippets)),
+            parts=len(parts),
+            short_parts=sum(len(part) < SHORT_PART for part in parts),
+            results=len(results),
+            evident=sum(_evident(question, one) for one in results),
+        )
+
+
+SHORT_PART: Final = 60
+LEFT_OUT: Final = "…"
+
+
+def parts_of(snippet: str) -> list[str]:
+    """The parts of a snippet: what stands between two lines `…`."""
+    parts: list[list[str]] = [[]]
+    for line in snippet.split("\n"):
+        if line.strip() == LEFT_OUT:
+            parts.append([])
+        else:
+            parts[-1].append(line)
+    return [text for part in parts if (text := "\n".join(part).strip())]
+
+
+def _evident(question: Question, result: Mapping[str, Any]) -> int:
+    wanted = [
+        flat(one.text or one.passage) for one in question.evidence if one.path == result["path"]
+    ]
+    lines = (flat(line) for line in str(result["snippet"]).split("\n"))
+    return sum(
+        len(line)
+        for line in lines
+        if len(line) >= PIECE and any(line in text or text in line for text in wanted)
+    )
+
+
+class Share(NamedTuple):
+    """Of questions, with a 95 % interval."""
+
+    share: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, successes: int, n: int) -> Share:
+        return cls(successes / n if n else 0.0, *wilson(successes, n))
+
+    def __str__(self) -> str:
+        return f"{self.share:.3f} ({self.low:.2f}-{self.high:.2f})"
+
+
+class Shares(NamedTuple):
+    any: Share
+    all: Share
+
+
+PLACES: Final = ("six", *(str(limit) for limit in LIMITS))
+"""Names of what `Page.shown` holds; `six`: the whole page, six results unless more were asked for."""
+
+
+class Family(NamedTuple):
+    """One family by one system."""
+
+    n: int
+    shares: Mapping[str, Shares]
+    """By the names in `PLACES`."""
+    characters: float
+    """On average, as the following."""
+    parts_a_snippet: float
+    short_parts: float
+    """The share of parts under 60 characters."""
+    evident: float
+    """The share of characters that carry evidence."""
+
+    @classmethod
+    def of(cls, pages: Sequence[Page]) -> Family:
+        n = len(pages)
+        shares = {
+            name: Shares(
+                *(Share.of(sum(page.shown[place][kind] for page in pages), n) for kind in (0, 1))
+            )
+            for place, name in enumerate(PLACES)
+        }
+        characters = sum(one.characters for one in pages)
+        parts = sum(one.parts for one in pages)
+        return cls(
+            n=n,
+            shares=shares,
+            characters=characters / n,
+            parts_a_snippet=parts / max(1, sum(one.results for one in pages)),
+            short_parts=sum(one.short_parts for one in pages) / max(1, parts),
+            evident=sum(one.evident for one in pages) / max(1, characters),
+        )
+
+
+class Summary(NamedTuple):
+    """All families by one system, and their mean, in which each weighs the same."""
+
+    families: Mapping[str, Family]
+    mean: Mapping[str, Shares]
+    """By the names in `PLACES`; intervals by resampling the questions of each family."""
+
+    @classmethod
+    def of(cls, pages: Mapping[str, Sequence[Page]]) -> Summary:
+        """`pages`: by family, without `IDENTIFIERS`, which are taken from them."""
+        found = {name: Family.of(each) for name, each in pages.items() if each}
+        mean = {
+            name: Shares(
+                *(
+                    _mean(
+                        [
+                            [page.shown[place][kind] for page in each]
+                            for each in pages.values()
+                            if each
+                        ]
+                    )
+                    for kind in (0, 1)
+                )
+            )
+            for place, name in enumerate(PLACES)
+        }
+        identifiers = [one for each in pages.values() for one in each if one.group == "identifier"]
+        if identifiers:
+            found[IDENTIFIERS] = Family.of(identifiers)
+        return cls(found, mean)
+
+    def as_json(self) -> dict[str, Any]:
+        def both(shares: Mapping[str, Shares]) -> dict[str, Any]:
+            return {
+                name: {kind: share._asdict() for kind, share in each._asdict().items()}
+                for name, each in shares.items()
+            }
+
+        by_family = {
+            name: one._asdict() | {"shares": both(one.shares)}
+            for name, one in self.families.items()
+        }
+        return {"families": by_family, "mean": both(self.mean)}
+
+
+def _mean(families: Sequence[Sequence[bool]]) -> Share:
+    rng = random.Random(0)
+
+    def mean(samples: Iterable[Sequence[bool]]) -> float:
+        shares = [sum(one) / len(one) for one in samples]
+        return sum(shares) / len(shares)
+
+    means = sorted(mean(rng.choices(one, k=len(one)) for one in families) for _ in range(RESAMPLES))
+    return Share(mean(families), percentile(means, 0.025), percentile(means, 0.975))
+
+
+def shares_table(title: str, summary: Summary) -> Table:
+    """Any / all of each family at six results, with intervals, and at each limit."""
+    table = Table(title=title, title_justify="left")
+    for column in ("", "n", "six: any", "six: all", *(f"{limit:,}" for limit in LIMITS)):
+        table.add_column(column, justify="left" if not column else "right")
+    rows: list[tuple[str, int, Mapping[str, Shares]]] = [
+        (name, one.n, one.shares) for name, one in summary.families.items()
+    ]
+    counted = sum(n for name, n, _ in rows if name != IDENTIFIERS)
+    for name, n, shares in [*rows, ("mean of families", counted, summary.mean)]:
+        at_limits = (shares[place] for place in PLACES[1:])
+        table.add_row(
+            name,
+            str(n),
+            str(shares["six"].any),
+            str(shares["six"].all),
+            *(_both(*_two(one)) for one in at_limits),
+        )
+    return table
+
+
+def form_table(title: str, summary: Summary) -> Table:
+    """What the pages are made of."""
+    table = Table(title=title, title_justify="left")
+    for column in ("", "characters", "parts a snippet", "parts under 60", "evidence"):
+        table.add_column(column, justify="left" if not column else "right")
+    for name, one in summary.families.items():
+        table.add_row(
+            name,
+            f"{one.characters:,.0f}",
+            f"{one.parts_a_snippet:.2f}",
+            f"{100 * one.short_parts:.0f} %",
+            f"{100 * one.evident:.0f} %",
+        )
+    return table
+
+
+def ablation_table(
+    title: str, full: Summary, without: Mapping[str, Summary], place: str = "six"
+) -> Table:
+    """What is lost, in points of any / all, when each weight is taken out: of the mean and of each family."""
+    table = Table(title=title, title_justify="left")
+    for column in ("without", "mean of families", *full.families):
+        table.add_column(column, justify="left" if column == "without" else "right")
+    for name, one in without.items():
+        pairs = [(full.mean[place], one.mean[place])]
+        pairs += [(full.families[each].shares[place], one.families[each].shares[place]) for each in full.families]  # fmt: skip
+        table.add_row(name, *(_difference(before, after) for before, after in pairs))
+    return table
+
+
+def left_out_table(
+    title: str, in_sample: Summary, left_out: Mapping[str, Summary], place: str = "six"
+) -> Table:
+    """Each family with weights learnt from all, and from all others: `left_out` has the latter by its name."""
+    table = Table(title=title, title_justify="left")
+    for column in ("", "in sample", "left out", "difference"):
+        table.add_column(column, justify="left" if not column else "right")
+    pairs = {
+        name: (in_sample.families[name].shares[place], one.families[name].shares[place])
+        for name, one in left_out.items()
+    }
+    for name, (seen, unseen) in pairs.items():
+        table.add_row(name, _both(*_two(seen)), _both(*_two(unseen)), _difference(seen, unseen))
+    means = [
+        tuple(
+            sum(_two(pair[side])[kind] for pair in pairs.values()) / len(pairs) for kind in (0, 1)
+        )
+        for side in (0, 1)
+    ]
+    lost = (100 * (after - before) for before, after in zip(*means, strict=True))
+    table.add_row(
+        "mean", *(_both(*one) for one in means), " / ".join(f"{one:+.1f}" for one in lost)
+    )
+    return table
+
+
+def _two(shares: Shares) -> tuple[float, float]:
+    return shares.any.share, shares.all.share
+
+
+def _both(any_share: float, all_share: float) -> str:
+    return f"{any_share:.3f} / {all_share:.3f}"
+
+
+def _difference(before: Shares, after: Shares) -> str:
+    pairs = zip(_two(before), _two(after), strict=True)
+    return " / ".join(f"{100 * (new - old):+.1f}" for old, new in pairs)

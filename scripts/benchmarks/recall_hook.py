@@ -1,0 +1,252 @@
+"""What `recall` tells before prompts, and what that costs.
+
+With `--families`: of RealMem's prompts (dev) the share that is told some gold within 400 tokens, and how much of what is
+told is gold or of a session with gold; of prompts that need nothing, and of one family's prompts over another's notes, the share
+that is told anything. Without: how long a hook takes beside a running gateway in instructions (valgrind) and how long the gateway
+takes with so many chunks.
+"""
+
+# ruff: noqa: ASYNC110, ASYNC240
+# Nothing else runs in this process.
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import anyio
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.embedding_server import EmbeddingServer, embedding_server
+from benchmarks.minilm import MiniLM
+from benchmarks.notes import NoteWriter
+from benchmarks.questions import Collection, Question, conversations
+from benchmarks.realmem import _session
+from benchmarks.recall import SYSTEMS, embedded
+from benchmarks.scoring import flat, percentile, wanted
+from gateway.client import spawn_gateway
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+NEEDLESS: Final = ROOT / "tests/data/prompts_without_need.json"
+_PASSAGE: Final = re.compile(r"<passage [^>]*>\n(.*?)\n</passage>", re.DOTALL)
+_TOKENS: Final = 400
+_BULLETS: Final = 100
+_CHUNKS_A_NOTE: Final = 13
+"""About so many come of a note with so many bullets; the table says how many there were."""
+_PROMPTS: Final = 300
+
+
+class Told(NamedTuple):
+    question: Question | None
+    result: dict[str, Any]
+    ms: float
+
+    @property
+    def passages(self) -> list[tuple[str, int, int, str]]:
+        texts = _PASSAGE.findall(self.result.get("text", ""))
+        notes = self.result.get("notes", [])
+        return [
+            (note["path"], note["startLine"], note["endLine"], text)
+            for note, text in zip(notes, texts, strict=True)
+        ]
+
+
+async def tell(
+    collection: Collection,
+    prompts: Sequence[tuple[str, Question | None]],
+    system: str,
+    server: EmbeddingServer,
+    **more: Any,
+) -> list[Told]:
+    """Each prompt in a conversation of its own."""
+    with tempfile.TemporaryDirectory() as state:
+        config = Path(state, "openclaw.json")
+        config.write_text(json.dumps(SYSTEMS[system].settings(server)), encoding="utf-8")
+        arguments = ["--workspace", str(collection.workspace), "--state-dir", state]
+        arguments += ["--config", str(config), "--log-level", "warning"]
+        async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
+            await client.call("sync", {}, timeout_s=600)
+            if SYSTEMS[system].model:
+                await embedded(client)
+            told = []
+            for number, (prompt, question) in enumerate(prompts):
+                params = {"prompt": prompt, "sessionKey": f"agent:main:{number}", **more}
+                if question is not None and question.before:
+                    params["exclude"] = list(_later(collection, question.before))
+                started = time.perf_counter()
+                result = await client.call("recall", params, timeout_s=60)
+                told.append(Told(question, result, (time.perf_counter() - started) * 1000))
+            return told
+
+
+def _later(collection: Collection, before: str) -> Iterator[str]:
+    """Notes of that day and later: `recall` itself knows no dates, and takes few patterns."""
+    days = [path.stem for path in (collection.workspace / "memory").glob("*.md")]
+    yield from (f"memory/{day}.md" for day in days if day >= before and day[:7] == before[:7])
+    yield from {f"memory/{day[:7]}-*.md": None for day in days if day[:7] > before[:7]}
+
+
+def shows_gold(told: Told) -> bool:
+    assert told.question is not None
+    texts = {(path, flat(text)) for path, _, _, text in told.passages}
+    return any(
+        path == one.path and wanted(one.text) in text
+        for one in told.question.evidence
+        for path, text in texts
+    )
+
+
+def gold_share(told: Sequence[Told], workspace: Path) -> tuple[int, int]:
+    """Characters told, and those of the sessions that hold gold."""
+    all_chars = of_gold = 0
+    for one in told:
+        assert one.question is not None
+        gold = {_session(workspace / each.path, each.first_line) for each in one.question.evidence}
+        for path, first, last, text in one.passages:
+            sessions = {_session(workspace / path, line) for line in range(first, last + 1)}
+            all_chars += len(text)
+            of_gold += len(text) if sessions & gold else 0
+    return all_chars, of_gold
+
+
+def needless() -> list[str]:
+    return [one for kind in json.loads(NEEDLESS.read_text("utf-8")).values() for one in kind]
+
+
+async def quality(
+    directory: Path, system: str, keep: Path | None, min_score: float | None
+) -> Table:
+    more = {} if min_score is None else {"minScore": min_score}
+    async with embedding_server(MiniLM()) as server:
+        realmem = conversations(directory / "realmem")
+        realtalk = conversations(directory / "realtalk", None)
+        shown = answered = chars = of_gold = 0
+        tokens: list[float] = []
+        rows = []
+        for collection in realmem:
+            prompts = [(one.query, one) for one in collection.questions if one.evidence]
+            told = await tell(collection, prompts, system, server, **more)
+            answered += len(told)
+            shown += sum(map(shows_gold, told))
+            written, gold = gold_share(told, collection.workspace)
+            chars, of_gold = chars + written, of_gold + gold
+            tokens += [one.result["tokens"] for one in told]
+            rows += [(one, collection) for one in told]
+        junk = [(one, None) for one in needless()]
+        got_junk = await tell(realmem[0], junk, system, server, **more)
+        foreign = [(one.query, None) for each in realmem for one in each.questions[::5]]
+        got_foreign = await tell(realtalk[0], foreign, system, server, **more)
+        others = [(one.query, None) for one in realtalk[0].questions]
+        got_others = await tell(realmem[0], others, system, server, **more)
+    if keep:
+        data = [{"kind": "realmem", "gold": shows_gold(one), **one.result} for one, _ in rows]
+        for kind, got in (("junk", got_junk), ("foreign", got_foreign), ("others", got_others)):
+            data += [{"kind": kind, **one.result} for one in got]
+        keep.write_text(json.dumps(data, ensure_ascii=False), encoding="utf-8")
+    table = Table(title=f"recall, {SYSTEMS[system].name}")
+    for head in ("what", "share", "of"):
+        table.add_column(head, justify="left" if head == "what" else "right")
+    table.add_row("RealMem prompts that are told some gold", _share(shown, answered), f"{answered}")
+    table.add_row("told characters of a session with gold", _share(of_gold, chars), f"{chars:,}")
+    table.add_row("tokens a prompt, mean", f"{sum(tokens) / len(tokens):.0f}", f"{_TOKENS}")
+    for name, got in (
+        ("prompts that need nothing, told anything", got_junk),
+        ("RealMem's prompts over REALTALK, told anything", got_foreign),
+        ("REALTALK's questions over RealMem, told anything", got_others),
+    ):
+        table.add_row(
+            name, _share(sum(bool(one.result["tokens"]) for one in got), len(got)), f"{len(got)}"
+        )
+    return table
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / max(1, whole):.3f}"
+
+
+def instructions(command: Sequence[str], event: bytes, environment: dict[str, str]) -> int:
+    done = subprocess.run(
+        ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *command],
+        input=event, env=environment, capture_output=True, check=True,
+    )  # fmt: skip
+    found = re.search(rb"Collected : (\d+)", done.stderr)
+    assert found
+    return int(found[1])
+
+
+async def speed(chunks: int) -> Table:
+    """The hook in instructions; the gateway in milliseconds of its own work."""
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place)
+        environment = {**os.environ, "HOME": place, "XDG_CACHE_HOME": f"{place}/cache"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        writer = NoteWriter()
+        writer.workspace(root / "workspace", max(1, chunks // _CHUNKS_A_NOTE), _BULLETS)
+        words = [writer.sentence(40) for _ in range(_PROMPTS)]
+        arguments = ["--workspace", f"{place}/workspace", "--state-dir", f"{place}/state"]
+        async with spawn_gateway(arguments, environment=environment) as client:
+            await client.call("sync", {}, timeout_s=1200)
+            indexed = (await client.call("status", {}, timeout_s=60))["chunks"]
+            times = []
+            numbers = count()
+            for prompt in words:
+                started = time.perf_counter()
+                key = f"agent:main:{next(numbers)}"
+                await client.call("recall", {"prompt": prompt, "sessionKey": key}, timeout_s=60)
+                times.append((time.perf_counter() - started) * 1000)
+            code = "import sys; from memory_gateway import main; sys.exit(main())"
+            hook = [sys.executable, "-c", code, "recall", "--hook", "claude-code", *arguments]
+            event = json.dumps(
+                {"hook_event_name": "UserPromptSubmit", "session_id": "x", "prompt": words[0]}
+            ).encode()
+            environment["PYTHONPATH"] = str(ROOT)
+            with anyio.fail_after(60):
+                while not await anyio.to_thread.run_sync(_asked, hook, event, environment):
+                    await anyio.sleep(0.2)
+            bare = instructions([sys.executable, "-c", "pass"], b"", environment)
+            ours = instructions(hook, event, environment)
+    table = Table(title=f"recall beside a running gateway, {indexed:,} chunks, words")
+    for head in ("what", "value"):
+        table.add_column(head, justify="left" if head == "what" else "right")
+    table.add_row("instructions of a bare interpreter", f"{bare / 1e6:.1f} M")
+    table.add_row("instructions of the hook", f"{ours / 1e6:.1f} M ({ours / bare:.2f} times)")
+    table.add_row(
+        "the gateway's answer, median and p95",
+        f"{percentile(times, 0.5):.1f} / {percentile(times, 0.95):.1f} ms",
+    )
+    return table
+
+
+def _asked(hook: Sequence[str], event: bytes, environment: dict[str, str]) -> bool:
+    """Whether a route to the gateway is known by now."""
+    subprocess.run(hook, input=event, env=environment, capture_output=True, check=True)
+    return any(one.suffix == "" for one in Path(environment["XDG_CACHE_HOME"]).rglob("hooks/*"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--families", type=Path, help="holds realmem and realtalk")
+    parser.add_argument("--system", default="keyword", choices=["keyword", "minilm"])
+    parser.add_argument("--keep", type=Path, help="what was told for each prompt, as JSON")
+    parser.add_argument("--min-score", type=float, help="instead of what recall takes")
+    parser.add_argument("--chunks", type=int, default=10_000)
+    given = parser.parse_args()
+    console = Console(width=110)
+    if given.families:
+        console.print(anyio.run(quality, given.families, given.system, given.keep, given.min_score))
+    else:
+        console.print(anyio.run(speed, given.chunks))
+
+
+if __name__ == "__main__":
+    main()

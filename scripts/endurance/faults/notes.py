@@ -1,0 +1,106 @@
+"""What people and editors do to notes while the gateway is at work."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import Final
+
+import anyio
+
+from config.errors import MemoryGatewayError
+from endurance.agent import ANSWER_S
+from endurance.editors import ERASED_S, Model
+from endurance.faults.base import Fault
+from endurance.run import Run
+
+_ENTRIES: Final = 20
+_POLL_S: Final = 0.2
+
+
+class SavingEditor(Fault):
+    """What was acknowledged is in a note, unless the editor itself wrote over it."""
+
+    name = "saving-editor"
+    about = "entries are appended to the log beside an editor that saves it by rename"
+
+    def __init__(self) -> None:
+        self._model: Model | None = None
+
+    async def before(self, run: Run) -> None:
+        run.agent.add({"memory": {"append": {"enabled": True}}})
+        self._model = Model(run.agent, run.number)
+
+    async def inject(self, run: Run) -> None:
+        model = self._model
+        assert model is not None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._save, model)
+            for _ in range(_ENTRIES):
+                if run.is_alive:
+                    await self._append(run, model)
+            tasks.cancel_scope.cancel()
+
+    async def _append(self, run: Run, model: Model) -> None:
+        mark = model.new_mark()
+        with suppress(MemoryGatewayError):  # nothing is promised of what is not acknowledged
+            text = f"- an agent noted {mark}"
+            answer = await run.gateway.call("memory_append", {"text": text}, timeout_s=ANSWER_S)
+            model.acknowledge(mark)
+            log = run.agent.workspace / answer["path"]
+            if log not in model.places:
+                model.places.append(log)
+
+    async def _save(self, model: Model) -> None:
+        while True:
+            model.edit(model.places[-1:])
+            await anyio.sleep(0.02)
+
+    async def remove(self, run: Run) -> None:
+        if self._model is None:
+            return
+        notes = run.agent.workspace.rglob("*.md")
+        text = "".join(one.read_text(encoding="utf-8", errors="replace") for one in notes)
+        lost = [mark for mark in self._model.live if mark not in text]
+        if lost:
+            run.fail(f"acknowledged and in no note: {lost[:5]} of {len(lost)}")
+
+    async def after(self, run: Run) -> None:  # noqa: ARG002 - as every fault has it
+        """The notes are as they were."""
+        if self._model is not None:
+            for place in self._model.places:
+                place.unlink(missing_ok=True)
+
+
+class DeletedText(Fault):
+    """A minute after the sync no byte of it is in a file of the gateway."""
+
+    name = "deleted"
+    about = "a note with a password is indexed and deleted"
+    runs = 2
+
+    async def inject(self, run: Run) -> None:
+        self._secret = f"opens-with-{run.rng.randrange(10**12):012d}"
+        note = run.agent.workspace / "memory/password.md"
+        note.write_text(f"# Cellar\n\n- the cellar door {self._secret}\n", encoding="utf-8")
+        with suppress(MemoryGatewayError):
+            await run.gateway.call("sync", {}, timeout_s=ANSWER_S)
+        note.unlink()
+
+    async def remove(self, run: Run) -> None:
+        with suppress(MemoryGatewayError):
+            await run.gateway.call("sync", {}, timeout_s=ANSWER_S)
+            ends = time.monotonic() + ERASED_S
+            while run.is_alive and (left := self._left(run)):
+                if time.monotonic() > ends:
+                    run.fail(f"deleted a minute ago and still in {', '.join(left)}")
+                    return
+                await anyio.sleep(_POLL_S)
+
+    def _left(self, run: Run) -> list[str]:
+        left = []
+        for file in run.agent.state.rglob("*"):
+            with suppress(OSError):
+                if file.is_file() and self._secret.encode() in file.read_bytes():
+                    left.append(file.name)
+        return left

@@ -1,0 +1,239 @@
+"""What was deleted from the notes is in no file of the index any more, byte for byte."""
+
+from __future__ import annotations
+
+import random
+
+import anyio
+import apsw
+import pytest
+
+from backends.builtin import backend as backend_module
+from backends.builtin.backend import open_builtin
+from backends.builtin.store.sqlite import erasing
+from backends.builtin.store.sqlite.connections import connect_reader
+from backends.builtin.store.sqlite.erasing import erase, has_residue, is_due
+from backends.builtin.store.sqlite.store import SqliteStore
+from backends.interface import SearchRequest, SyncRequest
+
+pytestmark = pytest.mark.anyio
+
+PASSWORD = "Tr0ub4dor-and-Xylophone-9381"
+TRACES = (PASSWORD, "tr0ub4dor", "xylophone", "brunhilde", "edlihnurb")
+"""As it stands in the note, as words of the index, and a long word, once read backwards."""
+
+
+def files_with(directory, *texts):
+    return {
+        (file.name, text)
+        for file in directory.rglob("*")
+        if file.is_file()
+        for text in texts
+        if text.encode() in file.read_bytes()
+    }
+
+
+def fill(home, notes=40):
+    for number in range(notes):
+        home.write(f"memory/n{number}.md", f"# Note {number}\n\n- the kettle of house {number}\n")
+    return home.write(
+        "memory/secret.md", f"# Brunhilde\n\n- the password of Brunhilde is {PASSWORD}\n"
+    )
+
+
+def below(home):
+    """The directory of the index."""
+    return home.root / "index"
+
+
+@pytest.fixture
+def apart(home):
+    """The index in a directory without the notes."""
+    home.store = type(home.store)(path=below(home) / "main.sqlite")
+    home.configure()
+    home.index = home.store.path
+    return home
+
+
+async def test_a_note_that_is_deleted_is_gone_from_every_file_when_the_command_is_done(apart):
+    note = fill(apart)
+    await apart.synced()
+    assert len(files_with(below(apart), *TRACES)) >= 2
+    note.unlink()
+    async with open_builtin(apart.settings, background=False) as backend:
+        report = await backend.sync(SyncRequest())
+        assert report.removed == 1
+        assert files_with(below(apart), *TRACES) == set()
+
+
+async def test_while_a_gateway_runs_it_is_gone_within_a_minute(apart, monkeypatch):
+    assert backend_module.ERASE_EVERY_S <= 30
+    monkeypatch.setattr(backend_module, "ERASE_EVERY_S", 0.2)
+    note = fill(apart)
+    async with apart.open() as backend:
+        await backend.sync(SyncRequest())
+        note.write_text("# Brunhilde\n\n- the password is elsewhere\n", encoding="utf-8")
+        await backend.sync(SyncRequest())
+        with anyio.fail_after(60):
+            while files_with(below(apart), PASSWORD, "tr0ub4dor", "xylophone"):
+                await anyio.sleep(0.05)
+        note.unlink()
+        answer = await backend.search(SearchRequest(query="password of Brunhilde"))
+        assert answer.hits == ()
+        with anyio.fail_after(60):
+            while files_with(below(apart), *TRACES):
+                await anyio.sleep(0.05)
+
+
+async def test_a_process_that_was_killed_before_it_erased_leaves_that_to_the_next_one(apart):
+    note = fill(apart)
+    await apart.synced()
+    note.unlink()
+    store = SqliteStore(apart.index)
+    with store.writing() as connection:
+        chunks = connection.execute("SELECT c.id FROM chunks c WHERE text LIKE '%Tr0ub%'").get
+        assert chunks
+    store.close()
+    store = SqliteStore(apart.index)
+    with store.writer() as writer:
+        assert writer.files.remove("memory", "memory/secret.md")
+    assert files_with(below(apart), *TRACES)
+    assert is_due(store)
+    # Nothing of `store` is closed: as after a kill.
+    heir = SqliteStore(apart.index)
+    assert heir.erase_deleted()
+    assert not is_due(heir)
+    assert files_with(below(apart), *TRACES) == set()
+    heir.close()
+    store.close()
+
+
+async def test_an_index_of_an_earlier_release_is_written_anew_once(apart):
+    fill(apart)
+    await apart.synced()
+    with apsw.Connection(str(apart.index)) as connection:
+        connection.execute("DROP TABLE deletions")
+        connection.execute("CREATE TABLE rubbish (t TEXT)")
+        connection.execute("INSERT INTO rubbish VALUES (?)", (f"{PASSWORD} of old " * 900,))
+        connection.execute("DROP TABLE rubbish")
+    connection.close()
+    assert f"{PASSWORD} of old".encode() in apart.index.read_bytes()
+    store = SqliteStore(apart.index)
+    assert is_due(store)
+    assert store.erase_deleted()
+    assert f"{PASSWORD} of old".encode() not in apart.index.read_bytes()
+    assert not is_due(store)
+    store.close()
+
+
+async def test_a_damaged_index_that_was_set_aside_goes_with_the_first_deletion(apart):
+    note = fill(apart)
+    await apart.synced()
+    apart.index.with_name("main.sqlite.damaged-1").write_bytes(apart.index.read_bytes())
+    note.unlink()
+    await apart.synced()
+    store = SqliteStore(apart.index)
+    assert store.erase_deleted()
+    store.close()
+    assert files_with(below(apart), *TRACES) == set()
+
+
+async def test_vectors_of_texts_that_are_no_more_are_gone_and_those_of_a_moved_note_stay(
+    embedding_home, embedded, vectors_in, vendor
+):
+    home = embedding_home
+    note = fill(home, 3)
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        await embedded(backend)
+    before = sum(vectors_in(home.index).values())
+    asked = len(vendor.embedded())
+    moved = home.workspace / "memory/n1.md"
+    moved.rename(moved.with_name("moved.md"))
+    note.unlink()
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        await embedded(backend)
+    store = SqliteStore(home.index)
+    assert store.erase_deleted()
+    store.close()
+    assert sum(vectors_in(home.index).values()) == before - 1
+    assert len(vendor.embedded()) == asked
+
+
+async def test_a_reader_of_an_earlier_state_delays_it_and_nothing_else(apart, monkeypatch):
+    monkeypatch.setattr(erasing, "_CHECKPOINT_PATIENCE_S", 0.2)
+    note = fill(apart)
+    await apart.synced()
+    store = SqliteStore(apart.index)
+    reader = connect_reader(apart.index)
+    reader.execute("BEGIN; SELECT count(*) FROM chunks").fetchall()
+    with store.writer() as writer:
+        assert writer.files.remove("memory", "memory/secret.md")
+    assert note.exists()
+    assert not store.erase_deleted()
+    assert is_due(store)
+    reader.close()
+    assert store.erase_deleted()
+    assert files_with(below(apart), *TRACES) == set()
+    store.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_whatever_is_written_and_deleted_nothing_of_it_stays(apart, seed):
+    rnd = random.Random(seed)
+    words = [
+        "".join(rnd.choices("abcdefghijklmnopqrstuvwxyz", k=rnd.randint(3, 9))) for _ in range(900)
+    ]
+    live, dead, made = {}, set(), 0
+    store = None
+    async with apart.open() as backend:
+        store = backend._store  # the same file must not be opened twice
+        for turn in range(60):
+            for _ in range(rnd.randint(1, 6)):
+                path = f"memory/{rnd.randrange(12)}.md"
+                lines = live.setdefault(path, {})
+                if lines and rnd.random() < 0.5:
+                    mark = rnd.choice(list(lines))
+                    del lines[mark]
+                    dead.add(mark)
+                else:
+                    made += 1
+                    mark = f"mark{seed}x{made:05d}q"
+                    lines[mark] = " ".join(rnd.choices(words, k=rnd.choice([3, 30, 300])))
+                text = "\n\n".join(f"- {mark} {line}" for mark, line in lines.items())
+                apart.write(path, text) if lines else (apart.workspace / path).unlink(
+                    missing_ok=True
+                )
+            await backend.sync(SyncRequest())
+            if turn % 10 == 9:
+                with anyio.fail_after(60):
+                    while not store.erase_deleted():
+                        await anyio.sleep(0.01)
+                assert not has_residue(apart.index)
+                assert files_with(below(apart), *dead, *(mark[::-1] for mark in dead)) == set()
+    assert len(dead) > 50
+
+
+async def test_what_moves_from_page_to_page_leaves_residue_which_is_seen_and_goes(tmp_path):
+    """Without it the file is not written anew: that would take as long as the file is large."""
+    store, rnd = SqliteStore(tmp_path / "main.sqlite"), random.Random(1)
+    rows, number, seen = [], 0, False
+    while not seen and number < 20_000:
+        with store.writing() as connection:
+            for _ in range(8):
+                if rows and rnd.random() < 0.45:
+                    key = rows.pop(rnd.randrange(len(rows)))
+                    connection.execute("DELETE FROM meta WHERE key = ?", (key,))
+                number += 1
+                rows.append(f"{rnd.random()} row")
+                value = f"text {number} " * rnd.choice([1, 9, 90])
+                connection.execute("INSERT INTO meta VALUES (?, ?)", (rows[-1], value))
+            erasing.mark_deletion(connection)
+        with store.alone() as connection:
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        seen = has_residue(store.path)
+    assert seen
+    assert erase(store)
+    assert not has_residue(store.path)
+    store.close()

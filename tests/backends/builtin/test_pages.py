@@ -1,0 +1,118 @@
+"""The page that a search gives: nothing that earned a place is left out, and what repeats is shown once."""
+
+from __future__ import annotations
+
+import pytest
+
+from backends.interface import SearchRequest, SyncRequest
+
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
+
+
+@pytest.fixture
+def found(home):
+    """What is found in the notes of a home."""
+
+    async def find(query, **options):
+        async with home.open() as backend:
+            await backend.sync(SyncRequest())
+            return (await backend.search(SearchRequest(query=query, **options))).hits
+
+    return find
+
+
+async def test_a_line_in_several_notes_is_shown_once_with_the_other_places(home, found):
+    for day in (1, 2, 3, 4):
+        home.write(
+            f"memory/2026-02-0{day}.md",
+            f"# 2026-02-0{day}\n\n- [x] gym in the evening\n- item {day}\n",
+        )
+    (hit,) = await found("gym")
+    assert "- [x] gym in the evening" in hit.snippet
+    assert {hit.path, *(one.path for one in hit.also_in)} == {
+        f"memory/2026-02-0{day}.md" for day in (1, 2, 3, 4)
+    }
+    assert {one.line for one in hit.also_in} == {3}
+
+
+async def test_what_is_asked_for_by_its_heading_is_shown_below_it(home, found):
+    about = "Delivers within two weeks.\n\nPayment in thirty days, no discount.\n\n"
+    names = ("Hartmann", "Brandt", "Lorenz")
+    home.write(
+        "memory/suppliers.md",
+        "# Suppliers\n\n" + "".join(f"## {one}\n\n{one[0]}: {about}" for one in names),
+    )
+    hit = (await found("Brandt"))[0]
+    assert "## Brandt\n\nB: Delivers within two weeks." in hit.snippet
+
+
+async def test_a_line_far_below_its_heading_begins_with_the_path_of_headings(home, found):
+    filling = "".join(f"- Something else, number {n}.\n" for n in range(30))
+    home.write(
+        "memory/house.md", f"# House\n\n## Heating\n\n{filling}- The membrane was replaced.\n"
+    )
+    (hit,) = await found("membrane")
+    assert hit.snippet.startswith("§ House › Heating\n- Something else")
+    assert hit.snippet.endswith("\n- The membrane was replaced.")
+    assert hit.headings == ("House", "Heating")
+    assert hit.end_line == 35
+
+
+async def test_a_row_of_a_table_is_shown_with_its_head(home, found):
+    rows = "".join(f"| Tenor {n} | 1{n % 10}:00 | Hall {n} |\n" for n in range(30))
+    home.write(
+        "memory/choir.md",
+        f"# Choir\n\n| Voice | Warm-up | Room |\n|---|---|---|\n{rows}| Alto | 18:15 | Attic |\n",
+    )
+    hit = (await found("alto"))[0]
+    assert "| Voice | Warm-up | Room |\n|---|---|---|\n" in hit.snippet
+    assert "| Alto | 18:15 | Attic |" in hit.snippet
+
+
+async def test_an_item_is_shown_with_the_item_that_it_is_below(home, found):
+    others = "".join(f"- Filter number {n} of the big pump\n" for n in range(30))
+    home.write("memory/pumps.md", f"# Pumps\n\n- Pond\n  - serviced by Lorenz\n{others}")
+    hit = (await found("Lorenz"))[0]
+    assert "- Pond\n  - serviced by Lorenz" in hit.snippet
+
+
+async def test_a_short_procedure_is_shown_whole(home, found):
+    steps = "1. Close the valve.\n2. Wait for a minute.\n3. Open the lid.\n4. Change the filter.\n"
+    filling = "".join(f"Nothing to do with it, line {n}.\n\n" for n in range(30))
+    home.write("memory/filter.md", f"# Filter\n\n{filling}## How\n\n{steps}\n{filling}")
+    hit = (await found("open the lid"))[0]
+    assert steps.strip() in hit.snippet
+
+
+async def test_a_sentence_from_the_middle_of_a_long_line_is_shown_with_its_beginning(home, found):
+    sentences = " ".join(f"Sentence number {n} says nothing of interest." for n in range(12))
+    home.write(
+        "memory/plan.md",
+        f"- Travel plan: first to Lisbon. {sentences} The ferry leaves at noon. {sentences}\n",
+    )
+    hit = (await found("ferry"))[0]
+    assert hit.snippet.startswith("- Travel plan: first to Lisbon.")
+    assert "The ferry leaves at noon." in hit.snippet
+
+
+async def test_of_two_notes_that_say_as_much_a_whole_prompt_means_the_later_one(home, found):
+    plan = "The trip to the lake, with the tent, the canoe and the two dogs, needs a new {} first."
+    home.write("memory/2025-01-10.md", f"# 2025-01-10\n\n- {plan.format('trailer')}\n")
+    home.write("memory/2026-01-10.md", f"# 2026-01-10\n\n- {plan.format('paddle')}\n")
+    for n in range(40):
+        home.write(f"memory/other{n}.md", f"Something about house number {n}.\n")
+    prompt = (
+        "Hello again! We talked about the trip to the lake, the one with the tent and the canoe, and I think the dogs "
+        "should come along. What does the trip need first, before we can go to the lake with the canoe and the dogs?"
+    )
+    hits = await found(prompt)
+    assert [one.path for one in hits[:2]] == ["memory/2026-01-10.md", "memory/2025-01-10.md"]
+
+
+async def test_a_name_that_stands_nowhere_makes_an_answer_unlikely_to_be_one(home, found):
+    home.write("memory/kindergarten.md", "# Kindergarten\n\n- The phone number is 555 0137.\n")
+    for n in range(40):
+        home.write(f"memory/other{n}.md", f"Something about house number {n}.\n")
+    hit = (await found("phone number of Annalise Brandt"))[0]
+    assert hit.path == "memory/kindergarten.md"
+    assert hit.confidence != "likely"

@@ -1,0 +1,28 @@
+"""A tiny model for each engine that is installed, and the message that makes a worker load it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fakes import gguf, onnx_models
+from providers.local.engines import LLAMA, ONNX, engine_of
+from providers.local.onnx import TOKENIZER
+from providers.local.protocol import Open
+
+ENGINES = [engine.name for engine in (ONNX, LLAMA) if engine.missing is None]
+"""llama.cpp is compiled where it is installed, which a fresh clone does without."""
+
+
+def write_model(engine: str, directory: Path, **settings: object) -> Path:
+    if engine == ONNX.name:
+        return onnx_models.write_embedder(directory / "model.onnx", **settings)
+    directory.mkdir(parents=True, exist_ok=True)
+    return gguf.write_embedder(directory / "model.gguf", **settings)
+
+
+def order(
+    path: Path, max_tokens: int = 512, pooling: int = 1, dimensions: int | None = None
+) -> Open:
+    engine = engine_of(path.name)
+    tokenizer = str(path.parent / TOKENIZER) if engine is ONNX else ""
+    return Open(str(path), max_tokens, pooling, dimensions, engine.name, tokenizer)

@@ -1,0 +1,19 @@
+"""Gateways that hooks started and that stay: they are nobody's children, so a test has to end its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+
+def end_staying(below: Path) -> None:
+    """Ends those that were told of a path below this one."""
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal():
+            continue
+        with suppress(OSError):
+            words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            if "--serve" in words and any(one.startswith(f"{below}/") for one in words):
+                os.kill(int(entry.name), signal.SIGKILL)

@@ -1,0 +1,67 @@
+"""The events of each client, and answers in its form."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from gateway.recall.hooks import HOOK_CLIENTS, HookParams, in_form, read_event
+
+
+def event(client, **members):
+    return read_event(HookParams(client=client, event=members))
+
+
+@pytest.mark.parametrize(
+    ("client", "name", "kind"),
+    [
+        ("claude-code", "UserPromptSubmit", "prompt"),
+        ("codex", "UserPromptSubmit", "prompt"),
+        ("gemini", "BeforeAgent", "prompt"),
+        ("gemini", "PreCompress", "compaction"),
+        ("claude-code", "SessionStart", "start"),
+        ("claude-code", "PreToolUse", "other"),
+    ],
+)
+def test_an_event_is_known_by_its_name(client, name, kind):
+    found = event(client, hook_event_name=name, session_id="s-1", prompt="boiler")
+    assert (found.kind, found.prompt) == (kind, "boiler")
+    assert found.conversation == f"{client} s-1"
+
+
+def test_copilot_names_no_event_and_takes_the_text_as_it_is():
+    found = event("copilot", prompt="boiler", cwd="/work")
+    assert (found.kind, found.conversation) == ("prompt", "copilot /work")
+    assert event("copilot", source="new", cwd="/work").kind == "start"
+    assert in_form("copilot", found, "notes") == {"additionalContext": "notes"}
+
+
+@pytest.mark.parametrize("client", HOOK_CLIENTS)
+def test_where_there_is_nothing_to_say_nothing_is_said(client):
+    assert in_form(client, event(client, prompt="boiler"), "") is None
+
+
+def test_the_answer_names_the_event_that_it_answers():
+    found = event("gemini", hook_event_name="BeforeAgent", prompt="boiler")
+    told = in_form("gemini", found, "notes")
+    assert told == {
+        "hookSpecificOutput": {"hookEventName": "BeforeAgent", "additionalContext": "notes"}
+    }
+
+
+@pytest.mark.parametrize("source", ["resume", "fork"])
+def test_a_conversation_that_goes_on_has_its_beginning(source):
+    assert event("codex", hook_event_name="SessionStart", source=source).goes_on
+    assert not event("codex", hook_event_name="SessionStart", source="compact").goes_on
+
+
+def test_what_a_client_writes_down_of_the_conversation_itself_is_not_told_to_it():
+    assert event("codex", session_id="0a-1", prompt="x").own_transcript == "sessions/*0a-1*"
+    assert event("codex", session_id="*/..", prompt="x").own_transcript is None
+
+
+def test_members_of_another_type_are_as_if_they_were_not_there():
+    found = event("codex", hook_event_name="UserPromptSubmit", prompt=["boiler"], session_id=7)
+    assert (found.prompt, found.conversation) == ("", "codex ")
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"client": "emacs", "event": {}}, HookParams)

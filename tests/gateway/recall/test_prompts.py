@@ -1,0 +1,70 @@
+"""Which prompts need no memory, in several languages, and what of the others is looked for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gateway.recall.prompts import MOST_CHARS, read_prompt
+
+NEEDLESS = json.loads(
+    (Path(__file__).parents[2] / "data/prompts_without_need.json").read_text("utf-8")
+)
+CASES = [
+    (kind, one) for kind in ("small_talk", "machine_output", "command") for one in NEEDLESS[kind]
+]
+
+
+@pytest.mark.parametrize(("kind", "prompt"), CASES)
+def test_what_needs_no_memory_is_not_looked_for(kind, prompt):
+    assert read_prompt(prompt).silence == kind
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "When is the boiler serviced?",
+        "thanks, and who repaired the pump?",
+        "Weiter mit der Heizung: wer war der Monteur?",
+        "谢谢，锅炉什么时候检修？",
+        "ボイラーの点検はいつですか",
+        "보일러 점검은 언제예요?",
+        "Спасибо! А когда чистят котёл?",
+        "Oma's birthday?",
+        "a828e60",
+        "Anna",
+        "/home/anna/notes/boiler.md is about what?",
+        *NEEDLESS["other_subjects"],
+    ],
+)
+def test_what_has_a_subject_is_looked_for_as_it_is(prompt):
+    assert read_prompt(prompt).silence is None
+    assert read_prompt(prompt).query == prompt
+
+
+def test_of_a_question_about_a_pasted_trace_only_the_question_is_looked_for():
+    trace = NEEDLESS["machine_output"][0]
+    question = read_prompt(
+        f"Did the nightly backup of the greenhouse ever fail like this?\n{trace}"
+    )
+    assert question.query == "Did the nightly backup of the greenhouse ever fail like this?"
+
+
+def test_of_a_fenced_block_nothing_is_looked_for():
+    question = read_prompt(
+        "Who wrote the kettle script for the office?\n```sh\nboil --now pump\n```\n"
+    )
+    assert question.query.strip() == "Who wrote the kettle script for the office?"
+
+
+def test_code_that_stands_alone_is_the_subject():
+    assert read_prompt("def water(plants):\n    return None").silence is None
+
+
+def test_a_long_prompt_is_looked_for_by_its_beginning_and_its_end():
+    query = read_prompt(f"boiler {'and so on ' * 1000} pump").query
+    assert len(query) == MOST_CHARS + 1
+    assert query.startswith("boiler")
+    assert query.endswith("pump")

@@ -1,0 +1,173 @@
+"""Places that belong to another user: every command names the place, its owner and the remedy, and `health` fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import anyio
+import pytest
+
+from fakes.users import IMPOSSIBLE, OTHER, OWNER, WHY_NOT, as_user, give
+from gateway.client import spawn_gateway
+from tests.system.conftest import PATIENCE_S, Home
+
+pytestmark = [pytest.mark.anyio, pytest.mark.skipif(IMPOSSIBLE, reason=WHY_NOT)]
+
+FAULT = "fault of the program"
+FAILS = {os.EX_UNAVAILABLE, os.EX_CONFIG, os.EX_NOINPUT}
+
+
+class Ours(Home):
+    """A home whose commands are run by a user who is not root."""
+
+    named = True
+    """Whether commands name workspace, state and configuration; else the home alone leads there."""
+
+    def run(self, *arguments):
+        shared = self.arguments if self.named else []
+        command = [*as_user(OWNER), sys.executable, "-P", "-m", "gateway", arguments[0]]
+        return subprocess.run(
+            [*command, *shared, *arguments[1:]], env=self.environment, capture_output=True,
+            encoding="utf-8", timeout=PATIENCE_S, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def ours():
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)
+        home = Ours(Path(directory) / "home")
+        give(home.root, OWNER)
+        yield home
+
+
+def close(place, mode=0o700):
+    give(place, OTHER)
+    place.chmod(mode)
+    return place
+
+
+def the_state_directory(home):
+    return close(home.state)
+
+
+def the_directory_of_the_index(home):
+    home.run("index")
+    return close(home.state / "memory")
+
+
+def the_file_of_the_index(home):
+    home.run("index")
+    return close(home.state / "memory/main.memory-gateway.sqlite", 0o600)
+
+
+def a_home_that_nobody_else_may_enter(home):
+    home.named = False
+    return close(home.root)
+
+
+def a_state_directory_at_its_usual_place(home):
+    home.named = False
+    (home.root / ".openclaw/memory").mkdir(parents=True)
+    return close(home.root / ".openclaw")
+
+
+def the_configuration(home):
+    return close(home.config, 0o600)
+
+
+CLOSED = [
+    the_state_directory, the_directory_of_the_index, the_file_of_the_index,
+    a_home_that_nobody_else_may_enter, a_state_directory_at_its_usual_place, the_configuration,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("closed", CLOSED, ids=lambda one: one.__name__)
+def test_without_index_or_configuration_commands_say_whose_the_place_is_and_what_helps(
+    ours, closed
+):
+    place = closed(ours)
+    report = ("report", "--output", str(ours.root.parent / "report.html"))
+    for words in (("search", "boiler"), ("status",), ("serve",), report, ("get", "MEMORY.md")):
+        done = ours.run(*words)
+        said = done.stdout + done.stderr
+        assert done.returncode in FAILS, (words, said)
+        assert FAULT not in said
+        assert f"{place} belongs to user {OTHER} (mode " in said, (words, said)
+        assert str(OWNER) in said and ("chown" in said or f"have {OTHER} let" in said)
+    done = ours.run("health", "--json")
+    health = json.loads(done.stdout)
+    assert (done.returncode, health["status"]) == (2, "failing")
+    assert f"{place} belongs to user {OTHER}" in health["reasons"][0]
+    done = ours.run("doctor")
+    assert done.returncode == 2
+    assert f"{place} belongs to user {OTHER}" in done.stdout
+    assert "could not be checked" not in done.stdout and FAULT not in done.stderr
+
+
+@pytest.mark.parametrize("is_indexed", [False, True], ids=["never-indexed", "indexed"])
+def test_a_workspace_that_may_not_be_read_is_no_empty_one(ours, is_indexed):
+    if is_indexed:
+        ours.run("index")
+    place = close(ours.workspace)
+    told = f"{place} belongs to user {OTHER} (mode 0700)"
+    found = json.loads(ours.run("search", "boiler", "--json").stdout)
+    assert found["outcome"] == ("ok" if is_indexed else "partial")
+    assert bool(found["results"]) is is_indexed
+    assert told in found["stale"]["reason"] and "sudo chown" in found["stale"]["reason"]
+    shown = ours.run("search", "boiler")
+    assert told in shown.stderr and "right folder" not in shown.stdout
+    done = ours.run("health", "--json")
+    health = json.loads(done.stdout)
+    assert (done.returncode, health["status"]) == (2, "failing")
+    assert told in health["reasons"][0] and "sudo chown" in health["reasons"][0]
+    assert told in ours.run("status").stdout
+    doctor = ours.run("doctor")
+    assert (doctor.returncode, told in doctor.stdout) == (2, True)
+    page = ours.root / "report.html"
+    assert ours.run("report", "--output", str(page)).returncode == 0
+    assert f"belongs to user {OTHER}" in page.read_text()
+    assert told in ours.run("get", "MEMORY.md").stderr
+    written = ours.run("remember", "the kettle is descaled")
+    assert (written.returncode, told in written.stderr) == (os.EX_CANTCREAT, True)
+    assert (ours.run("index").returncode, ours.run("index", "--force").returncode) == (75, 75)
+    give(ours.workspace, OWNER)
+    found = json.loads(ours.run("search", "boiler", "--json").stdout)
+    assert (found["outcome"], found["results"][0]["path"]) == ("ok", "MEMORY.md")
+    assert ours.run("health").returncode == 0
+
+
+def test_a_directory_of_notes_that_may_not_be_read_is_told_by_every_answer(ours):
+    place = close(ours.workspace / "memory")
+    found = json.loads(ours.run("search", "boiler", "--json").stdout)
+    assert (found["outcome"], found["results"][0]["path"]) == ("ok", "MEMORY.md")
+    assert json.loads(ours.run("search", "membrane", "--json").stdout)["outcome"] == "partial"
+    assert f"{place} belongs to user {OTHER}" in found["stale"]["reason"]
+    done = ours.run("health", "--json")
+    assert (done.returncode, json.loads(done.stdout)["status"]) == (1, "degraded")
+
+
+async def test_a_gateway_whose_workspace_is_closed_and_opened_again_fails_and_recovers(ours):
+    command = [*as_user(OWNER), sys.executable, "-P", "-m", "gateway", "serve"]
+    async with spawn_gateway(
+        ours.arguments, environment=ours.environment, patience_s=PATIENCE_S, command=command
+    ) as client:
+        await client.call("sync", timeout_s=PATIENCE_S)
+        close(ours.workspace)
+        found = await client.call("memory_search", {"query": "boiler"}, timeout_s=PATIENCE_S)
+        assert found["results"]
+        assert f"belongs to user {OTHER}" in found["stale"]["reason"]
+        health = await client.call("health", timeout_s=PATIENCE_S)
+        assert health["status"] == "failing"
+        assert f"belongs to user {OTHER}" in health["reasons"][0]
+        give(ours.workspace, OWNER)
+        with anyio.fail_after(PATIENCE_S):
+            while (await client.call("memory_search", {"query": "boiler"})).get("stale"):
+                await anyio.sleep(0.05)
+            while (await client.call("health"))["status"] != "ok":
+                await anyio.sleep(0.05)

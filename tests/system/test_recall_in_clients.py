@@ -1,0 +1,149 @@
+"""The real Claude Code, Codex and Gemini CLI with hooks of ours: what their model is told before a turn, and what not.
+
+Their models are servers on this machine that keep every request.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from fakes.client_models import FakeAnthropic, FakeGemini, FakeResponses
+from fakes.clients import ClaudeCode, Codex, GeminiCli, install_client
+from fakes.staying import end_staying
+from gateway.ownership.lock import read_owner
+
+CLIENTS = {
+    "claude-code": (ClaudeCode, FakeAnthropic),
+    "codex": (Codex, FakeResponses),
+    "gemini-cli": (GeminiCli, FakeGemini),
+}
+FACT = "The heron nests at the mill pond, behind the third willow."
+QUESTION = "Where does the heron nest at the mill pond?"
+OTHERS = {"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "true"}]}]}}
+"""A hook of somebody else in the same file."""
+_TRIES = 8
+AGAIN = {
+    "claude-code": ["--continue"],
+    "codex": ["resume", "--last"],
+    "gemini": ["--resume", "latest"],
+}
+
+
+@pytest.fixture(params=CLIENTS)
+def client(request, tmp_path):
+    kind, model_kind = CLIENTS[request.param]
+    found = kind(install_client(request.param), tmp_path)
+    notes = found.home / "notes"
+    notes.mkdir()
+    (notes / "birds.md").write_text(f"# Birds\n\n- {FACT}\n", encoding="utf-8")
+    with model_kind() as model:
+        found.begin(model)
+        yield found
+        end_staying(found.home)
+
+
+def gateway(client, *arguments):
+    done = client.run(sys.executable, "-m", "gateway", *arguments, "--json")
+    assert done.returncode in {0, os.EX_UNAVAILABLE}, (
+        done
+    )  # a busy client says late that it sees it
+    return json.loads(done.stdout)
+
+
+def hooks_file(client):
+    names = {"claude-code": ".claude/settings.json", "codex": ".codex/hooks.json"}
+    return client.home / names.get(client.name, ".gemini/settings.json")
+
+
+def join(client, *more):
+    """Connected, beside a gateway that runs already."""
+    notes = ("--notes", str(client.home / "notes"))
+    done = gateway(client, "connect", client.name, *notes, "--yes", *more)
+    if done["hooks"]["entry"]:
+        event = "BeforeAgent" if client.name == "gemini" else "UserPromptSubmit"
+        client.hook = done["hooks"]["entry"][event][0]["hooks"][0]["command"]
+        wake(client)
+    return done
+
+
+def wake(client):
+    """Runs the hook as the client does, until a gateway answers it."""
+    deadline, number = time.monotonic() + 60, 0
+    while not ask_hook(client, f"wake-{number}"):
+        assert time.monotonic() < deadline
+        number += 1
+
+
+def ask_hook(client, session):
+    event = {"hook_event_name": "BeforeAgent", "session_id": session, "prompt": QUESTION}
+    done = subprocess.run(
+        ["sh", "-c", client.hook], input=json.dumps(event), env=client.environment(), cwd=client.work,
+        capture_output=True, encoding="utf-8", timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def owner_of(client):
+    return next(owner.pid for lock in client.home.rglob("*.lock") if (owner := read_owner(lock)))
+
+
+def turn(client, question, *, again=False):
+    """The request that the model got for it."""
+    more = AGAIN[client.name] if again else []
+    if client.name == "codex":
+        trust = "--dangerously-bypass-hook-trust"
+        arguments = ["exec", *more, "--skip-git-repo-check", trust, question]
+    else:
+        arguments = [*client.turn(question), *more]
+    before = len(client.model.turns)
+    done = client.run(client.command, *arguments)
+    assert (done.returncode, client.model.refused) == (0, []), done
+    return client.model.bodies[before]
+
+
+def told_turn(client):
+    """The first turn of a conversation, on a machine that is not too busy for hooks: on one that is, of another one."""
+    wake(client)
+    bodies = (turn(client, QUESTION) for _ in range(_TRIES))
+    return next(body for body in bodies if FACT in body)
+
+
+def test_the_model_is_told_before_its_turn_once_and_never_after_disconnect(client):
+    file = hooks_file(client)
+    if client.name != "gemini":
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(OTHERS, indent=3), "utf-8")
+    before = file.read_bytes()
+    join(client)
+    assert told_turn(client).count(FACT) == 1
+    assert turn(client, "Thanks!", again=True).count(FACT) <= 1
+    if client.name != "gemini":  # one that `--resume` takes up is another session to it
+        assert turn(client, QUESTION, again=True).count(FACT) <= 1
+    assert FACT not in turn(client, "Thanks!")
+    gateway(client, "disconnect", client.name, "--yes")
+    assert file.read_bytes() == before
+    assert FACT not in turn(client, QUESTION)
+
+
+def test_a_turn_goes_on_when_the_gateway_is_stopped_or_killed(client):
+    join(client)
+    os.kill(owner_of(client), signal.SIGSTOP)
+    assert FACT not in turn(client, QUESTION)
+    os.kill(owner_of(client), signal.SIGCONT)
+    assert FACT in told_turn(client)
+    os.kill(owner_of(client), signal.SIGKILL)
+    turn(client, "Thanks!")
+
+
+def test_who_does_not_want_it_is_not_told(client):
+    done = join(client, "--no-recall")
+    assert done["hooks"]["written"] is False
+    assert FACT not in turn(client, QUESTION)
