@@ -345,6 +345,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Where Claude Code keeps memory and conversations, by project; None: it is no source."""
     config_path: Path | None
     """None: no file was found and everything is a default."""
+    config_is_ours: bool = False
+    """Whether it is our own file (or would be, where there is none), not one of OpenClaw."""
     search: MemorySearchSettings
     qmd: QmdSettings
     backend: Literal["builtin", "qmd"] = "builtin"

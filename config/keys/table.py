@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from config.keys.kinds import (
     MAX_TIMER_MS,
     ApiKey,
@@ -520,3 +522,24 @@ SECTIONS: tuple[Section, ...] = (
     MODELS,
     AUTH,
 )
+
+_PLACES_IN_OWN_FILE = (
+    (SEARCH, ""),
+    (MEMORY, ""),
+    (COMPACTION, "compaction"),
+    (MEMORY_FLUSH, "compaction.memoryFlush"),
+    (AGENT_DEFAULTS, "agents.defaults"),
+    (MODELS, "models.providers"),
+    (AUTH, "auth"),
+)
+OWN_FILE_SECTIONS: tuple[Section, ...] = tuple(
+    msgspec.structs.replace(
+        section,
+        places=(place,),
+        unknown="refuse" if section not in (MODELS, AUTH) else "ignore",
+        retired=tuple(one for one in section.retired if one[0] != "qmd"),  # here it is MEMORY's
+        foreign=(*section.foreign, *(("notes", "setup", "env") if section is SEARCH else ())),
+    )
+    for section, place in _PLACES_IN_OWN_FILE
+)
+"""The same keys as they stand in our own file, each by its short name; a slip there is an error."""
