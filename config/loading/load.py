@@ -22,17 +22,16 @@ from config.agents import (
 )
 from config.errors import ConfigNotFoundError
 from config.host_keys import OWN_ENTRY_PATH, tolerates
-from config.keys.table import OWN_FILE_SECTIONS, SECTIONS
 from config.keys.tree import ANY_NAME, Given, Section, build_tree, walk
 from config.loading.build import (
     Chosen,
     apply_rules,
     build_settings,
     choose,
-    field_of,
     settings_of_notes,
 )
 from config.paths import Directories, claude_dir, default_workspace
+from config.sections import OWN_FILE_SECTIONS, SECTIONS
 from config.settings import ExtraPath, SettingOrigin, Settings, StoreSettings
 from config.source.discover import FoundConfig, LoadRequest, discover, notes_folder
 from config.source.environment import Variables, gather_variables
@@ -254,7 +253,7 @@ def _key_origins(chosen: Mapping[str, Chosen]) -> Iterator[tuple[str, SettingOri
     for section in SECTIONS:
         for key in section.keys:
             name = section.documented(key)
-            if field_of(section, key):
+            if key.field:
                 yield name, chosen[name].origin if name in chosen else _DEFAULT
     for name, item in chosen.items():
         if item.given and ANY_NAME in item.given.leaf.key.path:

@@ -12,8 +12,8 @@ import msgspec
 
 from config import paths
 from config.errors import ConfigInvalidError, ConfigNotFoundError
-from config.settings import SettingOrigin
 from config.source.located import Located, quote, type_words
+from config.values import SettingOrigin
 
 
 class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):

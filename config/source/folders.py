@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from config import paths
 from config.errors import ConfigInvalidError, ConfigNotFoundError, ConfigProblem
-from config.settings import SettingOrigin
 from config.source.discover import LoadRequest, names_openclaw, read_own_file
 from config.source.located import Located, descend, quote, type_words
+from config.values import SettingOrigin
 
 FOLDERS: Final = ("notes", "folders")
 DEFAULT: Final = ("notes", "default")
