@@ -25,6 +25,7 @@ from config.runtime.start import command_of
 from config.settings import CompactionSettings
 from config.source.discover import INCLUDE
 from config.source.json5 import MAX_BYTES, parse_json5
+from config.vendors import KEY_VARIABLES
 from gateway.flush import flush_texts
 from gateway.openclaw.program import HostConfig, HostError, OpenClawHost
 from gateway.session_start import recall_texts
@@ -482,7 +483,7 @@ SHARED: Final = PLUGIN / "shared.json"
 
 
 def shared_json() -> str:
-    """Numbers and words of the flush, and the instructions for recall, as one document."""
+    """Numbers and words of the flush, instructions for recall, and variables of keys that a child gets: one document."""
     compaction = CompactionSettings()
     shared: dict[str, Any] = {
         "flush": {
@@ -491,5 +492,6 @@ def shared_json() -> str:
             **flush_texts(),
         },
         "instructions": recall_texts(),
+        "keyVariables": KEY_VARIABLES,
     }
     return msgspec.json.format(msgspec.json.encode(shared), indent=2).decode() + "\n"

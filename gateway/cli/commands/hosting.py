@@ -101,7 +101,7 @@ def uninstall_plugin(
 
 def _found(options: Options, openclaw: str | None) -> tuple[OpenClawHost, Path]:
     from config.source.discover import discover
-    from gateway.cli.options import CommandLineError, load_request
+    from gateway.cli.options import CommandLineError, openclaw_request
     from gateway.openclaw.program import find_host, host_overlay
 
     if options.notes is not None:
@@ -111,7 +111,7 @@ def _found(options: Options, openclaw: str | None) -> tuple[OpenClawHost, Path]:
         )
     overlay = host_overlay(options.state_dir, options.config)
     host = find_host(os.environ, openclaw, overlay, output.note)
-    return host, discover(load_request(options)).state_dir
+    return host, discover(openclaw_request(options)).state_dir
 
 
 def agreed(*, yes: bool) -> bool:
