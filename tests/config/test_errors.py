@@ -14,6 +14,7 @@ from config.errors import (
     lone_error,
     ungrouped,
 )
+from fakes.each import each
 
 
 def test_every_problem_of_a_file_is_in_one_error(machine):
@@ -117,7 +118,7 @@ def test_numbers_are_shown_as_written(machine, value, shown):
     assert problem.message == f"found {shown}, allowed is a whole number, at least 1"
 
 
-@pytest.mark.parametrize(
+@each(
     ("problem", "text"),
     [
         (ConfigProblem(message="m"), "m"),

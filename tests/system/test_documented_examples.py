@@ -19,6 +19,7 @@ import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from fakes.each import each
 from gateway.doctor.finding import Check
 
 pytestmark = pytest.mark.anyio
@@ -194,7 +195,7 @@ def test_no_example_is_left_out():
     assert len(settings()) >= 3
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+@each("document", DOCUMENTS)
 def test_no_link_leads_nowhere(document):
     folder = (ROOT / document).parent
     for target, heading in re.findall(r"\]\(([^)#:]*)(?:#([^):]*))?\)", TEXTS[document]):

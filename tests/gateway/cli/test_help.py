@@ -7,6 +7,7 @@ import re
 import pytest
 import typer
 
+from fakes.each import each
 from gateway.cli.app import app, run_app
 from gateway.cli.commands.serving import NOT_RUNNING
 from gateway.cli.guard import BROKEN_PIPE, EXIT_CODES, HEALTH_CODES, INTERRUPTED
@@ -55,14 +56,14 @@ def test_these_are_the_commands():
     assert [f"openclaw {name}" for name in command_of("openclaw").commands] == OPENCLAW
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, *MODELS, *BATCH, *STORE, *OPENCLAW])
+@each("name", [*COMMANDS, *MODELS, *BATCH, *STORE, *OPENCLAW])
 def test_every_command_and_every_option_says_what_it_does(name):
     command = command_of(name)
     assert command.help
     assert [parameter.name for parameter in command.params if not parameter.help] == []
 
 
-@pytest.mark.parametrize("name", [*COMMANDS[1:], *MODELS, *BATCH, *STORE])
+@each("name", [*COMMANDS[1:], *MODELS, *BATCH, *STORE])
 def test_every_command_but_serve_takes_the_shared_options(name):
     flags = {flag for parameter in command_of(name).params for flag in parameter.opts}
     assert flags >= {"--agent", "--workspace", "--state-dir", "--config", "--json", "--log-level"}
@@ -118,7 +119,7 @@ def test_help_is_a_command_too(capsys):
     assert "Commands:" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
+@each(
     ("short", "long"),
     [("-a", "--agent"), ("-w", "--workspace"), ("-c", "--config"), ("-j", "--json")],
 )
