@@ -92,7 +92,7 @@ def test_a_number_of_ten_thousand_digits_is_put_into_words(machine):
     assert "a number with more than 20 digits" in problem.message
 
 
-@pytest.mark.parametrize(("number", "fits"), [(2**53 - 1, True), (2**53, False), (2**64, False)])
+@each(("number", "fits"), [(2**53 - 1, True), (2**53, False), (2**64, False)])
 def test_a_whole_number_must_be_one_that_53_bits_tell_apart(machine, number, fits):
     text = f"{{agents: {{defaults: {{memorySearch: {{query: {{maxResults: {number}}}}}}}}}}}"
     if fits:
@@ -101,7 +101,7 @@ def test_a_whole_number_must_be_one_that_53_bits_tell_apart(machine, number, fit
         assert "too large" in machine.complaints(text)[0].message
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "shown"),
     [
         ("Infinity", "Infinity"),
@@ -143,7 +143,7 @@ def test_both_errors_are_ours_and_carry_a_kind():
     assert str(missing) == "m r"
 
 
-@pytest.mark.parametrize(
+@each(
     "text", ["{memory: 5}", "{agents: []}", "{agents: {defaults: 'x'}}", "{plugins: {slots: []}}"]
 )
 def test_an_object_on_the_way_to_memory_must_be_one(machine, text):

@@ -78,7 +78,7 @@ def test_every_key_says_what_it_means_and_what_is_allowed(section, key):
     assert key.kind.allowed
 
 
-@pytest.mark.parametrize(("section", "key"), KEYS, ids=IDS)
+@each(("section", "key"), KEYS)
 def test_every_default_can_be_shown_as_in_the_file(defaults, section, key):
     if key.field:
         assert msgspec.json.encode(key.kind.render(attrgetter(key.field)(defaults)))

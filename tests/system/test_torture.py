@@ -25,10 +25,10 @@ from fakes.wire import embedding
 pytestmark = pytest.mark.anyio
 
 SPREAD = (
-    ("kill", "transcripts"), ("kill", "conversations"), ("stop", "search"),
+    ("kill", "conversations"), ("stop", "search"),
     ("two-owners", "search"), ("descriptors", "first-index"), ("inotify", "re-sync"),
     ("kill", "download"), ("damage", "search"), ("sidecars", "re-sync"), ("provider", "search"),
-    ("mute-client", "rebuild"), ("impostor", "search"), ("denied", "re-sync"), ("db-kill", "search"), ("two-leaders", "re-sync"),
+    ("mute-client", "rebuild"), ("denied", "re-sync"), ("db-kill", "search"), ("two-leaders", "re-sync"),
     ("saving-editor", "search"), ("deleted", "re-sync"),
 )  # fmt: skip
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 import typer
 
 from fakes.each import each
@@ -69,7 +68,7 @@ def test_every_command_but_serve_takes_the_shared_options(name):
     assert flags >= {"--agent", "--workspace", "--state-dir", "--config", "--json", "--log-level"}
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     ["", *COMMANDS, "models", *MODELS, "batch", *BATCH, "store", *STORE, "openclaw", *OPENCLAW],
 )
@@ -81,7 +80,7 @@ def test_help_fits_80_columns(name, capsys, monkeypatch):
     assert [line for line in lines if len(line) > 80] == []
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, *MODELS, *BATCH, *STORE, *OPENCLAW])
+@each("name", [*COMMANDS, *MODELS, *BATCH, *STORE, *OPENCLAW])
 def test_help_speaks_of_arguments_in_words_and_not_in_types_of_python(name, capsys):
     assert run_app([*name.split(), "--help"]) == 0
     shown = capsys.readouterr().out
@@ -90,7 +89,7 @@ def test_help_speaks_of_arguments_in_words_and_not_in_types_of_python(name, caps
     assert all(f"\n  {one.metavar}" in shown for one in arguments)
 
 
-@pytest.mark.parametrize("width", ["40", "60", "80"])
+@each("width", ["40", "60", "80"])
 def test_what_commands_do_is_never_cut_off(width, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", width)
     assert run_app([]) == 0
