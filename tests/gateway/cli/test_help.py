@@ -15,6 +15,7 @@ ROOT = typer.main.get_command(app)
 COMMANDS = [
     "serve",
     "index",
+    "browse",
     "search",
     "get",
     "recall",
