@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from config.keys.declaring import keys_of
 from config.keys.kinds import ApiKey, Flag, FreeText, Headers, PathText, Unresolved, WebAddress
 from config.keys.records import ListOf
@@ -172,3 +174,24 @@ SECTIONS: Final[tuple[Section, ...]] = (
     MODELS,
     AUTH,
 )
+
+_PLACES_IN_OWN_FILE: Final = (
+    (SEARCH, ""),
+    (MEMORY, ""),
+    (COMPACTION, "compaction"),
+    (MEMORY_FLUSH, "compaction.memoryFlush"),
+    (AGENT_DEFAULTS, "agents.defaults"),
+    (MODELS, "models.providers"),
+    (AUTH, "auth"),
+)
+OWN_FILE_SECTIONS: Final[tuple[Section, ...]] = tuple(
+    replace(
+        section,
+        places=(place,),
+        unknown="refuse" if section not in (MODELS, AUTH) else "ignore",
+        retired=tuple(one for one in section.retired if one[0] != "qmd"),  # here it is MEMORY's
+        foreign=(*section.foreign, *(("notes", "setup", "env") if section is SEARCH else ())),
+    )
+    for section, place in _PLACES_IN_OWN_FILE
+)
+"""The same keys as they stand in our own file, each by its short name; a slip there is an error."""

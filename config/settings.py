@@ -600,6 +600,8 @@ class Settings(SettingsGroup):
     """Where Claude Code keeps memory and conversations, by project; None: it is no source."""
     config_path: Path | None
     """None: no file was found and everything is a default."""
+    config_is_ours: bool = False
+    """Whether it is our own file (or would be, where there is none), not one of OpenClaw."""
     user_timezone: str | None = setting(
         TimeZoneName(),
         "Time zone of the user, for dates of notes.",

@@ -269,7 +269,7 @@ def build_settings(chosen: Mapping[str, Chosen], dirs: Directories) -> Settings:
     return assign(default_settings(dirs), values)
 
 
-def settings_of_notes(settings: Settings, folder: Path) -> Settings:
+def settings_of_notes(settings: Settings, folder: Path, origin: SettingOrigin) -> Settings:
     """The same with a folder of Markdown as the whole memory, whatever the file says of places."""
     store = StoreSettings(
         path=settings.state_dir / "index.sqlite", vector=settings.search.store.vector
@@ -281,7 +281,6 @@ def settings_of_notes(settings: Settings, folder: Path) -> Settings:
         extra_paths=(ExtraPath(path=folder, raw=str(folder)),),
         sessions_in_private_only=False,
     )
-    origin = SettingOrigin(kind="command-line", detail="--notes")
     places = ["workspace", "memorySearch.extraPaths"]
     places += [
         name

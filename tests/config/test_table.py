@@ -30,6 +30,7 @@ NOT_FROM_ONE_KEY = {
     "started_as",
     "write_granted",
     "config_path",
+    "config_is_ours",
     "model_providers",
     "auth",
     "environment_keys",

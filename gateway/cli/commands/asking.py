@@ -41,7 +41,9 @@ def search(
     *,
     max_results: Annotated[
         int | None,
-        typer.Option("--max-results", "-n", min=1, metavar="N", help="At most this many passages."),
+        typer.Option(
+            "--max-results", min=1, metavar="N", help="At most this many passages; or -n N."
+        ),
     ] = None,
     min_score: Annotated[
         float | None,
