@@ -162,12 +162,12 @@ class SqliteWriter(SqliteView):
             "UPDATE viewpoints SET used_at_ms = ? WHERE name = ?", (now, self._viewpoint)
         )
         self.remember(_MISSED, "0", here=True)
-        late: list[tuple[str]] = self._connection.execute(
+        late = self._connection.execute(
             "SELECT name FROM viewpoints WHERE used_at_ms < ? AND name <> ?",
             (now - life_ms, self._viewpoint),
         ).fetchall()
         for (name,) in late:
-            self._miss(name)
+            self._miss(str(name))
 
     def _miss(self, name: str) -> None:
         """A clock that is weeks ahead forgets nobody: who is in use arrives meanwhile."""
