@@ -32,6 +32,7 @@ COMMANDS = [
     "config",
     "qmd",
     "demo",
+    "upgrade",
 ]
 MODELS = ["models list", "models suggest", "models pull", "models remove"]
 BATCH = ["batch list", "batch cancel"]
