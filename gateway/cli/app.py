@@ -6,7 +6,8 @@ Mistakes in a command line become errors of our own, so that they read and end l
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -30,6 +31,7 @@ from gateway.cli.commands.inspecting import config, doctor, health, metrics, sta
 from gateway.cli.commands.recalling import recall
 from gateway.cli.commands.reporting import report
 from gateway.cli.commands.serving import demo, reload, serve, service
+from gateway.cli.commands.setting_up import setup
 from gateway.cli.commands.storing import check_store, copy_store, drop_agent, migrate_store
 from gateway.cli.commands.upgrading import upgrade
 from gateway.cli.guard import guarded, run_logged
@@ -48,6 +50,7 @@ _EPILOG = f"""`{PROGRAM} demo` shows it at work, `help COMMAND` how a command is
 \b
 Exit codes:
   0        done; of health and doctor: ok (1 degraded, 2 failing)
+  1        `search` found nothing, as of grep
   3        `service status`: the service does not run
   64       the command line is wrong; 65 an input is too large
   66       a file is not there or cannot be read; 73 cannot be written
@@ -62,7 +65,11 @@ Files and variables:
   ~/.openclaw                    indexes and .env (OPENCLAW_STATE_DIR,
                                  OPENCLAW_HOME, OPENCLAW_PROFILE)
   ~/.openclaw/openclaw.json      settings (OPENCLAW_CONFIG_PATH)
+  ~/.config/memory-gateway/config.json5
+                                 what `setup` and `config set` wrote
+                                 (XDG_CONFIG_HOME)
   ~/.local/share/memory-gateway  indexes of --notes (XDG_DATA_HOME)
+  MEMORY_GATEWAY_NOTES           a folder of notes, as --notes
   OPENAI_API_KEY and others      keys of providers of embeddings
   NO_COLOR                       no colours
 """
@@ -90,9 +97,28 @@ class Command(TyperCommand):
                 parameter.display_type_rich = _no_type  # type: ignore[attr-defined]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if self.name == "search":
+            args = list(_with_count(args))
         items = [] if "--" in args else [one for one in args if one.startswith("- ")]
         others = [one for one in args if one not in items]
         return super().parse_args(ctx, [*others, "--", *items] if items else args)
+
+
+def _with_count(args: Sequence[str]) -> Iterator[str]:
+    """`-n` before a number is the number of passages, as it was before folders of notes had names."""
+    rest = iter(args)
+    for one in rest:
+        if one == "--":
+            yield one
+            yield from rest
+        elif (joined := re.fullmatch(r"-n(-?\d+)", one)) is not None:
+            yield from ("--max-results", joined[1])
+        elif one == "-n":
+            value = next(rest, None)
+            yield "--max-results" if value and re.fullmatch(r"-?\d+", value) else one
+            yield from () if value is None else (value,)
+        else:
+            yield one
 
 
 def _no_type(**_: Any) -> None:
@@ -142,6 +168,7 @@ def _add(
 
 _add(app, serve, options=SERVE_OPTIONS)
 for _command in (
+    setup,
     index,
     search,
     get,

@@ -21,7 +21,9 @@ PAGES: Final = {
     "SECURITY.md": "security-policy.md",
 }
 """Pages of the root, and what they are called on the site."""
-_LINK: Final = re.compile(r"(?P<picture>!?)\[(?P<text>(?:[^\[\]]|\[[^\[\]]*\])*)\]\((?P<target>[^()\s]+)\)")
+_LINK: Final = re.compile(
+    r"(?P<picture>!?)\[(?P<text>(?:[^\[\]]|\[[^\[\]]*\])*)\]\((?P<target>[^()\s]+)\)"
+)
 _FENCE: Final = re.compile(r"(```.*?```|`[^`\n]*`)", re.DOTALL)
 
 

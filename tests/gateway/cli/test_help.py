@@ -14,6 +14,7 @@ from gateway.cli.guard import BROKEN_PIPE, EXIT_CODES, HEALTH_CODES, INTERRUPTED
 ROOT = typer.main.get_command(app)
 COMMANDS = [
     "serve",
+    "setup",
     "index",
     "search",
     "get",
