@@ -51,6 +51,7 @@ ELSEWHERE = {
     "openclaw": "tests/system/test_openclaw_plugin.py",
     "store": "tests/system/test_store_commands.py",
     "batch": "tests/backends/builtin/batch/test_batch_by_hand.py",
+    "upgrade": "tests/gateway/test_upgrade.py",
 }
 """Commands that need a network, a service manager or a program of their own, and who gives them one."""
 

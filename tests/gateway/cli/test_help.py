@@ -34,6 +34,7 @@ COMMANDS = [
     "config",
     "qmd",
     "demo",
+    "upgrade",
 ]
 MODELS = ["models list", "models suggest", "models pull", "models remove"]
 BATCH = ["batch list", "batch cancel"]

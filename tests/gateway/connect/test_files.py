@@ -334,7 +334,5 @@ def test_help_and_pages_name_every_client():
     shown = get_args(ClientName)[1].help
     for name, client in CLIENTS.items():
         assert re.search(rf"\b{name}\b", shown), f"the help of `connect` lacks {name}"
-        assert re.search(rf"connect {name} --notes ~/notes +# {client.title}\n", readme), (
-            f"README.md lacks {name}"
-        )
+        assert re.search(rf"\bconnect .*\b{name}\b", readme), f"README.md lacks {name}"
         assert f"| {client.title} | `connect {name}` | " in page, f"docs/clients.md lacks {name}"
