@@ -11,11 +11,10 @@ from typing import Any, Final
 import msgspec
 
 from config.keys.kinds import ApiKey, Headers, WebAddress
-from config.keys.table import SECTIONS
 from config.keys.tree import OWN_ENTRY, Key, Section
-from config.loading.build import field_of
 from config.loading.load import load_settings
 from config.secrets import MASK
+from config.sections import SECTIONS
 from config.settings import SettingOrigin, Settings
 from config.source.discover import LoadRequest
 from config.source.located import KeyPath, render_path
@@ -95,9 +94,8 @@ def _identity(settings: Settings) -> Iterator[Row]:
 def _keys(settings: Settings) -> Iterator[Row]:
     for section in SECTIONS:
         for key in section.keys:
-            field = field_of(section, key)
-            if field:
-                value = attrgetter(field)(settings)
+            if key.field:
+                value = attrgetter(key.field)(settings)
                 yield _row(settings, section.documented(key), key.kind.render(value))
 
 

@@ -29,7 +29,6 @@ from config.host_keys import (
     search_place,
     tolerates,
 )
-from config.keys.table import SECTIONS
 from config.keys.tree import (
     ANY_ITEM,
     ANY_NAME,
@@ -43,6 +42,7 @@ from config.keys.tree import (
 )
 from config.loading.build import changed_keys
 from config.loading.load import load_found
+from config.sections import SECTIONS
 from config.settings import Settings
 from config.source.discover import INCLUDE, LoadRequest, discover, resolve_includes
 from config.source.json5 import LEXEME, parse_json5
@@ -304,11 +304,7 @@ def _target(given: Given, levels: _Levels) -> KeyPath:
     if section.name == "memory":
         return (*OWN_ENTRY_PATH, *names)
     if section.name != "memorySearch":
-        return (
-            *OWN_ENTRY_PATH,
-            *section.field.replace("memory_flush", "memoryFlush").split("."),
-            *names,
-        )
+        return (*OWN_ENTRY_PATH, *section.name.split("."), *names)
     # The host's `enabled` switches its own memory; the older place switched ours.
     accepts = SEARCH.get(key.path) if key.path != "enabled" else None
     agent = levels.agent(given.at)

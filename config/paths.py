@@ -196,6 +196,17 @@ def data_dir(environment: Mapping[str, str], *, home: Path) -> Path:
     return base / "memory-gateway"
 
 
+NOTES_VARIABLE: Final = "MEMORY_GATEWAY_NOTES"
+"""Names a folder of notes, as `--notes` does."""
+
+
+def own_file(environment: Mapping[str, str], *, home: Path) -> Path:
+    """The one file of settings that is ours alone, in `XDG_CONFIG_HOME`, else in `~/.config`."""
+    named = variable(environment, "XDG_CONFIG_HOME")
+    base = Path(named[1]) if named and Path(named[1]).is_absolute() else home / ".config"
+    return base / "memory-gateway" / "config.json5"
+
+
 def notes_state_dir(base: Path, folder: Path) -> Path:
     """The state directory of one folder of notes; folders of the same name have different ones."""
     mark = hashlib.blake2s(os.fsencode(folder), digest_size=4).hexdigest()

@@ -11,7 +11,7 @@ from functools import cache
 
 import msgspec
 
-from config.settings import Secret
+from config.values import Secret
 
 MASK = "***"
 

@@ -1,291 +1,528 @@
-"""The effective settings of one agent: every documented key, resolved, clamped and typed.
+"""The settings of one agent, each declared once: its key, kind, meaning, type and default. mypy compares them.
 
-Defaults stand here, beside the fields they belong to, and nowhere else. A reload makes a new object. Units are in the
-names (`_ms`, `_s`, `_tokens`, `_chars`, `_bytes`) or in the docstring.
+The key follows from the place: `SyncSettings.watch_debounce_ms` in `search` is `memorySearch.sync.watchDebounceMs`.
+`config.sections` says where each section may stand in a file. A reload makes a new object. Units are in the
+names (`_ms`, `_s`, `_tokens`, `_chars`, `_bytes`) or in the meaning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Final, Literal
 
 import msgspec
 
+from config.keys.declaring import SettingsGroup, group, setting
+from config.keys.kinds import (
+    MAX_TIMER_MS,
+    ApiKey,
+    ByteSize,
+    CommandLine,
+    Duration,
+    Flag,
+    FreeText,
+    Headers,
+    IndexPath,
+    ModelPath,
+    Name,
+    OneOf,
+    PathText,
+    ProviderId,
+    Real,
+    TimeZoneName,
+    WebAddress,
+    Whole,
+)
+from config.keys.records import ExtraPaths, ListOf, QmdPaths, Scope
+from config.values import (
+    ChatType,
+    ConfigWarning,
+    ExtraPath,
+    QmdPath,
+    ScopeMatch,
+    ScopePolicy,
+    ScopeRule,
+    Secret,
+    SettingOrigin,
+    Source,
+)
+from config.vendors import VENDORS
 
-class Secret:
-    """A credential. `reveal()` is the only way to read it; immutable, compared by value.
+__all__ = [
+    "AuthProfileRef",
+    "AuthSettings",
+    "BatchSettings",
+    "CacheSettings",
+    "ChatType",
+    "ChunkingSettings",
+    "CitationsMode",
+    "CompactionSettings",
+    "ConfigWarning",
+    "DecaySettings",
+    "ExtraPath",
+    "HybridSettings",
+    "LocalSettings",
+    "MemoryFlushSettings",
+    "MemorySearchSettings",
+    "ModelProviderSettings",
+    "PoolSettings",
+    "QmdLimits",
+    "QmdPath",
+    "QmdSessionsSettings",
+    "QmdSettings",
+    "QmdUpdateSettings",
+    "QuerySettings",
+    "RemoteSettings",
+    "ScopeMatch",
+    "ScopePolicy",
+    "ScopeRule",
+    "Secret",
+    "SessionSyncSettings",
+    "SettingOrigin",
+    "Settings",
+    "Source",
+    "StartedAs",
+    "StoreSettings",
+    "SyncSettings",
+    "VectorStoreSettings",
+]
 
-    No part of it appears in `repr`, in formatted text, in a rich traceback or table, and encoders
-    refuse it, since it is neither a record nor a mapping.
-    """
-
-    __slots__ = ("value",)
-
-    value: str
-
-    def __init__(self, value: str) -> None:
-        object.__setattr__(self, "value", value)
-
-    def reveal(self) -> str:
-        return self.value
-
-    def __repr__(self) -> str:
-        return "Secret(***)"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and self.value == other.value
-
-    def __hash__(self) -> int:
-        return hash((Secret, self.value))
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"a secret is immutable: {name}")
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a secret is not copied into other processes or files")
-
-
-Source = Literal["memory", "sessions"]
 CitationsMode = Literal["auto", "on", "off"]
 StartedAs = Literal["sidecar", "service", "plugin", "mcp", "command"]
 """Who started this process: a chat gateway of February over the pipe, a service manager, our plugin, an
 MCP client, or a person at the command line."""
-ChatType = Literal["direct", "group", "channel", "dm"]
+
+_MAX_TIMER_MINUTES: Final = MAX_TIMER_MS // 60_000
+_MAX_RETENTION_DAYS: Final = 36_500
+_MILLISECONDS: Final = Whole(unit="milliseconds", ceiling=MAX_TIMER_MS)
+_TIMEOUT: Final = Whole(unit="milliseconds", ceiling=MAX_TIMER_MS, zero="default")
+_COUNT: Final = Whole(minimum=1)
+_UNIT_INTERVAL: Final = Real(0, 1, clamps=True)
+_PROVIDERS: Final = (*VENDORS, "local")
 
 
-class BatchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    enabled: bool = True
-    wait: bool = True
-    concurrency: int = 2
-    poll_interval_ms: int = 2000
-    timeout_minutes: int = 60
-
-
-class RemoteSettings(msgspec.Struct, frozen=True, kw_only=True):
-    base_url: str | None = None
-    api_key: Secret | None = None
-    api_key_problem: str | None = None
-    """Why the configured key could not be read; no other key may then stand in for it."""
-    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
-    batch: BatchSettings = BatchSettings()
-
-
-class LocalSettings(msgspec.Struct, frozen=True, kw_only=True):
-    model_path: str = "hf:ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0.gguf"
-    model_path_is_default: bool = True
-    model_cache_dir: Path | None = None
-    """None: `memory-gateway/models` in the user's cache."""
-
-
-class VectorStoreSettings(msgspec.Struct, frozen=True, kw_only=True):
-    enabled: bool = True
-    extension_path: Path | None = None
-    """None: the bundled sqlite-vec."""
-    engine: Literal["auto", "resident", "sqlite-vec", "numpy"] = "auto"
-    max_resident_mb: int = 256
-    hnsw_from: int = 20_000
-    """Vectors of one agent from which on PostgreSQL searches an approximate index, where there is one."""
-
-
-class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
-    max: int = 4
-
-
-class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
-    path: Path
-    former_path: Path | None = None
-    """Where earlier releases had the index of the default `path`; None for a path that was set."""
-    driver: Literal["sqlite", "postgres"] = "sqlite"
-    url: Secret | None = None
-    """Of the PostgreSQL database; it may hold a password."""
-    url_problem: str | None = None
-    """Why the configured one could not be read."""
-    password_file: Path | None = None
-    schema: str = "memory_gateway"
-    tenant: str = "default"
-    view: str | None = None
-    """Whose sight of the files the index keeps stamps of; None: this host's."""
-    pool: PoolSettings = PoolSettings()
-    statement_timeout_ms: int = 15_000
-    """0: no limit."""
-    vector: VectorStoreSettings = VectorStoreSettings()
-
-
-class ChunkingSettings(msgspec.Struct, frozen=True, kw_only=True):
-    tokens: int = 400
-    overlap: int = 80
-
-
-class SessionSyncSettings(msgspec.Struct, frozen=True, kw_only=True):
-    delta_bytes: int = 100_000
-    delta_messages: int = 50
-
-
-class SyncSettings(msgspec.Struct, frozen=True, kw_only=True):
-    on_session_start: bool = True
-    on_search: bool = True
-    watch: bool = True
-    watch_debounce_ms: int = 1500
-    interval_minutes: int = 0
-    """0: no interval sync."""
-    search_budget_ms: int = 100
-    """How long one search may spend on indexing what changed before it answers."""
-    sessions: SessionSyncSettings = SessionSyncSettings()
-
-
-class DecaySettings(msgspec.Struct, frozen=True, kw_only=True):
-    enabled: bool = False
-    half_life_days: float = 30.0
-
-
-class HybridSettings(msgspec.Struct, frozen=True, kw_only=True):
-    enabled: bool = True
-    vector_weight: float = 0.7
-    """Normalised: `vector_weight + text_weight == 1`."""
-    text_weight: float = 0.3
-    candidate_multiplier: int = 4
-    fusion: Literal["weighted", "rrf"] = "weighted"
-
-
-class QuerySettings(msgspec.Struct, frozen=True, kw_only=True):
-    max_results: int = 6
-    min_score: float = 0.35
-    embedding_timeout_ms: int = 4000
-    """How long a search waits for the embedding of its query before it answers by keywords."""
-    hybrid: HybridSettings = HybridSettings()
-    decay: DecaySettings = DecaySettings()
-
-
-class CacheSettings(msgspec.Struct, frozen=True, kw_only=True):
-    enabled: bool = True
-    max_entries: int | None = None
-    """None: no bound."""
-
-
-class ExtraPath(msgspec.Struct, frozen=True, kw_only=True):
-    path: Path
-    """Absolute, `~` expanded, lexically normalised; it need not exist."""
-    pattern: str | None = None
-    exclude: tuple[str, ...] = ()
-    """Patterns of what is left out below it, as in a `.gitignore`."""
-    raw: str
-    """As written in the configuration, for messages."""
-    is_optional: bool = False
-    """The user did not name it, so nothing is said if it is missing."""
-
-
-class MemorySearchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    store: StoreSettings
-    enabled: bool = True
-    sources: tuple[Source, ...] = ("memory",)
-    extra_paths: tuple[ExtraPath, ...] = ()
-    claude_code: bool = False
-    session_memory: bool = False
-    remember_across_conversations: bool = False
-    sessions_in_private_only: bool = False
-    """Transcripts are indexed only because of `remember_across_conversations`."""
-    provider: str = "auto"
-    """The id of a provider in lower case, known here or not; "auto", or "none" for keywords only."""
-    fallback: str = "none"
-    """As `provider`; "auto" names no fallback."""
-    model: str | None = None
-    """None: the provider's own default."""
-    output_dimensionality: int | None = None
-    query_input_type: str | None = None
-    document_input_type: str | None = None
-    remote: RemoteSettings = RemoteSettings()
-    local: LocalSettings = LocalSettings()
-    chunking: ChunkingSettings = ChunkingSettings()
-    sync: SyncSettings = SyncSettings()
-    query: QuerySettings = QuerySettings()
-    cache: CacheSettings = CacheSettings()
-
-
-class ScopeMatch(msgspec.Struct, frozen=True, kw_only=True):
-    channel: str | None = None
-    chat_type: ChatType | None = None
-    key_prefix: str | None = None
-    raw_key_prefix: str | None = None
-
-
-class ScopeRule(msgspec.Struct, frozen=True, kw_only=True):
-    action: Literal["allow", "deny"]
-    match: ScopeMatch = ScopeMatch()
-
-
-class ScopePolicy(msgspec.Struct, frozen=True, kw_only=True):
-    default: Literal["allow", "deny"] = "allow"
-    rules: tuple[ScopeRule, ...] = ()
-
-
-class QmdPath(msgspec.Struct, frozen=True, kw_only=True):
-    path: Path
-    name: str
-    pattern: str = "**/*.md"
-
-
-class QmdSessionsSettings(msgspec.Struct, frozen=True, kw_only=True):
-    export_dir: Path
-    enabled: bool = False
-    retention_days: int | None = None
-    """None: unlimited."""
-
-
-class QmdUpdateSettings(msgspec.Struct, frozen=True, kw_only=True):
-    interval_ms: int = 300_000
-    """0: no timer."""
-    debounce_ms: int = 15_000
-    on_boot: bool = True
-    wait_for_boot_sync: bool = False
-    embed_interval_ms: int = 3_600_000
-    """0: no periodic embed."""
-    command_timeout_ms: int = 30_000
-    update_timeout_ms: int = 120_000
-    embed_timeout_ms: int = 120_000
-
-
-class QmdLimits(msgspec.Struct, frozen=True, kw_only=True):
-    max_results: int = 6
-    max_snippet_chars: int = 700
-    max_injected_chars: int = 4000
-    timeout_ms: int = 4000
-
-
-class QmdSettings(msgspec.Struct, frozen=True, kw_only=True):
-    sessions: QmdSessionsSettings
-    command: str = "qmd"
-    search_mode: Literal["query", "search", "vsearch"] = "query"
-    include_default_memory: bool = True
-    paths: tuple[QmdPath, ...] = ()
-    update: QmdUpdateSettings = QmdUpdateSettings()
-    limits: QmdLimits = QmdLimits()
-    scope: ScopePolicy = ScopePolicy(
-        default="deny",
-        rules=(ScopeRule(action="allow", match=ScopeMatch(chat_type="direct")),),
+class BatchSettings(SettingsGroup):
+    enabled: bool = setting(
+        Flag(), "Uses the provider's batch API for large backlogs.", default=True
+    )
+    wait: bool = setting(Flag(), "Waits for batch jobs to complete.", default=True)
+    concurrency: int = setting(_COUNT, "Batch jobs at the same time.", default=2)
+    poll_interval_ms: int = setting(
+        _MILLISECONDS, "Time between questions after a batch job.", default=2000
+    )
+    timeout_minutes: int = setting(
+        Whole(minimum=1, unit="minutes", ceiling=_MAX_TIMER_MINUTES),
+        "How long to wait for a batch job.",
+        default=60,
     )
 
 
-class MemoryFlushSettings(msgspec.Struct, frozen=True, kw_only=True):
-    enabled: bool = True
-    soft_threshold_tokens: int = 4000
-    prompt: str | None = None
-    """None: the built-in text."""
-    system_prompt: str | None = None
-    model: str | None = None
+class RemoteSettings(SettingsGroup):
+    base_url: str | None = setting(WebAddress(), "Address of the embeddings API.", default=None)
+    api_key: Secret | None = setting(ApiKey(), "Key for the embeddings API.", default=None)
+    api_key_problem: str | None = None
+    """Why the configured key could not be read; no other key may then stand in for it."""
+    headers: Mapping[str, str] = setting(
+        Headers(),
+        "More HTTP headers; an agent's headers replace those of the defaults altogether.",
+        default={},
+    )
+    batch: BatchSettings = group(BatchSettings, default=BatchSettings())
+
+
+class LocalSettings(SettingsGroup):
+    model_path: str = setting(
+        ModelPath(),
+        "Embedding model for the provider local (ONNX or GGUF).",
+        default="hf:ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0.gguf",
+    )
+    model_path_is_default: bool = True
+    model_cache_dir: Path | None = setting(
+        PathText(), "Where downloaded models are kept.", default=None
+    )
+    """None: `memory-gateway/models` in the user's cache."""
+
+
+class VectorStoreSettings(SettingsGroup):
+    enabled: bool = setting(Flag(), "Keeps and searches vectors.", default=True)
+    extension_path: Path | None = setting(
+        PathText(), "sqlite-vec library instead of the bundled one.", default=None
+    )
+    engine: Literal["auto", "resident", "sqlite-vec", "numpy"] = setting(
+        OneOf(("auto", "resident", "sqlite-vec", "numpy")),
+        "How vectors are searched; auto takes the fastest that is installed and fits.",
+        default="auto",
+    )
+    max_resident_mb: int = setting(
+        Whole(unit="MiB"),
+        "Memory that the resident engine may use.",
+        default=256,
+        path="maxResidentMB",
+    )
+    hnsw_from: int = setting(
+        Whole(unit="vectors"),
+        "Vectors from which on PostgreSQL searches an approximate index, once `store migrate` made it.",
+        default=20_000,
+    )
+
+
+class PoolSettings(SettingsGroup):
+    max: int = setting(
+        _COUNT, "Connections to PostgreSQL that one process opens at most.", default=4
+    )
+
+
+class StoreSettings(SettingsGroup):
+    driver: Literal["sqlite", "postgres"] = setting(
+        OneOf(("sqlite", "postgres")), "Kind of database.", default="sqlite"
+    )
+    path: Path = setting(IndexPath(), "The index database; {agentId} stands for the agent.")
+    former_path: Path | None = None
+    """Where earlier releases had the index of the default `path`; None for a path that was set."""
+    url: Secret | None = setting(
+        ApiKey(), "Address of the PostgreSQL database, as libpq reads it.", default=None
+    )
+    url_problem: str | None = None
+    """Why the configured one could not be read."""
+    password_file: Path | None = setting(
+        PathText(), "File that holds nothing but the database's password.", default=None
+    )
+    # PostgreSQL cuts longer names without a word, and two schemas would become one.
+    schema: str = setting(
+        Name(63), "PostgreSQL schema that holds the tables.", default="memory_gateway"
+    )
+    tenant: str = setting(
+        Name(255),
+        "Whose agents these are, where several owners share a database.",
+        default="default",
+    )
+    view: str | None = setting(
+        Name(255),
+        "Whose sight of the files this is, where several hosts share one index; without it this host's.",
+        default=None,
+    )
+    pool: PoolSettings = group(PoolSettings, default=PoolSettings())
+    statement_timeout_ms: int = setting(
+        _MILLISECONDS,
+        "How long PostgreSQL may work on one statement; 0 for no limit.",
+        default=15_000,
+    )
+    vector: VectorStoreSettings = group(VectorStoreSettings, default=VectorStoreSettings())
+
+
+class ChunkingSettings(SettingsGroup):
+    tokens: int = setting(Whole(minimum=1, unit="tokens"), "Size of a chunk, about.", default=400)
+    overlap: int = setting(
+        Whole(unit="tokens"),
+        "How much of a chunk the next one repeats; less than chunking.tokens.",
+        default=80,
+    )
+
+
+class CacheSettings(SettingsGroup):
+    enabled: bool = setting(
+        Flag(), "Keeps embeddings, so that no text is embedded twice.", default=True
+    )
+    max_entries: int | None = setting(
+        Whole(minimum=1, floors=True), "Embeddings to keep; without it no bound.", default=None
+    )
+
+
+class SessionSyncSettings(SettingsGroup):
+    delta_bytes: int = setting(
+        Whole(unit="bytes", floors=True),
+        "New bytes in a transcript that make it worth indexing again.",
+        default=100_000,
+    )
+    delta_messages: int = setting(
+        Whole(unit="messages", floors=True),
+        "New messages in a transcript that make it worth indexing again.",
+        default=50,
+    )
+
+
+class SyncSettings(SettingsGroup):
+    on_session_start: bool = setting(
+        Flag(), "Looks for changed files when a session starts.", default=True
+    )
+    on_search: bool = setting(
+        Flag(), "Looks for changed files before a search answers.", default=True
+    )
+    watch: bool = setting(Flag(), "Watches the files for changes.", default=True)
+    watch_debounce_ms: int = setting(
+        _MILLISECONDS, "Quiet time after a change before it is indexed.", default=1500
+    )
+    interval_minutes: int = setting(
+        Whole(unit="minutes", ceiling=_MAX_TIMER_MINUTES),
+        "Time between periodic syncs; 0 for none.",
+        default=0,
+    )
+    search_budget_ms: int = setting(
+        _MILLISECONDS,
+        "How long a search may spend on indexing changes before it answers.",
+        default=100,
+    )
+    sessions: SessionSyncSettings = group(SessionSyncSettings, default=SessionSyncSettings())
+
+
+class DecaySettings(SettingsGroup):
+    enabled: bool = setting(
+        Flag(),
+        "Lets dated notes lose score with age.",
+        default=False,
+        aliases=("query.hybrid.temporalDecay.enabled",),
+    )
+    half_life_days: float = setting(
+        Real(0.01, unit="days"),
+        "Age at which half of the score is left.",
+        default=30.0,
+        aliases=("query.hybrid.temporalDecay.halfLifeDays",),
+    )
+
+
+class HybridSettings(SettingsGroup):
+    enabled: bool = setting(Flag(), "Joins keyword search and vector search.", default=True)
+    vector_weight: float = setting(
+        _UNIT_INTERVAL,
+        "Share of the vector score; both weights are divided by their sum.",
+        default=0.7,
+    )
+    text_weight: float = setting(
+        _UNIT_INTERVAL,
+        "Share of the keyword score; both weights are divided by their sum.",
+        default=0.3,
+    )
+    candidate_multiplier: int = setting(
+        Whole(minimum=1, floors=True, ceiling=20),
+        "Candidates per wanted result that each lane contributes.",
+        default=4,
+    )
+    fusion: Literal["weighted", "rrf"] = setting(
+        OneOf(("weighted", "rrf")),
+        "How the lanes are joined: weighted scores, or reciprocal ranks.",
+        default="weighted",
+    )
+
+
+class QuerySettings(SettingsGroup):
+    max_results: int = setting(
+        _COUNT, "Results of a search that does not ask for a number.", default=6
+    )
+    min_score: float = setting(
+        _UNIT_INTERVAL, "Results with a lower score are left out.", default=0.35
+    )
+    embedding_timeout_ms: int = setting(
+        _MILLISECONDS,
+        "How long a search waits for the embedding of its query before it uses keywords alone.",
+        default=4000,
+    )
+    hybrid: HybridSettings = group(HybridSettings, default=HybridSettings())
+    decay: DecaySettings = group(DecaySettings, default=DecaySettings())
+
+
+class MemorySearchSettings(SettingsGroup):
+    enabled: bool = setting(
+        Flag(), "Switches memory search, and with it both tools, on or off.", default=True
+    )
+    sources: tuple[Source, ...] = setting(
+        ListOf(OneOf(("memory", "sessions"))),
+        "What is indexed: the Markdown memory, the session transcripts or both; "
+        "sessions counts only with experimental.sessionMemory.",
+        default=("memory",),
+    )
+    extra_paths: tuple[ExtraPath, ...] = setting(
+        ExtraPaths(),
+        "More Markdown files or directories to index, relative to the workspace; "
+        "the agent's own come behind those of the defaults.",
+        default=(),
+        merge="concatenate",
+    )
+    claude_code: bool = setting(
+        Flag(),
+        "Adds what Claude Code of this user remembers: its projects' memory, CLAUDE.md, and its "
+        "conversations where sessions are a source.",
+        default=False,
+    )
+    session_memory: bool = setting(
+        Flag(),
+        "Allows the source sessions.",
+        default=False,
+        path="experimental.sessionMemory",
+    )
+    remember_across_conversations: bool = setting(
+        Flag(),
+        "Adds the source sessions for private conversations: from groups and channels it is then not "
+        "searched, unless sources names it and experimental.sessionMemory allows it.",
+        default=False,
+    )
+    sessions_in_private_only: bool = False
+    """Transcripts are indexed only because of `remember_across_conversations`."""
+    provider: str = setting(
+        ProviderId(("auto", *_PROVIDERS, "none")),
+        "Who computes embeddings; auto takes the first that is set up, none means keywords only, "
+        "and so does, with the reason in every answer, an id that cannot be used.",
+        default="auto",
+    )
+    fallback: str = setting(
+        ProviderId((*_PROVIDERS, "none")),
+        "Who computes embeddings when the provider fails.",
+        default="none",
+    )
+    """As `provider`; "auto" names no fallback."""
+    model: str | None = setting(
+        FreeText(),
+        "Embedding model; without it the provider's own default, which openai-compatible and most "
+        "entries of models.providers do not have.",
+        default=None,
+    )
+    output_dimensionality: int | None = setting(
+        _COUNT, "Length of the vectors, where the model lets one choose.", default=None
+    )
+    query_input_type: str | None = setting(
+        FreeText(), "Input type sent with a query, for asymmetric models.", default=None
+    )
+    document_input_type: str | None = setting(
+        FreeText(), "Input type sent with a document, for asymmetric models.", default=None
+    )
+    remote: RemoteSettings = group(RemoteSettings, default=RemoteSettings())
+    local: LocalSettings = group(LocalSettings, default=LocalSettings())
+    store: StoreSettings = group(StoreSettings)
+    chunking: ChunkingSettings = group(ChunkingSettings, default=ChunkingSettings())
+    cache: CacheSettings = group(CacheSettings, default=CacheSettings())
+    sync: SyncSettings = group(SyncSettings, default=SyncSettings())
+    query: QuerySettings = group(QuerySettings, default=QuerySettings())
+
+
+class QmdSessionsSettings(SettingsGroup):
+    enabled: bool = setting(Flag(), "Exports session transcripts for QMD.", default=False)
+    export_dir: Path = setting(
+        PathText(base="workspace"), "Where the exported transcripts are written."
+    )
+    retention_days: int | None = setting(
+        Whole(unit="days", floors=True, ceiling=_MAX_RETENTION_DAYS, zero="none"),
+        "Transcripts older than this are not exported; 0 for no limit.",
+        default=None,
+    )
+
+
+class QmdUpdateSettings(SettingsGroup):
+    interval_ms: int = setting(
+        Duration(), "Time between updates; 0 for no timer.", default=300_000, path="interval"
+    )
+    debounce_ms: int = setting(
+        _MILLISECONDS, "Updates are at least this far apart.", default=15_000
+    )
+    on_boot: bool = setting(Flag(), "Updates once at the start.", default=True)
+    wait_for_boot_sync: bool = setting(
+        Flag(), "Lets searches wait for the update at the start.", default=False
+    )
+    embed_interval_ms: int = setting(
+        Duration(),
+        "Time between embedding runs; 0 for no periodic ones.",
+        default=3_600_000,
+        path="embedInterval",
+    )
+    command_timeout_ms: int = setting(
+        _TIMEOUT, "Time limit for collection commands.", default=30_000
+    )
+    update_timeout_ms: int = setting(_TIMEOUT, "Time limit for an update.", default=120_000)
+    embed_timeout_ms: int = setting(_TIMEOUT, "Time limit for an embedding run.", default=120_000)
+
+
+class QmdLimits(SettingsGroup):
+    max_results: int = setting(
+        Whole(minimum=1, floors=True), "Results of a search at most.", default=6
+    )
+    max_snippet_chars: int = setting(
+        Whole(minimum=1, unit="characters"), "Length of one snippet at most.", default=700
+    )
+    max_injected_chars: int = setting(
+        Whole(minimum=1, unit="characters"),
+        "Length of all snippets of an answer at most.",
+        default=4000,
+    )
+    timeout_ms: int = setting(_TIMEOUT, "Time limit for a search.", default=4000)
+
+
+class QmdSettings(SettingsGroup):
+    command: str = setting(CommandLine(), "The QMD program.", default="qmd")
+    search_mode: Literal["query", "search", "vsearch"] = setting(
+        OneOf(("query", "search", "vsearch")),
+        "QMD's hybrid search with reranking, its keyword search or its vector search.",
+        default="query",
+    )
+    include_default_memory: bool = setting(
+        Flag(), "Gives MEMORY.md, memory.md, USER.md and memory/ to QMD.", default=True
+    )
+    paths: tuple[QmdPath, ...] = setting(
+        QmdPaths(), "More directories for QMD, each as a collection.", default=()
+    )
+    sessions: QmdSessionsSettings = group(QmdSessionsSettings)
+    update: QmdUpdateSettings = group(QmdUpdateSettings, default=QmdUpdateSettings())
+    limits: QmdLimits = group(QmdLimits, default=QmdLimits())
+    scope: ScopePolicy = setting(
+        Scope(),
+        "Which sessions may search with QMD.",
+        default=ScopePolicy(
+            default="deny",
+            rules=(ScopeRule(action="allow", match=ScopeMatch(chat_type="direct")),),
+        ),
+    )
+
+
+class MemoryFlushSettings(SettingsGroup):
+    enabled: bool = setting(
+        Flag(), "Lets the agent write down memories before compaction.", default=True
+    )
+    soft_threshold_tokens: int = setting(
+        Whole(unit="tokens", floors=True),
+        "How long before compaction the flush comes.",
+        default=4000,
+    )
+    prompt: str | None = setting(
+        FreeText(), "What the flush says to the agent instead of the built-in text.", default=None
+    )
+    system_prompt: str | None = setting(
+        FreeText(), "System prompt of the flush instead of the built-in text.", default=None
+    )
+    model: str | None = setting(
+        FreeText(), "Model for the flush; told the chat gateway, which runs it.", default=None
+    )
     """None: the session's own."""
-    force_flush_transcript_bytes: int = 0
-    """0: only tokens decide."""
+    force_flush_transcript_bytes: int = setting(
+        ByteSize(),
+        "Size of a transcript from which on a flush is due whatever its tokens. 0: none.",
+        default=0,
+    )
 
 
-class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
-    mode: Literal["default", "safeguard"] = "default"
-    reserve_tokens_floor: int = 20_000
-    max_history_share: float | None = None
-    max_active_transcript_bytes: int = 0
-    """0: no size of a transcript makes the chat gateway compact."""
-    post_index_sync: Literal["off", "async", "await"] = "async"
-    memory_flush: MemoryFlushSettings = MemoryFlushSettings()
+class CompactionSettings(SettingsGroup):
+    mode: Literal["default", "safeguard"] = setting(
+        OneOf(("default", "safeguard")), "How the chat gateway compacts.", default="default"
+    )
+    reserve_tokens_floor: int = setting(
+        Whole(unit="tokens"), "Tokens kept free of history, at least.", default=20_000
+    )
+    max_history_share: float | None = setting(
+        Real(0.1, 0.9), "Share of the context window that history may take.", default=None
+    )
+    max_active_transcript_bytes: int = setting(
+        ByteSize(),
+        "Size of a transcript that makes the chat gateway compact; a flush is due before. 0: none.",
+        default=0,
+    )
+    post_index_sync: Literal["off", "async", "await"] = setting(
+        OneOf(("off", "async", "await")),
+        "Whether a compaction makes the index look at the transcripts again: later or at once.",
+        default="async",
+    )
+    memory_flush: MemoryFlushSettings = group(
+        MemoryFlushSettings,
+        default=MemoryFlushSettings(),
+        path="",
+        section="compaction.memoryFlush",
+    )
 
 
 class ModelProviderSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -315,53 +552,74 @@ class AuthSettings(msgspec.Struct, frozen=True, kw_only=True):
     profiles: Mapping[str, AuthProfileRef] = msgspec.field(default_factory=dict)
 
 
-class SettingOrigin(msgspec.Struct, frozen=True, kw_only=True):
-    """Where one effective value came from."""
-
-    kind: Literal["default", "file", "environment", "command-line", "derived"]
-    detail: str | None = None
-    """For a file its key path and line (`agents.defaults.memorySearch.provider, line 12`)."""
-
-
-class ConfigWarning(msgspec.Struct, frozen=True, kw_only=True):
-    path: str
-    """Key path, dotted, as in the file."""
-    message: str
-    line: int | None = None
-    file: str | None = None
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(SettingsGroup):
     """Everything that the upper floors may know about the configuration of one agent."""
 
     agent_id: str
-    workspace: Path
+    search: MemorySearchSettings = group(MemorySearchSettings, path="", section="memorySearch")
+    backend: Literal["builtin", "qmd"] = setting(
+        OneOf(("builtin", "qmd")),
+        "Who searches: the builtin index or QMD.",
+        default="builtin",
+        section="memory",
+    )
+    citations: CitationsMode = setting(
+        OneOf(("auto", "on", "off")),
+        "Whether snippets name their source; auto does so in direct chats.",
+        default="auto",
+        section="memory",
+    )
+    scope: ScopePolicy | None = setting(
+        Scope(),
+        "Which sessions may search the builtin index; without it all may.",
+        default=None,
+        section="memory",
+    )
+    append_enabled: bool = setting(
+        Flag(),
+        "Offers the tool that appends to the daily log.",
+        default=False,
+        path="append.enabled",
+        section="memory",
+    )
+    write_granted: bool = False
+    """Whether that was said on the command line, for the client that is served alone."""
+    qmd: QmdSettings = group(QmdSettings, section="memory")
+    compaction: CompactionSettings = group(
+        CompactionSettings, default=CompactionSettings(), path="", section="compaction"
+    )
+    workspace: Path = setting(PathText(), "The agent's workspace.", section="agents")
     notes_folder: Path | None = None
     """The folder that is the whole memory (`--notes`), which then is the workspace, too."""
     state_dir: Path
-    agent_dir: Path
+    agent_dir: Path = setting(
+        PathText(), "The agent's own directory, with its credentials.", section="agents"
+    )
     sessions_dir: Path
     claude_projects: Path | None = None
     """Where Claude Code keeps memory and conversations, by project; None: it is no source."""
     config_path: Path | None
     """None: no file was found and everything is a default."""
-    search: MemorySearchSettings
-    qmd: QmdSettings
-    backend: Literal["builtin", "qmd"] = "builtin"
-    citations: CitationsMode = "auto"
-    memory_slot: str | None = None
-    """`plugins.slots.memory`: who is in charge of the chat gateway's own memory."""
+    config_is_ours: bool = False
+    """Whether it is our own file (or would be, where there is none), not one of OpenClaw."""
+    user_timezone: str | None = setting(
+        TimeZoneName(),
+        "Time zone of the user, for dates of notes.",
+        default=None,
+        section="agents.defaults",
+    )
+    """None: the time zone of the machine."""
+    memory_slot: str | None = setting(
+        FreeText(),
+        "Plugin in charge of the chat gateway's own memory, or none; whether it counts here: "
+        "see the page about migration.",
+        default=None,
+        path="memory",
+        section="plugins.slots",
+    )
     enabled_key: str | None = None
     """The key that gave `search.enabled`, as the file has it; None: the default."""
     started_as: StartedAs = "sidecar"
-    scope: ScopePolicy | None = None
-    """`memory.scope`: guards the builtin backend; None lets everybody search."""
-    append_enabled: bool = False
-    write_granted: bool = False
-    """Whether that was said on the command line, for the client that is served alone."""
-    compaction: CompactionSettings = CompactionSettings()
-    user_timezone: str | None = None
-    """IANA name (`agents.defaults.userTimezone`); None: the time zone of the machine."""
     model_providers: Mapping[str, ModelProviderSettings] = msgspec.field(default_factory=dict)
     auth: AuthSettings = AuthSettings()
     environment_keys: Mapping[str, Secret] = msgspec.field(default_factory=dict)

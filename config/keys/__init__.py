@@ -1,5 +1,4 @@
-"""Every key that memory reads, stated once: validation, merging, output and reference follow from it.
+"""How settings are declared and read: kinds of values, keys in a tree, and fields that say which key fills them.
 
-`table.SECTIONS` is the table. A key's default is not in it: it stands in `config.settings`, beside the field
-that the key fills.
+The settings themselves are declared in `config.settings`, and the places of their sections in `config.sections`.
 """

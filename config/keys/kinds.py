@@ -9,15 +9,17 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
 from config.paths import AGENT_PLACEHOLDER, Directories
-from config.settings import Secret
 from config.source.environment import substitute
 from config.source.located import KeyPath, Located, Reading, descend, quote, type_words, value_words
+from config.values import Secret
+
+ValueT = TypeVar("ValueT")
 
 DurationUnit = Literal["ms", "s", "m", "h", "d"]
 
@@ -57,8 +59,10 @@ MAX_TIMER_MS = 2**31 - 1
 """About 24.8 days. The chat gateway's timers overflow above it, so longer waits are shortened to it."""
 
 
-class Kind(msgspec.Struct, frozen=True):
-    """What a key may hold. `read` checks one value; `settle` completes it once paths are known."""
+class Kind(msgspec.Struct, Generic[ValueT], frozen=True):
+    """What a key may hold. `read` checks one value; `settle` completes it, to the type of the setting, once paths are
+    known.
+    """
 
     @property
     def allowed(self) -> str:
@@ -82,7 +86,7 @@ class Kind(msgspec.Struct, frozen=True):
         return UNSET
 
 
-class Flag(Kind, frozen=True):
+class Flag(Kind[bool], frozen=True):
     @property
     def allowed(self) -> str:
         return "true or false"
@@ -93,7 +97,7 @@ class Flag(Kind, frozen=True):
         return self.mismatch(node, at, reading, value_words(node.value))
 
 
-class Whole(Kind, frozen=True):
+class Whole(Kind[int], frozen=True):
     """A whole number; `6.0` is one. One below `minimum` is a problem, one above `ceiling` is lowered to it."""
 
     minimum: int = 0
@@ -136,7 +140,7 @@ class Whole(Kind, frozen=True):
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-class Real(Kind, frozen=True):
+class Real(Kind[float], frozen=True):
     """A finite number. One out of range is moved to the nearest bound if `clamps`, else it is a problem."""
 
     minimum: float
@@ -167,7 +171,7 @@ def _finite(value: float) -> bool:
     return abs(value) <= MAX_SAFE_INTEGER
 
 
-class FreeText(Kind, frozen=True):
+class TextKind(Kind[ValueT], Generic[ValueT], frozen=True):
     """A string, with `${NAME}` replaced and outer blanks removed; a blank one counts as no value."""
 
     @property
@@ -189,6 +193,10 @@ class FreeText(Kind, frozen=True):
         return filled.text.strip() or UNSET
 
 
+class FreeText(TextKind[str], frozen=True):
+    pass
+
+
 class Name(FreeText, frozen=True):
     """A string that stands in rows or names of a database, which has no room for longer ones."""
 
@@ -199,7 +207,7 @@ class Name(FreeText, frozen=True):
         return f"a string of at most {self.most_bytes} bytes"
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
-        text = FreeText.read(self, node, at, reading)
+        text = TextKind.read(self, node, at, reading)
         if text is UNSET:
             return text
         if (size := len(text.encode(errors="surrogatepass"))) > self.most_bytes:
@@ -207,19 +215,19 @@ class Name(FreeText, frozen=True):
         return text
 
 
-class OneOf(FreeText, frozen=True):
+class OneOf(TextKind[ValueT], Generic[ValueT], frozen=True):
     """One of a few words."""
 
-    values: tuple[str, ...]
+    values: tuple[ValueT, ...]
     hints: Mapping[str, str] = {}
     """What to write instead of words that are known from other programs but mean nothing here."""
 
     @property
     def allowed(self) -> str:
-        return "one of " + ", ".join(quote(value) for value in self.values)
+        return "one of " + ", ".join(quote(str(value)) for value in self.values)
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
-        text = FreeText.read(self, node, at, reading)
+        text = TextKind.read(self, node, at, reading)
         if text is UNSET or text in self.values:
             return text
         from config.secrets import redact  # noqa: PLC0415 - only for a message
@@ -230,7 +238,7 @@ class OneOf(FreeText, frozen=True):
         return self.mismatch(node, at, reading, found)
 
 
-class Duration(Kind, frozen=True):
+class Duration(Kind[int], frozen=True):
     """A duration string or a number of minutes, in milliseconds; unreadable means the default."""
 
     @property
@@ -270,7 +278,7 @@ def _parsed(text: str) -> int | None:
         return None
 
 
-class ByteSize(Kind, frozen=True):
+class ByteSize(Kind[int], frozen=True):
     """A number of bytes, or a string such as `2mb` (units of 1024); unreadable means the default."""
 
     @property
@@ -311,7 +319,7 @@ class CommandLine(FreeText, frozen=True):
         return "the name or path of a program, and its arguments if it has any"
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
-        text = FreeText.read(self, node, at, reading)
+        text = TextKind.read(self, node, at, reading)
         if text is UNSET:
             return UNSET
         import shlex  # noqa: PLC0415 - only when the key is set
@@ -343,7 +351,7 @@ class WebAddress(FreeText, frozen=True):
         return "an address that starts with http:// or https://"
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
-        text = FreeText.read(self, node, at, reading)
+        text = TextKind.read(self, node, at, reading)
         if text is UNSET or not self.checked:
             return text
         if not text.lower().startswith(("http://", "https://")):
@@ -400,7 +408,7 @@ class ProviderId(FreeText, frozen=True):
         return f"one of {known}, or the id of an entry of models.providers"
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
-        text = FreeText.read(self, node, at, reading)
+        text = TextKind.read(self, node, at, reading)
         if text is UNSET or text.lower() in self.known:
             return text if text is UNSET else text.lower()
         from config.secrets import redact  # noqa: PLC0415 - only for an id that is not known here
@@ -411,7 +419,7 @@ class ProviderId(FreeText, frozen=True):
         return text.lower()
 
 
-class PathText(FreeText, frozen=True):
+class PathText(TextKind[Path], frozen=True):
     """A path; `~` is the home directory, a relative one is taken from `base`."""
 
     base: Literal["cwd", "workspace"] = "cwd"
@@ -453,7 +461,7 @@ class TimeZoneName(FreeText, frozen=True):
         return 'the name of a time zone, such as "Europe/Vienna"'
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
-        name = FreeText.read(self, node, at, reading)
+        name = TextKind.read(self, node, at, reading)
         if name is UNSET:
             return UNSET
         import zoneinfo  # noqa: PLC0415 - only when the key is set
@@ -474,7 +482,7 @@ class Unresolved(msgspec.Struct, frozen=True):
     reason: str
 
 
-class ApiKey(Kind, frozen=True):
+class ApiKey(Kind[Secret], frozen=True):
     """A string, `${NAME}` filled in, or a reference `{source: "env", id: "NAME"}`."""
 
     @property
@@ -520,7 +528,7 @@ class ApiKey(Kind, frozen=True):
         return None if value is None else "***"
 
 
-class Headers(Kind, frozen=True):
+class Headers(Kind[Mapping[str, str]], frozen=True):
     """HTTP headers: a map of names to strings, `${NAME}` filled in."""
 
     @property

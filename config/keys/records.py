@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic
 
 from msgspec import UNSET
 
-from config.keys.kinds import FreeText, Kind, OneOf, PathText
+from config.keys.kinds import FreeText, Kind, OneOf, PathText, TextKind, ValueT
 from config.keys.tree import Branch, Key, Section, Unknown, build_tree, walk
 from config.paths import Directories
-from config.settings import ExtraPath, QmdPath, ScopeMatch, ScopePolicy, ScopeRule
 from config.source.located import KeyPath, Located, Reading, descend, type_words
+from config.values import ExtraPath, QmdPath, ScopeMatch, ScopePolicy, ScopeRule
 
 
-class ListOf(Kind, frozen=True):
+class ListOf(Kind[tuple[ValueT, ...]], Generic[ValueT], frozen=True):
     """A list of values of one kind; a blank or wrong item is left out."""
 
-    item: Kind
+    item: Kind[ValueT]
 
     @property
     def allowed(self) -> str:
@@ -37,7 +37,7 @@ class ListOf(Kind, frozen=True):
         return [self.item.render(item) for item in value]
 
 
-class Record(Kind, frozen=True):
+class Record(Kind[ValueT], Generic[ValueT], frozen=True):
     """An object with known members; the value is a dict of their dotted paths."""
 
     members: tuple[Key, ...]
@@ -49,7 +49,7 @@ class Record(Kind, frozen=True):
         return "{" + names + "}"
 
     def tree(self) -> Branch:
-        return build_tree([Section("", ("",), "", self.members, self.unknown)])
+        return build_tree([Section("", ("",), self.members, self.unknown)])
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
         if not isinstance(node.value, dict):
@@ -57,14 +57,14 @@ class Record(Kind, frozen=True):
         return {given.leaf.key.path: given.value for given in walk(self.tree(), node, at, reading)}
 
 
-_EXTRA_PATH = Record(
+_EXTRA_PATH: Record[Any] = Record(
     (
         Key("path", PathText(), "A file or directory.", required=True),
         Key("pattern", FreeText(), "Which files below it, as a glob."),
         Key("exclude", ListOf(FreeText()), "What is left out below it, as in a .gitignore."),
     )
 )
-_QMD_PATH = Record(
+_QMD_PATH: Record[Any] = Record(
     (
         Key("path", PathText(), "A directory, relative to the workspace.", required=True),
         Key("name", FreeText(), "Name of the collection; custom-<number> without one."),
@@ -83,13 +83,13 @@ class _Name(FreeText, frozen=True):
     def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
         if isinstance(node.value, str) and not node.value.strip():
             return self.mismatch(node, at, reading, "a blank string")
-        return FreeText.read(self, node, at, reading)
+        return TextKind.read(self, node, at, reading)
 
 
 _ACTION = OneOf(("allow", "deny"))
 _CHAT_TYPE = OneOf(("direct", "group", "channel", "dm"))
 # A condition that is not understood would widen what a rule allows, so unknown members are refused.
-_RULE = Record(
+_RULE: Record[Any] = Record(
     (
         Key("action", _ACTION, "What the rule does.", required=True),
         Key("match.channel", _Name(), "Channel of the session."),
@@ -99,7 +99,7 @@ _RULE = Record(
     ),
     unknown="refuse",
 )
-_SCOPE = Record(
+_SCOPE: Record[Any] = Record(
     (
         Key("default", _ACTION, "What holds when no rule matches; allow without it."),
         Key("rules", ListOf(_RULE), "Rules in order; the first that matches wins."),
@@ -108,7 +108,7 @@ _SCOPE = Record(
 )
 
 
-class ExtraPathItem(Kind, frozen=True):
+class ExtraPathItem(Kind[ExtraPath], frozen=True):
     """A path as a string, or `{path, pattern}` as later releases write it."""
 
     @property
@@ -141,10 +141,10 @@ class ExtraPathItem(Kind, frozen=True):
         return {"path": path, **limits} if limits else path
 
 
-class ExtraPaths(ListOf, frozen=True):
+class ExtraPaths(ListOf[ExtraPath], frozen=True):
     """Extra paths; if a path is listed more than once, the first spelling counts."""
 
-    item: Kind = ExtraPathItem()
+    item: Kind[ExtraPath] = ExtraPathItem()
 
     def settle(self, value: Any, dirs: Directories) -> tuple[ExtraPath, ...]:
         settled = [self.item.settle(item, dirs) for item in value]
@@ -157,10 +157,10 @@ def _limits(extra: ExtraPath) -> tuple[object, ...]:
     return extra.path, extra.pattern, extra.exclude
 
 
-class QmdPaths(ListOf, frozen=True):
+class QmdPaths(ListOf[QmdPath], frozen=True):
     """Directories for QMD; an entry with a blank path is left out."""
 
-    item: Kind = _QMD_PATH
+    item: Kind[QmdPath] = _QMD_PATH
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
         entries = ListOf.read(self, node, at, reading)
@@ -185,7 +185,7 @@ class QmdPaths(ListOf, frozen=True):
         return [{"path": str(p.path), "name": p.name, "pattern": p.pattern} for p in value]
 
 
-class Scope(Record, frozen=True):
+class Scope(Record[ScopePolicy], frozen=True):
     """Who may search; giving the key at all replaces the whole default policy."""
 
     members: tuple[Key, ...] = _SCOPE.members

@@ -26,12 +26,11 @@ class Key(msgspec.Struct, frozen=True):
 
     path: str
     """Dotted, below its section; `*` stands for any name, `[]` for any item of a list."""
-    kind: Kind
+    kind: Kind[Any]
     meaning: str
     """One sentence for the reference."""
-    field: str | None = None
-    """Dotted attribute path below the section's part of the settings. None: the path in snake case;
-    empty: the key fills no field of its own."""
+    field: str = ""
+    """Dotted attribute path below the settings of the field that is filled; empty: none of its own."""
     merge: Literal["replace", "concatenate"] = "replace"
     required: bool = False
     aliases: tuple[str, ...] = ()
@@ -45,8 +44,6 @@ class Section(msgspec.Struct, frozen=True):
     """Prefix of the documented key paths in messages and origins."""
     places: tuple[str, ...]
     """Dotted paths. If two of them give a value on the same level, the earlier one wins."""
-    field: str
-    """Dotted attribute path of its part of the settings; empty for the settings themselves."""
     keys: tuple[Key, ...]
     unknown: Unknown = "warn"
     retired: tuple[tuple[str, str], ...] = ()

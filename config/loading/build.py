@@ -15,9 +15,9 @@ import msgspec
 from config import paths
 from config.host_keys import OWN_ENTRY_PATH, is_own_entry
 from config.keys.kinds import Unresolved
-from config.keys.table import SECTIONS
-from config.keys.tree import ANY_NAME, Given, Key, Section
+from config.keys.tree import ANY_NAME, Given, Key
 from config.paths import Directories
+from config.sections import SECTIONS
 from config.settings import (
     AuthProfileRef,
     AuthSettings,
@@ -227,14 +227,6 @@ def _warn(values: _Values, name: str, message: str, reading: Reading) -> None:
     reading.warn(given.at, node, message)
 
 
-def field_of(section: Section, key: Key) -> str | None:
-    """Dotted attribute path below `Settings` that the key fills; None if it fills no single one."""
-    if key.field == "":
-        return None
-    field = key.field or snake_case(key.path)
-    return f"{section.field}.{field}" if section.field else field
-
-
 def snake_case(path: str) -> str:
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in path)
 
@@ -265,9 +257,9 @@ def build_settings(chosen: Mapping[str, Chosen], dirs: Directories) -> Settings:
     values: dict[str, Any] = {}
     for section in SECTIONS:
         for key in section.keys:
-            field, found = field_of(section, key), chosen.get(section.documented(key))
-            if field and found:
-                values.update(_settled(field, key, found.value, dirs))
+            found = chosen.get(section.documented(key))
+            if key.field and found:
+                values.update(_settled(key.field, key, found.value, dirs))
     if "search.store.path" in values:
         values["search.store.former_path"] = None
     values["search.local.model_path_is_default"] = "search.local.model_path" not in values
@@ -277,7 +269,7 @@ def build_settings(chosen: Mapping[str, Chosen], dirs: Directories) -> Settings:
     return assign(default_settings(dirs), values)
 
 
-def settings_of_notes(settings: Settings, folder: Path) -> Settings:
+def settings_of_notes(settings: Settings, folder: Path, origin: SettingOrigin) -> Settings:
     """The same with a folder of Markdown as the whole memory, whatever the file says of places."""
     store = StoreSettings(
         path=settings.state_dir / "index.sqlite", vector=settings.search.store.vector
@@ -289,7 +281,6 @@ def settings_of_notes(settings: Settings, folder: Path) -> Settings:
         extra_paths=(ExtraPath(path=folder, raw=str(folder)),),
         sessions_in_private_only=False,
     )
-    origin = SettingOrigin(kind="command-line", detail="--notes")
     places = ["workspace", "memorySearch.extraPaths"]
     places += [
         name
@@ -373,8 +364,7 @@ def changed_keys(old: Settings, new: Settings) -> tuple[str, ...]:
 def _fields(old: Settings, new: Settings) -> Iterator[str]:
     for section in SECTIONS:
         for key in section.keys:
-            field = field_of(section, key)
-            if field and _value_of(old, field) != _value_of(new, field):
+            if key.field and _value_of(old, key.field) != _value_of(new, key.field):
                 yield section.documented(key)
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -22,17 +22,16 @@ from config.agents import (
 )
 from config.errors import ConfigNotFoundError
 from config.host_keys import OWN_ENTRY_PATH, tolerates
-from config.keys.table import SECTIONS
-from config.keys.tree import ANY_NAME, Given, build_tree, walk
+from config.keys.tree import ANY_NAME, Given, Section, build_tree, walk
 from config.loading.build import (
     Chosen,
     apply_rules,
     build_settings,
     choose,
-    field_of,
     settings_of_notes,
 )
 from config.paths import Directories, claude_dir, default_workspace
+from config.sections import OWN_FILE_SECTIONS, SECTIONS
 from config.settings import ExtraPath, SettingOrigin, Settings, StoreSettings
 from config.source.discover import FoundConfig, LoadRequest, discover, notes_folder
 from config.source.environment import Variables, gather_variables
@@ -67,11 +66,13 @@ class ConfigFile(msgspec.Struct, frozen=True):
         return (*in_own_entry, *(place for prefixes in listed for place in prefixes))
 
 
-def read_content(root: Located | None, reading: Reading) -> ConfigFile:
+def read_content(
+    root: Located | None, reading: Reading, sections: Sequence[Section] = SECTIONS
+) -> ConfigFile:
     """Raises `ConfigInvalidError` with every problem that the file has."""
     if root is None:
         return ConfigFile()
-    givens = tuple(walk(build_tree(SECTIONS), root, (), reading))
+    givens = tuple(walk(build_tree(sections), root, (), reading))
     agents = listed_agents(root, reading)
     reading.raise_problems()
     return ConfigFile(givens, agents, agents_in_own_entry(root, OWN_ENTRY_PATH))
@@ -197,8 +198,11 @@ def load_found(request: LoadRequest, found: FoundConfig) -> Settings:
     """The same for a file that was read before. Raises `ConfigInvalidError`."""
     variables = gather_variables(request.environment, found.state_dir, found.root)
     file = found.root.source.path if found.root else None
-    reading = Reading(variables.values, file, tolerates)
-    content = read_content(found.root, reading)
+    if found.is_ours:
+        reading, sections = Reading(variables.values, file), OWN_FILE_SECTIONS
+    else:
+        reading, sections = Reading(variables.values, file, tolerates), SECTIONS
+    content = read_content(found.root, reading, sections)
     surroundings = ConfigSurroundings(request, found, content)
     agent_id = normalize_agent_id(request.agent_id or content.default_agent)
     chosen = choose(content.givens, content.places(agent_id), reading)
@@ -208,7 +212,8 @@ def load_found(request: LoadRequest, found: FoundConfig) -> Settings:
     _warn_unlisted(content, agent_id, reading)
     if request.notes is not None:
         _warn_of_store(settings, chosen, reading)
-        settings = settings_of_notes(settings, notes_folder(request, found.home))
+        folder = notes_folder(request, found.home)
+        settings = settings_of_notes(settings, folder, request.notes_origin)
     others = content.places_of_others(agent_id)
     return msgspec.structs.replace(settings, warnings=reading.warnings(except_below=others))
 
@@ -226,6 +231,7 @@ def _settle(
         workspace=dirs.workspace,
         enabled_key=_key_of(chosen.get("memorySearch.enabled")),
         config_path=found.root.source.path if found.root else None,
+        config_is_ours=found.is_ours,
         environment_keys=keys,
         origins={
             **dict(_key_origins(chosen)),
@@ -247,7 +253,7 @@ def _key_origins(chosen: Mapping[str, Chosen]) -> Iterator[tuple[str, SettingOri
     for section in SECTIONS:
         for key in section.keys:
             name = section.documented(key)
-            if field_of(section, key):
+            if key.field:
                 yield name, chosen[name].origin if name in chosen else _DEFAULT
     for name, item in chosen.items():
         if item.given and ANY_NAME in item.given.leaf.key.path:
@@ -315,7 +321,8 @@ def _usual_workspace(request: LoadRequest) -> Path | None:
 def _refuse_unknown_agent(request: LoadRequest, settings: Settings) -> None:
     found = discover(request)
     variables = gather_variables(request.environment, found.state_dir, found.root)
-    content = read_content(found.root, Reading(variables.values))
+    root = None if found.is_ours else found.root
+    content = read_content(root, Reading(variables.values))
     listed = {entry.id for entry in content.agents} | {name for name, _ in content.in_own_entry}
     agent_id = settings.agent_id
     if agent_id in listed or agent_id == content.default_agent:

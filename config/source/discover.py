@@ -12,8 +12,8 @@ import msgspec
 
 from config import paths
 from config.errors import ConfigInvalidError, ConfigNotFoundError
-from config.settings import SettingOrigin
 from config.source.located import Located, quote, type_words
+from config.values import SettingOrigin
 
 
 class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +28,8 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: str | Path | None = None
     workspace: str | Path | None = None
     notes: str | Path | None = None
-    """A folder that is the whole memory; the usual places of a configuration are ignored then."""
+    """A folder that is the whole memory; OpenClaw's places of a configuration are ignored then."""
+    notes_origin: SettingOrigin = SettingOrigin(kind="command-line", detail="--notes")
     claude_code: bool = False
     """Adds Claude Code's memory, whatever the file says."""
 
@@ -42,6 +43,8 @@ class FoundConfig(msgspec.Struct, frozen=True):
     root: Located | None
     """None without a configuration file."""
     config_origin: SettingOrigin
+    is_ours: bool = False
+    """Whether it is our own file, which OpenClaw never sees."""
 
 
 def discover(request: LoadRequest) -> FoundConfig:
@@ -51,18 +54,37 @@ def discover(request: LoadRequest) -> FoundConfig:
         return _discover_notes(request, home)
     state, state_origin = _state_dir(request, home)
     root, config_origin = _named_config(request, home) or _usual_config(request, home, state)
-    return FoundConfig(home, state, state_origin, root, config_origin)
+    found = FoundConfig(home, state, state_origin, root, config_origin)
+    if root is not None or names_openclaw(request):
+        return found
+    return msgspec.structs.replace(found, root=read_own_file(request, home), is_ours=True)
+
+
+def names_openclaw(request: LoadRequest) -> bool:
+    """Whether an option or a variable says which OpenClaw is meant."""
+    given = (request.config_path, request.state_dir)
+    variables = (*paths.STATE_DIR_VARIABLES, *paths.CONFIG_PATH_VARIABLES, "OPENCLAW_PROFILE")
+    return any(given) or paths.variable(request.environment, *variables) is not None
+
+
+def read_own_file(request: LoadRequest, home: Path) -> Located | None:
+    """Our own file, if there is one. Raises `ConfigInvalidError`."""
+    path = paths.own_file(request.environment, home=home)
+    return _read(path) if paths.exists(path) else None
 
 
 def _discover_notes(request: LoadRequest, home: Path) -> FoundConfig:
-    """For a folder of notes only a configuration file that the command line names is read."""
+    """For a folder of notes a configuration file that the command line names is read, else our own."""
     folder = notes_folder(request, home)
     base, origin = paths.data_dir(request.environment, home=home), SettingOrigin(kind="default")
     if request.state_dir is not None:
         base, origin = _state_dir(request, home)
     state = paths.notes_state_dir(base, folder)
     named = _named_config(request, home) if request.config_path is not None else None
-    return FoundConfig(home, state, origin, *(named or (None, SettingOrigin(kind="default"))))
+    if named is not None:
+        return FoundConfig(home, state, origin, *named)
+    ours = read_own_file(request, home)
+    return FoundConfig(home, state, origin, ours, SettingOrigin(kind="default"), is_ours=True)
 
 
 def notes_folder(request: LoadRequest, home: Path) -> Path:
@@ -71,8 +93,9 @@ def notes_folder(request: LoadRequest, home: Path) -> Path:
     path = paths.resolve_path(text, home=home, base=request.cwd) if text.strip() else None
     if path is None or not path.is_dir():
         what = "is not a folder" if path is not None and paths.exists(path) else "does not exist"
-        message = f"{path} {what}." if path else "--notes is empty."
-        raise ConfigNotFoundError(message, remedy="Give --notes the folder with the notes.")
+        named = request.notes_origin.detail
+        message = f"{path} {what}." if path else f"{named} is empty."
+        raise ConfigNotFoundError(message, remedy=f"Let {named} name the folder with the notes.")
     return path.resolve()
 
 

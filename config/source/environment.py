@@ -11,8 +11,8 @@ import msgspec
 
 from config.errors import ConfigInvalidError, ConfigProblem
 from config.runtime.files import SilentFileError, read_file
-from config.settings import Secret, SettingOrigin
 from config.source.located import Located, descend
+from config.values import Secret, SettingOrigin
 from config.vendors import KEY_VARIABLES
 
 MAX_DOTENV_BYTES = 1024 * 1024

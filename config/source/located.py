@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from config.errors import ConfigInvalidError, ConfigProblem
-from config.settings import ConfigWarning
+from config.values import ConfigWarning
 
 KeyPath = tuple[str | int, ...]
 """Member names and list indexes from the top of the file: `("agents", "list", 0, "id")`."""

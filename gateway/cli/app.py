@@ -6,13 +6,16 @@ Mistakes in a command line become errors of our own, so that they read and end l
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
+from gateway.cli import output
 from gateway.cli.commands.asking import get, remember, search
+from gateway.cli.commands.browsing import browse
 from gateway.cli.commands.connecting import connect, disconnect
 from gateway.cli.commands.forgetting import forget
 from gateway.cli.commands.hosting import install_plugin, plugin_status, uninstall_plugin
@@ -30,6 +33,7 @@ from gateway.cli.commands.inspecting import config, doctor, health, metrics, sta
 from gateway.cli.commands.recalling import recall
 from gateway.cli.commands.reporting import report
 from gateway.cli.commands.serving import demo, reload, serve, service
+from gateway.cli.commands.setting_up import setup
 from gateway.cli.commands.storing import check_store, copy_store, drop_agent, migrate_store
 from gateway.cli.guard import guarded, run_logged
 from gateway.cli.options import (
@@ -47,6 +51,7 @@ _EPILOG = f"""`{PROGRAM} demo` shows it at work, `help COMMAND` how a command is
 \b
 Exit codes:
   0        done; of health and doctor: ok (1 degraded, 2 failing)
+  1        `search` found nothing, as of grep
   3        `service status`: the service does not run
   64       the command line is wrong; 65 an input is too large
   66       a file is not there or cannot be read; 73 cannot be written
@@ -61,12 +66,42 @@ Files and variables:
   ~/.openclaw                    indexes and .env (OPENCLAW_STATE_DIR,
                                  OPENCLAW_HOME, OPENCLAW_PROFILE)
   ~/.openclaw/openclaw.json      settings (OPENCLAW_CONFIG_PATH)
+  ~/.config/memory-gateway/config.json5
+                                 what `setup` and `config set` wrote
+                                 (XDG_CONFIG_HOME)
   ~/.local/share/memory-gateway  indexes of --notes (XDG_DATA_HOME)
+  MEMORY_GATEWAY_NOTES           a folder of notes, as --notes
   OPENAI_API_KEY and others      keys of providers of embeddings
   NO_COLOR                       no colours
 """
 
+_GROUPS = {
+    "Everyday Commands": "browse search get recent tags links open remember recall report status",
+    "Setup Commands": "setup connect disconnect openclaw models config demo",
+    "Upkeep Commands": "index doctor health forget service reload metrics",
+}
+"""Which commands stand together in the help; all others come last."""
+
+
+class Commands(TyperGroup):
+    """The commands, those first that people use every day."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - its signature
+        rest = dict(self.commands)
+        groups = [
+            (title, {name: rest.pop(name) for name in names.split() if name in rest})
+            for title, names in _GROUPS.items()
+        ]
+        width = formatter.width - 6 - max(map(len, self.commands))
+        for title, commands in [*groups, ("Other Commands", rest)]:
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name, one.get_short_help_str(10 * width)) for name, one in commands.items()]
+                )
+
+
 app = typer.Typer(
+    cls=Commands,
     help="Makes the plain-Markdown memory of an AI agent searchable.",
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -89,9 +124,28 @@ class Command(TyperCommand):
                 parameter.display_type_rich = _no_type  # type: ignore[attr-defined]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if self.name == "search":
+            args = list(_with_count(args))
         items = [] if "--" in args else [one for one in args if one.startswith("- ")]
         others = [one for one in args if one not in items]
         return super().parse_args(ctx, [*others, "--", *items] if items else args)
+
+
+def _with_count(args: Sequence[str]) -> Iterator[str]:
+    """`-n` before a number is the number of passages, as it was before folders of notes had names."""
+    rest = iter(args)
+    for one in rest:
+        if one == "--":
+            yield one
+            yield from rest
+        elif (joined := re.fullmatch(r"-n(-?\d+)", one)) is not None:
+            yield from ("--max-results", joined[1])
+        elif one == "-n":
+            value = next(rest, None)
+            yield "--max-results" if value and re.fullmatch(r"-?\d+", value) else one
+            yield from () if value is None else (value,)
+        else:
+            yield one
 
 
 def _no_type(**_: Any) -> None:
@@ -141,7 +195,9 @@ def _add(
 
 _add(app, serve, options=SERVE_OPTIONS)
 for _command in (
+    setup,
     index,
+    browse,
     search,
     get,
     recall,
@@ -216,7 +272,7 @@ def _root(
 def run_app(arguments: Sequence[str]) -> int:
     """Runs a command line and returns its exit code. Raises CommandLineError for a wrong one."""
     command = typer.main.get_command(app)
-    given = list(arguments) or ["--help"]
+    given = list(arguments) or ["browse" if output.is_terminal() and output.may_ask() else "--help"]
     if given[0] == "help":
         given = [*given[1:], "--help"]
     try:

@@ -180,7 +180,8 @@ def _read_option(
     value = joined if equals else next(rest, "-")
     if value.startswith("-"):
         return False
-    if shared is not None and shared.metavar is not None:
+    is_number = number is not None and value.isdecimal()
+    if shared is not None and shared.metavar is not None and not is_number:
         options[shared.field] = value
         return shared.field != "log_level" or value in LOG_LEVELS
     if number is None or not _is_plain(value):

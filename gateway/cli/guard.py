@@ -49,6 +49,8 @@ EXIT_CODES: Final[Mapping[ErrorKind, int]] = {
 }
 HEALTH_CODES: Final = {"ok": 0, "degraded": 1, "failing": 2}
 """The exit codes of `health` and `doctor`, as probes expect them."""
+NOTHING_FOUND: Final = 1
+"""`search` and lists that are empty, as `grep` has it."""
 NOT_FOUND: Final = os.EX_NOINPUT
 """`get` of a permitted path where no file is."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from config.errors import ConfigInvalidError, ConfigNotFoundError, ConfigProblem
+from config.errors import ConfigNotFoundError
 from config.migration import Migration, Move, migrate_in_force
-from config.runtime.files import keep_copy, read_file, replace_file
-from config.source.json5 import MAX_BYTES
+from config.source.editing import BOM
 from config.source.located import render_path
+from config.writing import open_file
 from gateway.cli import output
 from gateway.cli.options import Options, load_request
 
@@ -73,24 +73,9 @@ def _note(move: Move) -> str:
     return f"Line {move.node.line}: {move.place} moves to {render_path(move.to)}."
 
 
-def _replace(migration: Migration) -> Path:
+def _replace(migration: Migration) -> Path | None:
     """Raises ConfigInvalidError where the file has changed meanwhile, or cannot be written."""
-    path = Path(os.path.realpath(migration.path))
-
-    def check() -> None:
-        if read_file(path, MAX_BYTES).decode("utf-8-sig") != migration.before:
-            raise _failed(path, "was changed by somebody else in this moment")
-
-    try:
-        check()
-        data, mode = read_file(path, MAX_BYTES), path.stat().st_mode & 0o777
-        backup = keep_copy(path, data, mode=mode)
-        replace_file(path, migration.text.encode(), mode=mode, check=check)
-    except OSError as error:
-        raise _failed(path, f"cannot be replaced: {error.strerror}") from None
-    return backup
-
-
-def _failed(path: Path, message: str) -> ConfigInvalidError:
-    problem = ConfigProblem(message=message, file=str(path))
-    return ConfigInvalidError([problem], remedy="Nothing was written; try again.")
+    file = open_file(migration.path)
+    if file.text.removeprefix(BOM) != migration.before:
+        raise file.changed()
+    return file.write(migration.text, keeps_copy=True)

@@ -19,6 +19,7 @@ from config.errors import (
 from config.loading.load import load_settings, refuse_unknown_names
 from config.settings import Settings, StartedAs
 from config.source.discover import LoadRequest
+from config.source.folders import with_notes
 
 PROGRAM: Final = "memory-gateway"
 
@@ -60,7 +61,10 @@ SHARED_OPTIONS: Final = (
     SharedOption("agent", "ID", "The agent whose memory it is; else the default agent.", "-a"),
     SharedOption("workspace", "DIR", "Where MEMORY.md, USER.md and memory/ are.", "-w"),
     SharedOption(
-        "notes", "DIR", "A folder of Markdown as the whole memory, without openclaw.json."
+        "notes",
+        "DIR",
+        "A folder of Markdown as the whole memory, by its path or by its name in setup.",
+        "-n",
     ),
     SharedOption(
         "state_dir",
@@ -127,7 +131,15 @@ def _is_indexed(settings: Settings, options: Options) -> bool:
 
 
 def load_request(options: Options) -> LoadRequest:
-    """What to load, as the options say. Raises ConfigNotFoundError, CommandLineError."""
+    """What to load, as options, variables and setup say.
+
+    Raises ConfigNotFoundError, ConfigInvalidError for our own file, CommandLineError.
+    """
+    return with_notes(openclaw_request(options))
+
+
+def openclaw_request(options: Options) -> LoadRequest:
+    """The same as the options say alone. Raises ConfigNotFoundError, CommandLineError."""
     for flag, value in (("--workspace", options.workspace), ("--agent", options.agent)):
         if options.notes is not None and value is not None:
             raise CommandLineError(

@@ -70,6 +70,16 @@ def ask(question: str, *, default: bool) -> bool:
         raise KeyboardInterrupt from None
 
 
+def ask_text(question: str, *, default: str | None) -> str:
+    """Raises as `ask`."""
+    import typer
+
+    try:
+        return str(typer.prompt(question, default=default)).strip()
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+
+
 def note(message: str) -> None:
     """A line for people, beside the data."""
     print(escape_controls(message), file=sys.stderr)

@@ -47,10 +47,13 @@ def _run(options: Options, started_as: StartedAs, *, write: bool, **service: Any
         return replace(settings, append_enabled=True, write_granted=True) if write else settings
 
     settings = read(options, started_as)
-    agent = options.agent if options.notes is not None else settings.agent_id
+    if (folder := settings.notes_folder) is not None:
+        same = replace(options, notes=str(folder))
+    else:
+        same = replace(options, agent=settings.agent_id)
     return serve(
         settings,
-        read_settings=partial(read, replace(options, agent=agent)),
+        read_settings=partial(read, same),
         log_level=options.log_level or _LOG_LEVEL,
         **service,
     )

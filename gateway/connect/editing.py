@@ -14,11 +14,17 @@ from typing import Any, Final
 
 from config.errors import ConfigInvalidError, ConfigProblem
 from config.host_keys import plain
-from config.source.json5 import LEXEME, parse_json5, require_object
-from config.source.located import Located
+from config.source.editing import (
+    BOM,
+    member_lines,
+    parse_object,
+    split_bom,
+    with_item,
+    with_member,
+    without_member,
+)
 from gateway.connect.clients import Client, Entry, hook_name
 
-_BOM: Final = "\ufeff"
 _BY_HAND: Final = "Correct it, or connect by hand: --print shows what belongs there."
 
 Servers = dict[str, Any]
@@ -49,8 +55,11 @@ def with_server(client: Client, text: str, path: Path, name: str, entry: Entry) 
     if client.is_hooks:
         return _with_hooks(client, text, path, entry, wanted)
     wanted[client.key] = {**servers_in(client, text, path), name: entry}
-    add = _add_to_toml if client.form == "toml" else _add_to_json
-    return _checked(client, add(client.key, text, path, name, entry), path, wanted)
+    if client.form == "toml":
+        text = _add_to_toml(client.key, text, name, entry)
+    else:
+        text = with_member(text, path, (client.key, name), entry)
+    return _checked(client, text, path, wanted)
 
 
 def without_server(client: Client, text: str, path: Path, name: str, *, bare: bool) -> str:
@@ -71,14 +80,14 @@ def without_server(client: Client, text: str, path: Path, name: str, *, bare: bo
     if bare and not left:
         at = (client.key,)
         del wanted[client.key]
-    return _checked(client, _cut_from_json(text, path, at), path, wanted)
+    return _checked(client, without_member(text, path, at), path, wanted)
 
 
 def entry_lines(client: Client, name: str, entry: Entry) -> list[str]:
     """An entry as it is written where there is room, for people."""
     if client.form == "toml":
         return list(_toml_lines(client.key, name, entry))
-    return _json_member(name, entry, "", "\n").split("\n")
+    return member_lines(name, entry)
 
 
 def _checked(client: Client, text: str, path: Path, wanted: dict[str, Any]) -> str:
@@ -94,133 +103,17 @@ def _checked(client: Client, text: str, path: Path, wanted: dict[str, Any]) -> s
 def _read(client: Client, text: str, path: Path) -> dict[str, Any]:
     if client.form == "toml":
         try:
-            return tomllib.loads(text.removeprefix(_BOM))
+            return tomllib.loads(text.removeprefix(BOM))
         except tomllib.TOMLDecodeError as error:
             raise _invalid(path, f"is no valid TOML: {error}", "Correct it first.") from None
-    if not text.removeprefix(_BOM).strip():
+    if not text.removeprefix(BOM).strip():
         return {}
-    values: dict[str, Any] = plain(_parse(text, path))
+    values: dict[str, Any] = plain(parse_object(text, path))
     return values
 
 
 def _invalid(path: Path, message: str, remedy: str) -> ConfigInvalidError:
     return ConfigInvalidError([ConfigProblem(message=message, file=str(path))], remedy=remedy)
-
-
-def _parse(text: str, path: Path) -> Located:
-    return require_object(parse_json5(text.encode(), path))
-
-
-# JSON, with or without comments.
-
-
-def _add_to_json(key: str, text: str, path: Path, name: str, entry: Any) -> str:
-    bom, text = _split_bom(text)
-    if not text.strip():
-        return f"{bom}{{\n{_json_member(key, {name: entry}, '  ', chr(10))}\n}}\n"
-    root = _parse(text, path)
-    servers = root.value.get(key)
-    if servers is None or servers.value is None:
-        # A member without a value is replaced, not written a second time.
-        if servers is not None:
-            value = json.dumps({name: entry}, ensure_ascii=False)
-            return bom + text[: servers.start] + value + text[servers.end :]
-        return bom + _insert(text, root, key, {name: entry})
-    return bom + _insert(text, servers, name, entry)
-
-
-def _split_bom(text: str) -> tuple[str, str]:
-    return (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
-
-
-_REST_OF_LINE: Final = re.compile(r"[ \t]*(?://[^\n]*)?\r?\n")
-
-
-def _insert(text: str, container: Located, name: str, value: Any) -> str:
-    """As the first member: whatever follows, commas and comments included, stays as it is."""
-    newline = "\r\n" if "\r\n" in text else "\n"
-    position = container.start + 1
-    comma = "," if container.value else ""
-    outer = _indent_at(text, container.offset)
-    rest = _REST_OF_LINE.match(text, position)
-    if rest is not None:
-        first = next(iter(container.value.values()), None)
-        inner = _indent_at(text, first.offset) if first else outer + _unit(text)
-        lines = f"{_json_member(name, value, inner, newline)}{comma}{newline}"
-        return text[: rest.end()] + lines + text[rest.end() :]
-    if container.value:
-        member = f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}, "
-        return text[:position] + member + text[position:]
-    member = _json_member(name, value, outer + _unit(text), newline)
-    return text[:position] + f"{newline}{member}{newline}{outer}" + text[position:].lstrip(" \t")
-
-
-def _json_member(name: str, value: Any, indent: str, newline: str) -> str:
-    lines = json.dumps({name: value}, indent=_step(indent), ensure_ascii=False).split("\n")[1:-1]
-    inner = len(lines[0]) - len(lines[0].lstrip())
-    return newline.join(f"{indent}{line[inner:]}" for line in lines)
-
-
-def _step(indent: str) -> str | int:
-    return "\t" if "\t" in indent else 2
-
-
-def _indent_at(text: str, offset: int) -> str:
-    line = text[text.rfind("\n", 0, offset) + 1 : offset]
-    return line[: len(line) - len(line.lstrip(" \t"))]
-
-
-def _unit(text: str) -> str:
-    found = re.search(r"\n([ \t]+)\S", text)
-    return "\t" if found and found[1].startswith("\t") else (found[1] if found else "  ")
-
-
-def _insert_item(text: str, container: Located, value: Any) -> str:
-    """As the first item of a list, as `_insert` does."""
-    newline = "\r\n" if "\r\n" in text else "\n"
-    position = container.start + 1
-    outer = _indent_at(text, container.offset)
-    inner = outer + _unit(text)
-    lines = newline.join(
-        f"{inner}{line}"
-        for line in json.dumps(value, indent=_step(inner), ensure_ascii=False).split("\n")
-    )
-    rest = _REST_OF_LINE.match(text, position)
-    if rest is not None:
-        comma = "," if container.value else ""
-        return f"{text[: rest.end()]}{lines}{comma}{newline}{text[rest.end() :]}"
-    if container.value:
-        return f"{text[:position]}{json.dumps(value, ensure_ascii=False)}, {text[position:]}"
-    return f"{text[:position]}{newline}{lines}{newline}{outer}" + text[position:].lstrip(" \t")
-
-
-def _cut_from_json(text: str, path: Path, at: tuple[str | int, ...]) -> str:
-    bom, text = _split_bom(text)
-    container = _parse(text, path)
-    for name in at[:-1]:
-        container = container.value[name]
-    node = container.value[at[-1]]
-    start, end = node.offset, node.end
-    comma = next(_lexemes(text, end))
-    if comma.group() == ",":
-        end = comma.end()
-    elif len(container.value) > 1:
-        before = [one for one in _lexemes(text, 0, start) if one.group() == ","][-1]
-        # Comments between the comma and the member are somebody's.
-        between = text[before.end() : start]
-        kept = between if between.strip() or "\n" in between else ""
-        text = text[: before.start()] + kept + text[start:]
-        start, end = (one - 1 - len(between) + len(kept) for one in (start, end))
-    line = text.rfind("\n", 0, start) + 1
-    rest = re.compile(r"[ \t]*\r?\n").match(text, end)
-    if rest and not text[line:start].strip():
-        return bom + text[:line] + text[rest.end() :]
-    return bom + text[:start] + text[end:].removeprefix(" ")
-
-
-def _lexemes(text: str, start: int, end: int | None = None) -> Iterator[re.Match[str]]:
-    found = LEXEME.finditer(text, start, len(text) if end is None else end)
-    return (one for one in found if not one.group().startswith(("//", "/*")))
 
 
 # Hooks: below each event a list, in which ours stand beside those of others.
@@ -248,13 +141,13 @@ def _with_hooks(client: Client, text: str, path: Path, entry: Entry, wanted: dic
 
 
 def _add_hook(key: str, text: str, path: Path, event: str, groups: list[Any]) -> str:
-    bom, bare = _split_bom(text)
-    hooks = _parse(bare, path).value.get(key) if bare.strip() else None
+    _, bare = split_bom(text)
+    hooks = parse_object(bare, path).value.get(key) if bare.strip() else None
     if hooks is None or hooks.value is None or hooks.value.get(event) is None:
-        return _add_to_json(key, text, path, event, groups)
+        return with_member(text, path, (key, event), groups)
     for group in reversed(groups):
-        bare = _insert_item(bare, _parse(bare, path).value[key].value[event], group)
-    return bom + bare
+        text = with_item(text, path, (key, event), group)
+    return text
 
 
 def _without_hooks(client: Client, text: str, path: Path, name: str, *, bare: bool) -> str:
@@ -265,13 +158,13 @@ def _without_hooks(client: Client, text: str, path: Path, name: str, *, bare: bo
         groups = hooks[event] if isinstance(hooks[event], list) else []
         for at in reversed(range(len(groups))):
             if hook_name(groups[at]) == name:
-                text = _cut_from_json(text, path, (client.key, event, at))
+                text = without_member(text, path, (client.key, event, at))
                 del groups[at]
                 if not groups:
-                    text = _cut_from_json(text, path, (client.key, event))
+                    text = without_member(text, path, (client.key, event))
                     del hooks[event]
     if bare and not hooks:
-        text = _cut_from_json(text, path, (client.key,))
+        text = without_member(text, path, (client.key,))
         del wanted[client.key]
     return _checked(client, text, path, wanted)
 
@@ -279,11 +172,11 @@ def _without_hooks(client: Client, text: str, path: Path, name: str, *, bare: bo
 # TOML.
 
 
-def _add_to_toml(key: str, text: str, _path: Path, name: str, entry: Entry) -> str:
+def _add_to_toml(key: str, text: str, name: str, entry: Entry) -> str:
     """As the last table: what stands above means the same, whatever it is."""
     newline = "\r\n" if "\r\n" in text else "\n"
     block = newline.join((*_toml_lines(key, name, entry), ""))
-    if not text.removeprefix(_BOM):
+    if not text.removeprefix(BOM):
         return text + block
     return text + ("" if text.endswith("\n") else newline) + newline + block
 

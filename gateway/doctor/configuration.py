@@ -58,7 +58,7 @@ def check_configuration(settings: Settings) -> Iterator[Finding]:
 
 def _refused_by_host(settings: Settings) -> Iterator[Finding]:
     """Keys that OpenClaw of today does not take, which may be no concern of whoever has an older one."""
-    if settings.config_path is None:
+    if settings.config_path is None or settings.config_is_ours:
         return
     try:
         root = resolve_includes(read_json5(settings.config_path))

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from config.host_keys import SEARCH, is_disabled, switches, tolerates, why_disabled
-from config.keys.table import SECTIONS
+from config.sections import SECTIONS
 
 HOME = "plugins.entries.memory-gateway.config"
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from config.describe import reference_markdown
-from config.keys.table import SECTIONS
+from config.sections import SECTIONS
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 

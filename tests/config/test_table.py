@@ -8,11 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from config.keys.kinds import Kind
-from config.keys.table import SECTIONS
+from config.keys.declaring import SettingsGroup, group, keys_of, setting
+from config.keys.kinds import Flag, FreeText, Kind, Whole
 from config.keys.tree import build_tree
-from config.loading.build import assign, default_settings, field_of, snake_case
+from config.loading.build import assign, default_settings, snake_case
 from config.paths import Directories
+from config.sections import SECTIONS
 from config.settings import HybridSettings, QuerySettings, Settings
 
 KEYS = [(section, key) for section in SECTIONS for key in section.keys]
@@ -29,6 +30,7 @@ NOT_FROM_ONE_KEY = {
     "started_as",
     "write_granted",
     "config_path",
+    "config_is_ours",
     "model_providers",
     "auth",
     "environment_keys",
@@ -61,7 +63,7 @@ def leaves(value, prefix=""):
 
 
 def test_every_field_of_the_settings_is_filled_by_exactly_one_key(defaults):
-    filled = [field for section, key in KEYS if (field := field_of(section, key))]
+    filled = [key.field for _, key in KEYS if key.field]
     assert len(filled) == len(set(filled))
     assert set(filled) == set(leaves(defaults)) - NOT_FROM_ONE_KEY
 
@@ -77,9 +79,8 @@ def test_every_key_says_what_it_means_and_what_is_allowed(section, key):
 
 @pytest.mark.parametrize(("section", "key"), KEYS, ids=IDS)
 def test_every_default_can_be_shown_as_in_the_file(defaults, section, key):
-    field = field_of(section, key)
-    if field:
-        assert msgspec.json.encode(key.kind.render(attrgetter(field)(defaults)))
+    if key.field:
+        assert msgspec.json.encode(key.kind.render(attrgetter(key.field)(defaults)))
 
 
 def test_documented_paths_are_unique():
@@ -95,6 +96,31 @@ def test_every_retired_path_gives_a_reason():
         for path, reason in section.retired:
             assert path
             assert not reason.endswith(".")
+
+
+class Inner(SettingsGroup):
+    wait_ms: int = setting(Whole(minimum=1), "How long.", default=5, path="wait")
+    all_files: bool = setting(Flag(), "Whether all.", default=False)
+
+
+class Outer(SettingsGroup):
+    name: str = setting(FreeText(), "Whose.")
+    inner: Inner = group(Inner, default=Inner())
+    kept: int = 3
+
+
+def test_a_setting_is_declared_once_with_its_field_and_the_key_follows():
+    found = {key.field: (section, key.path) for section, key in keys_of(Outer, "here")}
+    assert found == {
+        "name": ("here", "name"),
+        "inner.wait_ms": ("here", "inner.wait"),
+        "inner.all_files": ("here", "inner.allFiles"),
+    }
+    assert Outer(name="x").inner == Inner(wait_ms=5, all_files=False)
+    with pytest.raises(TypeError, match="name"):
+        Outer()
+    with pytest.raises(AttributeError, match="immutable"):
+        Outer(name="x").name = "y"
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ SETTINGS = re.compile(
 ELSEWHERE = {
     "serve": "tests/system/test_serve.py",
     "demo": "tests/system/test_demo.py",
+    "setup": "tests/system/test_newcomer.py",
     "service": "tests/system/test_service.py",
     "models": "tests/gateway/cli/test_models.py",
     "qmd": "tests/system/test_qmd.py",

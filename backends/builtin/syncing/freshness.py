@@ -130,6 +130,10 @@ class Freshness:
         self._last_sweep: tuple[int, Stale | None] = (0, None)
         self._level_generation: int | None = None
         self._unread: Stale | None = None
+        self._at_work: frozenset[Task] = frozenset()
+        """What the sync that runs began with."""
+        self._left: frozenset[Task] = frozenset()
+        """Of that, what the last search left to it."""
         self._logged_faults: Remembered[str, bool] = Remembered(_FAULTS_BYTES, size_of)
         self._untold = False
         """Whether chunks were written, in whatever thread, of which nobody was told."""
@@ -154,6 +158,7 @@ class Freshness:
             error: str | None = "ended before every change was indexed"
             try:
                 tally.begin(await self._survey(request))
+                self._at_work = frozenset(tally.tasks)
                 async with helped(self._indexer.preparer, _sizes(request, tally)) as helper:
                     await self._work_off(tally, helper, force=request.force, progress=progress)
                 error = None
@@ -167,6 +172,7 @@ class Freshness:
                 raise
             finally:
                 self.running = None
+                self._at_work = self._left = frozenset()
                 self._tell()
                 report = tally.report(request, time.perf_counter() - started, error)
                 self.recent.add(report)
@@ -280,6 +286,9 @@ class Freshness:
             tally.begin(await self._look(budget_s))
             self._held = tally.held
             await self._index_within(tally, budget_s)
+            self._left = self._at_work.intersection(
+                task for task in tally.tasks if task.path in tally.pending
+            )
         except TimeoutError:
             return Stale(files=len(tally.pending), reason="the disk did not answer in time")
         except IndexDamagedError:
@@ -291,7 +300,7 @@ class Freshness:
             return Stale(files=len(tally.pending), reason=self._fault(fault))
         finally:
             self._tell()
-        return _staleness(tally, syncing=self.running is not None)
+        return _staleness(tally, syncing=bool(self._at_work))
 
     def _fault(self, fault: Exception) -> str:
         """What an answer says of a fault of ours; logged once a cause."""
@@ -312,10 +321,19 @@ class Freshness:
         return survey
 
     async def _index_within(self, tally: Tally, budget_s: float) -> None:
-        """At least one file, however late it is by then, unless there is no budget at all."""
+        """At least one file, however late it is by then, unless there is no budget at all.
+
+        Only what changed on the disk since the last look: what did not change, or was left to a sync that is
+        working on it, would take the whole budget of every search until that sync ends.
+        """
         deadline = time.perf_counter() + budget_s
+        changed = [
+            task
+            for task in tally.tasks
+            if task.path not in tally.outdated and task not in self._left
+        ]
         fitting = [
-            task for task in tally.tasks if _fits(task, budget_s) or self._indexer.is_known(task)
+            task for task in changed if _fits(task, budget_s) or self._indexer.is_known(task)
         ]
         if not fitting or budget_s <= 0:
             return  # most searches: no thread for nothing
@@ -424,7 +442,11 @@ def _fits(task: Task, budget_s: float) -> bool:
 
 def _staleness(tally: Tally, *, syncing: bool) -> Stale | None:
     if tally.pending:
-        reason = "a sync is indexing them" if syncing else "more changed than one search may index"
+        reason = "more changed than one search may index"
+        if syncing:
+            reason = "a sync is indexing them"
+        elif tally.pending <= tally.outdated:
+            reason = "they were indexed by other settings, and the next sync indexes them anew"
         return Stale(files=len(tally.pending), reason=reason)
     if tally.later:
         return Stale(files=tally.later, reason="being written at this moment")

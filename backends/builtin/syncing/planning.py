@@ -58,6 +58,8 @@ class SyncPlan(msgspec.Struct, frozen=True):
     """Files that look unchanged and are read again all the same: their stamps may deceive."""
     unchanged: int
     held: tuple[Held, ...] = ()
+    outdated: frozenset[str] = frozenset()
+    """Files that did not change; what is stored of them was made by other settings or an earlier release."""
 
     @classmethod
     def level(cls, files: int) -> SyncPlan:
@@ -77,11 +79,14 @@ def plan_sync(
 
     What this viewpoint has not seen is read once, and is no deletion of its when it is not on the disk.
     """
-    to_read, doubtful, level = [], [], []
+    to_read, doubtful, level, outdated = [], [], [], []
     for found in scan.files:
         known = indexed.get(found.path)
-        if known is None or force or not _is_same(found, known, pipeline):
+        if known is None or force or not _is_same(found, known):
             to_read.append(found)
+        elif known.pipeline != pipeline:
+            to_read.append(found)
+            outdated.append(found.path)
         elif _is_racy(known):
             doubtful.append(found)
         elif verify:
@@ -100,6 +105,7 @@ def plan_sync(
         added=frozenset(found.path for found in to_read if found.path not in indexed),
         doubtful=frozenset(found.path for found in doubtful),
         unchanged=len(scan.files) - len(to_read),
+        outdated=frozenset(outdated),
     )
 
 
@@ -113,13 +119,12 @@ def _due_for_verification(level: Iterable[tuple[int, FoundFile]]) -> Iterable[Fo
         left -= found.size
 
 
-def _is_same(found: FoundFile, known: IndexedFile, pipeline: str) -> bool:
+def _is_same(found: FoundFile, known: IndexedFile) -> bool:
     return (
         found.mtime_ns == known.mtime_ns
         and found.size == known.size
         and found.ctime_ns == known.ctime_ns
         and found.inode == known.inode
-        and pipeline == known.pipeline
     )
 
 

@@ -95,6 +95,8 @@ class SessionPlan(msgspec.Struct, frozen=True):
     waiting: int = 0
     """Transcripts that grew, but not beyond their thresholds."""
     unchanged: int = 0
+    outdated: frozenset[str] = frozenset()
+    """As in `SyncPlan`."""
 
     @property
     def due(self) -> frozenset[str]:
@@ -119,7 +121,7 @@ def plan_sessions(
 ) -> SessionPlan:
     """Not `enabled`: transcripts are no source, and whatever this viewpoint may take out goes."""
     parts: list[TranscriptPart] = []
-    added, waiting = [], 0
+    added, outdated, waiting = [], [], 0
     for found in sorted(listing.files, key=lambda found: (-found.mtime_ns, found.path)):
         known = indexed.get(found.path)
         need = _need(found, known, pipeline(found.path), force=force)
@@ -129,6 +131,8 @@ def plan_sessions(
         parts += _parts(found, need.begin.byte, restart=force)
         if known is None or not known.pipeline:
             added.append(found.path)
+        elif known.stamps == found.stamps:
+            outdated.append(found.path)
     on_disk = {found.path for found in listing.files}
     orphans_go = bool(listing.files) or not enabled  # a directory without any may be away
     return SessionPlan(
@@ -144,6 +148,7 @@ def plan_sessions(
         added=frozenset(added),
         waiting=waiting,
         unchanged=len(listing.files) - len({part.path for part in parts}),
+        outdated=frozenset(outdated),
     )
 
 

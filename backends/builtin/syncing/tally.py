@@ -26,6 +26,8 @@ class Tally:
         """What there is to do, removals first: they are cheap."""
         self.pending: set[str] = set()
         """Files that are known to differ and were not looked at so far."""
+        self.outdated: frozenset[str] = frozenset()
+        """Those of them that are as they were indexed, by other settings or an earlier release."""
         self.later = 0
         """Files that changed while they were looked at."""
         self.unreadable: list[SkippedFile] = []
@@ -51,6 +53,7 @@ class Tally:
         reading = fair_order(plan.to_read, sessions.parts)
         self.tasks = (*removals, *reading)
         self.pending = {task.path for task in self.tasks} - plan.doubtful
+        self.outdated = plan.outdated | sessions.outdated
         self._bytes_total = sum(task.size for task in reading)
         self._scanned = len(survey.scan.files) + len(sessions.listing.files)
         self._skipped = (*skipped_by(survey.scan), *skipped_transcripts(sessions))

@@ -6,21 +6,24 @@ import os
 import re
 from datetime import date, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
 from msgspec.structs import replace
 
 from config.errors import ErrorKind
 from gateway.cli import output
-from gateway.cli.guard import EXIT_CODES, NOT_FOUND
+from gateway.cli.guard import EXIT_CODES, NOT_FOUND, NOTHING_FOUND
 from gateway.cli.options import CommandLineError, Options
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     import typer
 
-    from backends.interface import ReadAnswer, SearchAnswer
+    from backends.interface import Hit, ReadAnswer, SearchAnswer
     from config.settings import Settings
     from gateway.cli.access import Access
+    from gateway.cli.rendering.on_terminal import Around
     from gateway.tools.get import GetParams
     from gateway.tools.search import SearchParams
 
@@ -38,7 +41,9 @@ def search(
     *,
     max_results: Annotated[
         int | None,
-        typer.Option("--max-results", "-n", min=1, metavar="N", help="At most this many passages."),
+        typer.Option(
+            "--max-results", min=1, metavar="N", help="At most this many passages; or -n N."
+        ),
     ] = None,
     min_score: Annotated[
         float | None,
@@ -79,8 +84,38 @@ def search(
     explain: Annotated[
         bool, typer.Option("--explain", "-e", help="Say why each passage was found.")
     ] = False,
-) -> int:
-    """Find the passages of memory that answer a query, best first."""
+    full: Annotated[
+        bool, typer.Option("--full", help="On a terminal: all of each passage.")
+    ] = False,
+    context: Annotated[
+        int | None,
+        typer.Option(
+            "--context", "-C", min=0, max=1000, metavar="N",
+            help="On a terminal: N lines of the note before and after the best one.",
+        ),
+    ] = None,
+    files: Annotated[
+        bool, typer.Option("--files", "-l", help="Print the paths of the notes alone.")
+    ] = False,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format", metavar="TEXT",
+            help="Print a line a passage, such as '{path}:{line}: {text}'.",
+        ),
+    ] = None,
+    editor: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Where links lead: file, vscode, obsidian, ..., none."),
+    ] = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Print on a terminal what a pipe gets.")
+    ] = False,
+) -> int:  # fmt: skip
+    """Find the passages of memory that answer a query, best first.
+
+    Ends with 1 if nothing was found.
+    """
     from config.host_keys import is_disabled
     from gateway.cli.access import with_memory
     from gateway.cli.options import load
@@ -88,6 +123,7 @@ def search(
     from gateway.tools.search import SearchParams
 
     settings = load(options)
+    looked_at = output.is_terminal() and not (plain or files or form or options.json)
     today = agent_now(settings.user_timezone).date()
     params = SearchParams(
         query=" ".join(query),
@@ -101,47 +137,149 @@ def search(
         explain=explain,
         tags=tuple(tag or ()),
     )
-    ask = partial(_search, params)
-    result, files, issues = with_memory(settings, options, ask, patient=True)
+    ask = partial(_search, params, context=context, looked_at=looked_at, weighed=form is not None)
+    found = with_memory(settings, options, ask, patient=True)
+    result = found.answer
     if options.json:
         output.write_json(result)
+    elif files or form:
+        _show_lines(result, params.query, form)
     else:
-        _show_result(result, params, settings, files, issues)
+        _show_result(found, params, settings, _Manner(looked_at, full, editor))
     if result.disabled and not is_disabled(settings):
         return EXIT_CODES[ErrorKind.INDEX_UNAVAILABLE]
-    return os.EX_OK
+    return os.EX_OK if result.hits or result.error else NOTHING_FOUND
+
+
+class _Found(NamedTuple):
+    answer: SearchAnswer
+    files: int = 0
+    """Where nothing was found: in how many files, ..."""
+    issues: tuple[str, ...] = ()
+    """... and what is odd about them."""
+    around: Mapping[int, Around] = {}
+    """For a person: what stands around each hit, by its number from 1 on."""
 
 
 async def _search(
-    params: SearchParams, memory: Access
-) -> tuple[SearchAnswer, int, tuple[str, ...]]:
-    """The result; when nothing is found, in how many files, and what is odd about them."""
+    params: SearchParams, memory: Access, *, context: int | None, looked_at: bool, weighed: bool
+) -> _Found:
+    """With the shares of lines where the best of them is to be shown."""
+    if looked_at or weighed:
+        params = replace(params, explain=True)
     result = await memory.search(params)
+    if result.hits and looked_at:
+        return _Found(result, around=await _around(result.hits, params.query, context, memory))
     if result.hits or result.error:
-        return result, 0, ()
+        return _Found(result)
     wanted, status = params.sources, await memory.status()
     files = sum(one.indexed for one in status.sources if not wanted or one.source in wanted)
-    return result, files, status.issues
+    return _Found(result, files, status.issues)
 
 
-def _show_result(
-    result: SearchAnswer,
-    params: SearchParams,
-    settings: Settings,
-    files: int,
-    issues: tuple[str, ...],
-) -> None:
+_MOST_FRONT_MATTER: Final = 100
+"""Lines from the beginning of a note in which its front matter is looked for."""
+
+
+async def _around(
+    hits: Sequence[Hit], query: str, context: int | None, memory: Access
+) -> dict[int, Around]:
+    from backends.text.frontmatter import read_front_matter
+    from gateway.cli.rendering.on_terminal import Around, best_line, lines_hidden
+    from gateway.cli.rendering.places import is_file
+    from gateway.tools.get import GetParams
+
+    around = {}
+    for number, hit in enumerate(hits, 1):
+        if not is_file(hit):
+            continue
+        end, first, lines = 0, 0, tuple[str, ...]()
+        if hit.start_line <= _MOST_FRONT_MATTER:
+            head = await memory.get(GetParams(hit.path, 1, _MOST_FRONT_MATTER))
+            facts = read_front_matter(head.text)
+            end = lines_hidden(head.text, facts)
+        if context is not None:
+            best = best_line(hit, query, after=end).number or hit.start_line
+            first = max(1, end + 1 if best > end else 1, best - context)
+            read = await memory.get(GetParams(hit.path, first, best + context - first + 1))
+            lines = tuple(read.text.split("\n")[: read.line_count])
+        around[number] = Around(end, first, lines)
+    return around
+
+
+class _Manner(NamedTuple):
+    looked_at: bool
+    full: bool
+    editor: str | None
+
+
+def _show_result(found: _Found, params: SearchParams, settings: Settings, manner: _Manner) -> None:
     from gateway.cli.rendering.results import no_match, remarks, result_lines
     from gateway.cli.rendering.words import short_path
     from gateway.cli.terminal import print_lines
 
+    result = found.answer
     if result.error:
         output.note(result.error)
     elif not result.hits:
-        output.say(no_match(params, files, short_path(str(settings.workspace)), issues))
-    print_lines(result_lines(result, params.query))
-    for remark in remarks(result):
+        place = short_path(str(settings.workspace))
+        output.say(no_match(params, found.files, place, found.issues))
+    if manner.looked_at:
+        from gateway.cli.rendering.on_terminal import Look, shown_hits
+        from gateway.cli.rendering.places import url_pattern
+
+        look = Look(
+            query=params.query,
+            url=url_pattern(manner.editor, os.environ),
+            base=str(settings.workspace),
+            full=manner.full,
+            explain=params.explain,
+        )
+        print_lines(shown_hits(result.hits, look, found.around))
+    else:
+        print_lines(result_lines(result, params.query))
+    for remark in remarks(result, with_times=params.explain):
         output.note(remark)
+
+
+_FIELDS: Final = ("path", "line", "start", "end", "score", "confidence", "title", "source", "text")
+
+
+def _show_lines(result: SearchAnswer, query: str, form: str | None) -> None:
+    """Without a form the paths alone, each once. Raises CommandLineError for a form with other names."""
+    if form is None:
+        for path in dict.fromkeys(hit.path for hit in result.hits):
+            output.say(path)
+        return
+    from gateway.cli.rendering.on_terminal import best_line
+
+    parts = _parts(form)
+    for hit in result.hits:
+        best = best_line(hit, query)
+        values = {
+            "path": hit.path,
+            "line": best.number or hit.start_line,
+            "start": hit.start_line,
+            "end": hit.end_line,
+            "score": f"{hit.score:.3f}",
+            "confidence": hit.confidence or "",
+            "title": hit.title or "",
+            "source": hit.source,
+            "text": best.text.strip(),
+        }
+        output.say("".join(str(values[one[1:-1]]) if one[:1] == "{" else one for one in parts))
+
+
+def _parts(form: str) -> list[str]:
+    """The form, cut at its fields, which keep their braces."""
+    parts = re.split(r"(\{\w+\})", form)
+    for one in parts[1::2]:
+        if one[1:-1] not in _FIELDS:
+            raise CommandLineError(
+                f"--format: there is no {one}.",
+                remedy=f"There are {', '.join(f'{{{name}}}' for name in _FIELDS)}.",
+            )
+    return parts
 
 
 def _first_day(after: str | None, days: int | None, today: date) -> date | None:
@@ -181,8 +319,12 @@ def get(
     lines: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="How many lines to show.")
     ] = None,
+    *,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Print on a terminal what a pipe gets.")
+    ] = False,
 ) -> int:
-    """Print a memory file, or some lines of it, as it is."""
+    """Print a memory file, or some lines of it: rendered on a terminal, as it is elsewhere."""
     from gateway.cli.access import with_memory
     from gateway.cli.options import load
     from gateway.tools.get import GetParams
@@ -192,7 +334,7 @@ def get(
     if options.json:
         output.write_json(result)
     else:
-        _show_text(result, params)
+        _show_text(result, params, plain=plain)
     return _get_code(result)
 
 
@@ -206,10 +348,11 @@ def _with_lines(params: GetParams) -> GetParams:
     return replace(params, path=found["path"], first_line=first, lines=max(1, last - first + 1))
 
 
-def _show_text(result: ReadAnswer, params: GetParams) -> None:
-    output.write_content(result.text)
-    if result.text and not result.text.endswith("\n") and (params.lines or output.is_terminal()):
-        output.write_text("\n")  # the next prompt is not part of a note
+def _show_text(result: ReadAnswer, params: GetParams, *, plain: bool) -> None:
+    if output.is_terminal() and not plain and result.text:
+        _render(result, params)
+    else:
+        _write(result, params)
     if _is_beyond(result):
         output.note(f"{result.path} ends before line {result.first_line}.")
     elif result.status == "not_found":
@@ -218,6 +361,27 @@ def _show_text(result: ReadAnswer, params: GetParams) -> None:
         output.note(result.error)
     elif result.truncated:
         output.note(f"Cut off here; --from {result.next_line} shows what follows.")
+
+
+def _render(result: ReadAnswer, params: GetParams) -> None:
+    """Without front matter, unless lines were asked for that may belong to it."""
+    from backends.text.frontmatter import read_front_matter
+    from gateway.cli.rendering.on_terminal import Look, lines_hidden, shown_note
+    from gateway.cli.rendering.places import url_pattern
+    from gateway.cli.terminal import print_lines
+
+    is_whole = params.first_line is None and params.lines is None
+    facts = read_front_matter(result.text if is_whole else "")
+    hidden = lines_hidden(result.text, facts)
+    lines = result.text.split("\n")[: result.line_count]
+    look = Look(query="", url=url_pattern(None, os.environ))
+    print_lines(shown_note(lines, result.first_line, hidden, facts, look))
+
+
+def _write(result: ReadAnswer, params: GetParams) -> None:
+    output.write_content(result.text)
+    if result.text and not result.text.endswith("\n") and (params.lines or output.is_terminal()):
+        output.write_text("\n")  # the next prompt is not part of a note
 
 
 def _is_beyond(result: ReadAnswer) -> bool:

@@ -16,8 +16,9 @@ from gateway.cli import output
 from gateway.cli.options import PROGRAM, CommandLineError, Options
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from config.settings import Settings
     from gateway.connect.client_files import Done, FilePlan
     from gateway.connect.clients import Client, Entry, Seen, Surroundings
 
@@ -102,7 +103,68 @@ def connect(
         return _print_entry(options, chosen, there, _checked(name), entry, hooks)
     plan = plan_connection(chosen, there, _checked(name), entry)
     beside = _plan_hooks(hooked, there, name, hooks) if hooked is not None else None
-    return _finish(options, plan, beside, there, yes=yes)
+    return _answer(options, _finish(options, plan, beside, there, yes=yes))
+
+
+def installed_clients() -> list[Client]:
+    """The clients that are found on this machine."""
+    from gateway.connect.clients import CLIENTS
+
+    there = _surroundings()
+    return [client for client in CLIENTS.values() if client.is_installed(there)]
+
+
+def connect_found(
+    options: Options, client: Client, *, yes: bool, writes: bool, before: Callable[[], None]
+) -> dict[str, Any]:
+    """Connects a client with what `connect --yes` takes, asking once unless `yes`; what was done, for programs.
+
+    Calls `before` when it is about to write. One that is connected already stays as it is. Without `writes`
+    it is only shown.
+    """
+    from gateway.connect.client_files import plan_connection
+
+    there, hooked = _surroundings(), client.hooked()
+    memory = _arguments(options)
+    plan = plan_connection(client, there, _NAME, client.entry((*_program(), *memory)))
+    hooks = _hooks(client, _NAME, memory) if hooked is not None else None
+    beside = _plan_hooks(hooked, there, _NAME, hooks) if hooked is not None else None
+    if plan.old is not None:
+        if not options.json:
+            output.say(
+                f"{client.title} is connected already; `{PROGRAM} connect {client.name}` changes it."
+            )
+        return _as_data(plan, None, None)
+    if not writes:
+        if not options.json:
+            _show_all(plan, beside)
+        return _as_data(plan, None, None)
+    return _finish(options, plan, beside, there, yes=yes, before=before)
+
+
+def disconnect_found(options: Options, client: Client, *, writes: bool) -> dict[str, Any]:
+    """Takes out what `connect_found` put in; without `writes` it is only shown."""
+    from gateway.connect.client_files import plan_removal
+
+    there, hooked = _surroundings(), client.hooked()
+    plan = plan_removal(client, there, _NAME)
+    beside = plan_removal(hooked, there, _NAME) if hooked is not None else None
+    if not writes:
+        if not options.json:
+            _show_all(plan, beside)
+        return _as_data(plan, None, None)
+    done, hooks_done = _carry_out(plan, beside, there)
+    if not options.json:
+        _say_outcome(plan, done, beside, hooks_done)
+    return _as_data(plan, done, None)
+
+
+def _answer(options: Options, data: dict[str, Any]) -> int:
+    """The exit code of what was done, after its JSON where that is wanted."""
+    if options.json:
+        output.write_json(data)
+    seen: Seen | None = data["check"]
+    return os.EX_UNAVAILABLE if seen is not None and seen.verdict == "not_seen" else os.EX_OK
 
 
 def disconnect(
@@ -119,7 +181,7 @@ def disconnect(
     plan = plan_removal(chosen, there, _checked(name))
     hooked = chosen.hooked()
     beside = _plan_hooks(hooked, there, name, None) if hooked is not None else None
-    return _finish(options, plan, beside, there, yes=yes)
+    return _answer(options, _finish(options, plan, beside, there, yes=yes))
 
 
 def _hooks(client: Client, name: str, memory: Sequence[str]) -> Entry:
@@ -192,24 +254,26 @@ def _arguments(options: Options) -> tuple[str, ...]:
             remedy="Name a folder of Markdown with --notes, or a workspace with --workspace.",
         )
     given: dict[str, str | None] = {}
-    if options.notes is not None:
+    is_folder = settings.notes_folder is not None
+    if is_folder:
         given["--notes"] = str(settings.workspace)
     else:
         given["--agent"] = settings.agent_id
         given["--workspace"] = options.workspace and str(settings.workspace)
-    is_elsewhere = options.notes is None and variable(os.environ, *STATE_DIR_VARIABLES)
+    is_elsewhere = not is_folder and variable(os.environ, *STATE_DIR_VARIABLES)
     if options.state_dir is not None or is_elsewhere:
-        given["--state-dir"] = str(_state_dir(options, settings.state_dir))
-    is_named = options.notes is None and variable(os.environ, *CONFIG_PATH_VARIABLES)
+        given["--state-dir"] = str(_state_dir(settings))
+    is_named = not is_folder and variable(os.environ, *CONFIG_PATH_VARIABLES)
     if settings.config_path is not None and (options.config is not None or is_named):
         given["--config"] = str(settings.config_path)
     arguments = [part for flag, value in given.items() if value for part in (flag, value)]
     return ("serve", *arguments, *(("--claude-code",) if options.claude_code else ()))
 
 
-def _state_dir(options: Options, resolved: Path) -> Path:
-    """With --notes the option names the directory above that of these notes."""
-    return resolved.parents[1] if options.notes is not None else resolved
+def _state_dir(settings: Settings) -> Path:
+    """Of a folder of notes the option names the directory above that of these notes."""
+    own = settings.state_dir
+    return own if settings.notes_folder is None else own.parents[1]
 
 
 def _with_its_memory(options: Options, *, yes: bool) -> Options:
@@ -250,30 +314,34 @@ def _print_entry(
 
 
 def _finish(
-    options: Options, plan: FilePlan, hooks: FilePlan | None, there: Surroundings, *, yes: bool
-) -> int:
-    """`hooks`: what changes beside it, asked for together."""
+    options: Options,
+    plan: FilePlan,
+    hooks: FilePlan | None,
+    there: Surroundings,
+    *,
+    yes: bool,
+    before: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """What was done, for programs; people are told. `hooks`: what changes beside it, asked for together."""
     if not options.json:
-        _show(plan)
-        if hooks is not None and hooks.changes:
-            _show(hooks)
+        _show_all(plan, hooks)
     changes = plan.changes or (hooks is not None and hooks.changes)
     wanted = changes and (yes or (not options.json and _agreed(plan)))
-    done, hooks_done = _carry_out(plan, hooks, there) if wanted else (None, None)
+    done = hooks_done = None
+    if wanted:
+        before()
+        done, hooks_done = _carry_out(plan, hooks, there)
     seen = _check(plan, there) if plan.new is not None and (wanted or not changes) else None
-    if options.json:
-        data = _as_data(plan, done, seen)
-        if hooks is not None:
-            data["hooks"] = _as_data(hooks, hooks_done, None)
-        output.write_json(data)
-    else:
+    if not options.json:
         _say_outcome(plan, done, hooks, hooks_done)
         if seen is not None:
             output.say(seen.words)
         if plan.new is not None and wanted:
             _say_next(plan.client, hooks)
-    is_unseen = seen is not None and seen.verdict == "not_seen"
-    return os.EX_UNAVAILABLE if is_unseen else os.EX_OK
+    data = _as_data(plan, done, seen)
+    if hooks is not None:
+        data["hooks"] = _as_data(hooks, hooks_done, None)
+    return data
 
 
 def _carry_out(
@@ -321,6 +389,12 @@ def _say_next(client: Client, hooks: FilePlan | None) -> None:
         output.say(f"{client.title} runs no hooks: its model has to search memory by itself.")
     elif hooks is not None and hooks.new is not None and client.hooks.then:
         output.say(client.hooks.then)
+
+
+def _show_all(plan: FilePlan, hooks: FilePlan | None) -> None:
+    _show(plan)
+    if hooks is not None and hooks.changes:
+        _show(hooks)
 
 
 def _show(plan: FilePlan) -> None:

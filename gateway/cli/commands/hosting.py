@@ -94,13 +94,14 @@ def uninstall_plugin(
     if options.json:
         output.write_json(outcome)
     else:
-        output.say(_outcome_line(outcome))
+        for line in (_outcome_line(outcome), *outcome.remarks):
+            output.say(line)
     return os.EX_OK
 
 
 def _found(options: Options, openclaw: str | None) -> tuple[OpenClawHost, Path]:
     from config.source.discover import discover
-    from gateway.cli.options import CommandLineError, load_request
+    from gateway.cli.options import CommandLineError, openclaw_request
     from gateway.openclaw.program import find_host, host_overlay
 
     if options.notes is not None:
@@ -110,7 +111,7 @@ def _found(options: Options, openclaw: str | None) -> tuple[OpenClawHost, Path]:
         )
     overlay = host_overlay(options.state_dir, options.config)
     host = find_host(os.environ, openclaw, overlay, output.note)
-    return host, discover(load_request(options)).state_dir
+    return host, discover(openclaw_request(options)).state_dir
 
 
 def agreed(*, yes: bool) -> bool:
@@ -144,6 +145,10 @@ def _plan_lines(plan: InstallPlan) -> list[str]:
     ]
     if plan.loses_comments:
         lines.append("OpenClaw drops its comments when it writes it; they come back with it.")
+    if plan.loses_link:
+        lines.append(
+            "It is a link, which OpenClaw replaces by a file; the link comes back with it."
+        )
     return lines
 
 

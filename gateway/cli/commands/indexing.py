@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -164,6 +164,11 @@ def suggest(
     ] = False,
 ) -> int:
     """Show which model gives meaning without a key, its size and licence; install and download it if you agree."""
+    return offer_suggestion(options, yes=yes, again=sys.argv[1:])
+
+
+def offer_suggestion(options: Options, *, yes: bool, again: Sequence[str]) -> int:
+    """What `models suggest` does. `again` are the arguments of a command that does the rest."""
     import anyio
 
     from gateway.cli.options import load
@@ -185,7 +190,7 @@ def suggest(
     incomplete = command is not None or first.name not in here
     if incomplete and (yes or (not options.json and _wanted(first, here, command))):
         if command is not None:
-            return _install_and_repeat(install_arguments(ONNX.extra), command)
+            return _install_and_repeat(install_arguments(ONNX.extra), command, again)
         anyio.run(_pull_suggested, configured, first)
         here.add(first.name)
     choice = choose(settings)
@@ -223,7 +228,7 @@ def _wanted(suggestion: Suggestion, here: Container[str], command: str | None) -
     return output.ask(f"{', and '.join(steps)}?", default=False)
 
 
-def _install_and_repeat(arguments: list[str], command: str) -> int:
+def _install_and_repeat(arguments: list[str], command: str, rest: Sequence[str]) -> int:
     """Installs the engine; the rest is done by a process that has it. What an installer says goes to standard error."""
     output.note(f"Running {command} ...")
     try:
@@ -237,7 +242,7 @@ def _install_and_repeat(arguments: list[str], command: str) -> int:
             f"The engine was not installed. Run it yourself, then this command again: {command}"
         )
         return os.EX_UNAVAILABLE
-    again = [*command_of("gateway"), *sys.argv[1:]]
+    again = [*command_of("gateway"), *rest]
     asked = {"--yes", "-y"} & set(again)
     done = subprocess.run(again if asked else [*again, "--yes"], check=False)  # noqa: S603 - this command
     return done.returncode

@@ -13,7 +13,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from itertools import repeat
 from typing import Any, Final
 
 import msgspec
@@ -26,9 +25,8 @@ from backends.interface import (
     SizeCount,
     SyncReport,
 )
-from backends.ranking.passages import BREADCRUMB, GAP
 from config.settings import Source
-from gateway.cli.rendering.results import matched_spans, reasons, remarks
+from gateway.cli.rendering.results import lines_of, matched_spans, reasons, remarks
 from gateway.cli.rendering.status_lines import detail_rows, sync_summary
 from gateway.cli.rendering.words import counted, duration, short_path, size
 from gateway.escaping import escape_controls
@@ -533,34 +531,21 @@ def _hit(hit: Hit, question: str) -> Markup:
 
 def _lines(hit: Hit, question: str) -> Markup:
     """The passage by lines, each with its number in the file, what it gave, and what of it matches."""
-    lines = hit.snippet.rstrip("\n").split("\n")
-    gaps = [
-        (bool(hit.stretches) and line == GAP.strip())
-        or (bool(hit.headings) and line.startswith(BREADCRUMB))
-        for line in lines
-    ]
-    told = len(lines) - sum(gaps)
-    ranges = [(one.start_line, one.end_line) for one in hit.stretches]
-    numbers = [
-        f"{number}"
-        for first, last in ranges or [(hit.start_line, hit.end_line)]
-        for number in range(first, last + 1)
-    ]
+    lines = lines_of(hit)
+    told = sum(not one.is_beside for one in lines)
     shares = [_share(one) for one in (hit.explain or {}).get("lines", ())]
     names = ("line", "share", "words", "meaning")[
         : 1 if not shares else 3 + any(one[2] for one in shares)
     ]
-    # A turn of a conversation may be many lines of its file, and QMD explains no lines.
-    beside = zip(
-        numbers if len(numbers) == told else repeat(""),
-        shares if len(shares) == told else repeat(("", "", "")),
-        strict=False,
-    )
+    nothing = ("", "", "")
+    beside = iter(shares if len(shares) == told else ())  # QMD explains no lines
     rows = []
-    for line, is_gap in zip(lines, gaps, strict=True):
-        number, share = ("", ("", "", "")) if is_gap else next(beside)
+    for line in lines:
+        share = nothing if line.is_beside else next(beside, nothing)
+        number = "" if line.number is None else str(line.number)
         cells = [element("td", one, class_="n") for one in (number, *share)[: len(names)]]
-        rows.append(element("tr", *cells, element("td", _marked(line, question), dir="auto")))
+        text = element("td", _marked(line.text, question), dir="auto")
+        rows.append(element("tr", *cells, text))
     head = element("tr", *(element("th", name, class_="n") for name in names), element("th"))
     table = element("table", element("thead", head), element("tbody", *rows), class_="lines")
     return element("div", table, class_="wide")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 from rich.text import Text
 
 from backends.interface import Hit, SearchAnswer, Stale
+from backends.ranking.passages import BREADCRUMB, GAP
 from backends.ranking.query import QueryAnalyser
 from backends.text.analyser import UNSPACED, Analyser, normalise, tokens
 from gateway.cli.options import PROGRAM
@@ -89,12 +90,45 @@ def heading(hit: Hit) -> Text:
     )
 
 
-def mark(text: str, query: str) -> Text:
+def mark(text: str | Text, query: str) -> Text:
     """A passage with what matches the query standing out."""
-    marked = Text(text)
-    for start, end in matched_spans(text, query):
+    marked = Text(text) if isinstance(text, str) else text
+    for start, end in matched_spans(marked.plain, query):
         marked.stylize("bold yellow", start, end)
     return marked
+
+
+class Line(NamedTuple):
+    """A line of a snippet, and its number in the file; None for what stands in no line of it, and in
+    conversations, where a turn may be many lines.
+    """
+
+    number: int | None
+    text: str
+    is_beside: bool = False
+    """Whether it is no line of the file, but says where those are or that some are left out."""
+
+
+def lines_of(hit: Hit) -> list[Line]:
+    """The lines of a hit's snippet."""
+    lines = hit.snippet.rstrip("\n").split("\n")
+    is_beside = [
+        (bool(hit.stretches) and line == GAP.strip())
+        or (bool(hit.headings) and line.startswith(BREADCRUMB))
+        for line in lines
+    ]
+    ranges = [(one.start_line, one.end_line) for one in hit.stretches]
+    numbers = [
+        number
+        for first, last in ranges or [(hit.start_line, hit.end_line)]
+        for number in range(first, last + 1)
+    ]
+    is_counted = len(numbers) == len(lines) - sum(is_beside)
+    told = iter(numbers if is_counted else ())
+    return [
+        Line(None if beside else next(told, None), line, beside)
+        for line, beside in zip(lines, is_beside, strict=True)
+    ]
 
 
 def no_match(params: SearchParams, files: int, workspace: str, issues: Sequence[str] = ()) -> str:
@@ -115,7 +149,7 @@ def no_match(params: SearchParams, files: int, workspace: str, issues: Sequence[
     return f"No matches. Searched {counted(files, 'file')} in {workspace}{limits}."
 
 
-def remarks(result: SearchAnswer) -> Iterator[str]:
+def remarks(result: SearchAnswer, *, with_times: bool = True) -> Iterator[str]:
     """What a reader of the results should know about them."""
     if result.warning:
         yield f"Note: {result.warning}"
@@ -129,7 +163,7 @@ def remarks(result: SearchAnswer) -> Iterator[str]:
         )
     if result.stale:
         yield _staleness(result.stale)
-    if result.timings_ms and any(hit.explain for hit in result.hits):
+    if with_times and result.timings_ms and any(hit.explain for hit in result.hits):
         yield f"Time (ms): {_flat(result.timings_ms)}"
 
 
@@ -282,11 +316,11 @@ def _finished(event: DemoFinished) -> Iterator[Text]:
 def telling_lines(snippet: str, query: str) -> list[str]:
     """The lines of a snippet that match most of the query, in their order."""
     lines = [line.strip() for line in snippet.split("\n") if line.strip()]
-    weights = [_matched_characters(line, query) for line in lines]
+    weights = [matched_characters(line, query) for line in lines]
     best = sorted(range(len(lines)), key=lambda at: (-weights[at], at))[:_SHOWN_LINES]
     return [lines[at] for at in sorted(best) if weights[at]]
 
 
-def _matched_characters(line: str, query: str) -> int:
+def matched_characters(line: str, query: str) -> int:
     """How much of the line matches, repetitions not counted."""
     return sum(map(len, {line[start:end].casefold() for start, end in matched_spans(line, query)}))

@@ -7,6 +7,8 @@ import { homedir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
+import { SHARED } from "./prompt.js";
+
 const HERE = path.dirname(fileURLToPath(import.meta.url));
 const RECORD = path.join(HERE, "installed.json"); // written by `memory-gateway openclaw install`
 
@@ -25,12 +27,13 @@ const PASSED = new Set(
   (
     "PATH HOME USER LOGNAME SHELL LANG TZ TMPDIR XDG_RUNTIME_DIR XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME " +
     "OPENCLAW_HOME OPENCLAW_PROFILE OPENCLAW_STATE_DIR OPENCLAW_CONFIG_PATH CLAWDBOT_STATE_DIR CLAWDBOT_CONFIG_PATH " +
-    "OPENAI_API_KEY GEMINI_API_KEY GOOGLE_API_KEY VOYAGE_API_KEY MISTRAL_API_KEY DEEPINFRA_API_KEY OLLAMA_API_KEY " +
-    "LM_API_TOKEN HF_TOKEN HF_HOME HF_ENDPOINT HF_HUB_OFFLINE CREDENTIALS_DIRECTORY CLAUDE_CONFIG_DIR " +
+    "HF_HOME HF_ENDPOINT HF_HUB_OFFLINE CREDENTIALS_DIRECTORY CLAUDE_CONFIG_DIR " +
     "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy all_proxy no_proxy " +
     "SSL_CERT_FILE SSL_CERT_DIR LD_LIBRARY_PATH DYLD_LIBRARY_PATH LLAMA_CPP_LIB_PATH " +
     "CUDA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES"
-  ).split(" "),
+  )
+    .split(" ")
+    .concat(SHARED.keyVariables),
 );
 const PASSED_PREFIXES = ["LC_", "GGML_", "OMP_"];
 const REFERENCE = /\$\{([A-Z_][A-Z0-9_]*)\}/g;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import Any
 
 import anyio
@@ -10,11 +11,15 @@ import pytest
 
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing.freshness import Freshness
+from backends.builtin.syncing.indexing import Group, Indexer
+from backends.builtin.syncing.planning import FileOutcome
 from backends.builtin.syncing.preparing import Preparer
 from backends.builtin.syncing.surveying import Survey, Surveyor
+from backends.builtin.syncing.tally import Task
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots
 from backends.interface import SearchRequest, SyncRequest
+from config.settings import ChunkingSettings
 from fakes.freshness import large_note, stale_of
 from fakes.indexing import indexer_of
 
@@ -160,3 +165,64 @@ async def test_a_file_that_is_gone_is_never_returned_whatever_the_index_holds(
         await backend.sync(SyncRequest())
         gone.unlink()
         assert [hit.path for hit in await hits_of(backend, "boiler")] == ["memory/there.md"]
+
+
+async def test_other_chunks_are_left_to_a_sync_and_no_search_waits_for_them(home, paths_of):
+    for number in range(5):
+        home.write(f"memory/{number}.md", large_note(f"boiler{number}", 8))
+
+    await home.synced()
+    home.configure(chunking=ChunkingSettings(tokens=150, overlap=0))
+    async with home.open() as backend:
+        before = (await backend.status()).sources[0].chunks
+        stale = await stale_of(backend)
+        assert stale is not None and stale.files == 5 and "other settings" in stale.reason
+        home.write("memory/new.md", "pump\n")
+        assert await paths_of(backend, "pump") == ["memory/new.md"]
+        assert (await backend.status()).sources[0].chunks == before + 1
+        await backend.sync(SyncRequest())
+        assert await stale_of(backend) is None
+        assert (await backend.status()).sources[0].chunks > before + 5
+
+
+class HaltedIndexer(Indexer):
+    """Its syncs wait before their first file; it tells what searches index for themselves."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.is_reached, self.may_go_on = threading.Event(), threading.Event()
+        self.applied: list[str] = []
+
+    def apply_together(self, group: Group, **options: Any) -> list[FileOutcome]:
+        self.is_reached.set()
+        assert self.may_go_on.wait(60)
+        return super().apply_together(group, **options)
+
+    def apply(self, task: Task, **options: Any) -> FileOutcome:
+        self.applied.append(task.path)
+        return super().apply(task, **options)
+
+
+async def test_what_a_search_left_to_a_sync_at_work_holds_no_later_one_up(home):
+    for number in range(40):
+        home.write(f"memory/{number}.md", large_note(f"boiler{number}", 20))
+    database = SqliteStore(home.index)
+    preparer = Preparer(ChunkLimits())
+    indexer = indexer_of(database, MemoryRoots(home.workspace), preparer, indexer=HaltedIndexer)
+    freshness = Freshness(indexer)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(freshness.sync, SyncRequest(), None)
+        await anyio.to_thread.run_sync(indexer.is_reached.wait, 60)
+        first = await freshness.sweep(0.05)
+        assert first is not None and 0 < first.files == 40 - len(indexer.applied)
+        read_again = set(indexer.applied)  # they were just written, so their stamps may deceive
+        assert read_again
+        indexer.applied.clear()
+        home.write("memory/new.md", "pump\n")
+        second = await freshness.sweep(20.0)
+        assert set(indexer.applied) - read_again == {"memory/new.md"}
+        assert second is not None and second.files == first.files
+        assert second.reason == "a sync is indexing them"
+        indexer.may_go_on.set()
+    assert await freshness.sweep(0.0) is None
+    database.close()

@@ -46,10 +46,15 @@ class CommandLine:
         return Done(code, *self._capfd.readouterr())
 
     def json(self, *arguments, code=0):
-        """What a command prints with `--json`: one document, and nothing else anywhere."""
+        """What a command prints with `--json`: one document, and nothing else anywhere.
+
+        A search that finds nothing ends with 1.
+        """
         done = self(*arguments, "--json")
-        assert (done.code, done.err) == (code, "")
-        return json.loads(done.out)
+        told = json.loads(done.out)
+        is_nothing = isinstance(told, dict) and told.get("outcome") == "empty"
+        assert (done.code, done.err) == (1 if is_nothing else code, "")
+        return told
 
     def configure(self, content):
         self.config.write_text(json.dumps(content), encoding="utf-8")

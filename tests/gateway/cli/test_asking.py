@@ -42,9 +42,9 @@ def test_search_explains_itself_to_people_too(indexed):
     assert done.err.startswith("Time (ms): ")
 
 
-def test_no_hit_says_what_was_searched_and_is_no_failure(indexed):
+def test_no_hit_says_what_was_searched_and_ends_with_one(indexed):
     done = indexed("search", "xylophone")
-    assert done.code == 0
+    assert done.code == 1
     assert done.out == "No matches. Searched 4 files in ~/.openclaw/workspace.\n"
     assert done.err.startswith("Note: Only words were compared, not their meaning")
     assert "memorySearch.provider" in done.err

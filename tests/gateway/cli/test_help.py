@@ -14,7 +14,9 @@ from gateway.cli.guard import BROKEN_PIPE, EXIT_CODES, HEALTH_CODES, INTERRUPTED
 ROOT = typer.main.get_command(app)
 COMMANDS = [
     "serve",
+    "setup",
     "index",
+    "browse",
     "search",
     "get",
     "recall",

@@ -1,0 +1,409 @@
+"""`setup`: the folder of notes, meaning and the clients, each shown before it is written; and all of it undone.
+
+What it did stands in our own file (`config.source.folders` reads the folders): `notes` has the folders and `setup`
+what is to be undone, noted before it is done.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial, reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+import typer
+from msgspec.structs import replace
+
+from gateway.cli import output
+from gateway.cli.commands.connecting import Yes, installed_clients
+from gateway.cli.options import PROGRAM, CommandLineError, Options
+
+if TYPE_CHECKING:
+    from config.settings import Settings
+    from config.source.folders import Folders
+    from config.source.located import Located
+    from config.writing import EditedFile
+    from gateway.connect.clients import Client
+    from gateway.finding_notes import NotesFolder
+
+_NAME: Final = re.compile(r"(?=.*[^0-9-])[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
+_HEADER: Final = f"""\
+// What `{PROGRAM} setup` found; `{PROGRAM} setup --undo` takes it out again.
+// Settings may stand here, too: `{PROGRAM} config set query.maxResults 8`.
+"""
+_OURS: Final = ("notes", "setup")
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What setup will write."""
+
+    name: str
+    folder: NotesFolder
+    is_default: bool
+    is_workspace: bool
+    """It is the workspace that commands use anyway: nothing has to be written."""
+
+    def as_data(self) -> dict[str, Any]:
+        one = self.folder
+        return {
+            "name": self.name,
+            "folder": str(one.path),
+            "kind": one.kind,
+            "notes": one.files,
+            "default": self.is_default,
+        }
+
+
+def setup(
+    options: Options,
+    folder: Annotated[
+        str | None, typer.Argument(metavar="DIR", help="The folder; else it is looked for.")
+    ] = None,
+    *,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Add DIR under this name, for `-n NAME`; the default stays."
+        ),
+    ] = None,
+    meaning: Annotated[
+        bool | None,
+        typer.Option(
+            "--meaning/--no-meaning",
+            help="Install and download what search by meaning needs; --yes does not.",
+        ),
+    ] = None,
+    clients: Annotated[
+        bool | None,
+        typer.Option(
+            "--clients/--no-clients", help="Connect the MCP clients that are found; --yes does."
+        ),
+    ] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Take back what setup did.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show it.")] = False,
+    yes: Yes = False,
+) -> int:
+    """Say once where your notes are; offer meaning, and the clients that are installed.
+
+    Afterwards no command needs --notes. It shows each change and asks. `--undo` takes everything back.
+    """
+    if any((options.notes, options.workspace, options.agent, options.config)):
+        raise CommandLineError(
+            "setup takes the folder as its argument.", remedy=f"`{PROGRAM} setup DIR`."
+        )
+    if undo:
+        return _undo(options, yes=yes, dry_run=dry_run)
+    if meaning and options.json:
+        raise CommandLineError(
+            "--meaning and --json do not go together.",
+            remedy=f"`{PROGRAM} models suggest --yes --json` afterwards.",
+        )
+    plan = _plan(options, folder, name, yes=yes or dry_run or options.json)
+    if not options.json:
+        _show(plan)
+    writes = not dry_run and (yes or (not options.json and _agreed()))
+    if not (writes or dry_run or options.json):
+        return os.EX_OK
+    if writes and not plan.is_workspace:
+        _write_folder(plan)
+    chosen = replace(options, notes=None if plan.is_workspace else str(plan.folder.path))
+    if writes:
+        _offer_meaning(chosen, wanted=meaning, yes=yes)
+    found = installed_clients() if clients is not False else []
+    done = [_connect(chosen, one, yes=yes, writes=writes) for one in found]
+    data = {**plan.as_data(), "file": str(_own_path()), "written": writes, "clients": done}
+    return _end(options, data, plan if writes else None)
+
+
+def _end(options: Options, data: Mapping[str, Any], plan: Plan | None = None) -> int:
+    if options.json:
+        output.write_json(data)
+    elif plan is not None:
+        named = "" if plan.is_default else f" -n {plan.name}"
+        output.say(f'Ask: {PROGRAM} search{named} "your question"')
+    return os.EX_OK
+
+
+def _agreed() -> bool:
+    if not output.may_ask():
+        raise CommandLineError(
+            "Nothing was written: nobody is there to be asked.", remedy="--yes writes it."
+        )
+    if output.ask("Do this?", default=True):
+        return True
+    output.note("Nothing was written.")
+    return False
+
+
+# The folder.
+
+
+def _plan(options: Options, given: str | None, name: str | None, *, yes: bool) -> Plan:
+    """Raises CommandLineError, ConfigNotFoundError, ConfigInvalidError for our own file."""
+    from config.source.folders import read_folders
+
+    if name is not None and not _NAME.fullmatch(name):
+        raise CommandLineError(
+            f"--name {name!r} is no name for a folder.",
+            remedy="Use letters, digits, - and _, and not digits alone.",
+        )
+    workspace = _workspace(options)
+    folder = _given(given) if given is not None else _choose(workspace, yes=yes)
+    known = read_folders(_own_root())
+    is_default = name is None or known.default in (None, name)
+    is_workspace = (
+        name is None
+        and workspace is not None
+        and os.path.realpath(folder.path) == os.path.realpath(workspace)
+        and known.default is None
+    )
+    return Plan(
+        name=name or _free_name(folder.path, known),
+        folder=folder,
+        is_default=is_default,
+        is_workspace=is_workspace,
+    )
+
+
+def _given(text: str) -> NotesFolder:
+    from config.paths import home_dir
+    from config.source.discover import LoadRequest, notes_folder
+    from config.values import SettingOrigin
+    from gateway.finding_notes import NotesFolder, count_notes, kind_of
+
+    origin = SettingOrigin(kind="command-line", detail="DIR")
+    request = LoadRequest(environment=os.environ, cwd=Path.cwd(), notes=text, notes_origin=origin)
+    path = notes_folder(request, home_dir(os.environ, Path.cwd()))
+    return NotesFolder(path, kind_of(path), count_notes(path))
+
+
+def _workspace(options: Options) -> Path | None:
+    """That of OpenClaw's default agent, if there is one and its configuration can be read."""
+    from config.errors import MemoryGatewayError
+    from config.loading.load import load_settings
+    from gateway.cli.options import openclaw_request
+
+    try:
+        found = load_settings(openclaw_request(options)).workspace
+    except MemoryGatewayError:
+        return None
+    return found if found.is_dir() else None
+
+
+def _choose(workspace: Path | None, *, yes: bool) -> NotesFolder:
+    """The first one found, or the one that the person names."""
+    from config.errors import ConfigNotFoundError
+    from config.paths import home_dir
+    from gateway.finding_notes import find_notes
+
+    cwd = Path.cwd()
+    found = find_notes(os.environ, home_dir(os.environ, cwd), cwd, workspace)
+    if yes or not output.may_ask():
+        if not found:
+            raise ConfigNotFoundError(
+                "No folder of notes was found: no workspace of OpenClaw, no vault, no ~/notes.",
+                remedy=f"Name it: `{PROGRAM} setup DIR`.",
+            )
+        return found[0]
+    for number, one in enumerate(found, 1):
+        output.say(f"  {number}  {one.path} ({one.kind}, {one.files:,} notes)")
+    asked = "Where are your notes? A number or a folder" if found else "Where are your notes?"
+    answer = output.ask_text(asked, default="1" if found else None)
+    if answer.isdecimal() and 1 <= int(answer) <= len(found):
+        return found[int(answer) - 1]
+    return _given(answer)
+
+
+def _free_name(folder: Path, known: Folders) -> str:
+    """A name for a folder that was given none: its own, in letters that a shell need not quote."""
+    for name, node in known.by_name.items():
+        if os.path.realpath(str(node.value)) == os.path.realpath(folder):
+            return name
+    plain = re.sub(r"[^A-Za-z0-9_]+", "-", folder.name).strip("-").lower()
+    name = plain if _NAME.fullmatch(plain) else "notes"
+    numbered = (name if n == 1 else f"{name}-{n}" for n in range(1, len(known.by_name) + 2))
+    return next(one for one in numbered if one not in known.by_name)
+
+
+def _show(plan: Plan) -> None:
+    one = plan.folder
+    output.say(f"{one.path} ({one.kind}, {one.files:,} notes)")
+    if plan.is_workspace:
+        output.say("Commands use it already, with the settings of openclaw.json.")
+        return
+    output.say(f"{_own_path()}:")
+    for line in _member_lines(plan):
+        output.say(f"  + {line}")
+    if one.kind == "OpenClaw workspace":
+        output.say(
+            "As a folder of notes it has an index of its own; openclaw.json does not count for it."
+        )
+
+
+def _member_lines(plan: Plan) -> Sequence[str]:
+    from config.source.editing import member_lines
+
+    value: dict[str, Any] = {"folders": {plan.name: str(plan.folder.path)}}
+    if plan.is_default:
+        value["default"] = plan.name
+    return member_lines("notes", value)
+
+
+def _write_folder(plan: Plan) -> None:
+    from config.source.editing import with_member
+    from config.source.folders import DEFAULT, FOLDERS, read_folders
+
+    file = _own_file()
+    text = file.text
+    if plan.is_default:
+        text = with_member(text, file.path, DEFAULT, plan.name)
+    text = with_member(text, file.path, (*FOLDERS, plan.name), str(plan.folder.path))
+    written = read_folders(_parsed(text, file.path))
+    assert str(written.by_name[plan.name].value) == str(plan.folder.path)
+    file.write(text if file.data is not None else _HEADER + text)
+
+
+# Meaning and clients.
+
+
+def _offer_meaning(options: Options, *, wanted: bool | None, yes: bool) -> None:
+    from config.runtime.tasks import run_within
+    from gateway.cli.commands.indexing import offer_suggestion
+    from gateway.cli.options import READING_PATIENCE_S, load
+    from providers.choosing import choose
+
+    if wanted is False or (wanted is None and (yes or not output.may_ask())):
+        return
+    settings: Settings = load(options)
+    choice = run_within(lambda: choose(settings), READING_PATIENCE_S)
+    if choice.primary is not None:
+        if not options.json:
+            output.say(f"Meaning is on: {choice.primary.provider} ({choice.reason}).")
+        return
+    named = [] if options.notes is None else ["--notes", options.notes]
+    offer_suggestion(options, yes=bool(wanted), again=["models", "suggest", *named])
+
+
+def _connect(options: Options, client: Client, *, yes: bool, writes: bool) -> dict[str, Any]:
+    """One client that cannot be connected does not keep the others from it."""
+    from config.errors import MemoryGatewayError
+    from gateway.cli.commands.connecting import connect_found
+
+    try:
+        note = partial(_note_done, "clients", client.name)
+        return connect_found(options, client, yes=yes, writes=writes, before=note)
+    except MemoryGatewayError as error:
+        if not options.json:
+            output.note(f"{client.title}: {error}")
+        return {"client": client.name, "written": False, "error": str(error)}
+
+
+# Undoing.
+
+
+def _undo(options: Options, *, yes: bool, dry_run: bool) -> int:
+    from gateway.cli.commands.connecting import disconnect_found
+
+    file = _own_file()
+    root = _own_root()
+    present = [one for one in _OURS if root is not None and one in root.value]
+    clients = _noted_clients(root)
+    data: dict[str, Any] = {"file": str(file.path), "written": False, "clients": []}
+    if root is None or not present:
+        if not options.json:
+            output.say("There is nothing to undo.")
+        return _end(options, data)
+    after = _without_ours(file, present)
+    if not options.json:
+        what = "goes" if not after else f"loses {' and '.join(present)}; your settings stay"
+        output.say(f"{file.path} {what}.")
+    for client in clients:
+        disconnect_found(options, client, writes=False)
+    if dry_run or (options.json and not yes) or not (yes or _agreed()):
+        return _end(options, data)
+    data["clients"] = [disconnect_found(options, one, writes=True) for one in clients]
+    places = _index_places(root)
+    file.write(after)
+    data["written"] = True
+    data["indexes"] = places
+    if not options.json:
+        for place in places:
+            output.say(f"The index stays in {place}; delete it whenever you like.")
+        output.say(f"A model that was downloaded stays: `{PROGRAM} models list` and `remove`.")
+    return _end(options, data)
+
+
+def _noted_clients(root: Located | None) -> list[Client]:
+    from config.source.located import descend
+    from gateway.connect.clients import CLIENTS
+
+    node = descend(root, "setup", "clients") if root is not None else None
+    names = [one.value for one in node.value] if node and isinstance(node.value, list) else []
+    return [CLIENTS[one] for one in names if one in CLIENTS]
+
+
+def _without_ours(file: EditedFile, members: Sequence[str]) -> str:
+    """The text without them; empty where nothing of somebody else's is in it."""
+    from config.source.editing import without_member
+
+    text = reduce(lambda left, one: without_member(left, file.path, (one,)), members, file.text)
+    bare = re.sub(r"\s", "", text.removeprefix(_HEADER))
+    return "" if bare == "{}" else text
+
+
+def _index_places(root: Located) -> list[str]:
+    """Where the indexes of the folders lie, as far as they are there."""
+    from config.paths import data_dir, home_dir, notes_state_dir
+    from config.source.folders import read_folders
+
+    home = home_dir(os.environ, Path.cwd())
+    folders = read_folders(root)
+    base = data_dir(os.environ, home=home)
+    real = (folders.path(name, home=home).resolve() for name in folders.by_name)
+    places = (notes_state_dir(base, one) for one in real)
+    return [str(one) for one in places if one.is_dir()]
+
+
+# Our own file.
+
+
+def _own_path() -> Path:
+    from config.paths import home_dir, own_file
+
+    return own_file(os.environ, home=home_dir(os.environ, Path.cwd()))
+
+
+def _own_file() -> EditedFile:
+    from config.writing import open_file
+
+    return open_file(_own_path())
+
+
+def _own_root() -> Located | None:
+    """Raises ConfigInvalidError."""
+    file = _own_file()
+    return _parsed(file.text, file.path) if file.data is not None else None
+
+
+def _parsed(text: str, path: Path) -> Located:
+    from config.source.json5 import parse_json5, require_object
+
+    return require_object(parse_json5(text.encode(), path))
+
+
+def _note_done(kind: str, name: str) -> None:
+    """Before it is done, so that it is undone even if this process is killed meanwhile."""
+    from config.source.editing import with_member
+    from config.source.located import descend
+
+    file = _own_file()
+    root = _own_root()
+    node = descend(root, "setup", kind) if root is not None else None
+    names = [one.value for one in node.value] if node and isinstance(node.value, list) else []
+    if name in names:
+        return
+    text = with_member(file.text, file.path, ("setup", kind), [*names, name])
+    file.write(text if file.data is not None else _HEADER + text)

@@ -1,0 +1,296 @@
+"""Passages and notes as a terminal shows them: numbered lines of rendered Markdown, with the best one marked. Pure.
+
+What a pipe gets is in `results`. Nothing that a note says is left out but its front matter and the signs of Markdown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from rich.cells import cell_len
+from rich.text import Text
+
+from backends.interface import Hit
+from backends.ranking.passages import BREADCRUMB
+from backends.text.frontmatter import FrontMatter
+from gateway.cli.rendering.places import link_to
+from gateway.cli.rendering.results import Line, lines_of, mark, matched_characters, reasons
+from gateway.cli.rendering.words import TableRow, counted
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+_SHOWN_LINES: Final = 6
+"""Of a passage, unless all of it is asked for."""
+_MAX_RENDERED: Final = 5_000
+"""Characters of a line; a longer one is no prose."""
+_LEFT_OUT: Final = Line(None, "⋮", is_beside=True)
+
+
+class Around(msgspec.Struct, frozen=True):
+    """What the note of a hit says beside the passage."""
+
+    front_matter_end: int = 0
+    """Its last line; 0 where there is none."""
+    first_line: int = 0
+    lines: tuple[str, ...] = ()
+    """Those to show instead of the passage's own, from `first_line` on; none: the passage's own."""
+
+
+class Look(msgspec.Struct, frozen=True):
+    """How results are shown."""
+
+    query: str
+    url: str | None = None
+    """The pattern of links to places; None where the terminal has no links."""
+    base: str = "/"
+    """The directory that paths are relative to."""
+    full: bool = False
+    explain: bool = False
+
+
+def shown_hits(
+    hits: Sequence[Hit], look: Look, around: Mapping[int, Around] | None = None
+) -> Iterator[Text]:
+    """`around` by the number of the hit, counted from 1."""
+    for number, hit in enumerate(hits, 1):
+        yield from shown_hit(hit, look, number, (around or {}).get(number, Around()))
+        yield Text()
+
+
+def shown_hit(hit: Hit, look: Look, number: int, around: Around) -> Iterator[Text]:
+    lines = [
+        one for one in lines_of(hit) if not one.text.startswith(BREADCRUMB) or not one.is_beside
+    ]
+    best = best_line(hit, look.query, after=around.front_matter_end)
+    line = best.number or hit.start_line
+    yield _heading(hit, look, number, line)
+    if hit.headings:
+        yield Text(f"   {' › '.join(hit.headings)}", style="dim italic")
+    lines = [one for one in lines if (one.number or line) > around.front_matter_end]
+    if around.lines:
+        lines = [Line(at, text) for at, text in enumerate(around.lines, around.first_line)]
+    elif not look.full:
+        lines = _in_sight(lines, best)
+    yield from shown_lines(lines, look, best.number)
+    if hit.also_in:
+        places = ", ".join(f"{one.path}:{one.line}" for one in hit.also_in)
+        told = f"   The same line in {counted(len(hit.also_in), 'more note')}: {places}"
+        yield Text(told, style="dim")
+    if look.explain:
+        yield from (Text(f"   {one}", style="dim") for one in reasons(hit, look.query))
+
+
+def _heading(hit: Hit, look: Look, number: int, line: int) -> Text:
+    """`2  house/boiler.md:14  Boiler log  #house  likely, 0.712`."""
+    link = link_to(look.url, look.base, hit, line)
+    place = f"bold cyan link {link}" if link else "bold cyan"
+    about = "  ".join([*([hit.title] if hit.title else []), *(f"#{tag}" for tag in hit.tags)])
+    score = f"{hit.confidence}, {hit.score:.3f}" if hit.confidence else f"{hit.score:.3f}"
+    return Text.assemble(
+        (f"{number}  ", "bold"),
+        (f"{hit.path}:{line}", place),
+        (f"  {about}" if about else "", ""),
+        (f"  {score}", "dim"),
+    )
+
+
+def best_line(hit: Hit, query: str, *, after: int = 0) -> Line:
+    """The line that earned the passage its place; where the ranking does not tell, the one that matches most.
+
+    None of the lines up to `after`, if there are others.
+    """
+    told = [one for one in lines_of(hit) if not one.is_beside]
+    shares = [one["share"] for one in (hit.explain or {}).get("lines", ())]
+    if len(shares) != len(told):
+        shares = [0.0] * len(told)
+    weighed = [
+        (share, matched_characters(one.text, query), not one.text.startswith("#"), one)
+        for share, one in zip(shares, told, strict=True)
+        if (one.number or hit.end_line) > after
+    ]
+    best = max(weighed, key=lambda one: one[:3], default=None)
+    return best[3] if best else Line(hit.start_line, "")
+
+
+def _in_sight(lines: Sequence[Line], best: Line) -> list[Line]:
+    """A part that begins with the best line, or with what there is room for above it; blank lines say nothing."""
+    lines = [one for one in lines if one.text.strip()]
+    if len(lines) <= _SHOWN_LINES:
+        return list(lines)
+    at = next((number for number, one in enumerate(lines) if one == best), 0)
+    begin = min(at, len(lines) - _SHOWN_LINES)
+    part = list(lines[begin : begin + _SHOWN_LINES])
+    return part if begin + _SHOWN_LINES == len(lines) else [*part, _LEFT_OUT]
+
+
+def lines_hidden(text: str, facts: FrontMatter) -> int:
+    """How many lines of a note its front matter takes up, with both of its marks."""
+    return text[: facts.end].count("\n") + 2 if facts.end else 0
+
+
+def shown_note(
+    lines: Sequence[str],
+    first_line: int,
+    hidden: int,
+    facts: FrontMatter,
+    look: Look,
+    best: int | None = None,
+) -> Iterator[Text]:
+    """Lines of a note; in the place of the first ones, the `hidden`, the facts that they say."""
+    day = facts.day.isoformat() if facts.day else ""
+    told = [facts.title, *(f"#{tag}" for tag in facts.tags), day]
+    if hidden and any(told):
+        yield Text("  ".join(filter(None, told)), style="dim italic")
+    numbered = [Line(at, line) for at, line in enumerate(lines, first_line)][hidden:]
+    yield from shown_lines(numbered, look, best)
+
+
+# --- Lines ---------------------------------------------------------------------------------------
+
+
+def shown_lines(lines: Sequence[Line], look: Look, best: int | None) -> Iterator[Text]:
+    """Each with its number; the best one marked, and words of the query in all."""
+    width = max((len(str(one.number)) for one in lines if one.number is not None), default=1)
+    for line, text in zip(lines, _rendered(lines, with_urls=look.url is None), strict=True):
+        is_best = best is not None and line.number == best
+        row = TableRow()
+        number = "" if line.number is None else str(line.number)
+        row.append(" ▶ " if is_best else "   ", "bold green")
+        row.append(f"{number:>{width}} ", "bold green" if is_best else "dim")
+        row.append("│ ", "dim")
+        row.last_cell = len(row.plain)
+        row.append_text(mark(text, look.query) if look.query else text)
+        yield row
+
+
+def _rendered(lines: Sequence[Line], *, with_urls: bool) -> Iterator[Text]:
+    """The lines without the signs of Markdown, as many as there were."""
+    fence = ""
+    for is_table, group in groupby(lines, lambda one: one.text.lstrip().startswith("|")):
+        if is_table and not fence:
+            yield from _table([one.text for one in group], with_urls=with_urls)
+            continue
+        for one in group:
+            sign = one.text.lstrip()[:3]
+            if sign in {"```", "~~~"} and fence in {"", sign}:
+                fence = "" if fence else sign
+                yield Text(one.text, style="dim")
+            elif fence:
+                yield Text(one.text, style="green")
+            else:
+                yield _line(one.text, with_urls=with_urls)
+
+
+_HEADING: Final = re.compile(r" {0,3}#{1,6}[ \t]+(.*?)[ \t#]*")
+_ITEM: Final = re.compile(r"(\s*)(?:[-*+]|(\d{1,9}[.)]))[ \t]+(?:\[([ xX])\][ \t]+)?(.*)")
+_QUOTE: Final = re.compile(r" {0,3}>[ \t]?(.*)")
+_RULE: Final = re.compile(r" {0,3}([-*_])[ \t]*(?:\1[ \t]*){2,}")
+_BOXES: Final = {" ": "☐ ", "x": "☑ ", "X": "☑ "}
+
+
+def _line(line: str, *, with_urls: bool) -> Text:
+    if len(line) > _MAX_RENDERED:
+        return Text(line)
+    if found := _HEADING.fullmatch(line):
+        text = _inline(found[1], with_urls=with_urls)
+        text.stylize("bold magenta")
+        return text
+    if _RULE.fullmatch(line):
+        return Text("─" * 20, style="dim")
+    if found := _QUOTE.fullmatch(line):
+        return Text.assemble(("▎ ", "dim"), _line(found[1], with_urls=with_urls))
+    if found := _ITEM.fullmatch(line):
+        indent, number, box, said = found.groups()
+        sign = f"{number} " if number else "• "
+        begin = f"{indent}{sign if number or box is None else ''}{_BOXES.get(box or '', '')}"
+        return Text.assemble((begin, "cyan"), _inline(said, with_urls=with_urls))
+    return _inline(line, with_urls=with_urls)
+
+
+_STYLES: Final = {"strong": "bold", "em": "italic", "s": "strike"}
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    from markdown_it import MarkdownIt  # not for a pipe
+
+    return MarkdownIt("commonmark").enable("strikethrough")
+
+
+def _inline(text: str, *, with_urls: bool) -> Text:
+    said = text.lstrip(" \t")
+    shown = Text(text[: len(text) - len(said)])
+    styles: list[str] = []
+    links: list[str] = []
+    for token in _tokens(said):
+        name, _, side = token.type.rpartition("_")
+        if token.type == "link_open":
+            links.append(str(token.attrGet("href") or ""))
+            styles.append(_link_style(links[-1], with_urls=with_urls))
+        elif token.type == "link_close":
+            styles.pop()
+            url = links.pop()
+            shown.append(f" ({url})" if with_urls else "", "dim")
+        elif side == "open":
+            styles.append(_STYLES.get(name, ""))
+        elif side == "close":
+            styles.pop()
+        else:
+            own = "green" if token.type == "code_inline" else ""
+            shown.append(_said(token), " ".join(filter(None, [*styles, own])))
+    return shown
+
+
+def _tokens(text: str) -> Iterable[Token]:
+    return (child for token in _markdown().parseInline(text) for child in token.children or ())
+
+
+def _said(token: Token) -> str:
+    if token.type == "image":
+        return f"[{token.content or 'image'}: {token.attrGet('src')}]"
+    return " " if token.type in {"softbreak", "hardbreak"} else token.content
+
+
+def _link_style(url: str, *, with_urls: bool) -> str:
+    """The parser has encoded what is no character of an address."""
+    is_plain = re.fullmatch(r"https?://[!-~]+", url) is not None
+    return f"underline link {url}" if is_plain and not with_urls else "underline"
+
+
+_CELL: Final = re.compile(r"(?<!\\)\|")
+_DELIMITER: Final = re.compile(r":?-+:?")
+
+
+def _table(rows: Sequence[str], *, with_urls: bool) -> Iterator[Text]:
+    """Its columns below each other; a row of dashes becomes a line."""
+    cells = [_cells(row) for row in rows]
+    shown = [[_inline(cell, with_urls=with_urls) for cell in row] for row in cells]
+    widths = [
+        max((one[at].cell_len for one in shown if at < len(one)), default=0)
+        for at in range(max(map(len, cells), default=0))
+    ]
+    for row, texts in zip(cells, shown, strict=True):
+        if row and all(map(_DELIMITER.fullmatch, row)):
+            drawn = "─┼─".join("─" * widths[at] for at in range(len(row)))
+            yield Text(drawn, style="dim")
+            continue
+        line = Text()
+        for at, text in enumerate(texts):
+            line.append(" │ " if at else "", "dim")
+            line.append_text(text)
+            line.append(" " * (widths[at] - cell_len(text.plain)))
+        line.rstrip()
+        yield line
+
+
+def _cells(row: str) -> list[str]:
+    inner = row.strip().removeprefix("|")
+    inner = inner[:-1] if inner.endswith("|") and not inner.endswith("\\|") else inner
+    return [cell.strip().replace("\\|", "|") for cell in _CELL.split(inner)]

@@ -1,0 +1,155 @@
+"""`setup`: where the notes are is said once; every command knows it then, until it is undone."""
+
+import json
+import tomllib
+
+import pytest
+
+
+@pytest.fixture
+def newcomer(cli, monkeypatch):
+    """Nobody has OpenClaw here; there are a vault and a client."""
+    for file in sorted(cli.state.rglob("*"), reverse=True):
+        file.unlink() if file.is_file() else file.rmdir()
+    cli.state.rmdir()
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "MEMORY_GATEWAY_NOTES", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(cli.home / "bin"))  # no client's own command
+    folder(cli, "vault", "The boiler is serviced by Hartmann.")
+    (cli.home / "vault/.obsidian").mkdir()
+    codex = cli.home / ".codex/config.toml"
+    codex.parent.mkdir()
+    codex.write_text('model = "x"  # mine\n', encoding="utf-8")
+    return cli
+
+
+def folder(cli, name, text):
+    place = cli.home / name
+    place.mkdir()
+    (place / f"{name}.md").write_text(f"# {name}\n\n{text}\n", encoding="utf-8")
+    return place
+
+
+def first(cli, *arguments):
+    return [hit["path"] for hit in cli.json("search", *arguments)["results"]]
+
+
+def files(cli):
+    return {path: path.read_bytes() for path in cli.home.rglob("*") if path.is_file()}
+
+
+def test_a_vault_is_found_and_then_no_command_needs_notes(newcomer):
+    done = newcomer("setup", "--yes", "--no-clients")
+    assert done.code == 0 and "Obsidian vault, 1 notes" in done.out
+    assert first(newcomer, "boiler") == ["vault.md"]
+    assert newcomer.json("get", "vault.md")["text"].startswith("# vault")
+    assert newcomer.json("status")["workspace"] == str(newcomer.home / "vault")
+
+
+def test_undone_it_leaves_every_file_byte_for_byte_as_it_was(newcomer):
+    before = files(newcomer)
+    assert newcomer("setup", "--yes").code == 0
+    servers = tomllib.loads((newcomer.home / ".codex/config.toml").read_text())["mcp_servers"]
+    assert servers["memory-gateway"]["args"][-1] == str(newcomer.home / "vault")
+    assert newcomer("setup", "--undo", "--yes").code == 0
+    assert files(newcomer) == before
+    assert not (newcomer.home / ".config").exists() or not list(
+        (newcomer.home / ".config").rglob("*")
+    )
+
+
+def test_what_is_only_shown_writes_nothing(newcomer):
+    before = files(newcomer)
+    shown = newcomer("setup", "--dry-run").out
+    assert str(newcomer.home / "vault") in shown and "mcp_servers.memory-gateway" in shown
+    assert not newcomer.json("setup")["written"]
+    asked = newcomer("setup")
+    assert asked.code == 64 and "--yes writes it" in asked.err
+    assert files(newcomer) == before
+
+
+def test_a_client_that_was_connected_before_stays_connected(newcomer):
+    other = folder(newcomer, "other", "Bees.")
+    newcomer("connect", "codex", "--notes", str(other), "--yes")
+    connected = (newcomer.home / ".codex/config.toml").read_bytes()
+    assert "connected already" in newcomer("setup", "--yes").out
+    newcomer("setup", "--undo", "--yes")
+    assert (newcomer.home / ".codex/config.toml").read_bytes() == connected
+
+
+def test_several_folders_have_names(newcomer, monkeypatch):
+    work = folder(newcomer, "work", "The boiler of the office is new.")
+    newcomer("setup", "--yes", "--no-clients")
+    newcomer("setup", "--yes", "--no-clients", "--name", "office", str(work))
+    assert first(newcomer, "boiler") == ["vault.md"]
+    assert first(newcomer, "-n", "office", "boiler", "-n", "1") == ["work.md"]
+    assert first(newcomer, "--notes=office", "boiler") == ["work.md"]
+    assert first(newcomer, "--notes", str(work), "boiler") == ["work.md"]
+    monkeypatch.setenv("MEMORY_GATEWAY_NOTES", "office")
+    assert first(newcomer, "boiler") == ["work.md"]
+    assert first(newcomer, "boiler", "-n", "vault") == ["vault.md"]
+    slip = newcomer("search", "-n", "offise", "boiler")
+    assert slip.code == 78 and "It knows office, vault." in slip.err
+
+
+def test_options_and_variables_that_mean_openclaw_go_before_setup(newcomer, monkeypatch):
+    newcomer("setup", "--yes", "--no-clients")
+    newcomer.write("MEMORY.md", "The boiler of the agent.\n")
+    assert first(newcomer, "boiler") == ["vault.md"]
+    assert first(newcomer, "boiler", "--agent", "main") == ["MEMORY.md"]
+    assert first(newcomer, "boiler", "--workspace", str(newcomer.workspace)) == ["MEMORY.md"]
+    monkeypatch.setenv("OPENCLAW_STATE_DIR", str(newcomer.state))
+    assert first(newcomer, "boiler") == ["MEMORY.md"]
+
+
+def test_the_workspace_of_openclaw_is_proposed_first_and_needs_nothing(newcomer):
+    newcomer.write("MEMORY.md", "The boiler of the agent.\n")
+    told = newcomer("setup", "--yes", "--no-clients").out
+    assert "OpenClaw workspace" in told and "Commands use it already" in told
+    assert not (newcomer.home / ".config").exists()
+
+
+def test_settings_of_the_folder_stand_in_the_same_file_and_outlive_setup(newcomer):
+    newcomer("setup", "--yes", "--no-clients")
+    file = newcomer.home / ".config/memory-gateway/config.json5"
+    file.write_text(file.read_text().replace("{\n", "{\n  query: { maxResults: 3 }, // few\n", 1))
+    settings = newcomer.json("config")["values"]
+    row = next(one for path, one in settings.items() if path.endswith("query.maxResults"))
+    assert row["value"] == 3 and "line 4" in row["origin"]["detail"]
+    newcomer("setup", "--undo", "--yes")
+    assert "maxResults: 3 } // few" in file.read_text() and "vault" not in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("{ query: { maxResult: 3 } }", 'did you mean "maxResults"'),
+        ("{ query: { maxResults: 0 } }", "allowed is a whole number, at least 1"),
+        ("{ notes: { default: 'gone' } }", "notes.default names none of notes.folders"),
+        ("{ notes: { folders: { a: 1 } } }", "needs a path as a string"),
+    ],
+)
+def test_a_slip_in_our_own_file_names_its_line(newcomer, text, complaint):
+    file = newcomer.home / ".config/memory-gateway/config.json5"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    done = newcomer("search", "boiler")
+    assert done.code == 78 and complaint in done.err and "config.json5, line 1" in done.err
+
+
+def test_a_folder_that_went_away_is_named_with_its_place(newcomer):
+    newcomer("setup", "--yes", "--no-clients")
+    (newcomer.home / "vault").rename(newcomer.home / "attic")
+    done = newcomer("search", "boiler")
+    assert done.code == 78
+    assert f"{newcomer.home}/vault does not exist" in done.err and "config.json5, line" in done.err
+
+
+def test_obsidian_tells_its_vaults_and_nothing_is_proposed_where_nothing_is(newcomer, tmp_path):
+    (newcomer.home / "vault/.obsidian").rmdir()
+    nothing = newcomer("setup", "--yes")
+    assert nothing.code == 78 and "memory-gateway setup DIR" in nothing.err
+    registry = newcomer.home / ".config/obsidian/obsidian.json"
+    registry.parent.mkdir(parents=True)
+    registry.write_text(json.dumps({"vaults": {"1": {"path": str(newcomer.home / "vault")}}}))
+    assert newcomer.json("setup")["kind"] == "Obsidian vault"
