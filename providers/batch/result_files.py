@@ -15,8 +15,7 @@ from config.errors import ErrorKind
 from providers.batch.hosts import OnResults, Result
 from providers.errors import ProviderBadResponseError, ProviderError
 from providers.interface import ItemError
-from providers.remote.answer_sizes import MOST_DIMENSIONS, values_in
-from providers.remote.answers import collect
+from providers.remote.answers import MOST_DIMENSIONS, collect, values_in
 from providers.remote.http_client import typed_errors
 from providers.remote.spec import RemoteSpec
 

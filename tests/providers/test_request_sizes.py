@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.embedding.documents import WorkList
 from providers.embedding.sizing import (
     LearnedLimits,
     Size,
     TokenScale,
+    WorkList,
     estimate_tokens,
     fill,
     size_of,
