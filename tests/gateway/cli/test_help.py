@@ -16,6 +16,7 @@ COMMANDS = [
     "serve",
     "setup",
     "index",
+    "browse",
     "search",
     "get",
     "recall",
