@@ -35,6 +35,7 @@ from gateway.cli.commands.reporting import report
 from gateway.cli.commands.serving import demo, reload, serve, service
 from gateway.cli.commands.setting_up import setup
 from gateway.cli.commands.storing import check_store, copy_store, drop_agent, migrate_store
+from gateway.cli.commands.upgrading import upgrade
 from gateway.cli.guard import guarded, run_logged
 from gateway.cli.options import (
     PROGRAM,
@@ -215,6 +216,7 @@ for _command in (
     config,
     qmd,
     demo,
+    upgrade,
 ):
     _add(app, _command)
 
