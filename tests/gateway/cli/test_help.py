@@ -31,6 +31,7 @@ COMMANDS = [
     "connect",
     "disconnect",
     "config",
+    "schema",
     "qmd",
     "demo",
 ]
