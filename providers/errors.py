@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from config.errors import ErrorKind, MemoryGatewayError
 
 SizeReason = Literal["items", "tokens", "bytes", "input"]
 """What was too large: the number of texts, their tokens, the body's bytes, or one single text."""
+LONGEST_PAUSE_S: Final = 86_400.0
+"""No host is left alone for longer, whatever number it sends."""
 
 
 class ProviderError(MemoryGatewayError):
@@ -16,7 +18,8 @@ class ProviderError(MemoryGatewayError):
 
     `retryable`: the same request may succeed when it is sent again soon.
     `final`: nothing but a change on the user's or the host's side will help; the circuit opens at
-    once. `status` is the HTTP status, if there was one; `retry_after_s` the wait that the host asked for.
+    once. `status` is the HTTP status, if there was one; `retry_after_s` the wait that the host asked for, a day
+    at most.
     """
 
     kind = ErrorKind.PROVIDER_TRANSIENT
@@ -33,7 +36,7 @@ class ProviderError(MemoryGatewayError):
     ) -> None:
         super().__init__(message, remedy=remedy)
         self.status = status
-        self.retry_after_s = retry_after_s
+        self.retry_after_s = None if retry_after_s is None else min(retry_after_s, LONGEST_PAUSE_S)
 
 
 class ProviderAuthError(ProviderError):

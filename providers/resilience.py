@@ -22,6 +22,8 @@ from providers.errors import (
 
 _T = TypeVar("_T")
 _SUCCESSES_TO_GROW = 5
+_MOST_DOUBLINGS = 16
+"""Of a cooldown: numbers end, and a host may be away for weeks."""
 
 
 class Clock(Protocol):
@@ -142,7 +144,7 @@ class Circuit:
             # It began before the circuit opened, and tells nothing new.
             return
         if probe or error.final or self._failures >= self._policy.failures:
-            cooldown = self._policy.cooldown_s * 2.0**self._openings
+            cooldown = self._policy.cooldown_s * 2.0 ** min(self._openings, _MOST_DOUBLINGS)
             self._open(error, max(pause_s, min(cooldown, self._policy.longest_cooldown_s)))
 
     def _open(self, error: ProviderError, cooldown_s: float) -> None:

@@ -1,8 +1,8 @@
 """Standard error that never fails the work, and in a gateway never holds it up.
 
 Its reader may have gone or never read, its disk may be full or hang, it may have been closed at the start: what cannot be
-written is dropped and counted. A command writes at once, in turn with its output; once `write_behind` was called a
-thread writes, which lives as long as there is something to write.
+written is dropped and counted. A command writes at once, in turn with its output, and waits only so long for a pipe that
+nobody reads; once `write_behind` was called a thread writes, which lives as long as there is something to write.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import _thread
 import io
 import os
 import select
+import stat
 import sys
 import threading
 from collections import deque
@@ -18,6 +19,8 @@ from typing import Final
 
 MOST_WAITING_BYTES: Final = 256 << 10
 """Text that waits for the thread; what comes beyond it is dropped."""
+_PATIENCE_S: Final = 5.0
+"""For a pipe that a command finds full: a pager reads on when its user does."""
 
 
 class StandardError(io.TextIOBase):
@@ -31,6 +34,8 @@ class StandardError(io.TextIOBase):
         """Lines that could not be written."""
         self._descriptor = descriptor
         self._is_behind = False
+        self._is_pipe = descriptor is not None and stat.S_ISFIFO(os.fstat(descriptor).st_mode)
+        self._patience_s = _PATIENCE_S
         self._lock = threading.RLock()
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
@@ -114,13 +119,27 @@ class StandardError(io.TextIOBase):
     def _write_some(self, data: memoryview) -> int:
         if self._descriptor is None:
             raise BrokenPipeError
+        if self._is_pipe and not self._is_behind:
+            self._wait_for_room(self._descriptor)
+            data = data[: select.PIPE_BUF]  # as much as it takes at once when it has room
         while True:
             try:
                 return os.write(self._descriptor, data)
             except BlockingIOError:  # the parent chose O_NONBLOCK
-                poll = select.poll()
-                poll.register(self._descriptor, select.POLLOUT)
-                poll.poll()
+                self._poll(self._descriptor, None)
+
+    def _wait_for_room(self, descriptor: int) -> None:
+        """Raises TimeoutError where nobody reads; after that only what is taken at once is written."""
+        if not self._poll(descriptor, self._patience_s):
+            self._patience_s = 0.0
+            raise TimeoutError
+        self._patience_s = _PATIENCE_S
+
+    @staticmethod
+    def _poll(descriptor: int, patience_s: float | None) -> bool:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLOUT)
+        return bool(poll.poll(None if patience_s is None else patience_s * 1000))
 
     def _drop(self, data: bytes) -> None:
         with self._lock:

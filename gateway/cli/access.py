@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -114,10 +114,11 @@ def with_memory(
     *,
     patient: bool = False,
     embeds: bool = False,
+    beside: bool = False,
 ) -> T:
     """What `work` returns with the owner's memory when there is an owner, else with our own, without background work.
 
-    The `patient` wait for a QMD that has to start for them alone. Our own gives texts their vectors if it
+    Work that does other things, too, while it asks runs `beside` it, in an event loop. The `patient` wait for a QMD that has to start for them alone. Our own gives texts their vectors if it
     `embeds`. Raises what `work` raises, and IndexUnavailableError, also when the owner serves another workspace.
     """
     passed_over = ""
@@ -125,7 +126,12 @@ def with_memory(
         with _owner_of(settings) if not is_disabled(settings) else nullcontext() as owner:
             if owner is not None:
                 check_workspace(owner.lock, settings.workspace)
-                return _finished(work(_Asked(owner, settings)))
+                asked = _Asked(owner, settings)
+                if beside:
+                    import anyio
+
+                    return anyio.run(work, cast("Access", _AskedBeside(asked)))
+                return _finished(work(asked))
     except UntrustedSocketError as error:
         passed_over = str(error)
     log_for(options)
@@ -375,6 +381,24 @@ def _owner_of(settings: Settings) -> Iterator[_Owner | None]:
 def _look_at_lock(settings: Settings) -> tuple[Path, OwnerSocket | None]:
     lock = owner_lock(settings)
     return lock, find_owner_socket(lock)
+
+
+class _AskedBeside:
+    """The owner's memory, asked one question at a time in a thread."""
+
+    def __init__(self, asked: _Asked) -> None:
+        self._asked = asked
+
+    async def search(self, params: SearchParams) -> SearchAnswer:
+        return await self._run(self._asked.search(params))
+
+    async def get(self, params: GetParams) -> ReadAnswer:
+        return await self._run(self._asked.get(params))
+
+    async def _run(self, question: Coroutine[Any, Any, T]) -> T:
+        from anyio import to_thread
+
+        return await to_thread.run_sync(_finished, question, abandon_on_cancel=True)
 
 
 class _Asked:

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
+from gateway.cli import output
 from gateway.cli.commands.asking import get, remember, search
+from gateway.cli.commands.browsing import browse
 from gateway.cli.commands.connecting import connect, disconnect
 from gateway.cli.commands.forgetting import forget
 from gateway.cli.commands.hosting import install_plugin, plugin_status, uninstall_plugin
@@ -40,6 +42,7 @@ from gateway.cli.commands.reporting import report
 from gateway.cli.commands.serving import demo, reload, serve, service
 from gateway.cli.commands.setting_up import setup
 from gateway.cli.commands.storing import check_store, copy_store, drop_agent, migrate_store
+from gateway.cli.commands.upgrading import upgrade
 from gateway.cli.guard import guarded, run_logged
 from gateway.cli.options import (
     PROGRAM,
@@ -80,7 +83,33 @@ Files and variables:
   NO_COLOR                       no colours
 """
 
+_GROUPS = {
+    "Everyday Commands": "browse search get recent tags links open remember recall report status",
+    "Setup Commands": "setup connect disconnect openclaw models config demo",
+    "Upkeep Commands": "index doctor health forget service reload metrics",
+}
+"""Which commands stand together in the help; all others come last."""
+
+
+class Commands(TyperGroup):
+    """The commands, those first that people use every day."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - its signature
+        rest = dict(self.commands)
+        groups = [
+            (title, {name: rest.pop(name) for name in names.split() if name in rest})
+            for title, names in _GROUPS.items()
+        ]
+        width = formatter.width - 6 - max(map(len, self.commands))
+        for title, commands in [*groups, ("Other Commands", rest)]:
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name, one.get_short_help_str(10 * width)) for name, one in commands.items()]
+                )
+
+
 app = typer.Typer(
+    cls=Commands,
     help="Makes the plain-Markdown memory of an AI agent searchable.",
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -176,6 +205,7 @@ _add(app, serve, options=SERVE_OPTIONS)
 for _command in (
     setup,
     index,
+    browse,
     search,
     get,
     recall,
@@ -194,6 +224,7 @@ for _command in (
     schema,
     qmd,
     demo,
+    upgrade,
 ):
     _add(app, _command)
 
@@ -251,7 +282,7 @@ def _root(
 def run_app(arguments: Sequence[str]) -> int:
     """Runs a command line and returns its exit code. Raises CommandLineError for a wrong one."""
     command = typer.main.get_command(app)
-    given = list(arguments) or ["--help"]
+    given = list(arguments) or ["browse" if output.is_terminal() and output.may_ask() else "--help"]
     if given[0] == "help":
         given = [*given[1:], "--help"]
     try:

@@ -13,7 +13,7 @@ from gateway.cli.rendering.words import folded
 from gateway.escaping import escape_controls
 
 
-class _Console(Console):
+class EscapingConsole(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterator[Segment]:
@@ -28,7 +28,7 @@ class _Console(Console):
 
 
 def console(*, stderr: bool = False) -> Console:
-    return _Console(
+    return EscapingConsole(
         stderr=stderr,
         color_system=None if os.environ.get("NO_COLOR") else "auto",
         markup=False,

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from backends.errors import FileUnwritableError
+from config.errors import MemoryGatewayError
 from config.host_keys import PLUGIN_ID, plain
 from config.paths import own_dir
 from config.runtime.files import make_directories, read_file, replace_file
@@ -24,8 +25,9 @@ from config.runtime.start import command_of
 from config.settings import CompactionSettings
 from config.source.discover import INCLUDE
 from config.source.json5 import MAX_BYTES, parse_json5
+from config.vendors import KEY_VARIABLES
 from gateway.flush import flush_texts
-from gateway.openclaw.program import HostError, OpenClawHost
+from gateway.openclaw.program import HostConfig, HostError, OpenClawHost
 from gateway.session_start import recall_texts
 from gateway.version import VERSION
 
@@ -56,9 +58,11 @@ class InstallRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What the first installation found."""
 
     config: str
-    """The configuration file, without links."""
+    """The configuration file, as OpenClaw names it."""
     existed: bool
     mode: int = _MODE
+    link: str | None = None
+    """What the file was a link to: OpenClaw puts a file in the place of the link."""
 
 
 class InstallPlan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -74,6 +78,7 @@ class InstallPlan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     slot: str | None
     """Who has the memory slot now; None: OpenClaw's own memory."""
     loses_comments: bool
+    loses_link: bool
     is_update: bool
 
 
@@ -82,6 +87,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     config: Literal["restored", "edited", "untouched"]
     path: str | None = None
+    remarks: tuple[str, ...] = ()
+    """What is not as somebody may expect."""
 
 
 class InstallState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -102,15 +109,13 @@ class InstallState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 def plan_installation(host: OpenClawHost, state_dir: Path) -> InstallPlan:
     """Raises HostError where the configuration is not valid."""
     config = host.read_config()
-    path = Path(os.path.realpath(config.path))
+    path = config.path
     before = _read(path)
     if before is not None and config.problem:
-        raise HostError(
-            f"OpenClaw's configuration {config.path} is not valid: {config.problem}.",
-            remedy="Mend it first; `openclaw doctor` helps, and `memory-gateway config --migrate` with keys of ours.",
-        )
+        raise _not_valid(config)
     places = InstallPlaces.below(state_dir)
     _refuse_links(places)
+    _refuse_unwritable(path)
     parsed = _parse(before, path)
     _refuse_includes(parsed, path)
     return InstallPlan(
@@ -121,8 +126,26 @@ def plan_installation(host: OpenClawHost, state_dir: Path) -> InstallPlan:
         command=command_of("gateway"),
         slot=_dig(parsed, "plugins", "slots", "memory"),
         loses_comments=before is not None and not _is_json(before),
+        loses_link=path.is_symlink(),
         is_update=places.record.exists(),
     )
+
+
+def _not_valid(config: HostConfig) -> HostError:
+    return HostError(
+        f"OpenClaw's configuration {config.path} is not valid: {config.problem}.",
+        remedy="Mend it first; `openclaw doctor` helps, and `memory-gateway config --migrate` with keys of ours.",
+    )
+
+
+def _refuse_unwritable(path: Path) -> None:
+    """OpenClaw would fail in the middle. Raises HostError."""
+    for place in (path, path.parent):
+        if place.exists() and not os.access(place, os.W_OK, effective_ids=True):
+            raise HostError(
+                f"{place} may not be written, and OpenClaw writes its configuration {path} with each plugin.",
+                remedy="Make it writable for you; nothing was touched so far.",
+            )
 
 
 def _refuse_links(places: InstallPlaces) -> None:
@@ -160,17 +183,25 @@ def install(host: OpenClawHost, state_dir: Path, plan: InstallPlan) -> dict[str,
         _keep(places, Path(plan.config))
         _copy_plugin(places.plugin, plan.command)
     except OSError as error:
-        raise FileUnwritableError(
-            f"{error.filename} cannot be written: {error.strerror}.",
-            remedy="The state directory must be writable for you.",
-        ) from error
+        raise _unwritable(Path(error.filename), error) from error
     try:
         _link(host, str(places.plugin))
         return _loaded(host)
-    except BaseException:
+    except BaseException as error:
         if not plan.is_update:
-            uninstall(host, state_dir)
+            _undo(host, state_dir, error)
         raise
+
+
+def _undo(host: OpenClawHost, state_dir: Path, cause: BaseException) -> None:
+    """Raises HostError that names both, where what was begun cannot be taken back."""
+    try:
+        uninstall(host, state_dir)
+    except MemoryGatewayError as error:
+        raise HostError(
+            f"{str(cause) or type(cause).__name__} What was begun is not undone: {error}",
+            remedy="Once that is mended, `memory-gateway openclaw uninstall` takes it back.",
+        ) from cause
 
 
 def _link(host: OpenClawHost, plugin: str) -> None:
@@ -213,19 +244,40 @@ def uninstall(host: OpenClawHost, state_dir: Path) -> Outcome:
         return Outcome(config="edited")
     path = Path(record.config)
     original = _read(places.original) if record.existed else None
-    before, now = _parse(original, path), _parse(_read(path), path)
+    found = _read(path)
+    before, now = _parse(original, path), _parse(found, path)
+    is_same = _same_but_for_ours(before, now, places.plugin)
     if host.inspect(PLUGIN_ID):
         _forget(host)
-    if _same_but_for_ours(before, now, places.plugin):
-        _put_back(path, original, record.mode)
+    elif not is_same and (config := host.read_config()).problem and found is not None:
+        raise _not_valid(config)  # it knows no plugin then, and takes none out
+    remarks = _commented(path, found, original)
+    if is_same:
+        _put_back(path, original, record)
         how: Literal["restored", "edited"] = "restored"
     else:
         _restore_values(host, before, now)
         _restore_mode(path, record.mode)
         how = "edited"
+        if record.link is not None and not path.is_symlink():
+            remarks += (
+                f"It was a link to {record.link}, which is as it was; {path} is a file now.",
+            )
     shutil.rmtree(places.plugin, ignore_errors=True)
     shutil.rmtree(places.kept, ignore_errors=True)
-    return Outcome(config=how, path=str(path))
+    return Outcome(config=how, path=str(path), remarks=remarks)
+
+
+def _commented(path: Path, found: bytes | None, original: bytes | None) -> tuple[str, ...]:
+    """Comments that were written since the installation are lost with what OpenClaw wrote: they are kept beside."""
+    if found is None or found == original or _is_json(found):
+        return ()
+    copy = path.with_name(f"{path.name}.commented")
+    try:
+        replace_file(copy, found, mode=_MODE)
+    except OSError as error:
+        raise _unwritable(copy, error) from error
+    return (f"Comments that were written into it since the installation are kept in {copy} alone.",)
 
 
 def _forget(host: OpenClawHost) -> None:
@@ -283,7 +335,12 @@ def _keep(places: InstallPlaces, config: Path) -> None:
     mode = config.stat().st_mode & 0o777 if original is not None else _MODE
     if original is not None:
         replace_file(places.original, original, mode=_MODE)
-    record = InstallRecord(config=str(config), existed=original is not None, mode=mode)
+    record = InstallRecord(
+        config=str(config),
+        existed=original is not None,
+        mode=mode,
+        link=str(config.readlink()) if config.is_symlink() else None,
+    )
     replace_file(places.record, msgspec.json.encode(record))
 
 
@@ -296,17 +353,24 @@ def _copy_plugin(target: Path, command: tuple[str, ...]) -> None:
     replace_file(target / _INSTALLED, msgspec.json.encode(installed), mode=_MODE)
 
 
-def _put_back(path: Path, original: bytes | None, mode: int) -> None:
+def _put_back(path: Path, original: bytes | None, record: InstallRecord) -> None:
     try:
-        if original is None:
+        if record.link is not None and not path.is_symlink():
+            path.unlink(missing_ok=True)  # what is behind the link was never written
+            path.symlink_to(record.link)
+        elif original is None:
             path.unlink(missing_ok=True)
         else:
-            replace_file(path, original, mode=mode)
+            replace_file(path.resolve(), original, mode=record.mode)
     except OSError as error:
-        raise FileUnwritableError(
-            f"{path} cannot be put back: {error.strerror}.",
-            remedy="Make it writable, and try again.",
-        ) from error
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> FileUnwritableError:
+    return FileUnwritableError(
+        f"{path} cannot be written: {error.strerror}.",
+        remedy="Make it writable for you, and try again.",
+    )
 
 
 def _restore_values(host: OpenClawHost, before: Any, now: Any) -> None:
@@ -419,7 +483,7 @@ SHARED: Final = PLUGIN / "shared.json"
 
 
 def shared_json() -> str:
-    """Numbers and words of the flush, and the instructions for recall, as one document."""
+    """Numbers and words of the flush, instructions for recall, and variables of keys that a child gets: one document."""
     compaction = CompactionSettings()
     shared: dict[str, Any] = {
         "flush": {
@@ -428,5 +492,6 @@ def shared_json() -> str:
             **flush_texts(),
         },
         "instructions": recall_texts(),
+        "keyVariables": KEY_VARIABLES,
     }
     return msgspec.json.format(msgspec.json.encode(shared), indent=2).decode() + "\n"

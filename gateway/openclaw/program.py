@@ -29,6 +29,7 @@ _LONG_S: Final = 60.0
 """After so long a change is worth a word."""
 _TO_END_S: Final = 10.0
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
+_FOOTER: Final = re.compile(r"\[openclaw\] (Debug|Try|Help): ")
 _LAST_LINES: Final = 3
 
 
@@ -220,8 +221,10 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def _last_words(done: subprocess.CompletedProcess[str]) -> str:
-    lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-    return "; ".join(lines[-_LAST_LINES:]).rstrip(".") or f"exit code {done.returncode}"
+    """The last lines but those that it ends each failure with, which say where to look for help."""
+    lines = [line.strip() for line in (done.stderr or done.stdout).splitlines()]
+    said = [line for line in lines if line and not _FOOTER.match(line)]
+    return "; ".join(said[-_LAST_LINES:]).rstrip(".") or f"exit code {done.returncode}"
 
 
 def _json_in(text: str) -> dict[str, Any]:

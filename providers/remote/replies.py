@@ -267,11 +267,11 @@ def _number(text: str) -> float | None:
         number = float(text)
     except ValueError:
         return None
-    return number if 0 <= number < float("inf") else None
+    return number if number >= 0 else None
 
 
 def _until(date: str, now_s: float) -> float | None:
     try:
         return max(0.0, parsedate_to_datetime(date).timestamp() - now_s)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from config.loading.build import changed_keys
+from fakes.each import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("before", "after", "changed"),
     [
         ("{}", "{}", ()),

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from config.describe import describe_json, describe_rows, nearest_path, rows_of
+from fakes.each import each
 
 KEY = "sk-live-0123456789"
 TEXT = f"""{{
@@ -45,7 +46,7 @@ def test_identity_comes_first(settings):
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "value", "text"),
     [
         ("agentId", "main", "main"),
@@ -126,7 +127,7 @@ def test_a_file_name_that_is_no_text_is_still_encoded(machine):
     assert describe_json(settings)["values"]["workspace"]["value"] == "/w/caf?"
 
 
-@pytest.mark.parametrize(
+@each(
     "key",
     [
         "query.maxResults",

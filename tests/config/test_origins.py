@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from config.settings import SettingOrigin
+from fakes.each import each
 
 TEXT = """{
   memory: {backend: 'qmd'},
@@ -25,7 +24,7 @@ BOTH_LEVELS = (
 ENVIRONMENT = {"MODEL": "m", "A": "a", "B": "b", "OPENAI_API_KEY": "sk"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("agent_id", "path", "detail"),
     [
         (None, "backend", "memory.backend, line 2"),

@@ -26,7 +26,9 @@ def read():
 
 def write(data):
     data["meta"] = {{"lastTouchedVersion": "2026.9.6"}}
-    config.write_text(json.dumps(data, indent=2))
+    draft = config.with_name("draft")
+    draft.write_text(json.dumps(data, indent=2))
+    draft.replace(config)  # also where that is a link
 
 if words[:2] == ["plugins", "install"] and behaviour["locked_s"]:
     # As the real one, which works in a session of its own and hands on the signals that it gets.
@@ -48,6 +50,12 @@ elif words[:2] == ["config", "validate"]:
         sys.exit(1)
     else:
         print(json.dumps({{"valid": True, "path": str(config)}}))
+elif words[:2] == ["plugins", "install"] and behaviour["install_fails"]:
+    print("[openclaw] Could not start the CLI.", file=sys.stderr)
+    print("[openclaw] Reason: " + behaviour["install_fails"], file=sys.stderr)
+    for word in ("Debug: set OPENCLAW_DEBUG=1 to include the stack trace.", "Try: openclaw doctor", "Help: openclaw --help"):
+        print("[openclaw] " + word, file=sys.stderr)
+    sys.exit(1)
 elif words[:2] == ["plugins", "install"]:
     data = read()
     plugins = data.setdefault("plugins", {{}})
@@ -66,7 +74,7 @@ elif words[:2] == ["plugins", "enable"]:
     write(data)
 elif words[:2] == ["plugins", "inspect"]:
     paths = read().get("plugins", {{}}).get("load", {{}}).get("paths")
-    if not paths:
+    if not paths or behaviour["issue"]:
         print(json.dumps({{"ok": False, "error": {{"message": "Plugin not found"}}}}))
         sys.exit(1)
     enabled = read()["plugins"]["entries"]["memory-gateway"]["enabled"]
@@ -115,6 +123,7 @@ def make_openclaw(
     locked_s: float = 0,
     done_by_another: bool = False,
     uninstall_fails: bool = False,
+    install_fails: str = "",
 ) -> Path:
     """The command, in a directory with a `node` of that version beside it."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -126,6 +135,7 @@ def make_openclaw(
             "locked_s": locked_s,
             "done_by_another": done_by_another,
             "uninstall_fails": uninstall_fails,
+            "install_fails": install_fails,
         }
     )
     command = directory / "openclaw"

@@ -95,6 +95,14 @@ def test_each_failed_probe_doubles_the_cooldown_up_to_ten_minutes(circuit, clock
     assert cooldowns == [30, 60, 120, 240, 480, 600, 600]
 
 
+def test_a_host_that_is_away_for_weeks_is_probed_every_ten_minutes(circuit, clock):
+    open_(circuit)
+    for _ in range(2_000):
+        clock.advance(circuit.state().next_probe_in_s)
+        fail(circuit)
+    assert circuit.state().next_probe_in_s == 600.0
+
+
 def test_recovery_forgets_the_past(circuit, clock):
     open_(circuit)
     clock.advance(30)

@@ -15,7 +15,7 @@ import pytest
 from backends import interface
 from backends.builtin.backend import open_builtin
 from backends.interface import SearchRequest
-from config.vendors import KEY_VARIABLES
+from config.vendors import VENDORS
 from fakes.loopback import LoopbackHandler, LoopbackHost, LoopbackServer
 from fakes.settings import make_settings
 from fakes.vendors import FakeVendor
@@ -114,7 +114,6 @@ sys.path[:0] = [root, tests]
 from pathlib import Path
 import anyio
 from config.vendors import KEY_VARIABLES
-from config.vendors import KEY_VARIABLES
 from fakes.settings import make_settings, remote
 from providers.choosing import provider
 from providers.interface import ProviderRequest
@@ -147,16 +146,14 @@ def test_a_vendor_that_speaks_openais_wire_is_one_row(outsider, tmp_path):
         assert outsider.embed(host.base_url, host.key, tmp_path) == [size, size, size]
 
 
-def test_of_another_wire_mypy_names_every_place_that_lacks_it(outsider):
+def test_of_another_wire_mypy_names_every_place_that_lacks_it_and_it_is_a_module_with_one_class(
+    outsider, tmp_path
+):
     outsider.name_wire()
     assert outsider.missing_places() == {
         ("providers/remote/embedder.py", "open_wire"),
         ("providers/batch/vendor_jobs.py", "open_jobs_host"),
     }
-
-
-def test_another_wire_is_a_module_with_one_class(outsider, tmp_path):
-    outsider.name_wire()
     outsider.edit("config/vendors.py", "\n_MIB: Final", f"\n{FORMAT}\n_MIB: Final")
     outsider.add_row(ROW.replace("name=", "wire=ACME, name=", 1))
     (outsider.root / "providers/remote/acme.py").write_text(WIRE, encoding="utf-8")
@@ -169,10 +166,12 @@ def test_another_wire_is_a_module_with_one_class(outsider, tmp_path):
         assert outsider.embed(address, "acme-key-of-the-test", tmp_path) == [3, 3, 3]
 
 
-def test_openclaw_hands_on_the_variable_of_every_vendors_key():
-    program = (ROOT / "gateway/openclaw/plugin/program.js").read_text(encoding="utf-8")
-    passed = program.split("const PASSED = ")[1].split(";")[0]
-    assert set(KEY_VARIABLES) <= set(re.findall(r"[A-Z_]+", passed))
+def test_every_vendor_has_its_row_in_the_table_of_providers():
+    page = (ROOT / "docs/providers.md").read_text(encoding="utf-8")
+    for vendor in VENDORS.values():
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| `{vendor.name}`")]
+        said = (vendor.base_url, vendor.key_variable, vendor.model)
+        assert [one for one in said if one and f"`{one}`" not in row] == []
 
 
 async def test_a_backend_before_another_needs_only_what_it_changes(tmp_path):

@@ -77,7 +77,7 @@ def test_a_hit_is_numbered_lines_of_rendered_markdown_with_the_best_one_marked(v
     )
     assert re.fullmatch(r" ▶ +\d+ │ .*[Ss]ervice.*", next(one for one in lines if "▶" in one))
     assert sum("▶" in one for one in lines) == 1
-    assert "   Boiler" in lines
+    assert "   Boiler › Service" in lines
     assert "☑ Serviced by Krause" in shown
     assert [one for one in ("**", "](", "- [x]", "title:") if one in shown] == []
 

@@ -124,31 +124,19 @@ def test_a_signal_ends_it_and_whoever_comes_meanwhile_is_answered(home, standard
         assert owner.wait(PATIENCE_S) == 0
 
 
-@pytest.mark.parametrize("words", [("search", "boiler"), ("index", "--log-level", "debug")])
-@pytest.mark.parametrize(
-    "kind", ["a pipe whose reader has gone", "a full disk", "closed at the start"]
-)
-def test_a_command_does_its_work_whatever_becomes_of_what_it_says_beside(home, kind, words):
-    make = KINDS[kind]
-    writer, _ = make()
-    done = subprocess.run(
-        command(home, (writer, make is closed), *words), env=home.environment,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=writer, timeout=PATIENCE_S, check=False,
-    )  # fmt: skip
-    os.close(writer)
-    assert done.returncode == 0
-    assert done.stdout
-
-
-@pytest.mark.parametrize("kind", ["a pipe whose reader has gone", "a full disk"])
-def test_a_mistake_has_its_exit_code_where_nobody_can_be_told_of_it(home, kind):
-    writer, _ = KINDS[kind]()
-    words = command(home, (writer, False), "search", "--max-results", "none", "boiler")
-    done = subprocess.run(
-        words, env=home.environment, stdin=subprocess.DEVNULL, stderr=writer, timeout=PATIENCE_S, check=False
-    )  # fmt: skip
-    os.close(writer)
-    assert done.returncode == os.EX_USAGE
+def test_commands_do_their_work_whatever_becomes_of_what_they_say_beside(home, standard_error):
+    """Also to a mistake, of which nobody can be told, belongs its exit code."""
+    for code, words in (
+        (0, ("search", "boiler")),
+        (0, ("index", "--log-level", "debug")),
+        (os.EX_USAGE, ("search", "--max-results", "none", "boiler")),
+    ):
+        done = subprocess.run(
+            command(home, standard_error, *words), env=home.environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=standard_error[0], timeout=PATIENCE_S, check=False,
+        )  # fmt: skip
+        assert done.returncode == code
+        assert bool(done.stdout) == (code == 0)
 
 
 def test_logging_goes_on_where_there_is_room_again(home):

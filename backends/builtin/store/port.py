@@ -785,6 +785,8 @@ ARRIVAL_MS: Final = 24 * 3600 * 1000
 """So often a viewpoint in use says so."""
 VIEWPOINT_LIFE_MS: Final = 30 * ARRIVAL_MS
 """A viewpoint that was not in use for so long is forgotten."""
+ARRIVALS_TO_FORGET: Final = 7
+"""Where no server tells the time: and since when others arrived so often."""
 
 
 class View(Protocol):

@@ -94,7 +94,8 @@ def uninstall_plugin(
     if options.json:
         output.write_json(outcome)
     else:
-        output.say(_outcome_line(outcome))
+        for line in (_outcome_line(outcome), *outcome.remarks):
+            output.say(line)
     return os.EX_OK
 
 
@@ -144,6 +145,10 @@ def _plan_lines(plan: InstallPlan) -> list[str]:
     ]
     if plan.loses_comments:
         lines.append("OpenClaw drops its comments when it writes it; they come back with it.")
+    if plan.loses_link:
+        lines.append(
+            "It is a link, which OpenClaw replaces by a file; the link comes back with it."
+        )
     return lines
 
 

@@ -136,7 +136,12 @@ def lines_hidden(text: str, facts: FrontMatter) -> int:
 
 
 def shown_note(
-    lines: Sequence[str], first_line: int, hidden: int, facts: FrontMatter, look: Look
+    lines: Sequence[str],
+    first_line: int,
+    hidden: int,
+    facts: FrontMatter,
+    look: Look,
+    best: int | None = None,
 ) -> Iterator[Text]:
     """Lines of a note; in the place of the first ones, the `hidden`, the facts that they say."""
     day = facts.day.isoformat() if facts.day else ""
@@ -144,7 +149,7 @@ def shown_note(
     if hidden and any(told):
         yield Text("  ".join(filter(None, told)), style="dim italic")
     numbered = [Line(at, line) for at, line in enumerate(lines, first_line)][hidden:]
-    yield from shown_lines(numbered, look, None)
+    yield from shown_lines(numbered, look, best)
 
 
 # --- Lines ---------------------------------------------------------------------------------------

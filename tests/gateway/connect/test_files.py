@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import get_args
 
 import pytest
 from msgspec.structs import replace
@@ -13,10 +15,13 @@ from msgspec.structs import replace
 from backends.errors import FileUnreadableError, FileUnwritableError
 from config.errors import ConfigInvalidError
 from config.runtime.files import keep_copy
+from fakes.each import each
+from gateway.cli.commands.connecting import ClientName
 from gateway.connect import client_files
 from gateway.connect.client_files import carry_out, connected, plan_connection, plan_removal
 from gateway.connect.clients import CLIENTS, Surroundings, is_ours
 
+ROOT = Path(__file__).parents[3]
 COMMAND = ("/opt/bin/memory-gateway", "serve", "--notes", "/home/me/notes")
 NAME = "memory-gateway"
 LIVED_IN = {
@@ -29,6 +34,11 @@ LIVED_IN = {
     "zed": '// Zed settings\n{\n  "theme": "One", // nice\n  /* end */\n}',
     "windsurf": "  ",
 }
+
+
+def lived_in(client):
+    """What the client's file may look like; a new client needs no example of its own."""
+    return LIVED_IN.get(client.name, '{\n  "theme": "dark"\n}\n')
 
 
 @pytest.fixture
@@ -64,7 +74,7 @@ def left_in(path):
 
 
 def test_ten_rounds_leave_no_trace(client, there):
-    path = write(client, there, LIVED_IN[client.name])
+    path = write(client, there, lived_in(client))
     before = path.read_bytes()
     for _ in range(10):
         copy = join(client, there)
@@ -87,7 +97,7 @@ def test_ten_rounds_where_there_was_no_file_leave_none(client, there):
 
 
 def test_what_is_connected_is_not_connected_again(client, there):
-    path = write(client, there, LIVED_IN[client.name])
+    path = write(client, there, lived_in(client))
     join(client, there)
     once = path.read_bytes()
     plan = plan_connection(client, there, NAME, client.entry(COMMAND))
@@ -106,7 +116,7 @@ def test_what_a_person_connected_by_hand_in_a_form_that_cannot_be_edited_counts(
 
 
 def test_another_memory_replaces_the_entry_and_the_way_back_stays(client, there):
-    path = write(client, there, LIVED_IN[client.name])
+    path = write(client, there, lived_in(client))
     before = path.read_bytes()
     first = join(client, there)
     assert join(client, there, command=(*COMMAND[:-1], "/home/me/other")) == first
@@ -116,17 +126,17 @@ def test_another_memory_replaces_the_entry_and_the_way_back_stays(client, there)
 
 
 def test_what_others_wrote_meanwhile_stays(client, there):
-    path = write(client, there, LIVED_IN[client.name])
+    path = write(client, there, lived_in(client))
     join(client, there)
     addition = "\n[added]\nby = 'others'\n" if client.form == "toml" else "\n// by others\n"
     path.write_bytes(path.read_bytes() + addition.encode())
     copy = leave(client, there)
-    assert copy.read_bytes() == LIVED_IN[client.name].encode()
+    assert copy.read_bytes() == lived_in(client).encode()
     after = path.read_text("utf-8")
     assert after.endswith(addition)
     assert connected(client, there) == {}
     if client.name not in ("cursor", "vscode", "windsurf"):  # whose empty objects got a line break
-        assert after.removesuffix(addition) == LIVED_IN[client.name]
+        assert after.removesuffix(addition) == lived_in(client)
 
 
 def test_a_file_that_its_client_lays_out_anew_is_still_undone(there):
@@ -242,7 +252,7 @@ def test_on_macos_desktop_programs_have_theirs_in_the_library(there, tmp_path, m
     assert CLIENTS["zed"].file(there) == tmp_path / ".config/zed/settings.json"
 
 
-@pytest.mark.parametrize(
+@each(
     ("entry", "ours"),
     [
         ({"command": "/x/memory-gateway", "args": ["serve"]}, True),
@@ -272,7 +282,7 @@ def test_a_client_is_installed_if_its_command_or_anything_of_it_is_there(client,
 
 
 def test_a_connection_that_was_killed_after_its_copy_leaves_none_behind(client, there):
-    path = write(client, there, LIVED_IN[client.name])
+    path = write(client, there, lived_in(client))
     before = path.read_bytes()
     keep_copy(path, before, mode=0o640)
     join(client, there)
@@ -315,3 +325,14 @@ def test_extended_attributes_are_kept_and_other_names_of_the_file_are_told(there
     assert os.getxattr(path, "user.origin") == b"mine"
     assert path.with_name("linked.json").read_text(encoding="utf-8") == LIVED_IN["gemini"]
     assert plan_removal(client, there, NAME).warning is None
+
+
+def test_help_and_pages_name_every_client():
+    readme, page = (
+        ROOT.joinpath(name).read_text(encoding="utf-8") for name in ("README.md", "docs/clients.md")
+    )
+    shown = get_args(ClientName)[1].help
+    for name, client in CLIENTS.items():
+        assert re.search(rf"\b{name}\b", shown), f"the help of `connect` lacks {name}"
+        assert re.search(rf"\bconnect .*\b{name}\b", readme), f"README.md lacks {name}"
+        assert f"| {client.title} | `connect {name}` | " in page, f"docs/clients.md lacks {name}"

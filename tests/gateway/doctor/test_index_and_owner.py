@@ -14,6 +14,7 @@ import pytest
 from backends.builtin.store.sqlite import connections
 from backends.builtin.store.sqlite.store import SqliteStore
 from config.settings import StoreSettings
+from gateway.doctor import index
 from gateway.doctor.index import check_index, check_owner
 from gateway.ownership.lock import OwnerLock, OwnerRecord, place_of
 
@@ -71,7 +72,8 @@ async def test_an_owner_whose_socket_is_dead_is_told(settings, root, worst):
     assert (one.severity, one.place) == ("warning", str(path))
 
 
-async def test_an_owner_that_says_nothing_is_an_error(settings, root, worst):
+async def test_an_owner_that_says_nothing_is_an_error(settings, root, worst, monkeypatch):
+    monkeypatch.setattr(index, "TIMEOUT_S", 0.1)
     lock = place_of(settings).lock
     held = OwnerLock.acquire(lock)
     path = root / "s"

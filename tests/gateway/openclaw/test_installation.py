@@ -6,6 +6,7 @@ import json
 import os
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -14,7 +15,13 @@ from endurance.processes import has_ended
 from fakes.openclaw_command import make_openclaw
 from gateway.cli.app import run_app
 from gateway.openclaw import program
-from gateway.openclaw.installation import install, plan_installation, read_state, uninstall
+from gateway.openclaw.installation import (
+    _refuse_unwritable,
+    install,
+    plan_installation,
+    read_state,
+    uninstall,
+)
 from gateway.openclaw.program import HostError, find_host, host_overlay
 
 PATIENCE_S = 60
@@ -121,6 +128,68 @@ def test_a_directory_of_ours_that_is_a_link_is_refused_and_nothing_is_written_be
     assert [one.name for one in theirs.iterdir()] == ["index.js"]
     assert (theirs / "index.js").read_text() == "theirs"
     assert machine.config.read_text() == WRITTEN_BY_HAND
+
+
+def test_a_configuration_that_may_not_be_written_is_refused_before_anything_is_touched(
+    unprivileged,
+):
+    with TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        config = Path(place, "openclaw.json")
+        config.write_text(WRITTEN_BY_HAND)
+        with unprivileged(), pytest.raises(HostError, match="may not be written"):
+            _refuse_unwritable(config)
+
+
+def test_a_link_is_a_link_again_and_what_is_behind_it_was_never_written(machine, tmp_path):
+    kept = tmp_path / "dotfiles.json5"
+    machine.config.rename(kept)
+    machine.config.symlink_to("../dotfiles.json5")
+    machine.install()
+    assert not machine.config.is_symlink()
+    assert machine.uninstall().config == "restored"
+    assert str(machine.config.readlink()) == "../dotfiles.json5"
+    assert kept.read_text() == WRITTEN_BY_HAND
+    machine.install()
+    machine.config.write_text(json.dumps(machine.read() | {"ui": {"seamColor": "ff0000"}}))
+    outcome = machine.uninstall()
+    assert outcome.config == "edited"
+    assert outcome.remarks[0].startswith("It was a link to ../dotfiles.json5, which is as it was")
+    assert kept.read_text() == WRITTEN_BY_HAND
+
+
+def test_comments_that_were_added_since_are_kept_beside_and_told(machine):
+    machine.install()
+    commented = "// the neighbours' agent, too\n" + machine.config.read_text()
+    machine.config.write_text(commented)
+    outcome = machine.uninstall()
+    assert (outcome.config, machine.config.read_text()) == ("restored", WRITTEN_BY_HAND)
+    copy = machine.state / "openclaw.json.commented"
+    assert outcome.remarks == (
+        f"Comments that were written into it since the installation are kept in {copy} alone.",
+    )
+    assert copy.read_text() == commented
+
+
+def test_the_reason_that_openclaw_gives_is_told_and_not_the_footer_below_it(machine):
+    machine.behave(install_fails="EPERM: operation not permitted")
+    with pytest.raises(HostError) as raised:
+        machine.install()
+    assert raised.value.message.endswith("Reason: EPERM: operation not permitted.")
+    assert machine.config.read_text() == WRITTEN_BY_HAND
+
+
+def test_from_a_configuration_that_became_invalid_nothing_is_taken_out(machine):
+    machine.install()
+    installed = json.dumps(machine.read() | {"bogus": 1})
+    machine.config.write_text(installed)
+    machine.behave(issue="Unrecognized key")
+    with pytest.raises(HostError, match="is not valid: memory: Unrecognized key"):
+        machine.uninstall()
+    assert machine.config.read_text() == installed
+    machine.behave()
+    assert machine.uninstall().config == "edited"
+    assert machine.read()["bogus"] == 1
 
 
 def test_a_configuration_that_there_was_not_is_gone_afterwards(machine):

@@ -1,0 +1,226 @@
+"""The screen of `browse`: a line to type in, the hits below it, and the note of the chosen one beside them.
+
+One task searches: always for what stands in the line at last, so that typing never waits for an answer.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import TYPE_CHECKING, Final
+
+import anyio
+from prompt_toolkit.application import Application, run_in_terminal
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout import (
+    BufferControl,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    VSplit,
+    Window,
+)
+from prompt_toolkit.styles import Style
+from rich.console import Console
+from rich.text import Text
+
+from config.errors import MemoryGatewayError
+from config.settings import Settings
+from gateway.cli.opening import open_in_editor
+from gateway.cli.rendering.on_terminal import (
+    Look,
+    best_line,
+    lines_hidden,
+    shown_note,
+)
+from gateway.cli.rendering.places import absolute_path, is_file
+from gateway.cli.terminal import EscapingConsole
+from gateway.escaping import escape_line
+from gateway.tools.get import GetParams
+from gateway.tools.search import SearchParams
+
+if TYPE_CHECKING:
+    from backends.interface import Hit, ReadAnswer, SearchAnswer
+    from gateway.cli.access import Access
+
+_MOST: Final = 30
+_LINES: Final = 400
+"""Of a note in the preview, around its best line."""
+_STYLE: Final = Style.from_dict(
+    {"chosen": "reverse", "line": "ansibrightblack", "told": "ansibrightblack", "prompt": "bold"}
+)
+_KEYS: Final = "↑↓ choose  PgUp PgDn read  Enter open  Esc quit"
+
+
+class Browser:
+    """What is on the screen at the moment."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._base = str(settings.workspace)
+        self._query = Buffer(multiline=False, on_text_changed=lambda _: self._ask())
+        self._asked = anyio.Event()
+        self._chosen = 0
+        self._hits: tuple[Hit, ...] = ()
+        self._answered = ""
+        self._told = "Type what you look for."
+        self._preview: list[str] = []
+        """Its lines, as codes of a terminal."""
+        self._scroll = 0
+        self._app = self._screen()
+
+    async def run(self, memory: Access) -> None:
+        """Until the person leaves."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._search_on, memory)
+            await self._app.run_async()
+            group.cancel_scope.cancel()
+
+    # --- What is asked ---
+
+    def _ask(self) -> None:
+        self._asked.set()
+
+    async def _search_on(self, memory: Access) -> None:
+        shown: tuple[str, int] | None = None
+        while True:
+            await self._asked.wait()
+            self._asked = anyio.Event()
+            try:
+                text = self._query.text.strip()
+                if text != self._answered:
+                    await self._search(memory, text)
+                if shown != (self._answered, self._chosen):
+                    shown = self._answered, self._chosen
+                    await self._show_note(memory)
+            except MemoryGatewayError as error:
+                self._told = escape_line(" ".join(filter(None, (error.message, error.remedy))))
+            self._app.invalidate()
+
+    async def _search(self, memory: Access, text: str) -> None:
+        found: SearchAnswer | None = None
+        if text:
+            found = await memory.search(SearchParams(query=text, max_results=_MOST, explain=True))
+        self._answered, self._chosen = text, 0
+        self._hits = found.hits if found else ()
+        self._told = _told(found) if found else "Type what you look for."
+
+    async def _show_note(self, memory: Access) -> None:
+        self._preview, self._scroll = [], 0
+        if not self._hits:
+            return
+        hit = self._hits[self._chosen]
+        best = best_line(hit, self._answered).number or hit.start_line
+        first = max(1, best - _LINES // 2)
+        read = await memory.get(GetParams(hit.path, first, _LINES))
+        lines, row = self._rendered(hit, read, first, best)
+        self._preview = lines
+        self._scroll = max(0, row - 3)
+
+    def _rendered(self, hit: Hit, read: ReadAnswer, first: int, best: int) -> tuple[list[str], int]:
+        """The note for the screen, and the row in it of the best line."""
+        from backends.text.frontmatter import read_front_matter
+
+        look = Look(query=self._answered, url="")
+        facts = read_front_matter(read.text if first == 1 else "")
+        hidden = lines_hidden(read.text, facts)
+        if best <= hidden:
+            best = hidden + 1
+        lines = read.text.split("\n")[: read.line_count] or hit.snippet.split("\n")
+        shown = list(shown_note(lines, first, hidden, facts, look, best))
+        row = best - first - hidden + (len(shown) - len(lines) + hidden)
+        return [self._drawn(one) for one in shown], row
+
+    def _drawn(self, line: Text) -> str:
+        """A line as the codes of a terminal; what is not of the line's own style is escaped."""
+        out = io.StringIO()
+        is_plain = bool(os.environ.get("NO_COLOR"))
+        console: Console = EscapingConsole(
+            file=out, force_terminal=True, color_system=None if is_plain else "truecolor", width=10_000,
+            markup=False, emoji=False, highlight=False,
+        )  # fmt: skip
+        line.spans = [one for one in line.spans if "link " not in str(one.style)]
+        console.print(line, soft_wrap=True)
+        return out.getvalue()
+
+    # --- What is seen ---
+
+    def _screen(self) -> Application[None]:
+        query = Window(BufferControl(self._query), height=1)
+        prompt = Window(FormattedTextControl([("class:prompt", "> ")]), width=2, height=1)
+        told = Window(FormattedTextControl(lambda: [("class:told", self._told)]), height=1)
+        keys = Window(FormattedTextControl([("class:told", _KEYS)]), height=1)
+        hits = Window(FormattedTextControl(self._list, show_cursor=False), width=self._list_width)
+        between = Window(width=1, char="│", style="class:line")
+        note = Window(
+            FormattedTextControl(self._note, show_cursor=False),
+            wrap_lines=True,
+        )
+        body = VSplit([hits, between, note])
+        layout = Layout(HSplit([VSplit([prompt, query]), told, body, keys]), focused_element=query)
+        return Application(
+            layout=layout, key_bindings=self._keys(), full_screen=True, style=_STYLE,
+            mouse_support=False,
+        )  # fmt: skip
+
+    def _list_width(self) -> int:
+        return min(48, max(20, self._app.output.get_size().columns * 2 // 5))
+
+    def _list(self) -> StyleAndTextTuples:
+        width, rows = self._list_width(), max(1, self._app.output.get_size().rows - 3) // 2
+        begin = max(0, self._chosen - rows + 1)
+        shown: StyleAndTextTuples = []
+        for at, hit in enumerate(self._hits[begin : begin + rows], begin):
+            line = best_line(hit, self._answered)
+            place = escape_line(f"{hit.path}:{line.number or hit.start_line}")
+            name = place if len(place) < width else f"…{place[2 - width :]}"
+            style = "class:chosen" if at == self._chosen else "bold"
+            shown.append((style, f"{name:<{width}}"[:width] + "\n"))
+            shown.append(("class:told", escape_line(line.text.strip())[: width - 1] + "\n"))
+        return shown
+
+    def _note(self) -> StyleAndTextTuples:
+        rows = self._app.output.get_size().rows
+        return to_formatted_text(ANSI("".join(self._preview[self._scroll : self._scroll + rows])))
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+
+        def move(by: int) -> None:
+            self._chosen = max(0, min(len(self._hits) - 1, self._chosen + by))
+            self._ask()
+
+        def scroll(by: int) -> None:
+            self._scroll = max(0, min(len(self._preview) - 1, self._scroll + by))
+
+        for names, step in ((("up", "c-p"), -1), (("down", "c-n"), 1)):
+            for name in names:
+                keys.add(name)(lambda _, by=step: move(by))
+        for name, step in (("pageup", -10), ("pagedown", 10)):
+            keys.add(name)(lambda _, by=step: scroll(by))
+        for name in ("escape", "c-c", "c-d", "c-q"):
+            keys.add(name, eager=name == "escape")(lambda event: event.app.exit())
+        keys.add("enter")(self._open)
+        return keys
+
+    def _open(self, _: KeyPressEvent) -> None:
+        if self._hits and is_file(hit := self._hits[self._chosen]):
+            line = best_line(hit, self._answered).number or hit.start_line
+            path = absolute_path(self._base, hit.path)
+            run_in_terminal(lambda: self._edit(path, line))
+
+    def _edit(self, path: str, line: int) -> None:
+        try:
+            open_in_editor(path, line)
+        except MemoryGatewayError as error:
+            self._told = escape_line(" ".join(filter(None, (error.message, error.remedy))))
+
+
+def _told(found: SearchAnswer) -> str:
+    if found.error:
+        return escape_line(found.error)
+    count = f"{len(found.hits)} passages" if len(found.hits) != 1 else "1 passage"
+    spent = sum(found.timings_ms.get(part, 0.0) for part in ("prepare", "search"))
+    weak = f"  {escape_line(found.warning)}" if found.warning else ""
+    return f"{count}, {spent:.0f} ms{weak}"

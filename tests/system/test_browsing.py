@@ -1,0 +1,153 @@
+"""`browse` on a real pseudo-terminal, looked at on the screen that it draws."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from contextlib import contextmanager
+
+import anyio
+import pyte
+import pytest
+
+WAIT_S = 30
+ROWS, COLUMNS = 24, 90
+
+
+class Terminal:
+    def __init__(self, descriptor):
+        self._descriptor = descriptor
+        self._screen = pyte.Screen(COLUMNS, ROWS)
+        self._stream = pyte.ByteStream(self._screen)
+
+    def type(self, keys):
+        os.write(self._descriptor, keys.encode())
+
+    @property
+    def shown(self):
+        return "\n".join(line.rstrip() for line in self._screen.display)
+
+    def wait_for(self, condition):
+        """What is shown as soon as the condition holds of it."""
+        ends = time.monotonic() + WAIT_S
+        while not condition(self.shown):
+            assert time.monotonic() < ends, self.shown
+            if select.select([self._descriptor], [], [], 1)[0]:
+                self._stream.feed(os.read(self._descriptor, 65_536))
+        return self.shown
+
+    def wait_for_text(self, text):
+        return self.wait_for(lambda shown: text in shown)
+
+    def drain(self):
+        """Until the program closes the terminal."""
+        while True:
+            try:
+                if not os.read(self._descriptor, 65_536):
+                    return
+            except OSError:
+                return
+
+
+@contextmanager
+def browsing(home, *arguments, **variables):
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    environment = home.environment | {"TERM": "xterm-256color"} | variables
+    with subprocess.Popen(
+        [sys.executable, "-m", "gateway", *arguments], env=environment,
+        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+    ) as process:  # fmt: skip
+        os.close(theirs)
+        try:
+            yield Terminal(ours), process
+        finally:
+            process.kill()
+            os.close(ours)
+
+
+@pytest.fixture
+def notes(home, type_in):
+    home.write("memory/boiler.md", "---\ntitle: Log\n---\n# Boiler\n\n- Serviced by **Krause**.\n")
+    home.write("memory/garden.md", "# Garden\n\n" + "filler\n" * 60 + "- The quince is pruned.\n")
+    type_in("index", *home.arguments)
+    return home
+
+
+def test_what_is_typed_is_searched_at_once_and_the_chosen_note_is_shown_at_its_best_line(notes):
+    with browsing(notes, "browse", *notes.arguments) as (terminal, process):
+        terminal.wait_for_text("Type what you look for.")
+        terminal.type("krause")
+        shown = terminal.wait_for_text("Serviced by Krause.")
+        assert "memory/boiler.md:6" in shown
+        assert "title:" not in shown
+        terminal.type("\x7f" * 6 + "quince")
+        shown = terminal.wait_for_text("The quince is pruned.")
+        assert "▶ 63 │ • The quince is pruned." in shown
+        assert "memory/garden.md:63" in shown
+        terminal.type("\x1b")
+        terminal.drain()
+        assert process.wait(WAIT_S) == 0
+
+
+def test_enter_opens_the_note_in_the_editor_at_the_line(notes, tmp_path):
+    told = tmp_path / "told"
+    editor = tmp_path / "vi"
+    editor.write_text(f'#!/bin/sh\nprintf "%s %s" "$1" "$2" > {told}\n', encoding="utf-8")
+    editor.chmod(0o755)
+    with browsing(notes, "browse", *notes.arguments, EDITOR=str(editor)) as (terminal, process):
+        terminal.wait_for_text("Type what you look for.")
+        terminal.type("quince")
+        terminal.wait_for_text("The quince is pruned.")
+        terminal.type("\r")
+        terminal.wait_for(lambda _: told.exists() and told.read_text(encoding="utf-8"))
+        assert told.read_text(encoding="utf-8") == f"+63 {notes.workspace}/memory/garden.md"
+        terminal.type("\x03")
+        terminal.drain()
+        assert process.wait(WAIT_S) == 0
+
+
+def test_control_characters_of_notes_and_names_are_shown_and_not_obeyed(notes, type_in):
+    notes.write("memory/evil\x1b[2J.md", "# Evil\n\n- The kestrel \x1b]0;owned\x07\x9b2J.\n")
+    with browsing(notes, "browse", *notes.arguments) as (terminal, _):
+        terminal.wait_for_text("Type what you look for.")
+        terminal.type("kestrel")
+        shown = terminal.wait_for_text("• The kestrel \\x1b]0;owned\\x9b2J.")
+        assert "memory/evil\\x1b[2J.md:3" in shown
+
+
+@pytest.mark.anyio
+async def test_a_running_gateway_is_asked(notes):
+    async with notes.gateway() as gateway:
+        await gateway.call("memory_search", {"query": "boiler"})
+        await anyio.to_thread.run_sync(_look_for_krause, notes)
+        counted = await gateway.call("overview")
+    assert sum(sum(one["outcomes"].values()) for one in counted["counted"]["searches"]) > 1
+
+
+def _look_for_krause(notes):
+    with browsing(notes, "browse", *notes.arguments) as (terminal, _):
+        terminal.wait_for_text("Type what you look for.")
+        terminal.type("krause")
+        terminal.wait_for_text("Serviced by Krause.")
+
+
+def test_without_any_command_a_terminal_shows_it(home):
+    with browsing(home) as (terminal, process):
+        terminal.wait_for_text("Type what you look for.")
+        terminal.type("\x04")
+        terminal.drain()
+        assert process.wait(WAIT_S) == 0
+
+
+def test_without_a_terminal_there_is_nothing_to_browse(notes, type_in):
+    done = type_in("browse", *notes.arguments)
+    assert (done.returncode, done.stdout) == (64, "")
+    assert "needs a terminal" in done.stderr
