@@ -18,8 +18,7 @@ from config.errors import ConfigNotFoundError
 from config.settings import LocalSettings, Settings
 from config.vendors import Vendor
 from providers.embedding.failover import Embeddings
-from providers.embedding.requester import REMOTE
-from providers.embedding.service import EmbeddingService
+from providers.embedding.service import REMOTE, EmbeddingService
 from providers.embedding.sizing import LearnedLimits
 from providers.errors import ProviderError, ProviderUnavailableError
 from providers.interface import (
