@@ -411,7 +411,7 @@ async def open_builtin(
     except TimeoutError:
         raise IndexUnavailableError(
             f"The file of the local model could not be read within {OPENING_PATIENCE_S:g} s.",
-            remedy="See whether the disk that it is on hangs (memorySearch.local.modelPath).",
+            remedy="See whether the disk that it is on hangs (local.modelPath).",
         ) from None
     backend = BuiltinBackend(settings, store, limits, background=background)
     with ungrouped():
