@@ -30,6 +30,7 @@ from gateway.cli.commands.indexing import (
     suggest,
 )
 from gateway.cli.commands.inspecting import config, doctor, health, metrics, status
+from gateway.cli.commands.listing import links, open_note, recent, tags
 from gateway.cli.commands.recalling import recall
 from gateway.cli.commands.reporting import report
 from gateway.cli.commands.serving import demo, reload, serve, service
@@ -200,6 +201,9 @@ for _command in (
     browse,
     search,
     get,
+    recent,
+    tags,
+    links,
     recall,
     remember,
     forget,
@@ -217,6 +221,7 @@ for _command in (
     demo,
 ):
     _add(app, _command)
+_add(app, open_note, "open")
 
 _MODELS = "Show, suggest, download and remove the models of local embeddings."
 _models = typer.Typer(help=_MODELS, short_help=_MODELS)

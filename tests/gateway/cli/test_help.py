@@ -19,6 +19,9 @@ COMMANDS = [
     "browse",
     "search",
     "get",
+    "recent",
+    "tags",
+    "links",
     "recall",
     "remember",
     "forget",
@@ -34,6 +37,7 @@ COMMANDS = [
     "config",
     "qmd",
     "demo",
+    "open",
 ]
 MODELS = ["models list", "models suggest", "models pull", "models remove"]
 BATCH = ["batch list", "batch cancel"]
