@@ -2,6 +2,6 @@
 
 from typing import Final
 
-VERSION: Final = "0.2.0"
+VERSION: Final = "0.3.0"
 PROTOCOL: Final = "1"
 """Goes up when a client has to change; additions do not count."""

@@ -12,7 +12,7 @@ import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from config.runtime.start import FLOORS
 
@@ -42,14 +42,8 @@ def install_remedy(extra: str) -> str:
 
 
 def _tool_requirement(extra: str) -> str | None:
-    """What a tool of uv was installed from, with this extra, so that an upgrade keeps it; None where it is no tool of uv.
-
-    The receipt is uv's own. One in a form that is not known counts as none.
-    """
-    try:
-        receipt = tomllib.loads(Path(sys.prefix, "uv-receipt.toml").read_text(encoding="utf-8"))
-        (one,) = (each for each in receipt["tool"]["requirements"] if each["name"] == DISTRIBUTION)
-    except (OSError, ValueError, LookupError, TypeError):
+    """What a tool of uv was installed from, with this extra, so that an upgrade keeps it; None where it is no tool of uv."""
+    if (one := uv_receipt()) is None:
         return None
     extras = ",".join(dict.fromkeys([*one.get("extras", ()), extra]))
     for place in ("directory", "editable", "path"):
@@ -59,10 +53,27 @@ def _tool_requirement(extra: str) -> str | None:
     return f"{DISTRIBUTION}[{extras}]" + (f" @ {source}" if source else "")
 
 
+def uv_receipt() -> dict[str, Any] | None:
+    """What uv was asked to install as a tool; None where this is none, or the receipt is in a form that is not known."""
+    try:
+        receipt = tomllib.loads(Path(sys.prefix, "uv-receipt.toml").read_text(encoding="utf-8"))
+        (one,) = (each for each in receipt["tool"]["requirements"] if each["name"] == DISTRIBUTION)
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return dict(one)
+
+
 def _installer() -> list[str]:
     """The program that installs libraries here; environments of pipx and uv have no pip."""
-    if Path(sys.prefix, "pipx_metadata.json").is_file():
-        return ["pipx", "inject", DISTRIBUTION]
+    return ["pipx", "inject", DISTRIBUTION] if is_of_pipx() else pip_install()
+
+
+def is_of_pipx() -> bool:
+    return Path(sys.prefix, "pipx_metadata.json").is_file()
+
+
+def pip_install() -> list[str]:
+    """What installs into this environment by its path."""
     if importlib.util.find_spec("pip") is not None:
         return [sys.executable, "-m", "pip", "install"]
     return ["uv", "pip", "install", "--python", sys.executable]

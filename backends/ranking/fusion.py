@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from backends.interface import Confidence
 from backends.ranking.evidence import (
     KEYWORDS_ONLY,
+    USUAL_INFORMATION,
     Background,
     Candidate,
     Evidence,
@@ -146,6 +147,8 @@ class _Strength(msgspec.Struct, frozen=True, gc=False):
 
     text_share: float
     cosine: float | None
+    related: float
+    """The share of what the notes' words could tell of a question of usual length: 0..1."""
 
     @property
     def text(self) -> float:
@@ -153,7 +156,7 @@ class _Strength(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def highest(self) -> float:
-        return max(self.text, self.cosine or 0.0)
+        return max(self.text, calibrate(self.related), self.cosine or 0.0)
 
 
 class _Weighed(msgspec.Struct, frozen=True, gc=False):
@@ -326,7 +329,10 @@ class PassageRanker:
         evidence = [file.evidence[at] for at in selection.at]
         cosines = [one.cosine for one in selection.units() if one.cosine is not None]
         text = max([one.text for one in evidence]) if self._lanes.text else 0.0
-        return _Strength(text, min(1.0, max(0.0, *cosines)) if cosines else None)
+        cosine = min(1.0, max(0.0, *cosines)) if cosines else None
+        # Where no note has a word of the question but a name that all of them have, that is what there is.
+        known = min(USUAL_INFORMATION, self._weights.known)
+        return _Strength(text, cosine, text * self._weights.total / known if known else 0.0)
 
     def _likelihood(self, selection: Selection, strength: _Strength) -> float:
         """How likely the passage answers: 0..1."""

@@ -64,9 +64,9 @@ ENOUGH: Final = 0.03
 """The share of the best line's odds from which a line is shown with it."""
 READABLE: Final = 60
 """UTF-16 units: a shorter gap is not left out, and a line that announces something is hardly longer than twice that."""
-SHORTEST_STRETCH: Final = 200
-"""UTF-16 units: a shorter stretch is shown with what stands beside it, which answers often enough where a question has other
-words than the note."""
+BESIDE: Final = 600
+"""UTF-16 units of a stretch of which words tell nothing. What is asked in other words than the note has mostly stands
+beside what is found: the less words tell, by the square, the more of that is shown."""
 WITH_HEADING: Final = 240
 """UTF-16 units of what stands below a heading that are shown with it."""
 _LEAST_ROOM: Final = 24
@@ -272,20 +272,29 @@ class File:
         for number, run in enumerate(joined):
             before = joined[number - 1][-1] if number else -2
             after = joined[number + 1][0] if number + 1 < len(joined) else len(units) + 1
-            length = sum(units[at].length + 1 for at in run)
-            while length < SHORTEST_STRETCH:
-                at = run[-1] + 1
-                if not (at < after - 1 and self._adjoin(at - 1)) or self._taken[at]:
-                    at = run[0] - 1
-                    if not (at > before + 1 and self._adjoin(at)) or self._taken[at]:
-                        break
-                cost = units[at].length + 1
-                if cost > room:
-                    break
-                room -= cost
-                length += cost
-                run.insert(len(run) if at > run[-1] else 0, at)
+            told = max(self.evidence[at].text for at in run)
+            room -= self._grow(run, range(before + 2, after - 1), BESIDE * (1 - told) ** 2, room)
         return [at for run in joined for at in run]
+
+    def _grow(self, run: list[int], free: range, least: float, room: int) -> int:
+        """Adds what stands below and above a stretch, in turn, until it has the least length; what that took."""
+        units, taken = self.units, self._taken
+        before = length = sum(units[at].length + 1 for at in run)
+        is_below = True
+        while length < least:
+            below, above = run[-1] + 1, run[0] - 1
+            sides = {}
+            if below in free and not taken[below] and self._adjoin(run[-1]):
+                sides[True] = below
+            if above in free and not taken[above] and self._adjoin(above):
+                sides[False] = above
+            at = sides.get(is_below, sides.get(not is_below))
+            if at is None or length - before + units[at].length + 1 > room:
+                break
+            length += units[at].length + 1
+            run.insert(len(run) if at == below else 0, at)
+            is_below = not is_below
+        return length - before
 
     def _needed(self, at: int) -> list[int]:
         """What a unit cannot be read without, the most important first: the beginning of its line; the item, the head

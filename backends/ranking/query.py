@@ -434,6 +434,12 @@ class Weights:
         )
         self.total = math.fsum(words) or 1.0
         """Nats, of the words: what is of another time than was said has lost nothing."""
+        self.known = math.fsum(
+            weight
+            for concept, weight in zip(self.concepts, self.by_concept, strict=True)
+            if not (concept.time or concept.instead_of) and _frequency(concept, document_frequency)
+        )
+        """Nats, of the words that any text holds."""
         self._by_term: dict[str, int] = defaultdict(int)
         self._by_character: dict[str, int] = defaultdict(int)
         for number, concept in enumerate(self.concepts):
@@ -553,7 +559,11 @@ class _Coverages(dict[int, float]):
 
 
 def _numbers(concepts: int) -> Iterator[int]:
-    return (number for number in range(concepts.bit_length()) if concepts >> number & 1)
+    """Of a long prompt's hundred concepts a line has a few."""
+    while concepts:
+        lowest = concepts & -concepts
+        yield lowest.bit_length() - 1
+        concepts ^= lowest
 
 
 def _frequency(concept: Concept, document_frequency: Mapping[str, int]) -> int:

@@ -29,13 +29,21 @@ from gateway.cli.commands.indexing import (
     remove,
     suggest,
 )
-from gateway.cli.commands.inspecting import config, doctor, health, metrics, status
+from gateway.cli.commands.inspecting import (
+    config,
+    doctor,
+    health,
+    metrics,
+    schema,
+    status,
+)
 from gateway.cli.commands.listing import links, open_note, recent, tags
 from gateway.cli.commands.recalling import recall
 from gateway.cli.commands.reporting import report
 from gateway.cli.commands.serving import demo, reload, serve, service
 from gateway.cli.commands.setting_up import setup
 from gateway.cli.commands.storing import check_store, copy_store, drop_agent, migrate_store
+from gateway.cli.commands.upgrading import upgrade
 from gateway.cli.guard import guarded, run_logged
 from gateway.cli.options import (
     PROGRAM,
@@ -217,8 +225,10 @@ for _command in (
     connect,
     disconnect,
     config,
+    schema,
     qmd,
     demo,
+    upgrade,
 ):
     _add(app, _command)
 _add(app, open_note, "open")

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.agents import AgentEntry, default_agent_id, listed_agents, normalize_agent_id
+from fakes.each import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "agent_id"),
     [
         ("main", "main"),
@@ -50,7 +51,7 @@ def entry(agent_id: str, *, default: bool = False) -> AgentEntry:
     return AgentEntry(agent_id, (("agents", "list", 0),), default)
 
 
-@pytest.mark.parametrize(
+@each(
     ("entries", "agent_id"),
     [
         ((), "main"),

@@ -8,6 +8,7 @@ import pytest
 
 from config.describe import describe_json
 from config.settings import ModelProviderSettings, Secret
+from fakes.each import each
 
 KEY = "sk-live-0123456789"
 PLACES = ["agents.defaults.memorySearch.remote", "models.providers.openai"]
@@ -110,7 +111,7 @@ class TestApiKey:
         assert (warning.path, warning.line) == (f"{place}.headers.X-B", 3)
 
 
-@pytest.mark.parametrize(
+@each(
     ("headers", "found"),
     [
         ("{'X\\nA': 'b'}", "a name that no header can have"),

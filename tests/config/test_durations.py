@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.keys.kinds import MILLISECONDS, format_duration, parse_duration
+from fakes.each import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "milliseconds"),
     [
         ("5m", 300_000),
@@ -38,12 +39,12 @@ def test_a_duration_is_read(text, milliseconds):
     assert parse_duration(text, "m") == milliseconds
 
 
-@pytest.mark.parametrize(("unit", "milliseconds"), list(MILLISECONDS.items()))
+@each(("unit", "milliseconds"), list(MILLISECONDS.items()))
 def test_a_missing_unit_is_the_one_of_the_caller(unit, milliseconds):
     assert parse_duration("3", unit) == 3 * milliseconds
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "",
@@ -76,7 +77,7 @@ def test_what_is_no_duration_is_refused(text):
         parse_duration(text, "m")
 
 
-@pytest.mark.parametrize(
+@each(
     ("milliseconds", "text"),
     [
         (300_000, "5m"),

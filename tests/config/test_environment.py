@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from config.errors import ConfigInvalidError
 from config.settings import Secret, SettingOrigin
 from config.source.environment import MAX_DOTENV_BYTES, gather_variables, parse_dotenv, substitute
+from fakes.each import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "expected"),
     [
         ("KEY=value", {"KEY": "value"}),
@@ -163,7 +164,7 @@ ENVIRONMENT = {
 }
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "filled", "used", "missing"),
     [
         ("plain", "plain", (), ()),

@@ -14,6 +14,7 @@ from config.errors import (
     lone_error,
     ungrouped,
 )
+from fakes.each import each
 
 
 def test_every_problem_of_a_file_is_in_one_error(machine):
@@ -91,7 +92,7 @@ def test_a_number_of_ten_thousand_digits_is_put_into_words(machine):
     assert "a number with more than 20 digits" in problem.message
 
 
-@pytest.mark.parametrize(("number", "fits"), [(2**53 - 1, True), (2**53, False), (2**64, False)])
+@each(("number", "fits"), [(2**53 - 1, True), (2**53, False), (2**64, False)])
 def test_a_whole_number_must_be_one_that_53_bits_tell_apart(machine, number, fits):
     text = f"{{agents: {{defaults: {{memorySearch: {{query: {{maxResults: {number}}}}}}}}}}}"
     if fits:
@@ -100,7 +101,7 @@ def test_a_whole_number_must_be_one_that_53_bits_tell_apart(machine, number, fit
         assert "too large" in machine.complaints(text)[0].message
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "shown"),
     [
         ("Infinity", "Infinity"),
@@ -117,7 +118,7 @@ def test_numbers_are_shown_as_written(machine, value, shown):
     assert problem.message == f"found {shown}, allowed is a whole number, at least 1"
 
 
-@pytest.mark.parametrize(
+@each(
     ("problem", "text"),
     [
         (ConfigProblem(message="m"), "m"),
@@ -142,7 +143,7 @@ def test_both_errors_are_ours_and_carry_a_kind():
     assert str(missing) == "m r"
 
 
-@pytest.mark.parametrize(
+@each(
     "text", ["{memory: 5}", "{agents: []}", "{agents: {defaults: 'x'}}", "{plugins: {slots: []}}"]
 )
 def test_an_object_on_the_way_to_memory_must_be_one(machine, text):

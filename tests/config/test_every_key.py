@@ -14,6 +14,7 @@ import pytest
 
 from config.host_keys import tolerates
 from config.sections import SECTIONS
+from fakes.each import each
 
 TABLE = pyjson5.loads(Path(__file__).with_name("documented_keys.json5").read_text(encoding="utf-8"))
 ROWS = TABLE["rows"]
@@ -31,11 +32,7 @@ def key_of(row: dict[str, Any]) -> str:
 
 def cases(column: str) -> list[Any]:
     """Every row with every text of one of its columns."""
-    return [
-        pytest.param(row, text, id=f"{row['key']}={text}")
-        for row in ROWS
-        for text in row.get(column, ())
-    ]
+    return [(row, text) for row in ROWS for text in row.get(column, ())]
 
 
 def written(path: str, value: str) -> str:
@@ -78,21 +75,21 @@ def check(settings: Any, row: dict[str, Any], value: Any, machine: Any) -> None:
     assert isinstance(actual, bool) == isinstance(expected, bool)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=IDS)
+@each("row", ROWS)
 def test_the_default_is_the_documented_one(machine, row):
     settings = machine.load()
     check(settings, row, row["default"], machine)
     assert settings.warnings == ()
 
 
-@pytest.mark.parametrize(("row", "text"), cases("valid"))
+@each(("row", "text"), cases("valid"))
 def test_an_allowed_value_applies_without_a_warning(machine, row, text):
     settings = machine.load(written(row["key"], text))
     check(settings, row, row["valid"][text], machine)
     assert settings.warnings == ()
 
 
-@pytest.mark.parametrize("row", ROWS, ids=IDS)
+@each("row", ROWS)
 def test_null_means_that_the_key_is_absent(machine, row):
     settings = machine.load(written(row["key"], "null"))
     check(settings, row, row["default"], machine)
@@ -119,14 +116,14 @@ def check_complaint(complaint: Any, row: dict[str, Any], text: str, machine: Any
     assert ", allowed is " in complaint.message, text
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if not tolerates(path_of(row))], ids=key_of)
+@each("row", [row for row in ROWS if not tolerates(path_of(row))])
 def test_what_is_not_allowed_for_a_key_of_ours_is_a_problem(machine, row):
     for text in refused(row):
         (problem,) = machine.problems(written(row["key"], text))
         check_complaint(problem, row, text, machine)
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if tolerates(path_of(row))], ids=key_of)
+@each("row", [row for row in ROWS if tolerates(path_of(row))])
 def test_what_is_not_allowed_for_a_key_of_the_hosts_is_a_warning_and_does_not_count(machine, row):
     for text in refused(row):
         settings = machine.load(written(row["key"], text))
@@ -135,7 +132,7 @@ def test_what_is_not_allowed_for_a_key_of_the_hosts_is_a_warning_and_does_not_co
         check(settings, row, CAREFUL.get(row["key"], row["default"]), machine)
 
 
-@pytest.mark.parametrize(("row", "text"), cases("cut"))
+@each(("row", "text"), cases("cut"))
 def test_what_is_cut_applies_with_a_warning_that_names_the_line(machine, row, text):
     settings = machine.load(written(row["key"], text))
     check(settings, row, row["cut"][text], machine)
@@ -165,8 +162,8 @@ def test_a_model_that_is_configured_is_not_the_default_one(machine):
     assert not machine.load(text).search.local.model_path_is_default
 
 
-@pytest.mark.parametrize("key", ["provider", "fallback"])
-@pytest.mark.parametrize("name", ["bedrock", "google", "gpu-box", "Some.Plugin/v2", "nonsense"])
+@each("key", ["provider", "fallback"])
+@each("name", ["bedrock", "google", "gpu-box", "Some.Plugin/v2", "nonsense"])
 def test_an_id_that_only_the_providers_can_judge_is_read_without_a_word(machine, key, name):
     settings = machine.load(written(f"{SEARCH}.{key}", f"' {name} '"))
     assert getattr(settings.search, key) == name.lower()

@@ -14,6 +14,7 @@ from config.errors import ConfigInvalidError
 from config.migration import Migration, find_moves, is_of_today, migrate_in_force
 from config.source.discover import LoadRequest, resolve_includes
 from config.source.json5 import parse_json5
+from fakes.each import each
 from fakes.older_config import older_file
 
 HOME = "plugins.entries.memory-gateway.config"
@@ -174,7 +175,7 @@ def test_an_included_file_is_named_and_left_alone(machine):
     assert "$include: 'm.json5'" in moved.text
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "said"),
     [
         ("{memory: {backend: 'qmd'}, plugins: {entries: 5}}", "plugins.entries is no object"),

@@ -10,12 +10,13 @@ import pytest
 
 from config import paths
 from config.errors import ConfigNotFoundError, ErrorKind
+from fakes.each import each
 
 HOME = Path("/home/ada")
 CWD = Path("/work")
 
 
-@pytest.mark.parametrize(
+@each(
     ("environment", "home"),
     [
         ({"HOME": "/home/ada"}, "/home/ada"),
@@ -48,7 +49,7 @@ def test_a_user_without_any_home_is_told_what_to_set(monkeypatch):
     assert caught.value.kind is ErrorKind.CONFIG_NOT_FOUND
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "path"),
     [
         ("/abs/x", "/abs/x"),

@@ -18,9 +18,10 @@ from rich.pretty import Pretty
 
 from config.secrets import MASK, redact
 from config.settings import RemoteSettings, Secret
+from fakes.each import each
 
 
-@pytest.mark.parametrize("show", [repr, str, "{}".format, "{!r}".format, "{!s}".format])
+@each("show", [repr, str, "{}".format, "{!r}".format, "{!s}".format])
 def test_no_way_of_writing_it_shows_it(show):
     assert show(Secret("sk-hidden")) == "Secret(***)"
 
@@ -36,7 +37,7 @@ def test_rich_does_not_show_it():
     assert "hidden" not in console.file.getvalue()
 
 
-@pytest.mark.parametrize("encode", [msgspec.json.encode, msgspec.to_builtins, pickle.dumps])
+@each("encode", [msgspec.json.encode, msgspec.to_builtins, pickle.dumps])
 def test_it_cannot_be_encoded_by_accident(encode):
     with pytest.raises(TypeError):
         encode(RemoteSettings(api_key=Secret("sk-hidden")))
@@ -64,7 +65,7 @@ def test_secrets_compare_by_value_and_only_with_secrets():
 LONG = "aB3dE6gH9jK2mN5pQ8sT1vW4"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "redacted"),
     [
         (f"key sk-proj-{LONG} refused", "key *** refused"),
@@ -98,7 +99,7 @@ def test_well_known_shapes_are_masked(text, redacted):
     assert redact(text) == redacted
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "The answer is 42.",
@@ -134,7 +135,7 @@ def test_known_secrets_may_be_plain_strings_and_the_longer_is_masked_first():
     assert redact("abcdefgh-more abcdefgh", ["abcdefgh", "abcdefgh-more"]) == "*** ***"
 
 
-@pytest.mark.parametrize("placeholder", ["", "x", "none", "     "])
+@each("placeholder", ["", "x", "none", "     "])
 def test_a_placeholder_is_too_short_to_be_masked(placeholder):
     assert redact("x none of this", [placeholder]) == "x none of this"
 
@@ -146,7 +147,7 @@ def test_a_known_secret_never_survives(secret, before, after):
         assert known not in redact(before + known + after, [secret]) or "***" in known
 
 
-@pytest.mark.parametrize("piece", ["a-", "sk-", "://", "eyJ", "Bearer ", "api_key", 'token="'])
+@each("piece", ["a-", "sk-", "://", "eyJ", "Bearer ", "api_key", 'token="'])
 def test_hostile_text_takes_linear_time(piece):
     # Quadratic patterns would need minutes here; the suite's own time limit is the judge.
     assert redact(f"{piece * 20_000} sk-abcdefgh1234").endswith(MASK)

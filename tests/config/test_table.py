@@ -15,6 +15,7 @@ from config.loading.build import assign, default_settings, snake_case
 from config.paths import Directories
 from config.sections import SECTIONS
 from config.settings import HybridSettings, QuerySettings, Settings
+from fakes.each import each
 
 KEYS = [(section, key) for section in SECTIONS for key in section.keys]
 IDS = [section.documented(key) for section, key in KEYS]
@@ -68,7 +69,7 @@ def test_every_field_of_the_settings_is_filled_by_exactly_one_key(defaults):
     assert set(filled) == set(leaves(defaults)) - NOT_FROM_ONE_KEY
 
 
-@pytest.mark.parametrize(("section", "key"), KEYS, ids=IDS)
+@each(("section", "key"), KEYS)
 def test_every_key_says_what_it_means_and_what_is_allowed(section, key):
     assert key.meaning.endswith(".")
     assert key.meaning[0].isupper() or key.meaning.startswith("sqlite-vec")
@@ -77,7 +78,7 @@ def test_every_key_says_what_it_means_and_what_is_allowed(section, key):
     assert key.kind.allowed
 
 
-@pytest.mark.parametrize(("section", "key"), KEYS, ids=IDS)
+@each(("section", "key"), KEYS)
 def test_every_default_can_be_shown_as_in_the_file(defaults, section, key):
     if key.field:
         assert msgspec.json.encode(key.kind.render(attrgetter(key.field)(defaults)))
@@ -123,7 +124,7 @@ def test_a_setting_is_declared_once_with_its_field_and_the_key_follows():
         Outer(name="x").name = "y"
 
 
-@pytest.mark.parametrize(
+@each(
     ("camel", "snake"),
     [("model", "model"), ("baseUrl", "base_url"), ("query.minScore", "query.min_score")],
 )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from endurance.fuzz import FOUND, TARGETS, directory, inputs
+from fakes.each import each
 
 OVER_SOCKETS = ("openai", "gemini", "voyage", "qmd-answer", "qmd-server")
 EXAMPLES = {
@@ -14,7 +14,7 @@ EXAMPLES = {
 }
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@each("name", TARGETS)
 def test_everything_that_was_kept_is_taken(name):
     run = TARGETS[name].load()
     kept = inputs(directory(name))
@@ -36,7 +36,7 @@ def mutations(draw, seeds):
     return bytes(data)
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@each("name", TARGETS)
 def test_whatever_comes_is_taken(name):
     run = TARGETS[name].load()
     seeds = inputs(directory(name))

@@ -13,6 +13,7 @@ import pytest
 
 from backends.ranking.query import QueryAnalyser
 from backends.text.analyser import Analyser, detect_language
+from fakes.each import each
 from gateway.sample import sample_workspace
 
 QUESTIONS = Path(__file__).parents[1] / "data" / "sample_questions.json"
@@ -72,7 +73,7 @@ def test_the_workspace_has_the_curated_file_and_notes_in_folders() -> None:
     assert 100_000 <= sum(path.stat().st_size for path in notes()) <= 140_000
 
 
-@pytest.mark.parametrize("path", notes(), ids=relative)
+@each("path", notes())
 def test_every_note_is_plain_utf8_markdown_with_unix_line_ends(path: Path) -> None:
     content = path.read_bytes()
     text = content.decode("utf-8")
@@ -83,7 +84,7 @@ def test_every_note_is_plain_utf8_markdown_with_unix_line_ends(path: Path) -> No
     assert not {"\r", "\0", "\ufeff", "\ufffd"} & set(text)
 
 
-@pytest.mark.parametrize("path", daily_notes(), ids=relative)
+@each("path", daily_notes())
 def test_every_daily_note_is_named_and_headed_by_a_day_of_the_six_weeks(path: Path) -> None:
     day = date.fromisoformat(path.stem)
     lines = path.read_text(encoding="utf-8").splitlines()

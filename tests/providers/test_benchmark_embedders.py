@@ -13,6 +13,7 @@ from benchmarks.hash_embedder import HashEmbedder
 from benchmarks.minilm import MiniLM
 from benchmarks.minilm_gguf import minilm_files
 from benchmarks.vector_cache import CachedEmbedder
+from fakes.each import each
 
 HASH = HashEmbedder()
 
@@ -140,7 +141,7 @@ def test_repeated_words_weigh_by_the_logarithm_of_their_count():
     assert weights[1] / weights[0] == pytest.approx(1 + np.log(2))
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "other"),
     [
         ("Ação em São Paulo", "ACAO EM SAO PAULO"),

@@ -23,6 +23,7 @@ import pytest
 
 from benchmarks.embedding_server import EmbeddingServer, embedding_server
 from benchmarks.hash_embedder import HashEmbedder
+from fakes.each import each
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +45,7 @@ async def post(server: EmbeddingServer, body: object, path: str = "/embeddings",
         return await client.post(server.base_url + path, content=sent, headers=sent_headers)
 
 
-@pytest.mark.parametrize("encoding", [openai.omit, "float", "base64"])
+@each("encoding", [openai.omit, "float", "base64"])
 async def test_the_openai_library_gets_the_vectors_in_every_encoding(server, encoding):
     texts = ["one note", "another note", "日本"]
     async with openai.AsyncOpenAI(base_url=server.base_url, api_key=server.key) as client:
@@ -91,7 +92,7 @@ async def test_requests_at_once_are_all_counted(server):
     assert (server.requests, server.items) == (8, 16)
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "message"),
     [
         (b"", "truncated"),
@@ -120,7 +121,7 @@ async def test_a_wrong_body_is_refused_with_what_is_wrong(server, body, message)
     assert message in error["message"]
 
 
-@pytest.mark.parametrize("authorization", ["", "Bearer", "Bearer wrong", "Basic Zm9v"])
+@each("authorization", ["", "Bearer", "Bearer wrong", "Basic Zm9v"])
 async def test_a_wrong_key_is_refused(server, authorization):
     answer = await post(server, ASK, authorization=authorization)
     assert answer.status_code == 401
@@ -143,7 +144,7 @@ async def test_another_path_method_or_content_type_is_refused(server):
         assert (await client.get(f"{server.base_url}/embeddings")).status_code == 405
 
 
-@pytest.mark.parametrize(
+@each(
     ("headers", "status"),
     [
         ("", b"411"),

@@ -4,6 +4,7 @@ import pytest
 
 from config.settings import ModelProviderSettings, Secret
 from config.vendors import VENDORS
+from fakes.each import each
 from providers.endpoints import Endpoint
 from providers.errors import ProviderAuthError, ProviderUnavailableError
 from providers.remote.credentials import (
@@ -46,10 +47,10 @@ ALL = {
 }
 
 
-@pytest.mark.parametrize(
+@each(
     ("without", "key", "source"),
     [
-        ((), "sk-remote", "memorySearch.remote.apiKey"),
+        ((), "sk-remote", "remote.apiKey"),
         (("remote_key",), "sk-profile", "auth profile openai:work"),
         (("remote_key", "profiles"), "sk-env", "environment variable OPENAI_API_KEY"),
         (
@@ -71,7 +72,7 @@ def test_without_any_key_every_source_is_named_with_its_reason():
     text = str(caught.value)
     assert text.startswith('No API key found for provider "openai".')
     for part in (
-        "memorySearch.remote.apiKey: not set",
+        "remote.apiKey: not set",
         "auth profile openai:work: it holds no key",
         "environment variable OPENAI_API_KEY: not set",
         "models.providers.openai.apiKey: not set",
@@ -149,7 +150,7 @@ def test_the_remote_key_goes_wherever_remote_base_url_points():
     assert found.secret.reveal() == "sk-remote"
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [
         {"variables": {"OPENAI_API_KEY": Secret("sk-env")}},
@@ -157,7 +158,6 @@ def test_the_remote_key_goes_wherever_remote_base_url_points():
         {"provider": settings()},
         {"provider": settings(base_url="https://other.example.com/v1")},
     ],
-    ids=["environment", "profile", "models.providers", "models.providers elsewhere"],
 )
 def test_a_vendors_key_is_not_sent_to_a_foreign_public_host(changes):
     with pytest.raises(ProviderAuthError) as caught:
@@ -237,9 +237,7 @@ def test_headers_that_frame_the_body_are_left_out():
     assert merge({"Content-Length": "3", "Transfer-Encoding": "x", "A": "b"}) == {"a": "b"}
 
 
-@pytest.mark.parametrize(
-    "headers", [{"bad name": "x"}, {"": "x"}, {"x": "a\r\nEvil: yes"}, {"x": "snow ☃"}]
-)
+@each("headers", [{"bad name": "x"}, {"": "x"}, {"x": "a\r\nEvil: yes"}, {"x": "snow ☃"}])
 def test_a_header_that_http_cannot_carry_is_named_but_its_value_is_not(headers):
     with pytest.raises(ProviderUnavailableError) as caught:
         merge(headers)
@@ -247,9 +245,7 @@ def test_a_header_that_http_cannot_carry_is_named_but_its_value_is_not(headers):
     assert "remote.headers" in caught.value.remedy
 
 
-@pytest.mark.parametrize(
-    "name", ["Authorization", "x-goog-api-key", "API-Key", "Cookie", "X-Token"]
-)
+@each("name", ["Authorization", "x-goog-api-key", "API-Key", "Cookie", "X-Token"])
 def test_names_of_credentials_are_known(name):
     assert is_secret(name)
     assert without_secrets({name: "x", "x-region": "eu"}) == {"x-region": "eu"}

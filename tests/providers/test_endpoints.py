@@ -2,11 +2,12 @@
 
 import pytest
 
+from fakes.each import each
 from providers.endpoints import Endpoint, Origin, may_receive
 from providers.errors import ProviderUnavailableError
 
 
-@pytest.mark.parametrize(
+@each(
     ("raw", "cut", "expected"),
     [
         ("https://api.openai.com/v1", None, "https://api.openai.com/v1"),
@@ -21,7 +22,7 @@ def test_a_base_url_is_trimmed_and_cut(raw, cut, expected):
     assert Endpoint.parse(raw, cut_from=cut).base_url == expected
 
 
-@pytest.mark.parametrize(
+@each(
     "raw",
     [
         "", "api.openai.com/v1", "ftp://x/v1", "https://", "https://x/v1?key=1", "http://x:99999/",
@@ -41,7 +42,7 @@ def test_an_address_with_a_password_is_refused_without_repeating_it():
     assert "remote.headers" in caught.value.remedy
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "other", "same"),
     [
         ("https://api.openai.com/v1", "HTTPS://API.OpenAI.com:443/x", True),
@@ -54,7 +55,7 @@ def test_an_origin_is_scheme_host_and_port(one, other, same):
     assert (Origin.of(one) == Origin.of(other)) is same
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "private"),
     [
         ("http://localhost:11434", True),

@@ -1,8 +1,8 @@
 """The identity of a vector space."""
 
 import msgspec
-import pytest
 
+from fakes.each import each
 from providers.interface import Fingerprint, digest_headers
 
 MARK = Fingerprint(provider="openai", model="m", endpoint="https://api.openai.com/v1")
@@ -14,7 +14,7 @@ def test_the_digest_is_the_same_everywhere():
     )
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         {"provider": "voyage"},
@@ -25,7 +25,6 @@ def test_the_digest_is_the_same_everywhere():
         {"input_type": "document"},
         {"variant": ("prompt",)},
     ],
-    ids=lambda change: next(iter(change)),
 )
 def test_everything_that_changes_vectors_changes_the_digest(change):
     assert msgspec.structs.replace(MARK, **change).digest() != MARK.digest()

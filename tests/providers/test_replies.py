@@ -2,8 +2,7 @@
 
 import json
 
-import pytest
-
+from fakes.each import each
 from fakes.faults import gemini_quota, openai_quota, voyage_quota
 from providers import errors
 from providers.remote.replies import Refusal, error_for, size_refusal
@@ -29,7 +28,7 @@ def said(message, **fields):
     return {"error": {"message": message, **fields}}
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "body", "kind"),
     [
         (401, said("Incorrect API key provided"), errors.ProviderAuthError),
@@ -57,10 +56,9 @@ def test_status_and_body_decide_the_kind(status, body, kind):
     assert "OpenAI at api.openai.com" in error.message
 
 
-@pytest.mark.parametrize(
+@each(
     "fault",
     [openai_quota(), gemini_quota("Day"), voyage_quota()],
-    ids=["openai", "gemini", "voyage"],
 )
 def test_a_used_up_account_is_final(fault):
     error = refuse(fault.status, fault.body)
@@ -84,7 +82,7 @@ def test_voyages_reduced_rates_are_a_rate_limit_although_they_speak_of_billing()
     assert type(refuse(429, {"detail": detail})) is errors.ProviderRateLimitError
 
 
-@pytest.mark.parametrize(
+@each(
     ("headers", "expected"),
     [
         ({"retry_after": "7"}, 7.0),
@@ -100,9 +98,8 @@ def test_voyages_reduced_rates_are_a_rate_limit_although_they_speak_of_billing()
         ({"retry_after": f"Wed, 21 Oct {'9' * 30} 07:28:00 GMT"}, None),
         ({}, None),
     ],
-    ids=repr,
 )
-@pytest.mark.parametrize("status", [429, 503])
+@each("status", [429, 503])
 def test_retry_after_is_understood_in_every_form(status, headers, expected):
     error = refuse(status, now_s=1445412450.0, **headers)
     assert error.retry_after_s == expected
@@ -117,7 +114,7 @@ def test_a_refused_key_is_named_by_its_source():
     assert "environment variable OPENAI_API_KEY" in refuse(401).remedy
 
 
-@pytest.mark.parametrize("body", [b"\xff\xfe", b"[]", b"[[]]", b"3", b'{"error": 3}', b"{" * 9999])
+@each("body", [b"\xff\xfe", b"[]", b"[[]]", b"3", b'{"error": 3}', b"{" * 9999])
 def test_a_body_of_any_kind_does_no_harm(body):
     assert type(refuse(500, body)) is errors.ProviderTransientError
 
@@ -146,7 +143,7 @@ def test_a_text_that_the_host_repeats_is_cut_off():
     assert "My doctor" not in error.message
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "words", "reason", "limit"),
     [
         (413, "input batch size 136 > maximum allowed batch size 64", "items", 64),
@@ -225,7 +222,7 @@ def test_known_wordings(status, words, reason, limit):
     assert (found.reason, found.limit) == (reason, limit)
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "words"),
     [
         (400, "Unrecognized request argument supplied: dimensions"),

@@ -3,15 +3,15 @@
 from itertools import pairwise
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.embedding.documents import WorkList
+from fakes.each import each
 from providers.embedding.sizing import (
     LearnedLimits,
     Size,
     TokenScale,
+    WorkList,
     estimate_tokens,
     fill,
     size_of,
@@ -67,7 +67,7 @@ def test_an_unnamed_cap_of_tokens_or_bytes_is_found_nearly(reason, true_cap):
     assert refusals <= 20
 
 
-@pytest.mark.parametrize("true_cap", [1, 8, 10, 16, 20, 32, 64, 96, 100, 128, 256, 1000])
+@each("true_cap", [1, 8, 10, 16, 20, 32, 64, 96, 100, 128, 256, 1000])
 def test_a_usual_cap_of_items_is_found_exactly_and_in_few_steps(true_cap):
     learned = LearnedLimits()
     refusals = learn(learned, "items", true_cap)
@@ -82,7 +82,7 @@ def test_an_unusual_cap_of_items_is_never_exceeded_once_learned(true_cap):
     assert true_cap / 2 <= learned.apply(DOCUMENTED).max_items <= true_cap
 
 
-@pytest.mark.parametrize("reason", ["items", "tokens", "bytes"])
+@each("reason", ["items", "tokens", "bytes"])
 def test_each_kind_of_size_is_learned_for_itself(reason):
     learned = LearnedLimits()
     learned.refused(of(100), reason, None)
@@ -117,7 +117,7 @@ def test_what_was_learned_survives_a_restart(true_cap):
     assert restored.apply(DOCUMENTED) == learned.apply(DOCUMENTED)
 
 
-@pytest.mark.parametrize(
+@each(
     "stored",
     [
         {"items": 5},

@@ -4,6 +4,7 @@ import anyio
 import pytest
 
 from fakes.clock import FakeClock
+from fakes.each import each
 from providers.errors import (
     ProviderAuthError,
     ProviderBadResponseError,
@@ -58,7 +59,7 @@ def test_a_time_out_is_repeated_once_only():
     assert waits(ProviderTimeoutError("slow")) == [0.5]
 
 
-@pytest.mark.parametrize(
+@each(
     "error",
     [
         ProviderAuthError("no"),
@@ -68,7 +69,6 @@ def test_a_time_out_is_repeated_once_only():
         ProviderUnavailableError("no such model"),
         ProviderRejectedError("no"),
     ],
-    ids=lambda error: type(error).__name__,
 )
 def test_what_waiting_cannot_mend_is_not_repeated(error):
     assert waits(error) == []

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.errors import ErrorKind
+from fakes.each import each
 from providers.interface import ItemError
 from providers.remote.answers import collect, decode, in_order, normalise
 
@@ -34,10 +35,9 @@ def test_a_vector_leaves_with_length_one_or_not_at_all(values):
         assert np.linalg.norm(unit) == pytest.approx(1.0, abs=1e-5)
 
 
-@pytest.mark.parametrize(
+@each(
     "raw",
     [None, "not base64!", "QUJD", {"values": [1.0]}, [1.0, None], [True, False], [1.0, "2"], 7],
-    ids=repr,
 )
 def test_what_is_no_embedding_is_told_apart(raw):
     assert decode(raw) is None
@@ -74,7 +74,7 @@ def test_an_index_out_of_range_is_not_believed(indices):
     assert in_order([(index, "x") for index in indices], 2) == ["x", "x"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("spoilt", "says"),
     [
         ([0.0, 0.0, 0.0], "zero or not finite"),
@@ -85,7 +85,6 @@ def test_an_index_out_of_range_is_not_believed(indices):
         ([], "0 dimensions instead of 3"),
         (None, "no vector"),
     ],
-    ids=repr,
 )
 def test_a_spoilt_vector_is_an_error_of_its_text_alone(spoilt, says):
     rows = [(0, [1.0, 0.0, 0.0]), (1, spoilt), (2, [0.0, 2.0, 0.0])]

@@ -6,6 +6,7 @@ import pytest
 
 from config.settings import ModelProviderSettings, Secret
 from config.vendors import GEMINI, OPENAI, VENDORS, VOYAGE
+from fakes.each import each
 from fakes.faults import fault
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
@@ -272,7 +273,7 @@ async def test_the_fingerprint_tells_endpoint_model_and_plain_headers_but_no_sec
     assert mark(x_region="eu") != base
 
 
-@pytest.mark.parametrize(
+@each(
     ("wire", "model", "query", "document"),
     [
         (OPENAI, "text-embedding-3-small", None, None),

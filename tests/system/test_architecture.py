@@ -12,6 +12,7 @@ import pytest
 
 from drawing.picture import ImportCircleError, mermaid, replaced
 from drawing.units import FLOORS, imports_between_units
+from fakes.each import each
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
@@ -47,7 +48,7 @@ def test_every_module_says_what_it_owns():
     assert silent == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@each("document", DOCUMENTS)
 def test_the_modules_that_documents_name_exist(document):
     text = document.read_text(encoding="utf-8")
     named = {

@@ -5,9 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 
-import pytest
-
 from fakes.client_models import FakeAnthropic, FakeGemini, FakeResponses
+from fakes.each import each
 from fakes.openclaw_model import ToolCall
 
 LOOK = {"type": "object", "properties": {}}
@@ -47,7 +46,7 @@ def post(model, path, body, key=None):
         connection.close()
 
 
-@pytest.mark.parametrize(("kind", "path", "body"), KINDS)
+@each(("kind", "path", "body"), KINDS)
 def test_a_script_is_said_to_who_offers_tools_first_a_call_then_words(kind, path, body):
     with kind() as model:
         model.script(ToolCall("look", {"at": "pond"}), "By the pond.")
@@ -57,7 +56,7 @@ def test_a_script_is_said_to_who_offers_tools_first_a_call_then_words(kind, path
         assert (len(model.turns), model.refused) == (2, [])
 
 
-@pytest.mark.parametrize(("kind", "path", "body"), KINDS)
+@each(("kind", "path", "body"), KINDS)
 def test_a_wrong_key_a_wrong_place_a_tool_that_is_not_offered_and_too_many_requests_are_refused(
     kind, path, body
 ):
@@ -79,7 +78,7 @@ CALL = {"type": "tool_use", "id": "t", "name": "look", "input": {}}
 GIVEN = {"type": "tool_result", "tool_use_id": "t", "content": "by the pond"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "path", "body", "why"),
     [
         (FakeAnthropic, "/v1/messages", ANTHROPIC | {"max_tokens": None}, "max_tokens"),
@@ -112,7 +111,7 @@ def test_what_the_vendor_refuses_is_refused_and_remembered(kind, path, body, why
         assert model.turns == []
 
 
-@pytest.mark.parametrize(("kind", "path", "body"), KINDS)
+@each(("kind", "path", "body"), KINDS)
 def test_what_tools_answered_is_seen_as_the_model_reads_it(kind, path, body):
     told = {
         FakeAnthropic: {"messages": [

@@ -146,16 +146,14 @@ def test_a_vendor_that_speaks_openais_wire_is_one_row(outsider, tmp_path):
         assert outsider.embed(host.base_url, host.key, tmp_path) == [size, size, size]
 
 
-def test_of_another_wire_mypy_names_every_place_that_lacks_it(outsider):
+def test_of_another_wire_mypy_names_every_place_that_lacks_it_and_it_is_a_module_with_one_class(
+    outsider, tmp_path
+):
     outsider.name_wire()
     assert outsider.missing_places() == {
         ("providers/remote/embedder.py", "open_wire"),
         ("providers/batch/vendor_jobs.py", "open_jobs_host"),
     }
-
-
-def test_another_wire_is_a_module_with_one_class(outsider, tmp_path):
-    outsider.name_wire()
     outsider.edit("config/vendors.py", "\n_MIB: Final", f"\n{FORMAT}\n_MIB: Final")
     outsider.add_row(ROW.replace("name=", "wire=ACME, name=", 1))
     (outsider.root / "providers/remote/acme.py").write_text(WIRE, encoding="utf-8")

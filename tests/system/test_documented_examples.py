@@ -19,6 +19,7 @@ import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from fakes.each import each
 from gateway.doctor.finding import Check
 
 pytestmark = pytest.mark.anyio
@@ -50,6 +51,7 @@ ELSEWHERE = {
     "openclaw": "tests/system/test_openclaw_plugin.py",
     "store": "tests/system/test_store_commands.py",
     "batch": "tests/backends/builtin/batch/test_batch_by_hand.py",
+    "upgrade": "tests/gateway/test_upgrade.py",
 }
 """Commands that need a network, a service manager or a program of their own, and who gives them one."""
 
@@ -194,7 +196,7 @@ def test_no_example_is_left_out():
     assert len(settings()) >= 3
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+@each("document", DOCUMENTS)
 def test_no_link_leads_nowhere(document):
     folder = (ROOT / document).parent
     for target, heading in re.findall(r"\]\(([^)#:]*)(?:#([^):]*))?\)", TEXTS[document]):

@@ -133,19 +133,6 @@ def test_the_host_s_own_commands_reach_our_memory(installed):
     assert "main.memory-gateway.sqlite" in status
 
 
-def test_without_the_slot_the_tools_are_not_ours(installed):
-    """With it they are, in every other test."""
-    config = json.loads(installed.installed)
-    config["plugins"]["slots"]["memory"] = "none"
-    installed.host.config.write_text(json.dumps(config))
-    try:
-        installed.model.script("Good morning.")
-        installed.host.run_alone("agent", "--local", "--agent", "main", "--message", "Hello.")
-    finally:
-        installed.host.config.write_text(installed.installed)
-    assert "memory_search" not in installed.model.asked[-1].tools
-
-
 def test_the_second_request_of_a_turn_holds_the_passage(installed, running):
     before = len(installed.model.asked)
     messages = installed.turn(running, SEARCH, "Hartmann does.")

@@ -130,7 +130,7 @@ ECHO = {"error": {"message": f"Wrong: {SENT}", "type": SENT, "code": SENT}, "det
 
 @pytest.mark.parametrize(
     ("wired", "echo"),
-    [*((vendor, echo) for vendor in VENDORS for echo in (None, 401)), ("openai", 500)],
+    [*((vendor, 401) for vendor in VENDORS), ("openai", None), ("openai", 500)],
     indirect=["wired"],
 )
 def test_no_secret_comes_out_anywhere(wired, echo):

@@ -110,15 +110,19 @@ class Preparer:
             chunk_text = text[chunk.start : chunk.end]
             if not chunk_text.strip():
                 continue
-            language = guess_latin_language(chunk_text, file_language)
+            is_all = len(chunk_text) == len(text)
+            language = file_language if is_all else guess_latin_language(chunk_text, file_language)
             languages.add(language)
             analyser = self._analyser(language)
             units = split_units(chunk_text)
-            terms = "\n".join(
-                analyser.terms(told_in(line) if chunk.start + unit.start < facts.end else line)
-                for unit in units
-                for line in (chunk_text[unit.start : unit.end],)
-            )
+            if chunk.start < facts.end or len(units) > units[-1].line + 1:
+                terms = "\n".join(
+                    analyser.terms(told_in(line) if chunk.start + unit.start < facts.end else line)
+                    for unit in units
+                    for line in (chunk_text[unit.start : unit.end],)
+                )
+            else:  # each unit is a line
+                terms = analyser.terms_by_line(chunk_text.removesuffix("\n"))
             excerpts = _excerpts(chunk_text, max(0, end - chunk.start), units)
             end = chunk.end
             headings = HEADING_SEPARATOR.join(map(marked, chunk.levels, chunk.headings))

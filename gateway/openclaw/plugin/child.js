@@ -24,7 +24,8 @@ export class UnavailableError extends Error {
 }
 
 const STATUS_REMEDY = "Ask the user to run `openclaw memory-gateway doctor`, which says what is wrong.";
-const INSTALL_REMEDY = "Ask the user to run `memory-gateway openclaw install` again.";
+export const INSTALL_REMEDY =
+  "The user installs the program (`uv tool install memory-gateway` or `pipx install memory-gateway`), then runs `memory-gateway openclaw install`.";
 
 /** The process of one agent. `launch()` gives `{command, args, env, cwd, key}` for the next start;
  * another `key` means another process. */

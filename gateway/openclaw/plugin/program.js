@@ -2,25 +2,43 @@
 // of the host's environment.
 
 import { spawn } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { accessSync, constants, existsSync, readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
+import { INSTALL_REMEDY } from "./child.js";
 import { SHARED } from "./prompt.js";
 
 const HERE = path.dirname(fileURLToPath(import.meta.url));
+const PROGRAM = "memory-gateway";
 const RECORD = path.join(HERE, "installed.json"); // written by `memory-gateway openclaw install`
 
-/** The command that was recorded at the installation; without a record, what PATH has. */
-export function recordedCommand(record = RECORD) {
+/** The command that was recorded at the installation; without a record, what is found where programs lie. */
+export function recordedCommand(record = RECORD, environment = process.env) {
   try {
     const { command } = JSON.parse(readFileSync(record, "utf8"));
     if (Array.isArray(command) && command.length > 0 && command.every((part) => typeof part === "string")) return command;
   } catch {
     // Installed from npm: there is no record.
   }
-  return ["memory-gateway"];
+  return [installedProgram(environment)];
+}
+
+/** That on PATH, else where uv and pipx put it: a service of the host often lacks that folder on its PATH. */
+function installedProgram(environment) {
+  const folders = [...(environment.PATH ?? "").split(path.delimiter), path.join(environment.HOME || homedir(), ".local", "bin")];
+  const found = folders.filter(Boolean).map((folder) => path.join(folder, PROGRAM)).find(isExecutable);
+  return found ?? PROGRAM;
+}
+
+function isExecutable(file) {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 const PASSED = new Set(
@@ -82,7 +100,7 @@ export function runCommandLine(api, given, environment = process.env) {
   return new Promise((resolve) => {
     const child = spawn(command, [...before, ...given], { env, stdio: "inherit" });
     child.on("error", (error) => {
-      console.error(`memory-gateway cannot be started (${command}: ${error.code}). Run \`memory-gateway openclaw install\` again.`);
+      console.error(`memory-gateway cannot be started (${command}: ${error.code}). ${INSTALL_REMEDY}`);
       resolve(127);
     });
     child.on("exit", (code) => resolve(code ?? 1));

@@ -11,6 +11,7 @@ from backends.builtin.store.sqlite.keywords import pack, unpack
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.files.scan import FoundFile
 from backends.ranking.query import Concept, Query
+from fakes.each import each
 
 
 def query_of(*words):
@@ -184,9 +185,7 @@ def test_what_is_remembered_is_bounded(pile, monkeypatch):
     assert sum(count == 1 for count in pile.counts(*words).by_term.values()) == 2
 
 
-@pytest.mark.parametrize(
-    "text", ["", "The boiler.", "Die Küche, 台所 и кухня 🦅\n", "word " * 3_000]
-)
+@each("text", ["", "The boiler.", "Die Küche, 台所 и кухня 🦅\n", "word " * 3_000])
 def test_packed_words_come_back_as_they_were(text):
     terms, context, headings = f"{text.lower()}\nsecond line", "memory küche 台所", "# Küche"
     chunk = PreparedChunk(0, 1, 2, b"", headings, text, terms, context, ())

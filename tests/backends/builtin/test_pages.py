@@ -116,3 +116,22 @@ async def test_a_name_that_stands_nowhere_makes_an_answer_unlikely_to_be_one(hom
     hit = (await found("phone number of Annalise Brandt"))[0]
     assert hit.path == "memory/kindergarten.md"
     assert hit.confidence != "likely"
+
+
+async def test_where_only_a_name_in_every_note_is_known_there_is_a_page_that_is_unlikely_to_answer(
+    home, found
+):
+    for day in range(10, 30):
+        home.write(f"memory/2026-01-{day}.md", f"- Annalise: went out on evening {day}.\n")
+    hits = await found("What hobbies does Annalise have?")
+    assert hits
+    assert {one.confidence for one in hits} == {"unlikely"}
+
+
+async def test_the_less_words_tell_the_more_of_what_stands_beside_a_line_is_shown(home, found):
+    filling = "".join(f"- Nothing to do with it, item number {n}.\n" for n in range(30))
+    home.write("memory/boat.md", f"{filling}- The mast goes up first.\n{filling}")
+    told = (await found("mast goes first"))[0]
+    asked_otherwise = (await found("mast halyard shackle spreader"))[0]
+    assert len(told.snippet) < len(asked_otherwise.snippet)
+    assert "- The mast goes up first." in asked_otherwise.snippet

@@ -16,6 +16,7 @@ from backends.builtin.syncing import preparing
 from backends.builtin.syncing.preparing import EndedError, Preparer
 from backends.chunking import ChunkLimits
 from backends.interface import SearchRequest, SyncRequest
+from fakes.each import each
 from fakes.freshness import stale_of
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +48,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@each("shape", SHAPES)
 def test_work_on_one_note_asks_often_whether_it_is_still_wanted(shape):
     """Counted, not timed: between two questions stands less work than a busy machine does in 2 s."""
     text = SHAPES[shape]()

@@ -12,6 +12,7 @@ from backends.chunking import HEADING_SEPARATOR, ChunkLimits
 from backends.text.analyser import Analyser, stop_words_of
 from backends.text.times import date_of
 from backends.text.units import split_units
+from fakes.each import each
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def preparer():
     return Preparer(ChunkLimits())
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "day"),
     [
         ("memory/2026-02-08.md", date(2026, 2, 8)),

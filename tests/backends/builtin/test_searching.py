@@ -12,6 +12,7 @@ import pytest
 
 from backends.interface import SearchRequest, SyncRequest
 from backends.ranking.passages import breadcrumb_of
+from fakes.each import each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
@@ -44,7 +45,7 @@ async def backend(noted):
         yield backend
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "path"),
     [
         ("who services the boiler?", "MEMORY.md"),
@@ -98,14 +99,12 @@ async def test_name_path_and_date_of_a_note_are_found_though_its_text_says_nothi
     assert (await paths_of(backend, query, min_score=None))[:1] == [path]
 
 
-@pytest.mark.parametrize(
-    "query", ["", "   ", "?!", '""', "*", "^", "()", "-", ":", "\x00", "\u0301"]
-)
+@each("query", ["", "   ", "?!", '""', "*", "^", "()", "-", ":", "\x00", "\u0301"])
 async def test_a_query_without_words_finds_nothing(backend, query, hits_of):
     assert await hits_of(backend, query) == ()
 
 
-@pytest.mark.parametrize(
+@each(
     "query",
     [
         '"boiler"', '"boiler', 'boiler"', "boiler*", "^boiler", "body:boiler", "{body context}: boiler",

@@ -10,6 +10,7 @@ from backends.builtin.syncing.preparing import Preparer
 from backends.builtin.syncing.surveying import Surveyor
 from backends.files import reading, scan
 from backends.interface import SyncRequest
+from fakes.each import each
 from fakes.freshness import stale_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
@@ -34,7 +35,7 @@ async def test_a_note_of_the_year_2300_is_found_and_so_is_what_replaces_it(home,
         assert (await backend.status()).sources[0].pending == 0
 
 
-@pytest.mark.parametrize("value", [0, 1, -1, 2**63 - 1, 2**63, 2**64 - 1, FAR_NS])
+@each("value", [0, 1, -1, 2**63 - 1, 2**63, 2**64 - 1, FAR_NS])
 def test_every_stamp_fits_and_the_usual_ones_stay_as_they_are(value):
     fitting = scan.stamp(value)
     assert -(2**63) <= fitting < 2**63

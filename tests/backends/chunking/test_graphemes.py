@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
 import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.chunking import ChunkLimits, chunk_markdown
 from backends.chunking.graphemes import LONGEST_CLUSTER, may_cut, next_cut
+from fakes.each import each
 
 FAMILY = "👨\u200d👩\u200d👧\u200d👦"
 WAVE = "👋🏽"
@@ -35,15 +35,15 @@ def test_every_position_allowed_is_a_cluster_boundary_of_unicode(pieces):
     assert allowed <= boundaries(text)
 
 
-@pytest.mark.parametrize("cluster", CLUSTERS)
+@each("cluster", CLUSTERS)
 def test_a_cluster_may_be_cut_before_and_behind_but_not_inside(cluster):
     text = f"x{cluster}{cluster}y"
     allowed = [at for at in range(1, len(text)) if may_cut(text, at, 0)]
     assert allowed == [1, 1 + len(cluster), 1 + 2 * len(cluster)]
 
 
-@pytest.mark.parametrize("cluster", CLUSTERS)
-@pytest.mark.parametrize("tokens", [1, 3, 40])
+@each("cluster", CLUSTERS)
+@each("tokens", [1, 3, 40])
 def test_a_line_of_one_cluster_repeated_is_cut_between_them(cluster, tokens):
     text = cluster * 300
     for chunk in chunk_markdown(text, ChunkLimits(tokens=tokens, overlap=0)):

@@ -6,11 +6,12 @@ import pytest
 
 from backends.chunking import chunk_markdown, document_title
 from backends.chunking.headings import LONGEST_TITLE, parse_heading
+from fakes.each import each
 
 BODY = "- Something worth remembering was said on this day.\n" * 40
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "parsed"),
     [
         ("# Title", (1, "Title")),
@@ -84,7 +85,7 @@ def test_a_long_title_is_shortened():
     assert chunks[-1].headings[0].endswith("\u0301")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "title"),
     [
         ("", None),

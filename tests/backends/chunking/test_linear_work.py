@@ -10,10 +10,9 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
-import pytest
-
 from backends.chunking import ChunkLimits, chunk_markdown, document_title
 from backends.chunking.headings import LONGEST_TITLE
+from fakes.each import each
 
 KINDS: dict[str, Callable[[int], str]] = {
     "one solid line": lambda size: "a" * size,
@@ -67,8 +66,8 @@ def executed_lines(text: str, limits: ChunkLimits) -> int:
     return count
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("tokens", [20, 400])
+@each("kind", KINDS)
+@each("tokens", [20, 400])
 def test_four_times_the_text_takes_about_four_times_the_work(kind, tokens):
     limits = ChunkLimits(tokens=tokens, overlap=tokens // 5)
     once = executed_lines(KINDS[kind](8_000), limits)
@@ -76,7 +75,7 @@ def test_four_times_the_text_takes_about_four_times_the_work(kind, tokens):
     assert four_times <= 6 * once
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_a_hostile_text_is_chunked_whole(kind):
     text = KINDS[kind](200_000)
     chunks = chunk_markdown(text)
@@ -84,7 +83,7 @@ def test_a_hostile_text_is_chunked_whole(kind):
     assert chunks[-1].end == len(text)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_a_hostile_text_is_searched_for_a_title(kind):
     title = document_title(KINDS[kind](200_000))
     assert title is None or len(title) <= LONGEST_TITLE

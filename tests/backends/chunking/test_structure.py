@@ -7,6 +7,7 @@ import random
 import pytest
 
 from backends.chunking import ChunkLimits, chunk_markdown, estimate_tokens
+from fakes.each import each
 
 DEFAULT = ChunkLimits()
 
@@ -45,8 +46,8 @@ def test_a_text_that_fits_is_one_chunk():
     assert texts(text) == [text]
 
 
-@pytest.mark.parametrize("name", BLOCKS)
-@pytest.mark.parametrize("before", range(0, 24, 3))
+@each("name", BLOCKS)
+@each("before", range(0, 24, 3))
 def test_a_block_that_fits_is_never_cut(name, before):
     block = BLOCKS[name]
     assert 150 < estimate_tokens(block) <= 400

@@ -3,6 +3,7 @@ import pytest
 from backends.files.encodings import BROKEN, UNKNOWN, encoding_of
 from backends.files.reading import decode, read_lines
 from backends.interface import ReadRequest
+from fakes.each import each
 
 GERMAN = "# Müller\n\nDie Heizung läuft – für 20 € geprüft.\n"
 SHORT = "Käse\n"
@@ -26,7 +27,7 @@ def test_a_note_gives_the_same_text_and_lines_in_the_usual_encodings(
     assert read_lines(roots_of(workspace), second).text == "\n".join(lines[1:3])
 
 
-@pytest.mark.parametrize(
+@each(
     "data",
     [
         "Grüße, schön, für alle".encode() + b"\xe9",
@@ -43,7 +44,7 @@ def test_a_zero_byte_alone_is_no_other_encoding():
     assert encoding_of(b"a\0b\n") == "utf-8"
 
 
-@pytest.mark.parametrize(
+@each(
     "data",
     [
         "价格是三百元，供应商同意了。".encode("gbk"),

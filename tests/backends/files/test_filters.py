@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from datetime import date
 
-import pytest
-
 from backends.files.roots import Filter
 from backends.interface import SearchRequest
+from fakes.each import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "path", "day", "permitted"),
     [
         ({}, "MEMORY.md", None, True),

@@ -13,6 +13,7 @@ from backends.files.roots import MAX_DEPTH, MemoryRoots
 from backends.files.scan import scan
 from backends.interface import ReadRequest
 from config.settings import ExtraPath
+from fakes.each import each
 
 SECRET = "the secret"
 
@@ -65,7 +66,7 @@ def roots(tmp_path_factory):
     return MemoryRoots(workspace, (extra,))
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "name"),
     [
         ("MEMORY.md", "MEMORY.md"),
@@ -85,7 +86,7 @@ def test_permitted_paths_are_read_and_named_relative_to_the_workspace(roots, pat
         assert answer.status == ("not_found" if "none" in name else "ok")
 
 
-@pytest.mark.parametrize(
+@each(
     "path",
     [
         "",

@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.files.globs import MAX_ALTERNATIVES, Glob
+from fakes.each import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("pattern", "path", "fits"),
     [
         ("**/*.md", "a.md", True),

@@ -18,6 +18,7 @@ from backends.files.ignoring import MAX_BYTES, MAX_PATTERNS
 from backends.files.roots import MemoryRoots
 from backends.files.scan import scan
 from config.settings import ExtraPath
+from fakes.each import each
 
 
 def patterns_of(lines):
@@ -34,7 +35,7 @@ def leaves_out(lines, path, *, is_directory=False):
     return False
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "matched", "others"),
     [
         ("b.md", ["b.md", "a/b.md"], ["ab.md", "b.md/c"][:1]),
@@ -125,7 +126,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("line", HOSTILE, ids=range(len(HOSTILE)))
+@each("line", HOSTILE)
 def test_a_pattern_takes_time_that_grows_with_name_and_pattern_alone(line):
     """Measured by processor time; backtracking would take minutes to years."""
     patterns = patterns_of([line])
@@ -137,9 +138,7 @@ def test_a_pattern_takes_time_that_grows_with_name_and_pattern_alone(line):
     assert time.process_time() - started < 2
 
 
-@pytest.mark.parametrize(
-    "pattern", [*HOSTILE, "{" * 200 + "," * 800, "{a,b}" * 200, "{" + "," * 4_000 + "}"]
-)
+@each("pattern", [*HOSTILE, "{" * 200 + "," * 800, "{a,b}" * 200, "{" + "," * 4_000 + "}"])
 def test_so_does_a_glob_of_a_search_or_a_collection(pattern):
     started = time.process_time()
     assert not Glob(pattern).matches("a/" * 60 + "a" * 200 + ".md")

@@ -3,6 +3,7 @@
 import pytest
 
 from backends.files.scan import shared_type
+from fakes.each import each
 
 MOUNTS = r"""
 22 1 259:1 / / rw,relatime shared:1 - ext4 /dev/root rw,discard
@@ -35,7 +36,7 @@ def mounts(tmp_path):
     return path
 
 
-@pytest.mark.parametrize(
+@each(
     ("directory", "shared_as"),
     [
         ("/home/me/.state", None),

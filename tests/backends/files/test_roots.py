@@ -1,11 +1,11 @@
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.files.roots import MemoryRoots, Root, is_below
 from config.settings import ExtraPath
+from fakes.each import each
 
 WORKSPACE = Path("/home/user/workspace")
 ROOTS = MemoryRoots(WORKSPACE)
@@ -19,7 +19,7 @@ def names_of(roots, path):
     return [location.path for location in roots.locate(path)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "name"),
     [
         ("MEMORY.md", "MEMORY.md"),
@@ -40,7 +40,7 @@ def test_memory_is_found_under_every_spelling(path, name):
     assert names_of(ROOTS, path) == [name]
 
 
-@pytest.mark.parametrize(
+@each(
     "path",
     [
         "",

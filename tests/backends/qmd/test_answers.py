@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from backends.qmd.process import QmdUnavailableError
 from backends.qmd.server import ResultRow, WarmServer, ask, question_for, rows_of_answer
 from backends.qmd.sidecar import open_sidecar
+from fakes.each import each
 from fakes.qmd import qmd_settings
 
 ROW = {"docid": "#c989e6", "score": 0.5, "file": "qmd://mem/a%20b.md", "line": 2, "snippet": "["}
@@ -33,7 +34,7 @@ def test_no_hits_is_an_answer():
     assert rows_of_answer({"results": []}) == []
 
 
-@pytest.mark.parametrize("answer", [{}, [], None, {"results": None}, {"error": "x"}])
+@each("answer", [{}, [], None, {"results": None}, {"error": "x"}])
 def test_no_answer_is_not_an_empty_one(answer):
     assert rows_of_answer(answer) is None
 

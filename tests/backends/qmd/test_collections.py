@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.qmd.collections import plan_collections, sanitise
 from config.settings import QmdPath
+from fakes.each import each
 from fakes.settings import make_settings
 
 ROOT = Path("/home/agent")
@@ -36,7 +36,7 @@ def test_the_default_memory_can_be_left_out():
     assert plan(default=False) == ()
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "safe"),
     [("My Notes!", "my-notes"), ("---", "collection"), ("été", "t"), ("memory-dir", "memory-dir")],
 )

@@ -14,6 +14,7 @@ import pytest
 from backends.qmd.engine import file_lock
 from backends.qmd.process import MAX_OUTPUT_BYTES, QmdUnavailableError, run
 from endurance.processes import has_ended
+from fakes.each import each
 from fakes.qmd import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
@@ -124,7 +125,7 @@ async def test_the_working_directory_is_neutral_and_priority_can_be_low():
     assert finished.stdout.split()[0] == "/"
 
 
-@pytest.mark.parametrize(
+@each(
     ("stderr", "line"),
     [
         ("\nwarming up\nSqliteError: no such table\n    at x.js:1\n", "SqliteError: no such table"),

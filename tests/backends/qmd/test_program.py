@@ -8,6 +8,7 @@ import pytest
 
 from backends.qmd.process import QmdUnavailableError
 from backends.qmd.sidecar import find_command, home_of, probe, qmd_command, read_version
+from fakes.each import each
 from fakes.qmd import clean_environment, qmd_settings, wrapper, write
 
 
@@ -46,10 +47,10 @@ def test_arguments_come_behind_the_script_that_the_launcher_would_run(qmd_comman
 def test_another_index_than_the_agents_own_is_refused(line):
     with pytest.raises(QmdUnavailableError, match="names an index") as caught:
         find_command(line, {"PATH": "/bin"})
-    assert "memory.qmd.paths" in caught.value.remedy
+    assert "qmd.paths" in caught.value.remedy
 
 
-@pytest.mark.parametrize("name", ["no-such-qmd", "/no/such/qmd", ""])
+@each("name", ["no-such-qmd", "/no/such/qmd", ""])
 def test_a_missing_program_has_a_remedy(name):
     with pytest.raises(QmdUnavailableError) as caught:
         find_command(name, {"PATH": "/bin"})
@@ -57,7 +58,7 @@ def test_a_missing_program_has_a_remedy(name):
     assert caught.value.remedy
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "version"),
     [("qmd 2.8.3 (facd35e)\n", (2, 8, 3)), ("noise\nqmd 1.0.7", (1, 0, 7)), ("2.8.3", None)],
 )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.qmd.server import MAX_TERMS, lexical, one_line, semantic, telling_words
+from fakes.each import each
 
 
 def test_a_question_is_asked_together_and_word_by_word():
@@ -36,7 +36,7 @@ def test_unspaced_scripts_are_asked_in_pairs():
     assert telling_words("茶叶价格") == ["茶叶", "叶价", "价格"]
 
 
-@pytest.mark.parametrize("prefix", ["lex:", "VEC: ", "hyde:", " intent :", "expand: ", "lex: vec:"])
+@each("prefix", ["lex:", "VEC: ", "hyde:", " intent :", "expand: ", "lex: vec:"])
 def test_prefixes_that_qmd_would_obey_are_dropped(prefix):
     assert one_line(f"{prefix} tea") == "tea"
     assert semantic(f"{prefix} tea").text == "tea"

@@ -26,6 +26,7 @@ from backends.ranking.evidence import (
     weighted_odds,
 )
 from backends.ranking.query import QueryAnalyser, Weights, speaks_of_oneself
+from fakes.each import each
 
 CLEAR = Background(mean=0.2, deviation=0.1, dimensions=384)
 
@@ -138,7 +139,7 @@ def test_who_asks_of_themselves_asks_what_they_said(candidates_of):
     assert found == [[True, False], [False, False]]
 
 
-@pytest.mark.parametrize(
+@each(
     "question",
     ["What is my boiler?", "Wann kommt meine Mutter?", "¿Cuál es mi plan?", "我的茶", "私の庭"],
 )

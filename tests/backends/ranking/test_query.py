@@ -13,6 +13,7 @@ from backends.ranking.query import (
 )
 from backends.text.analyser import Analyser
 from backends.text.times import date_words
+from fakes.each import each
 
 
 def asked(query: str, *languages: str) -> list[str]:
@@ -27,7 +28,7 @@ def test_a_question_asks_for_its_content_words():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "words"),
     [
         ("Когда была тренировка?", ["тренировк"]),
@@ -44,7 +45,7 @@ def test_question_words_of_other_languages_are_left_out_too(query, words):
     assert len(asked(query, "english", "german")) <= len(words) + 2
 
 
-@pytest.mark.parametrize("query", ["to be or not to be", "who are you", "the", "что это", "什么"])
+@each("query", ["to be or not to be", "who are you", "the", "что это", "什么"])
 def test_a_query_of_stop_words_alone_asks_for_them(query):
     assert asked(query)
 
@@ -53,16 +54,14 @@ def test_words_that_are_repeated_count_once():
     assert asked("pump Pump pumps PUMP!") == asked("pump")
 
 
-@pytest.mark.parametrize("query", ["", " \n\t ", "?!…", '"" () ^ * -', "\x00\x01", "\u0301", "ـــ"])
+@each("query", ["", " \n\t ", "?!…", '"" () ^ * -', "\x00\x01", "\u0301", "ـــ"])
 def test_a_query_without_words_asks_for_nothing(query):
     analysed = QueryAnalyser(["english"]).analyse(query)
     assert analysed.concepts == ()
     assert analysed.terms() == ()
 
 
-@pytest.mark.parametrize(
-    ("query", "term"), [("🎉", "🎉"), ("猫", "猫"), ("x", "x"), ("7", "7"), ("→", "→")]
-)
+@each(("query", "term"), [("🎉", "🎉"), ("猫", "猫"), ("x", "x"), ("7", "7"), ("→", "→")])
 def test_one_character_is_a_query(query, term):
     assert asked(query) == [term]
 
@@ -154,7 +153,7 @@ def test_a_month_that_is_named_is_found_by_its_words_alone():
     assert QueryAnalyser().analyse("in November 2022", TODAY).times != ()
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "said"),
     [("allergies", "allergic"), ("allergic", "allergies"), ("painter", "paints"), ("bakes", "baker"),
      ("therapist", "therapy"), ("visited", "visitors"), ("musical", "music")],
@@ -187,15 +186,13 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("asked", "said"), [(one, other) for forms in SAME for one in forms for other in forms]
-)
+@each(("asked", "said"), [(one, other) for forms in SAME for one in forms for other in forms])
 def test_a_number_is_found_however_it_is_written(asked, said):
     (whole, *_) = QueryAnalyser(["english"]).analyse(asked).concepts
     assert not set(whole.alternatives).isdisjoint(Analyser("english").terms(said).split())
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "said"), [("1.20", "120"), ("0.1.9", "019"), ("2026", "2.026"), ("5pm", "5:00"), ("1.5", "15")]
 )  # fmt: skip
 def test_other_numbers_are_other_numbers(asked, said):

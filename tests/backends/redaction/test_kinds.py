@@ -14,9 +14,8 @@ import uuid
 from itertools import islice
 from pathlib import Path
 
-import pytest
-
 from backends.redaction import redact
+from fakes.each import each
 
 LOWER, UPPER, DIGITS = string.ascii_lowercase, string.ascii_uppercase, string.digits
 LETTERS = LOWER + UPPER + DIGITS
@@ -305,7 +304,7 @@ def cases(seed):
         yield name, f"before\n{text}\nafter", secret
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each("seed", range(12))
 def test_of_more_than_two_hundred_kinds_nearly_all_are_masked(seed):
     assert len(KINDS) >= 200
     left = [name for name, text, secret in cases(seed) if survives(secret, redact(text))]
@@ -349,7 +348,7 @@ def test_ordinary_lines_are_hardly_ever_masked():
     assert len(masked) <= len(lines) // 10_000, masked[:20]
 
 
-@pytest.mark.parametrize(
+@each(
     "piece",
     ["Authorization: ", "Cookie: a=", "curl -u a:", "mysql -p ", "machine a login b ", "a.b:1234:c:d:",
      "pa-aA1", "https://aA1", "Private-Lines: 1 ", "echo a", "auth: ", "AKIAABCDEFGHIJKLMNOP ", "xoxb-", "eyJ.eyJ",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from backends.redaction import redact
+from fakes.each import each
 
 MASKED = [
     # documented assignments, JSON members, flags and headers
@@ -122,17 +121,17 @@ KEPT = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "masked"), MASKED)
+@each(("text", "masked"), MASKED)
 def test_secrets_are_masked(text, masked):
     assert redact(text) == masked
 
 
-@pytest.mark.parametrize("text", KEPT)
+@each("text", KEPT)
 def test_prose_code_and_names_stay_as_they_are(text):
     assert redact(text) == text
 
 
-@pytest.mark.parametrize("text", [text for text, _ in MASKED])
+@each("text", [text for text, _ in MASKED])
 def test_a_secret_is_masked_in_the_middle_of_a_message_too(text):
     secret_free = redact(f"He wrote:\n{text}\n\nand then left.")
     assert secret_free.startswith("He wrote:\n")

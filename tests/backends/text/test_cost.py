@@ -3,10 +3,9 @@
 import random
 import sys
 
-import pytest
-
 from backends.text.analyser import Analyser, guess_latin_language
 from backends.text.units import split_units
+from fakes.each import each
 
 KINDS = {
     "words": lambda rng: rng.choice(["meeting ", "café ", "Anna's ", f"w{rng.random()} "]),
@@ -43,8 +42,8 @@ def analyse(text: str) -> None:
     Analyser().terms(text)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("work", [analyse, split_units, guess_latin_language])
+@each("kind", KINDS)
+@each("work", [analyse, split_units, guess_latin_language])
 def test_twice_the_text_takes_about_twice_the_steps(kind, work):
     rng = random.Random(7)
     piece = "".join(KINDS[kind](rng) for _ in range(1500))

@@ -2,14 +2,13 @@
 
 from datetime import date
 
-import pytest
-
 from backends.ranking.query import QueryAnalyser
 from backends.text.analyser import Analyser
 from backends.text.times import date_words
+from fakes.each import each
 
 
-@pytest.mark.parametrize(
+@each(
     "query",
     ["2026-02-08", "8 February", "February 2026", "Sunday", "8. Februar", "février", "8 febrero",
      "fevereiro", "8 февраля", "2月8日", "2월 8일"],

@@ -2,14 +2,14 @@
 
 import unicodedata
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.text.analyser import fold, normalise
+from fakes.each import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "folded"),
     [
         ("Ação", "acao"),
@@ -46,14 +46,12 @@ def test_case_and_accents_are_folded_and_letters_kept(written, folded):
     assert fold(normalise(written)) == folded
 
 
-@pytest.mark.parametrize(
-    ("one", "other"), [("и", "й"), ("か", "が"), ("ハ", "パ"), ("कम", "काम"), ("ไก", "ใก")]
-)
+@each(("one", "other"), [("и", "й"), ("か", "が"), ("ハ", "パ"), ("कम", "काम"), ("ไก", "ใก")])
 def test_marks_that_make_another_letter_keep_words_apart(one, other):
     assert fold(normalise(one)) != fold(normalise(other))
 
 
-@pytest.mark.parametrize("invisible", ["\u00ad", "\u200b", "\u200d", "\ufeff", "\ufe0f", "\u2060"])
+@each("invisible", ["\u00ad", "\u200b", "\u200d", "\ufeff", "\ufe0f", "\u2060"])
 def test_invisible_characters_do_not_divide_a_word(invisible):
     assert normalise(f"wör{invisible}ter") == "wörter"
 

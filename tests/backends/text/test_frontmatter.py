@@ -1,10 +1,10 @@
 from datetime import date
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.text.frontmatter import FrontMatter, has_tag, read_front_matter, told_in
+from fakes.each import each
 
 
 def read(*lines):
@@ -29,7 +29,7 @@ def test_title_aliases_tags_and_date_are_read():
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "told"),
     [
         ("date: 2026-01-05", "2026-01-05"),
@@ -47,7 +47,7 @@ def test_the_name_by_which_claude_code_links_a_note_is_an_alias():
     assert read("name: heron-nest", "metadata:", "  type: project").aliases == ("heron-nest",)
 
 
-@pytest.mark.parametrize(
+@each(
     ("lines", "tags"),
     [
         (["tags: a"], ("a",)),
@@ -63,7 +63,7 @@ def test_tags_are_read_in_each_of_the_usual_forms(lines, tags):
     assert read(*lines).tags == tags
 
 
-@pytest.mark.parametrize(
+@each(
     ("lines", "day"),
     [
         (["created: 2026-01-01", "date: 2026-02-02"], date(2026, 2, 2)),
@@ -77,7 +77,7 @@ def test_the_first_real_date_counts(lines, day):
     assert read(*lines).day == day
 
 
-@pytest.mark.parametrize("text", ["", "title: x\n", "---\ntitle: x\n", "# A\n---\ntitle: x\n---\n"])
+@each("text", ["", "title: x\n", "---\ntitle: x\n", "# A\n---\ntitle: x\n---\n"])
 def test_without_closed_front_matter_at_the_beginning_there_is_none(text):
     assert read_front_matter(text) == FrontMatter()
 

@@ -1,11 +1,10 @@
 """Identifiers, paths, versions and numbers: found whole, by part, and in another spelling of joints."""
 
-import pytest
-
 from backends.text.analyser import Analyser, tokens
+from fakes.each import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "whole", "parts"),
     [
         ("a828e60", "a828e60", ["a828e60"]),
@@ -37,7 +36,7 @@ def test_an_identifier_is_found_whole_and_by_each_part(written, whole, parts, te
         assert terms & set(terms_of(part)), part
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "other"),
     [
         ("sqlite-vec", "sqlite_vec"),
@@ -50,12 +49,12 @@ def test_the_kind_of_joint_does_not_matter(one, other, terms_of):
     assert terms_of(one)[0] == terms_of(other)[0]
 
 
-@pytest.mark.parametrize(("one", "other"), [("1.23", "12.3"), ("10:30", "1:030"), ("1-2", "12")])
+@each(("one", "other"), [("1.23", "12.3"), ("10:30", "1:030"), ("1-2", "12")])
 def test_numbers_with_joints_elsewhere_are_other_numbers(one, other, terms_of):
     assert terms_of(one)[0] != terms_of(other)[0]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "word"),
     [
         ("see (sqlite-vec).", "sqlite-vec"),

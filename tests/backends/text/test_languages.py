@@ -1,7 +1,5 @@
 """The guess of a language: sure on sentences, silent on scraps."""
 
-import pytest
-
 from backends.text.analyser import (
     DEFAULT_LATIN,
     detect_language,
@@ -9,6 +7,7 @@ from backends.text.analyser import (
     stop_bigrams,
     stop_words_of,
 )
+from fakes.each import each
 
 SENTENCES = {
     "english": "We met with the supplier and he told us that the price of tea will rise in the spring.",
@@ -25,25 +24,25 @@ SENTENCES = {
 }
 
 
-@pytest.mark.parametrize("language", SENTENCES)
+@each("language", SENTENCES)
 def test_a_sentence_tells_its_language(language):
     assert guess_latin_language(SENTENCES[language]) == language
 
 
-@pytest.mark.parametrize("language", SENTENCES)
+@each("language", SENTENCES)
 def test_a_long_text_tells_its_language_whatever_the_default(language):
     note = "\n".join(f"- {number}: {SENTENCES[language]}" for number in range(40))
     for default in ("english", "german", "spanish"):
         assert guess_latin_language(note, default) == language
 
 
-@pytest.mark.parametrize("language", SENTENCES)
+@each("language", SENTENCES)
 def test_a_sentence_in_capitals_tells_its_language_too(language):
     if language != "turkish":  # its capitals lose the dots that the words have
         assert detect_language(SENTENCES[language].upper()) == language
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["", "12 34", "OK", "boiler", "sqlite-vec", "de la", "今天开会", "встреча завтра", "🎉 !!!"],
 )
@@ -60,7 +59,7 @@ def test_only_the_beginning_of_a_very_long_text_is_looked_at():
     assert guess_latin_language("word " * 1_000_000 + SENTENCES["german"]) == DEFAULT_LATIN
 
 
-@pytest.mark.parametrize("language", [*SENTENCES, "russian"])
+@each("language", [*SENTENCES, "russian"])
 def test_every_language_has_stop_words(language):
     assert len(stop_words_of(language)) >= 30
     assert all(word == word.lower() for word in stop_words_of(language))

@@ -2,11 +2,11 @@
 
 from datetime import date
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.text.times import asks_when, days_in, tells_time
+from fakes.each import each
 
 TODAY = date(2026, 11, 19)
 """A Thursday."""
@@ -16,7 +16,7 @@ def spans(question: str) -> list[tuple[str, str]]:
     return [(one.first.isoformat(), one.last.isoformat()) for one in days_in(question, TODAY)]
 
 
-@pytest.mark.parametrize(
+@each(
     "question",
     [
         "When did Anna call?",
@@ -35,14 +35,14 @@ def test_a_question_for_a_time_is_known_in_the_languages_of_notes(question):
     assert asks_when(question)
 
 
-@pytest.mark.parametrize(
+@each(
     "question", ["Who whenever called?", "boiler membrane", "Wer war da?", "谁来了？", "誰が来た？"]
 )
 def test_other_questions_ask_for_no_time(question):
     assert not asks_when(question)
 
 
-@pytest.mark.parametrize(
+@each(
     "line",
     [
         "on 2026-02-08",
@@ -63,9 +63,7 @@ def test_a_line_that_names_a_day_or_a_distance_from_today_tells_a_time(line):
     assert tells_time(line)
 
 
-@pytest.mark.parametrize(
-    "line", ["", "The boiler is old.", "version 12.3", "茶叶的价格", "lasting"]
-)
+@each("line", ["", "The boiler is old.", "version 12.3", "茶叶的价格", "lasting"])
 def test_other_lines_tell_none(line):
     assert not tells_time(line)
 
@@ -94,7 +92,7 @@ def test_a_line_of_plain_letters_tells_what_it_tells_beside_others(parts):
     assert tells_time(line) == tells_time(line + " ß")
 
 
-@pytest.mark.parametrize(
+@each(
     ("question", "first", "last"),
     [
         ("What did Anna do in November 2022?", "2022-11-01", "2022-11-30"),
@@ -157,7 +155,7 @@ def test_a_date_with_slashes_is_read_with_the_day_first_and_with_the_month_first
     assert spans("02/18/2026") == [("2026-02-18", "2026-02-18")]
 
 
-@pytest.mark.parametrize(
+@each(
     "question",
     [
         "Who services the boiler?",

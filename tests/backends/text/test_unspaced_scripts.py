@@ -1,11 +1,10 @@
 """Scripts without word spaces: overlapping pairs, the last character, and script boundaries that divide mixed runs."""
 
-import pytest
-
 from backends.text.analyser import Analyser
+from fakes.each import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "terms"),
     [
         ("今天开会", ["今天", "天开", "开会", "会"]),
@@ -28,7 +27,7 @@ def test_a_run_gives_overlapping_pairs_and_its_last_character(text, terms, terms
     assert terms_of(text) == terms
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "terms"),
     [
         ("gen-itgc后", ["genitgc", "gen", "itgc", "后"]),
@@ -45,7 +44,7 @@ def test_script_boundaries_and_punctuation_divide_runs(text, terms, terms_of):
     assert terms_of(text) == terms
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "query"),
     [
         ("今天和供应商谈了茶叶的价格", "茶叶"),

@@ -1,11 +1,10 @@
 """Words: which spellings and inflections meet in one term."""
 
-import pytest
-
 from backends.text.analyser import Analyser, tokens
+from fakes.each import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("language", "one", "other"),
     [
         ("english", "meetings", "meeting"),
@@ -33,14 +32,12 @@ def test_inflections_meet_and_other_scripts_need_no_language(language, one, othe
     assert set(terms_of(one, language)) & set(terms_of(other, language))
 
 
-@pytest.mark.parametrize(
-    ("written", "plain"), [("café", "cafe"), ("Zürich", "Zurich"), ("réunion", "reunion")]
-)
+@each(("written", "plain"), [("café", "cafe"), ("Zürich", "Zurich"), ("réunion", "reunion")])
 def test_a_word_with_diacritics_is_also_found_without_them(written, plain, terms_of):
     assert set(terms_of(plain)) <= set(terms_of(written))
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "terms"),
     [
         ("Anna's", "anna"),
@@ -64,7 +61,7 @@ def test_an_elided_article_does_not_hide_the_noun_in_any_case(terms_of):
     assert terms_of("L’Homme D'accord", "french") == terms_of("homme accord", "french")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "terms"),
     [
         ("कार्यालय में बैठक", 3),
@@ -86,9 +83,7 @@ def test_terms_keep_the_order_and_the_repetitions_of_the_text(terms_of):
     )
 
 
-@pytest.mark.parametrize(
-    "text", ["", " \n\t", '?!… ,;()[]{}"<>|\\', "\x00\x1b\x7f", "\u0301 ـــ \u05b0"]
-)
+@each("text", ["", " \n\t", '?!… ,;()[]{}"<>|\\', "\x00\x1b\x7f", "\u0301 ـــ \u05b0"])
 def test_text_without_words_has_no_terms(text, terms_of):
     assert terms_of(text) == []
 
@@ -105,7 +100,7 @@ def test_a_word_over_the_length_limit_is_found_by_its_beginning(terms_of):
     assert terms_of("x" * 64 + "y") == [term]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "terms"),
     [
         ("🎉 party", ["🎉", "parti"]),

@@ -9,6 +9,7 @@ import pytest
 
 from backends.transcripts.claude import ClaudeTranscripts, render_entry
 from backends.transcripts.source import BEGINNING
+from fakes.each import each
 
 SESSION = "4f0c2a2e-9d8b-4f57-8a0a-0f3f3cf1a001"
 PATH = f"sessions/claude-code@-home-me-garden@{SESSION}.jsonl"
@@ -30,7 +31,7 @@ def projects(tmp_path):
     return tmp_path / "projects"
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "turn"),
     [
         (entry("user", "Who mows\n the lawn?"), "User: Who mows the lawn?"),

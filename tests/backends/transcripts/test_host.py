@@ -14,6 +14,7 @@ from backends.files.safe_open import RefusedFileError
 from backends.transcripts.agent_transcripts import AgentTranscripts, is_conversation
 from backends.transcripts.host_database import HostTranscripts
 from backends.transcripts.source import BEGINNING
+from fakes.each import each
 from fakes.host_database import HostDatabase
 
 
@@ -223,7 +224,7 @@ def test_a_closed_database_is_read_without_its_log(tmp_path, host, transcripts):
     assert apsw.Connection(str(host.path)).execute("PRAGMA integrity_check").get == "ok"
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "expected"),
     [
         ("sessions/0a1b", True),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.transcripts.turns import render_event, render_turn
+from fakes.each import each
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
@@ -23,7 +23,7 @@ def message(content, role="user", **entry):
     return json.dumps(body).encode()
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "text"),
     [
         (message("hello"), "User: hello"),
@@ -48,7 +48,7 @@ def test_turns_of_user_and_assistant_are_one_line_each(line, text):
     assert render_turn(line) == text
 
 
-@pytest.mark.parametrize(
+@each(
     "line",
     [
         b"", b"   ", b"null", b"[]", b"3", b'"text"', b"{", b'{"type":"message"', b"\xff\xfe",
@@ -81,7 +81,7 @@ INFO = 'Conversation info: \u27e6openclaw:ctx\u27e7\n```json\n{"a": "b"}\n```\n'
 REPLIED = "Reply target of current user message: \u27e6openclaw:ctx\u27e7\nAnna: earlier\n\n"
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "text"),
     [
         (message("hello"), "User: hello"),
@@ -117,9 +117,7 @@ def test_whatever_an_event_holds_it_is_one_line_or_none(line):
     assert turn is None or (turn.startswith(("User: ", "Assistant: ")) and "\n" not in turn)
 
 
-@pytest.mark.parametrize(
-    "filler", ["\u27e6openclaw:ctx\u27e7\n", "a \u27e6openclaw:ctx\u27e7\n```json\n", "x\n"]
-)
+@each("filler", ["\u27e6openclaw:ctx\u27e7\n", "a \u27e6openclaw:ctx\u27e7\n```json\n", "x\n"])
 def test_blocks_of_the_host_are_taken_out_in_linear_time(filler):
     started = time.thread_time()
     render_event(message(f"a \u27e6openclaw:ctx\u27e7\n{filler * 100_000}"))

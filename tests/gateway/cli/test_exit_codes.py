@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
-
 from config.errors import ErrorKind
+from fakes.each import each
 from gateway.cli.guard import EXIT_CODES, HEALTH_CODES
 
 SYSEXITS = range(64, 79)
 
 
-@pytest.mark.parametrize("kind", ErrorKind)
+@each("kind", ErrorKind)
 def test_every_kind_of_error_has_an_exit_code_of_sysexits(kind):
     assert EXIT_CODES[kind] in SYSEXITS
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "code"),
     [
         (ErrorKind.INVALID_PARAMS, 64),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-import pytest
 import typer
 
+from fakes.each import each
 from gateway.cli.app import app, run_app
 from gateway.cli.commands.serving import NOT_RUNNING
 from gateway.cli.guard import BROKEN_PIPE, EXIT_CODES, HEALTH_CODES, INTERRUPTED
@@ -35,8 +35,10 @@ COMMANDS = [
     "connect",
     "disconnect",
     "config",
+    "schema",
     "qmd",
     "demo",
+    "upgrade",
     "open",
 ]
 MODELS = ["models list", "models suggest", "models pull", "models remove"]
@@ -60,20 +62,20 @@ def test_these_are_the_commands():
     assert [f"openclaw {name}" for name in command_of("openclaw").commands] == OPENCLAW
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, *MODELS, *BATCH, *STORE, *OPENCLAW])
+@each("name", [*COMMANDS, *MODELS, *BATCH, *STORE, *OPENCLAW])
 def test_every_command_and_every_option_says_what_it_does(name):
     command = command_of(name)
     assert command.help
     assert [parameter.name for parameter in command.params if not parameter.help] == []
 
 
-@pytest.mark.parametrize("name", [*COMMANDS[1:], *MODELS, *BATCH, *STORE])
+@each("name", [*COMMANDS[1:], *MODELS, *BATCH, *STORE])
 def test_every_command_but_serve_takes_the_shared_options(name):
     flags = {flag for parameter in command_of(name).params for flag in parameter.opts}
     assert flags >= {"--agent", "--workspace", "--state-dir", "--config", "--json", "--log-level"}
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     ["", *COMMANDS, "models", *MODELS, "batch", *BATCH, "store", *STORE, "openclaw", *OPENCLAW],
 )
@@ -85,7 +87,7 @@ def test_help_fits_80_columns(name, capsys, monkeypatch):
     assert [line for line in lines if len(line) > 80] == []
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, *MODELS, *BATCH, *STORE, *OPENCLAW])
+@each("name", [*COMMANDS, *MODELS, *BATCH, *STORE, *OPENCLAW])
 def test_help_speaks_of_arguments_in_words_and_not_in_types_of_python(name, capsys):
     assert run_app([*name.split(), "--help"]) == 0
     shown = capsys.readouterr().out
@@ -94,7 +96,7 @@ def test_help_speaks_of_arguments_in_words_and_not_in_types_of_python(name, caps
     assert all(f"\n  {one.metavar}" in shown for one in arguments)
 
 
-@pytest.mark.parametrize("width", ["40", "60", "80"])
+@each("width", ["40", "60", "80"])
 def test_what_commands_do_is_never_cut_off(width, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", width)
     assert run_app([]) == 0
@@ -123,7 +125,7 @@ def test_help_is_a_command_too(capsys):
     assert "Commands:" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
+@each(
     ("short", "long"),
     [("-a", "--agent"), ("-w", "--workspace"), ("-c", "--config"), ("-j", "--json")],
 )

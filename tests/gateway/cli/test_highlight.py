@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakes.each import each
 from gateway.cli.rendering.results import matched_spans
 
 
@@ -13,7 +13,7 @@ def matched(text, query):
     return [text[start:end] for start, end in matched_spans(text, query)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "query", "expected"),
     [
         ("Green teas, brewed.", "tea", ["teas"]),

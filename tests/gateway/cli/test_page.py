@@ -6,8 +6,6 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from html.parser import HTMLParser
 
-import pytest
-
 from backends.interface import (
     DayCount,
     Details,
@@ -21,6 +19,7 @@ from backends.interface import (
     Stretch,
     SyncReport,
 )
+from fakes.each import each
 from gateway.cli.rendering.page import BEGINNING, Report, columns_of, escape, page_of
 from gateway.metrics import Counted, SearchesOfMode, ShownNote
 from gateway.tools.status import StatusResult
@@ -136,7 +135,7 @@ def everywhere(text):
 PLAIN = Strict(page_of(everywhere("harmless")))
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@each("text", HOSTILE)
 def test_hostile_text_is_text_in_every_place(text):
     found = Strict(page_of(everywhere(text)))
     without_marks = [tag for tag in found.tags if tag != "mark"]
@@ -240,7 +239,7 @@ def days(first, count, step=1):
     return {(begin + timedelta(days=step * at)).isoformat(): 1 for at in range(count)}
 
 
-@pytest.mark.parametrize(
+@each(
     ("dated", "unit", "columns"),
     [
         ({"2026-02-08": 3}, "day", 1),

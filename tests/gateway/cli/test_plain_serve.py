@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from config.runtime.logs import LEVELS
+from fakes.each import each
 from gateway.cli import app
 from gateway.cli.entry import PlainQuestion, PlainServe, read_plain_question, read_plain_serve
 from gateway.cli.options import LOG_LEVELS, SERVE_OPTIONS, Options
@@ -21,8 +22,8 @@ def test_what_has_no_value_is_left_to_typer():
     assert read_plain_serve(["serve", "--claude-code"]) is None
 
 
-@pytest.mark.parametrize("option", VALUED, ids=lambda option: option.field)
-@pytest.mark.parametrize("joined", [False, True])
+@each("option", VALUED)
+@each("joined", [False, True])
 def test_every_option_of_serve_is_read_in_both_spellings(option, joined):
     value = "error"
     words = [f"{option.flag}={value}"] if joined else [option.flag, value]
@@ -50,7 +51,7 @@ def test_what_follows_an_option_is_its_value_whatever_it_looks_like():
     assert asked == PlainServe(Options(agent="--socket-only"))
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments",
     [
         [],
@@ -64,7 +65,6 @@ def test_what_follows_an_option_is_its_value_whatever_it_looks_like():
         ["serve", "--log-level", "loud"],
         ["--agent", "main", "serve"],
     ],
-    ids=" ".join,
 )
 def test_every_other_command_line_is_left_to_typer(arguments):
     assert read_plain_serve(arguments) is None
@@ -103,7 +103,7 @@ def test_a_plain_question_is_read_as_typer_reads_it(arguments, monkeypatch):
     assert [asked] == by_typer
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments",
     [
         [],
@@ -128,7 +128,6 @@ def test_a_plain_question_is_read_as_typer_reads_it(arguments, monkeypatch):
         ["status", "--watch"],
         ["--json", "status"],
     ],
-    ids=" ".join,
 )
 def test_every_other_question_is_left_to_typer(arguments):
     assert read_plain_question(arguments) is None

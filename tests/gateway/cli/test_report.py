@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 
 from backends.interface import SkippedFile, SourceCount, SyncProgress, SyncReport
 from config.describe import Row
 from config.settings import SettingOrigin
+from fakes.each import each
 from gateway.cli.rendering.status_lines import (
     config_lines,
     health_lines,
@@ -126,18 +126,16 @@ def test_a_sync_tells_what_it_left_undone():
     assert list(sync_remarks(failed))[1] == "Not everything was indexed: The disk is full."
 
 
-@pytest.mark.parametrize("word", ["ok", "degraded", "failing"])
+@each("word", ["ok", "degraded", "failing"])
 def test_health_is_one_word_and_its_reasons(word):
     lines = [line.plain for line in health_lines(Health(word, ("because",)))]
     assert lines == [word, "  because"]
 
 
 def test_configuration_is_a_table_of_key_value_and_origin():
-    row = Row(
-        "memory.citations", "on", SettingOrigin(kind="file", detail="memory.citations, line 3")
-    )
+    row = Row("citations", "on", SettingOrigin(kind="file", detail="citations, line 3"))
     lines = [line.plain for line in config_lines([row])]
     assert [line.split() for line in lines] == [
         ["KEY", "VALUE", "ORIGIN"],
-        ["memory.citations", "on", "file:", "memory.citations,", "line", "3"],
+        ["citations", "on", "file:", "citations,", "line", "3"],
     ]

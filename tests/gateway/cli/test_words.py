@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-
+from fakes.each import each
 from gateway.cli.rendering.words import counted, duration, short_path, size
 
 
-@pytest.mark.parametrize(
-    ("number", "text"), [(0, "0 files"), (1, "1 file"), (2, "2 files"), (12_000, "12,000 files")]
-)
+@each(("number", "text"), [(0, "0 files"), (1, "1 file"), (2, "2 files"), (12_000, "12,000 files")])
 def test_things_are_counted_in_the_singular_and_the_plural(number, text):
     assert counted(number, "file") == text
 
 
-@pytest.mark.parametrize(
+@each(
     ("number", "text"),
     [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (1_234_567, "1.2 MB"), (5e15, "5000.0 TB")],
 )
@@ -22,7 +19,7 @@ def test_sizes_have_a_unit_that_suits_them(number, text):
     assert size(number) == text
 
 
-@pytest.mark.parametrize(
+@each(
     ("milliseconds", "text"),
     [(0.4, "0 ms"), (42.4, "42 ms"), (420, "0.42 s"), (99_000, "99.00 s"), (185_000, "3 min 5 s")],
 )
@@ -30,7 +27,7 @@ def test_durations_have_a_unit_that_suits_them(milliseconds, text):
     assert duration(milliseconds) == text
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "text"),
     [
         ("/home/ines", "~"),

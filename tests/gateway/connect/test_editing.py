@@ -11,6 +11,7 @@ import pyjson5
 import pytest
 
 from config.errors import ConfigInvalidError
+from fakes.each import each
 from gateway.connect.clients import CLIENTS
 from gateway.connect.editing import entry_lines, servers_in, with_server, without_server
 
@@ -66,7 +67,7 @@ def alike(one, other):
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
-@pytest.mark.parametrize(("client", "text"), FILES)
+@each(("client", "text"), FILES)
 def test_a_server_is_added_and_all_else_stays(client, text):
     after = with_server(client, text, FILE, "memory-gateway", ENTRY)
     expected = values(client, text.removeprefix("\ufeff"))
@@ -77,7 +78,7 @@ def test_a_server_is_added_and_all_else_stays(client, text):
     assert kept >= len(old)  # one piece was put in, nothing taken out
 
 
-@pytest.mark.parametrize(("client", "text"), FILES)
+@each(("client", "text"), FILES)
 def test_what_was_added_can_be_removed_again(client, text):
     before = values(client, text.removeprefix("\ufeff"))
     after = with_server(client, text, FILE, "memory-gateway", ENTRY)
@@ -97,7 +98,7 @@ EXACT = [
 ]
 
 
-@pytest.mark.parametrize(("client", "text"), EXACT)
+@each(("client", "text"), EXACT)
 def test_a_file_with_anything_in_it_is_byte_for_byte_as_before_even_without_a_copy(client, text):
     after = with_server(client, text, FILE, "memory-gateway", ENTRY)
     assert without_server(client, after, FILE, "memory-gateway", bare=True) == text
@@ -109,7 +110,7 @@ def test_json_without_comments_stays_json():
         assert json.loads(after)["mcpServers"]["m"] == ENTRY
 
 
-@pytest.mark.parametrize(
+@each(
     ("before", "after"),
     [
         ('{"s": {"a": 1, "m": {}}}', '{"s": {"a": 1}}'),
@@ -137,7 +138,7 @@ def test_variables_of_an_entry_are_a_table_of_their_own():
     assert tomllib.loads(text)["mcp_servers"]["m"]["env"] == {"A": "b"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("client", "text", "why"),
     [
         (CLAUDE, "{", "unclosed object"),

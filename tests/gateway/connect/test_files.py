@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from backends.errors import FileUnreadableError, FileUnwritableError
 from config.errors import ConfigInvalidError
 from config.runtime.files import keep_copy
+from fakes.each import each
 from gateway.cli.commands.connecting import ClientName
 from gateway.connect import client_files
 from gateway.connect.client_files import carry_out, connected, plan_connection, plan_removal
@@ -251,7 +252,7 @@ def test_on_macos_desktop_programs_have_theirs_in_the_library(there, tmp_path, m
     assert CLIENTS["zed"].file(there) == tmp_path / ".config/zed/settings.json"
 
 
-@pytest.mark.parametrize(
+@each(
     ("entry", "ours"),
     [
         ({"command": "/x/memory-gateway", "args": ["serve"]}, True),
@@ -333,7 +334,5 @@ def test_help_and_pages_name_every_client():
     shown = get_args(ClientName)[1].help
     for name, client in CLIENTS.items():
         assert re.search(rf"\b{name}\b", shown), f"the help of `connect` lacks {name}"
-        assert re.search(rf"connect {name} --notes ~/notes +# {client.title}\n", readme), (
-            f"README.md lacks {name}"
-        )
+        assert re.search(rf"\bconnect .*\b{name}\b", readme), f"README.md lacks {name}"
         assert f"| {client.title} | `connect {name}` | " in page, f"docs/clients.md lacks {name}"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from fakes.each import each
 from gateway.doctor.configuration import check_configuration, check_places, check_secrets
 from gateway.doctor.index import canary_settings, check_canary, check_index
 from gateway.doctor.providers import check_libraries, check_model, check_provider
@@ -25,7 +26,7 @@ def test_a_sound_memory_has_nothing_to_tell(settings, index, severities):
     assert set(severities(check_places(settings))) <= {"ok", "warning"}  # the folder is public
 
 
-@pytest.mark.parametrize(
+@each(
     ("free", "size", "severity"),
     [(10**7, 0, "error"), (10**8, 0, "warning"), (10**9, 2 * 10**9, "warning"), (10**9, 0, "ok")],
 )

@@ -1,9 +1,9 @@
 """When a flush is due: each boundary of the documented rule."""
 
-import pytest
 from msgspec.structs import replace
 
 from config.settings import CompactionSettings, MemoryFlushSettings
+from fakes.each import each
 from gateway.flush import SessionState, Situation, decide
 
 DEFAULTS = CompactionSettings()
@@ -17,16 +17,14 @@ def test_the_default_threshold_is_176000_tokens():
     assert decide(DEFAULTS, Situation(), SessionState()).threshold == 176_000
 
 
-@pytest.mark.parametrize(
-    ("tokens", "due"), [(0, False), (175_999, False), (176_000, True), (200_000, True)]
-)
+@each(("tokens", "due"), [(0, False), (175_999, False), (176_000, True), (200_000, True)])
 def test_it_is_due_from_the_threshold_on(tokens, due):
     decision = decide(DEFAULTS, Situation(total_tokens=tokens), SessionState())
     assert decision.due is due
     assert decision.reason
 
 
-@pytest.mark.parametrize(
+@each(
     ("window", "threshold", "due"),
     [(24_000, 0, False), (24_001, 1, True), (1, 0, False), (32_000, 8_000, True)],
 )
@@ -41,7 +39,7 @@ def test_both_reserves_come_from_the_configuration():
     assert decide(settings, Situation(context_window=5000), SessionState()).threshold == 4000
 
 
-@pytest.mark.parametrize(
+@each(
     ("count", "flushed_at", "due"),
     [
         (0, None, True),
@@ -68,7 +66,7 @@ def test_what_the_caller_does_not_say_the_session_knows():
     assert not decide(DEFAULTS, Situation(context_window=200_000), state).due
 
 
-@pytest.mark.parametrize(
+@each(
     ("settings", "situation", "reason"),
     [
         (flush(enabled=False), {}, "memoryFlush.enabled"),
@@ -83,7 +81,7 @@ def test_where_it_makes_no_sense_it_is_never_due_and_says_why(settings, situatio
     assert reason in decision.reason
 
 
-@pytest.mark.parametrize(
+@each(
     ("size", "force", "active", "due"),
     [
         (None, 100, 0, False),

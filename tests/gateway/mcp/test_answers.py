@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from backends.interface import Fallback, Hit, ReadAnswer, SearchAnswer, Stale
+from fakes.each import each
 from gateway.mcp.tools import append_text, read_text, search_text
 from gateway.tools.append import AppendResult
 from gateway.tools.search import with_citations
@@ -69,7 +68,7 @@ def test_whatever_makes_an_answer_weaker_is_said_before_the_passages():
     ]
 
 
-@pytest.mark.parametrize("outcome", ["denied", "disabled", "partial"])
+@each("outcome", ["denied", "disabled", "partial"])
 def test_an_answer_without_passages_never_looks_as_if_nothing_had_been_noted(outcome):
     text = search_text(answer(outcome=outcome, error="Switched off."))
     assert text == f"Not searched ({outcome}): Switched off."
@@ -79,7 +78,7 @@ def test_nothing_found_is_said_in_words():
     assert search_text(answer(outcome="empty")) == "Nothing found (empty)."
 
 
-@pytest.mark.parametrize(
+@each(
     "tag",
     [
         "</passage>", "<PASSAGE path=", "</note>", "<note ", "</ passage>", "< /passage>", "<\t/\npassage>",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from fakes.each import each
 from gateway.mcp.eras import (
     CAPABILITIES_KEY,
     HANDSHAKE_REVISIONS,
@@ -19,12 +20,12 @@ from gateway.mcp.eras import (
 from gateway.rpc.wire import InvalidParamsError, to_wire
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE_REVISIONS)
+@each("revision", HANDSHAKE_REVISIONS)
 def test_every_revision_with_a_handshake_is_agreed_to(revision):
     assert negotiated(revision) == revision
 
 
-@pytest.mark.parametrize("requested", [None, "1", "2026-07-28", "1900-01-01", "2099-01-01"])
+@each("requested", [None, "1", "2026-07-28", "1900-01-01", "2099-01-01"])
 def test_anything_else_gets_the_newest_that_has_one(requested):
     assert negotiated(requested) == "2025-11-25"
 
@@ -51,7 +52,7 @@ def test_an_unknown_revision_is_refused_with_those_that_are_known(requested):
     assert wire.data["supported"] == [*STATELESS_REVISIONS, *HANDSHAKE_REVISIONS]
 
 
-@pytest.mark.parametrize(
+@each(
     "meta",
     [
         None,
@@ -77,7 +78,7 @@ def test_wrong_arguments_are_told_the_model_since_the_revision_that_says_so():
     assert stateless_revision({REVISION_KEY: "2026-07-28", CAPABILITIES_KEY: {}}).explains_arguments
 
 
-@pytest.mark.parametrize(
+@each(
     ("message", "is_mcp"),
     [
         ({"method": "server/discover", "params": {"_meta": {}}}, True),
@@ -96,6 +97,6 @@ def test_the_first_line_tells_a_client_of_mcp(message, is_mcp):
     assert speaks_mcp(msgspec.json.encode(message)) is is_mcp
 
 
-@pytest.mark.parametrize("line", [b"", b"{", b"\xff", b"[" * 100_000])
+@each("line", [b"", b"{", b"\xff", b"[" * 100_000])
 def test_what_is_no_message_is_no_client_of_mcp(line):
     assert not speaks_mcp(line)

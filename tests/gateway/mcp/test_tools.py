@@ -6,8 +6,8 @@ import json
 
 import jsonschema
 import msgspec
-import pytest
 
+from fakes.each import each
 from gateway.mcp.tools import TOOLS, GetArguments, SearchArguments, tool_list
 from gateway.tools.get import GetParams
 from gateway.tools.search import SearchParams
@@ -22,7 +22,7 @@ def test_the_tools_are_listed_always_in_the_same_order():
     assert [tool.describe() for tool in TOOLS.values()] == list(tool_list(appends=True))
 
 
-@pytest.mark.parametrize("name", LISTED)
+@each("name", LISTED)
 def test_every_part_of_a_tool_is_explained(name):
     tool = LISTED[name]
     assert tool["title"] and len(tool["description"]) > 100
@@ -37,7 +37,7 @@ def test_claude_code_does_not_hide_a_tool_behind_its_own_search():
     assert all(tool["_meta"] == {"anthropic/alwaysLoad": True} for tool in LISTED.values())
 
 
-@pytest.mark.parametrize("name", LISTED)
+@each("name", LISTED)
 def test_schemas_are_valid_objects_without_null_and_references(name):
     found = LISTED[name]["inputSchema"]
     jsonschema.Draft202012Validator.check_schema(found)
@@ -46,7 +46,7 @@ def test_schemas_are_valid_objects_without_null_and_references(name):
     assert "$" not in json.dumps(found)
 
 
-@pytest.mark.parametrize("name", LISTED)
+@each("name", LISTED)
 def test_no_tool_promises_an_answer_as_data_which_would_have_to_be_sent_twice(name):
     assert "outputSchema" not in LISTED[name]
 

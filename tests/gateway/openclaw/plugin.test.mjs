@@ -330,7 +330,19 @@ test("the recorded command is used, and without a record the one on PATH", () =>
   writeFileSync(record, JSON.stringify({ command: ["/p/python", "-m", "gateway"] }));
   chmodSync(record, 0o600);
   assert.deepEqual(recordedCommand(record), ["/p/python", "-m", "gateway"]);
-  assert.deepEqual(recordedCommand(path.join(scratch, "none.json")), ["memory-gateway"]);
+});
+
+test("without a record the program on PATH is started, else the one that uv or pipx installed", () => {
+  const home = path.join(scratch, "home");
+  const [onPath, installed] = ["bin", ".local/bin"].map((folder) => path.join(home, folder, "memory-gateway"));
+  const command = () => recordedCommand(path.join(scratch, "none.json"), { HOME: home, PATH: path.dirname(onPath) });
+  assert.deepEqual(command(), ["memory-gateway"]);
+  for (const file of [installed, onPath]) {
+    mkdirSync(path.dirname(file), { recursive: true });
+    writeFileSync(file, "#!/bin/sh\n");
+    chmodSync(file, 0o755);
+    assert.deepEqual(command(), [file]);
+  }
 });
 
 test("the prompt speaks of memory only to a run that has its tools, and heeds the rule for citations", () => {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from fakes.each import each
 from gateway.recall.hooks import HOOK_CLIENTS, HookParams, in_form, read_event
 
 
@@ -12,7 +13,7 @@ def event(client, **members):
     return read_event(HookParams(client=client, event=members))
 
 
-@pytest.mark.parametrize(
+@each(
     ("client", "name", "kind"),
     [
         ("claude-code", "UserPromptSubmit", "prompt"),
@@ -36,7 +37,7 @@ def test_copilot_names_no_event_and_takes_the_text_as_it_is():
     assert in_form("copilot", found, "notes") == {"additionalContext": "notes"}
 
 
-@pytest.mark.parametrize("client", HOOK_CLIENTS)
+@each("client", HOOK_CLIENTS)
 def test_where_there_is_nothing_to_say_nothing_is_said(client):
     assert in_form(client, event(client, prompt="boiler"), "") is None
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
+from fakes.each import each
 from gateway.recall.prompts import MOST_CHARS, read_prompt
 
 NEEDLESS = json.loads(
@@ -17,12 +16,12 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "prompt"), CASES)
+@each(("kind", "prompt"), CASES)
 def test_what_needs_no_memory_is_not_looked_for(kind, prompt):
     assert read_prompt(prompt).silence == kind
 
 
-@pytest.mark.parametrize(
+@each(
     "prompt",
     [
         "When is the boiler serviced?",

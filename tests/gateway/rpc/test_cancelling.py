@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fakes.each import each
 from gateway.rpc.connection import cancelled_id
 from gateway.rpc.wire import InvalidParamsError
 
@@ -107,7 +108,7 @@ async def test_a_request_that_waits_for_its_turn_can_be_cancelled(connect):
         assert client.workshop.most_active == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("params", "key"),
     [
         (b'{"id":1}', b"1"),
@@ -120,9 +121,7 @@ def test_the_request_is_named_by_either_parameter(params, key):
     assert cancelled_id(params).key == key
 
 
-@pytest.mark.parametrize(
-    "params", [None, b"{}", b"[]", b"[1]", b'{"id":null}', b'{"id":[1]}', b'{"x":' + b"[" * 5000]
-)
+@each("params", [None, b"{}", b"[]", b"[1]", b'{"id":null}', b'{"id":[1]}', b'{"x":' + b"[" * 5000])
 def test_anything_else_names_nobody(params):
     with pytest.raises(InvalidParamsError):
         cancelled_id(params)

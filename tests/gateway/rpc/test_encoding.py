@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakes.each import each
 from gateway.rpc.wire import (
     ParseError,
     RequestId,
@@ -40,7 +40,7 @@ def test_any_result_is_one_line_that_decodes_to_itself(result):
     assert json.loads(frame) == {"jsonrpc": "2.0", "id": "a", "result": result}
 
 
-@pytest.mark.parametrize("character", ["\n", "\r", "\u2028", "\u2029", "\u0085", "\x0b", "\x1c"])
+@each("character", ["\n", "\r", "\u2028", "\u2029", "\u0085", "\x0b", "\x1c"])
 def test_no_reader_can_split_a_frame_at_a_line_break_in_a_text(character):
     frame = encode_result(ID, {character: f"a{character}b"})
     assert len(frame.decode().splitlines()) == 1

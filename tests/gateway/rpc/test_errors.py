@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from backends.errors import PathNotAllowedError
 from config.errors import ErrorKind, MemoryGatewayError
+from fakes.each import each
 from gateway.rpc.wire import CODES, OverloadedError, RpcError, to_wire
 
 STANDARD = {
@@ -27,7 +26,7 @@ def test_standard_kinds_have_the_codes_of_the_standard():
     assert {kind: CODES[kind] for kind in STANDARD} == STANDARD
 
 
-@pytest.mark.parametrize("kind", sorted(set(ErrorKind) - set(STANDARD)))
+@each("kind", sorted(set(ErrorKind) - set(STANDARD)))
 def test_own_codes_are_outside_the_reserved_range(kind):
     assert not -32768 <= CODES[kind] <= -32000
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakes.each import each
 from gateway.rpc.wire import LineRoom, LineSplitter, LineTooLongError, ParseError
 
 
@@ -18,7 +18,7 @@ def kinds(lines: list) -> list:
     return [line if isinstance(line, bytes) else type(line) for line in lines]
 
 
-@pytest.mark.parametrize(
+@each(
     ("pieces", "lines"),
     [
         ([b"a\nb\n"], [b"a", b"b"]),
@@ -39,19 +39,17 @@ def test_lines_are_found_however_the_bytes_arrive(pieces, lines):
     assert split(*pieces) == lines
 
 
-@pytest.mark.parametrize(
-    "bad", [b"\xff", b"a\xc3", b"\xed\xa0\x80", b"\xc0\xaf", b"\xf5\x80\x80\x80"]
-)
+@each("bad", [b"\xff", b"a\xc3", b"\xed\xa0\x80", b"\xc0\xaf", b"\xf5\x80\x80\x80"])
 def test_invalid_utf8_is_an_error_in_place_of_the_line(bad):
     assert kinds(split(b"a\n" + bad + b"\nb\n")) == [b"a", ParseError, b"b"]
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
+@each("end", [b"\n", b"\r\n", b""])
 def test_a_line_of_exactly_the_limit_is_a_line(end):
     assert split(b"x" * 100 + end) == [b"x" * 100]
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
+@each("end", [b"\n", b"\r\n", b""])
 def test_one_byte_more_is_too_long(end):
     assert kinds(split(b"x" * 101 + end)) == [LineTooLongError]
 

@@ -7,9 +7,10 @@ from collections import Counter
 
 import anyio
 import msgspec
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from fakes.each import each
 
 SETTINGS = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -110,8 +111,8 @@ def test_every_request_with_an_id_is_answered_exactly_once(connect, messages):
         assert count <= got[request_id] <= count + odd[request_id]
 
 
-@pytest.mark.parametrize("where", ["line", "params", "id", "batch", "cancel"])
-@pytest.mark.parametrize("depth", [*range(860, 1000, 7), 10_000])
+@each("where", ["line", "params", "id", "batch", "cancel"])
+@each("depth", [*range(860, 1000, 7), 10_000])
 def test_no_depth_of_nesting_breaks_the_connection(connect, where, depth):
     deep = b"[" * depth + b"]" * depth
     line = {

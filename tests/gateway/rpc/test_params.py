@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta, inspect
 
+from fakes.each import each
 from gateway.rpc.registry import (
     Method,
     MethodRegistry,
@@ -96,7 +97,7 @@ def test_a_missing_parameter_is_named_and_described():
     assert error.remedy == "`query` (required) is a string (1 to 9 characters)."
 
 
-@pytest.mark.parametrize(
+@each(
     ("member", "place", "allowed"),
     [
         (b'"maxResults":"x"', "maxResults", "`maxResults` (optional) is a whole number (1 to 50)."),
@@ -207,7 +208,7 @@ def test_a_name_unlike_all_others_is_not_found_without_a_guess():
     assert len(str(caught.value)) < 200
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "words"),
     [
         (str, "a string"),

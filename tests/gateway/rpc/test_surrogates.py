@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakes.each import each
 from gateway.rpc.wire import replace_lone_escapes, replace_lone_surrogates
 
 ANY_TEXT = st.text(
@@ -18,7 +18,7 @@ ANY_TEXT = st.text(
 )
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "repaired"),
     [
         (rb'"\ud83d"', rb'"\ufffd"'),
@@ -59,7 +59,7 @@ def test_containers_are_repaired_throughout():
     assert replace_lone_surrogates(value) == {"a\ufffd": ["\ufffd", {"x": ["\ufffd", 1, None]}]}
 
 
-@pytest.mark.parametrize("hostile", [rb"\\", rb"\ud83d", rb"\\ud83d\ud83d", rb"\u", rb"\ud8"])
+@each("hostile", [rb"\\", rb"\ud83d", rb"\\ud83d\ud83d", rb"\u", rb"\ud8"])
 def test_the_longest_hostile_line_is_repaired_in_linear_time(hostile):
     line = hostile * (1_000_000 // len(hostile))
     assert len(replace_lone_escapes(line)) == len(line)

@@ -2,12 +2,11 @@
 
 from datetime import UTC, date, datetime
 
-import pytest
-
+from fakes.each import each
 from gateway.session_start import agent_now, daily_log, today_and_yesterday
 
 
-@pytest.mark.parametrize(
+@each(
     ("zone", "moment", "today", "yesterday"),
     [
         ("UTC", datetime(2026, 2, 8, 0, 0, tzinfo=UTC), "2026-02-08", "2026-02-07"),

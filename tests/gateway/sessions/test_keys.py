@@ -3,6 +3,7 @@
 import pytest
 
 from config.settings import ScopeMatch, ScopePolicy, ScopeRule
+from fakes.each import each
 from fakes.settings import make_settings
 from gateway.scope import judge_session
 from gateway.sessions import (
@@ -17,7 +18,7 @@ from gateway.sessions import (
 from gateway.tools.search import shows_citations
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "parsed"),
     [
         ("agent:main:main", SessionKey("main", ("main",))),
@@ -37,7 +38,7 @@ def test_a_key_is_taken_apart(key, parsed):
     assert parse_session_key(key) == parsed
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "kind"),
     [
         ("agent:main:main", "direct"),
@@ -95,7 +96,7 @@ def test_what_each_session_key_means_everywhere(tmp_path, key, chat, allowed, ci
     assert is_main_session(key) is main
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "agent"),
     [
         ("agent:Work Phone:main", "work-phone"),

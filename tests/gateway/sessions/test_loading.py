@@ -6,6 +6,7 @@ import pytest
 
 from backends.files.reading import read_lines
 from backends.files.roots import MemoryRoots
+from fakes.each import each
 from gateway.session_start import MAX_CHARS, load, parts_of
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +34,7 @@ def start(tmp_path):
     return start
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "chat", "loads_long_term"),
     [
         ("agent:main:main", None, True),

@@ -1,8 +1,7 @@
 """Who may search: session keys against scope policies."""
 
-import pytest
-
 from config.settings import ScopeMatch, ScopePolicy, ScopeRule
+from fakes.each import each
 from gateway.scope import Verdict, judge_scope
 
 DIRECT_ONLY = ScopePolicy(
@@ -16,7 +15,7 @@ def policy(action="deny", default="allow", **match):
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "allowed"),
     [
         ("agent:main:main", True),
@@ -36,7 +35,7 @@ def test_by_default_qmd_answers_direct_conversations_only(key, allowed):
     assert judge_scope(DIRECT_ONLY, key).allowed is allowed
 
 
-@pytest.mark.parametrize(
+@each(
     ("match", "key", "matches"),
     [
         ({"channel": "Telegram "}, "agent:main:telegram:group:-1", True),

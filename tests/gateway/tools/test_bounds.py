@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from fakes.each import each
 from gateway.agent.conversations import FlushParams, SessionStartParams, SessionUpdatedParams
 from gateway.methods import InitializeParams, SyncParams
 from gateway.tools.append import AppendParams
@@ -19,7 +20,7 @@ from gateway.tools.search import (
 )
 
 
-@pytest.mark.parametrize(
+@each(
     ("params", "name", "rest", "limit"),
     [
         (SearchParams, "sessionKey", {"query": "q"}, MAX_KEY_CHARS),
@@ -47,7 +48,7 @@ def test_globs_are_bounded_in_length_and_number(name):
             msgspec.convert({"query": "q", name: bad}, SearchParams)
 
 
-@pytest.mark.parametrize(
+@each(
     ("params", "name"),
     [(SyncParams, "reason"), (InitializeParams, "client"), (InitializeParams, "protocolVersion")],
 )

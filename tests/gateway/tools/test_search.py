@@ -5,6 +5,7 @@ from datetime import date
 import pytest
 
 from backends.interface import MAX_QUERY_CHARS, Fallback, SearchRequest, Stale
+from fakes.each import each
 from gateway.escaping import escape_controls
 from gateway.rpc.wire import InvalidParamsError
 from gateway.tools.search import (
@@ -34,7 +35,7 @@ def test_every_parameter_reaches_the_backend(params_of):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("query", ["", " ", "\t\n", "\u3000"])
+@each("query", ["", " ", "\t\n", "\u3000"])
 def test_a_blank_query_is_an_invalid_parameter(query, params_of):
     with pytest.raises(InvalidParamsError) as caught:
         read_request(params_of(SearchParams, query=query))
@@ -42,7 +43,7 @@ def test_a_blank_query_is_an_invalid_parameter(query, params_of):
     assert caught.value.remedy
 
 
-@pytest.mark.parametrize(
+@each(
     "members",
     [
         {"maxResults": 0}, {"maxResults": -1}, {"maxResults": 1.5}, {"maxResults": "3"}, {"minScore": -0.1},

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes.each import each
 from gateway import systemd_units as units_module
 
 SYSTEMD = shutil.which("systemd-analyze")
@@ -71,7 +72,7 @@ def test_a_program_elsewhere_is_written_into_the_unit():
     assert unit == 'ExecStart="/a b/100%%/$$x" -m "g\\"" serve'
 
 
-@pytest.mark.parametrize(
+@each(
     ("configured", "expected"),
     [("/etc/mine", "/etc/mine/systemd/user"), ("", "/h/.config/systemd/user"),
      ("relative", "/h/.config/systemd/user")],

@@ -2,10 +2,11 @@
 
 import pytest
 
+from fakes.each import each
 from providers.local.model import Prompts, prompts_for
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "query", "document"),
     [
         (

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.runtime.worker import MAX_FRAME_BYTES, FrameReader, ProtocolError, frame
+from fakes.each import each
 from providers.local.protocol import Cancel, Embed, Ping, Request
 
 MESSAGES = st.lists(
@@ -24,7 +25,7 @@ def test_messages_arrive_whole_however_the_pipe_cuts_them(messages, size):
     assert [found for piece in pieces for found in reader.feed(piece)] == messages
 
 
-@pytest.mark.parametrize(
+@each(
     "data",
     [(MAX_FRAME_BYTES + 1).to_bytes(4, "big"), b"\0\0\0\1\xc1", b"\0\0\0\4oops", b"llama_load: x"],
 )

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 import apsw
 
 from backends.builtin.store.port import (
+    ARRIVALS_TO_FORGET,
     READERS,
     SCRUB_LIMIT_S,
     VIEWPOINT_LIFE_MS,
@@ -76,6 +77,8 @@ _NUMBERS: Final = count(1)
 _READERS: Final[WeakKeyDictionary[apsw.Connection, int]] = WeakKeyDictionary()
 """A number for each connection that was ever asked for its version."""
 _SELECT_REMEMBERED: Final = "SELECT value FROM meta WHERE key = ?"
+_MISSED: Final = "missed by others"
+"""How often others arrived since a viewpoint was in use, by whose clocks it is not any more."""
 _FORGET: Final = """
     DELETE FROM meta WHERE instr(key, ?1) > 0 AND substr(key, instr(key, ?1) + 1) = ?2
 """
@@ -158,11 +161,23 @@ class SqliteWriter(SqliteView):
         self._connection.execute(
             "UPDATE viewpoints SET used_at_ms = ? WHERE name = ?", (now, self._viewpoint)
         )
-        forgotten = self._connection.execute(
-            "DELETE FROM viewpoints WHERE used_at_ms < ? AND name <> ? RETURNING name",
+        self.remember(_MISSED, "0", here=True)
+        late = self._connection.execute(
+            "SELECT name FROM viewpoints WHERE used_at_ms < ? AND name <> ?",
             (now - life_ms, self._viewpoint),
         ).fetchall()
-        self._connection.executemany(_FORGET, [(OF_VIEWPOINT, *one) for one in forgotten])
+        for (name,) in late:
+            self._miss(str(name))
+
+    def _miss(self, name: str) -> None:
+        """A clock that is weeks ahead forgets nobody: who is in use arrives meanwhile."""
+        key = key_of(_MISSED, name)
+        missed = int(self.remembered(key) or 0) + 1
+        if missed < ARRIVALS_TO_FORGET:
+            self.remember(key, str(missed))
+            return
+        self._connection.execute("DELETE FROM viewpoints WHERE name = ?", (name,))
+        self._connection.execute(_FORGET, (OF_VIEWPOINT, name))
 
 
 class SqliteStore:

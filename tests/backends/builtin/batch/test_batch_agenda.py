@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.builtin.batch.jobs import plan
 from backends.builtin.store.port import JobRecord
+from fakes.each import each
 
 NOW_MS = 1_000_000
 STATES = ("prepared", "uploaded", "submitted", "ended", "read")
@@ -47,7 +47,7 @@ def test_as_long_as_a_job_is_open_there_is_something_to_do_or_a_time_for_it(
     assert all(one.next_at_ms <= NOW_MS for one in found.due)
 
 
-@pytest.mark.parametrize("state", ["uploaded", "submitted", "ended", "read"])
+@each("state", ["uploaded", "submitted", "ended", "read"])
 def test_what_is_to_be_looked_after_at_once_is_due(state):
     """As a job is that a person wishes to cancel from another process."""
     assert agenda(job(1, state)).due == (job(1, state),)

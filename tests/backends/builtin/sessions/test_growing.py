@@ -9,6 +9,7 @@ import pytest
 
 from backends.builtin.syncing.sessions import SILENCE_NS
 from backends.interface import SearchRequest, SyncRequest
+from fakes.each import each
 
 pytestmark = pytest.mark.every_store
 AUTOMATIC = SyncRequest(reason="interval")
@@ -79,7 +80,7 @@ async def test_bytes_count_as_well_and_a_new_transcript_waits_too(talking, trans
         assert await paths_of(backend, "boiler") == ["sessions/one.jsonl"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("request_", "by_hand"),
     [
         (SyncRequest(), True),

@@ -11,6 +11,7 @@ from backends.builtin.syncing.sessions import PART_BYTES, TranscriptPart, plan_s
 from backends.builtin.syncing.tally import fair_order
 from backends.files.scan import FoundFile
 from backends.transcripts.source import FoundTranscript, TranscriptListing
+from fakes.each import each
 
 PIPELINE = "chunking 1"
 PATH = "sessions/one.jsonl"
@@ -49,10 +50,9 @@ def test_a_new_transcript_and_growth_wait_for_their_thresholds(due):
     assert new.waiting == grown.waiting == (not due)
 
 
-@pytest.mark.parametrize(
+@each(
     "file",
     [found(size=99), found(mtime_ns=6), found(inode=8), found(size=150, inode=8)],
-    ids=["shorter", "touched", "replaced", "replaced and longer"],
 )
 def test_what_did_anything_but_grow_is_looked_at_at_once_from_its_start(file):
     assert steps(plan(file, known={PATH: indexed()})) == [(PATH, 0, file.size, True, False)]

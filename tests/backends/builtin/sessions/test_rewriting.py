@@ -7,7 +7,8 @@ import os
 import pytest
 
 from backends.builtin.syncing.sessions import PART_BYTES
-from backends.interface import SyncRequest
+from backends.interface import SearchRequest, SyncRequest
+from backends.transcripts import jsonl, turns
 from config.settings import ChunkingSettings
 
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
@@ -256,3 +257,22 @@ async def test_a_transcript_that_became_a_link_leaves_the_index(
         assert await paths_of(backend, "boiler") == []
         one.path.unlink()
         assert indexer.apply(part).change.name == "GONE"
+
+
+async def test_what_was_indexed_with_former_masking_is_masked_again_once(
+    talking, transcript, paths_of, monkeypatch
+):
+    transcript().say("The boiler's key is sk-proj-4f9Jq2Lw8ZxTb7Vn3RmKc6Yd1Hs5Pg0A.")
+    with monkeypatch.context() as former:
+        former.setattr(turns, "redact", lambda text: text)
+        former.setattr(jsonl, "RENDERING_VERSION", "turns 1, redaction 1")
+        async with talking.open() as backend:
+            await backend.sync(SyncRequest())
+            (hit,) = (await backend.search(SearchRequest(query="boiler key"))).hits
+            assert "sk-proj-4f9Jq" in hit.snippet
+    async with talking.open() as backend:
+        report = await backend.sync(AUTOMATIC)
+        assert report.chunks_written > 0
+        (hit,) = (await backend.search(SearchRequest(query="boiler key"))).hits
+        assert "4f9Jq2Lw8ZxTb7Vn3RmKc6Yd1Hs5Pg0A" not in hit.snippet
+        assert (await backend.sync(AUTOMATIC)).chunks_written == 0

@@ -6,13 +6,14 @@ import pytest
 
 from backends.builtin.syncing.sessions import SILENCE_NS, is_grown_enough
 from config.settings import SessionSyncSettings
+from fakes.each import each
 
 
 def never_counted():
     pytest.fail("lines were counted although the bytes decide")
 
 
-@pytest.mark.parametrize(
+@each(
     ("grown", "lines", "silent_ns", "limits", "due"),
     [
         (0, None, SILENCE_NS, (0, 0), False),

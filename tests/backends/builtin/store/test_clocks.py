@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from backends.builtin.store.port import ARRIVALS_TO_FORGET
 from backends.builtin.store.postgres.store import PostgresStore
 
 YEAR_S = 365 * 24 * 3600
@@ -57,6 +58,17 @@ def test_one_that_was_refused_just_now_is_not_offered(store, shelf, fingerprint)
     with store.view() as view:
         assert 0 < view.embeddings.next_retry_s(fingerprint) <= 5
         assert view.embeddings.pending(fingerprint, limit=1) == []
+
+
+def test_a_gateway_whose_clock_stays_40_days_ahead_forgets_no_other_that_is_in_use(opened, ahead):
+    one, other = opened("one"), opened("other")
+    for day in range(2 * ARRIVALS_TO_FORGET):
+        for store, days_ahead in ((one, 0), (other, 40)):
+            ahead((day + days_ahead) * 24 * 3600)
+            with store.writer() as writer:
+                writer.arrive()
+    with other.view() as view:
+        assert {seen.name for seen in view.viewpoints()} == {"one", "other"}
 
 
 @pytest.mark.parametrize("opened", OF_POSTGRES, indirect=True)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from backends.builtin.store.port import ARRIVAL_MS, START, Checkpoint, TranscriptPiece, Word
+from backends.builtin.store.port import (
+    ARRIVAL_MS,
+    ARRIVALS_TO_FORGET,
+    START,
+    Checkpoint,
+    TranscriptPiece,
+    Word,
+)
 
 NOTE = "The boiler hums.\n"
 MEMO = ("memory", "memory/a.md")
@@ -95,8 +102,9 @@ def test_only_who_saw_a_file_takes_it_out_and_takes_it_out_for_all(store, other,
 
 
 def forget_others(store):
-    with store.writer() as writer:
-        writer.arrive(life_ms=-ARRIVAL_MS)
+    for _ in range(ARRIVALS_TO_FORGET):
+        with store.writer() as writer:
+            writer.arrive(life_ms=-ARRIVAL_MS)
 
 
 def test_a_viewpoint_that_nobody_uses_is_forgotten_with_its_stamps_and_memories(

@@ -21,6 +21,7 @@ from backends.builtin.store.sqlite.vectors.snapshot import (
     contained,
     find_rows,
 )
+from fakes.each import each
 
 SHAPES = st.tuples(st.integers(1, 40), st.integers(1, 300), st.integers(0, 2**32 - 1))
 
@@ -73,9 +74,9 @@ def test_the_best_are_the_highest_and_of_equal_ones_the_first(scores, count):
     assert sorted(_best(array, count).tolist()) == sorted(expected)
 
 
-@pytest.mark.parametrize("values", [3, 50, 10**6], ids=["three", "fifty", "any"])
-@pytest.mark.parametrize("size", [999, 5_000, 20_001])
-@pytest.mark.parametrize("count", [1, 10, 64])
+@each("values", [3, 50, 10**6])
+@each("size", [999, 5_000, 20_001])
+@each("count", [1, 10, 64])
 def test_the_best_of_many_are_found_among_groups_also_with_ties(values, size, count):
     scores = np.random.default_rng(size).integers(-values, values, size).astype(np.float32)
     scores[-1] = scores.max() + 1  # the last group is not a whole one

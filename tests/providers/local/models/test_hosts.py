@@ -8,6 +8,7 @@ import socket
 import pytest
 
 from config.settings import Secret
+from fakes.each import each
 from providers.errors import ProviderRateLimitError, ProviderTransientError
 from providers.local.models.references import (
     Hub,
@@ -40,7 +41,7 @@ async def test_the_token_does_not_go_to_an_address_at_another_host(fetch, hub):
     assert TOKEN not in str(hub.requests)
 
 
-@pytest.mark.parametrize(
+@each(
     ("endpoint", "url", "sent"),
     [
         ("https://huggingface.co", "https://huggingface.co/a", True),
@@ -62,9 +63,7 @@ def test_nothing_set_means_the_public_hub_without_a_token():
     )
 
 
-@pytest.mark.parametrize(
-    "endpoint", ["nonsense", "ftp://host", "https://u:hush@host", "http://h:x"]
-)
+@each("endpoint", ["nonsense", "ftp://host", "https://u:hush@host", "http://h:x"])
 def test_an_endpoint_that_is_no_address_is_named_but_not_repeated(endpoint):
     with pytest.raises(ModelReferenceError, match="HF_ENDPOINT") as caught:
         hub_at(endpoint)

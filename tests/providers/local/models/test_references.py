@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakes.each import each
 from providers.local.models.cache import place_of
 from providers.local.models.references import (
     FileReference,
@@ -20,7 +21,7 @@ from providers.local.models.references import (
 CACHE = Path("/cache")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("/models/m.gguf", FileReference(Path("/models/m.gguf"))),
@@ -44,7 +45,7 @@ def test_a_path_below_the_home_directory_is_expanded(monkeypatch):
     assert parse_reference("~/m.gguf") == FileReference(Path("/home/ada/m.gguf"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "cause"),
     [
         ("", "empty"),

@@ -1,0 +1,112 @@
+"""What is published besides wheel and source archive: made of files of this checkout, with the same bytes each time.
+
+An npm package (the plugin for OpenClaw) and an MCP bundle (for Claude Desktop) are made of a folder each, which their
+own tools pack. The marketplace is an archive as it is.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import shutil
+import tarfile
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+from gateway.version import VERSION
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PLUGIN: Final = ROOT / "gateway/openclaw/plugin"
+PUBLISH: Final = ROOT / "publish"
+SERVER_SCHEMA: Final = (
+    "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
+)
+SUMMARY: Final = (
+    "Finds the lines that answer a question in Markdown notes, without a key or a cloud."
+)
+_EPOCH: Final = 1_580_601_600
+"""2020-02-02, the time that hatchling gives all files, too."""
+
+
+def project() -> dict[str, Any]:
+    """What pyproject.toml says of the project."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    described: dict[str, Any] = tomllib.loads(text)["project"]
+    return described
+
+
+def fill_npm_package(target: Path, repository: str | None) -> None:
+    """The plugin for OpenClaw with the page that npm shows; npm's provenance wants the repository named."""
+    shutil.copytree(PLUGIN, target, dirs_exist_ok=True)
+    shutil.copy(PUBLISH / "openclaw/README.md", target)
+    shutil.copy(ROOT / "LICENSE", target)
+    if repository is not None:
+        file = target / "package.json"
+        package = json.loads(file.read_text(encoding="utf-8"))
+        package["repository"] = {"type": "git", "url": f"git+https://github.com/{repository}.git"}
+        file.write_text(json.dumps(package, indent=2) + "\n", encoding="utf-8")
+
+
+def fill_bundle(target: Path, wheel: Path) -> None:
+    """The folder of the MCP bundle: the wheel, and what has uv install it with its libraries."""
+    shutil.copytree(PUBLISH / "claude-desktop", target, dirs_exist_ok=True)
+    shutil.copy(ROOT / "LICENSE", target)
+    shutil.copy(wheel, target)
+    lines = [
+        "[project]",
+        'name = "memory-gateway-bundle"',
+        f'version = "{VERSION}"',
+        f'requires-python = "{project()["requires-python"]}"',
+        'dependencies = ["memory-gateway"]',
+        "",
+        "[tool.uv]",
+        "package = false",
+        "",
+        "[tool.uv.sources]",
+        f'memory-gateway = {{ path = "{wheel.name}" }}',
+    ]
+    (target / "pyproject.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def write_marketplace(target: Path) -> None:
+    """The folder that `claude plugin marketplace add` and Codex take, as an archive."""
+    with (
+        target.open("wb") as file,
+        gzip.GzipFile("", "wb", fileobj=file, mtime=_EPOCH) as packed,
+        tarfile.open(fileobj=packed, mode="w") as archive,
+    ):
+        for folder in (".claude-plugin", "plugins"):
+            for one in sorted((ROOT / folder).rglob("*")):
+                if one.is_file():
+                    _add(archive, f"memory-gateway/{one.relative_to(ROOT)}", one.read_bytes())
+
+
+def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+    about = tarfile.TarInfo(name)
+    about.size, about.mtime, about.mode = len(data), _EPOCH, 0o644
+    archive.addfile(about, io.BytesIO(data))
+
+
+def server_json(repository: str, bundle: str, sha256: str) -> dict[str, Any]:
+    """What the MCP registry is told: the bundle of this release, and its checksum."""
+    owner, name = repository.split("/")
+    address = f"https://github.com/{repository}"
+    return {
+        "$schema": SERVER_SCHEMA,
+        "name": f"io.github.{owner}/{name}",
+        "title": "Memory Gateway",
+        "description": SUMMARY,
+        "repository": {"url": address, "source": "github"},
+        "version": VERSION,
+        "packages": [
+            {
+                "registryType": "mcpb",
+                "identifier": f"{address}/releases/download/v{VERSION}/{bundle}",
+                "version": VERSION,
+                "fileSha256": sha256,
+                "transport": {"type": "stdio"},
+            }
+        ],
+    }

@@ -1,0 +1,83 @@
+"""What a release publishes beside the wheel: made of this checkout, and as those who take it want it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+import tarfile
+import tomllib
+
+from gateway.mcp.tools import tool_list
+from gateway.version import VERSION
+from publishing.packages import (
+    ROOT,
+    fill_bundle,
+    fill_npm_package,
+    project,
+    server_json,
+    write_marketplace,
+)
+
+
+def test_the_npm_package_names_its_repository_and_says_how_the_program_is_installed(tmp_path):
+    fill_npm_package(tmp_path, "somebody/memory-gateway")
+    package = json.loads((tmp_path / "package.json").read_text("utf-8"))
+    assert package["version"] == VERSION
+    assert package["repository"]["url"] == "git+https://github.com/somebody/memory-gateway.git"
+    assert "scripts" not in package  # nothing runs at its installation
+    page = (tmp_path / "README.md").read_text("utf-8")
+    assert "uv tool install memory-gateway" in page
+    assert {"index.js", "openclaw.plugin.json", "LICENSE"} <= {
+        one.name for one in tmp_path.iterdir()
+    }
+
+
+def test_the_bundle_installs_its_own_wheel_and_starts_the_server_for_the_chosen_folder(tmp_path):
+    wheel = tmp_path / f"memory_gateway-{VERSION}-py3-none-any.whl"
+    wheel.write_bytes(b"")
+    bundle = tmp_path / "bundle"
+    fill_bundle(bundle, wheel)
+    described = tomllib.loads((bundle / "pyproject.toml").read_text("utf-8"))
+    assert described["tool"]["uv"]["sources"] == {"memory-gateway": {"path": wheel.name}}
+    assert described["project"]["requires-python"] == project()["requires-python"]
+    assert (bundle / wheel.name).exists()
+    manifest = json.loads((bundle / "manifest.json").read_text("utf-8"))
+    assert manifest["version"] == VERSION
+    assert manifest["compatibility"]["runtimes"]["python"] == project()["requires-python"]
+    assert (bundle / manifest["server"]["entry_point"]).is_file()
+    assert set(re.findall(r"user_config\.(\w+)", json.dumps(manifest["server"]))) == set(
+        manifest["user_config"]
+    )
+    assert [one["name"] for one in manifest["tools"]] == [
+        one["name"] for one in tool_list(appends=False)
+    ]
+
+
+def test_the_marketplace_holds_what_the_repository_has_and_is_the_same_each_time(tmp_path):
+    files = [tmp_path / "one.tar.gz", tmp_path / "two.tar.gz"]
+    for file in files:
+        write_marketplace(file)
+    assert len({hashlib.sha256(one.read_bytes()).hexdigest() for one in files}) == 1
+    with tarfile.open(files[0]) as archive:
+        archive.extractall(tmp_path, filter="data")
+    tracked = subprocess.run(
+        ["git", "ls-files", "plugins", ".claude-plugin"], cwd=ROOT, capture_output=True, encoding="utf-8", check=False
+    ).stdout.split()  # fmt: skip
+    held = tmp_path / "memory-gateway"
+    assert {str(one.relative_to(held)) for one in held.rglob("*") if one.is_file()} == set(tracked)
+
+
+def test_the_registry_is_told_what_it_asks_for():
+    """The constraints of its schema of 2025-12-11 that apply to one bundle."""
+    told = server_json("somebody/memory-gateway", "memory-gateway-1.mcpb", "0" * 64)
+    assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", told["name"])
+    assert 1 <= len(told["description"]) <= 100
+    assert set(told["repository"]) == {"url", "source"}
+    (package,) = told["packages"]
+    assert set(package) == {"registryType", "identifier", "version", "fileSha256", "transport"}
+    assert package["identifier"].startswith(
+        "https://github.com/somebody/memory-gateway/releases/download/"
+    )
+    assert told["version"] == package["version"] == VERSION
