@@ -127,7 +127,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         """What would make a provider usable; any one of several is enough."""
         if len({one.provider for one in self.candidates}) > 2:
             return (
-                "Set the key of one provider, or memorySearch.provider; "
+                "Set the key of one provider, or provider; "
                 "without a key: `memory-gateway models suggest`."
             )
         return next((one.remedy for one in self.candidates if not one.usable), None)
@@ -229,14 +229,14 @@ def _no_model_file(local: LocalSettings) -> ProviderUnavailableError | None:
     """A local model that nobody asked for is chosen only if nothing has to be downloaded."""
     path = local.model_path
     if local.model_path_is_default or path.startswith(("hf:", "http://", "https://")):
-        cause = "memorySearch.local.modelPath names no file"
+        cause = "local.modelPath names no file"
     elif Path(path).expanduser().is_file():
         return None
     else:
         cause = f"The model file {path} does not exist"
     return ProviderUnavailableError(
         f"{cause}, and no model is downloaded unless it is asked for.",
-        remedy='Set memorySearch.provider to "local" to use local embeddings.',
+        remedy='Set provider to "local" to use local embeddings.',
     )
 
 
@@ -289,7 +289,7 @@ def _fallback(primary: str, settings: Settings) -> ProviderCandidate | None:
 def open_predecessor(settings: Settings, fingerprint: Fingerprint) -> EmbeddingService | None:
     """Reads queries as the notes of this fingerprint were read; None if that is impossible now.
 
-    Blocking: reads the auth profiles. The keys of `memorySearch.remote` are offered only to the
+    Blocking: reads the auth profiles. The keys of `remote` are offered only to the
     provider they are configured for, any other uses its own.
     """
     requested = settings.search.provider

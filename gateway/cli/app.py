@@ -29,7 +29,14 @@ from gateway.cli.commands.indexing import (
     remove,
     suggest,
 )
-from gateway.cli.commands.inspecting import config, doctor, health, metrics, status
+from gateway.cli.commands.inspecting import (
+    config,
+    doctor,
+    health,
+    metrics,
+    schema,
+    status,
+)
 from gateway.cli.commands.recalling import recall
 from gateway.cli.commands.reporting import report
 from gateway.cli.commands.serving import demo, reload, serve, service
@@ -214,6 +221,7 @@ for _command in (
     connect,
     disconnect,
     config,
+    schema,
     qmd,
     demo,
     upgrade,

@@ -32,6 +32,7 @@ COMMANDS = [
     "connect",
     "disconnect",
     "config",
+    "schema",
     "qmd",
     "demo",
     "upgrade",
