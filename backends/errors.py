@@ -27,7 +27,7 @@ def index_denied(path: Path, error: OSError, what: str = "used") -> IndexUnavail
     return IndexUnavailableError(f"The index {path} cannot be {what}: {cause}.", remedy=remedy)
 
 
-ANOTHER_PLACE: Final = "name another place: --state-dir, or memorySearch.store.path."
+ANOTHER_PLACE: Final = "name another place: --state-dir, or store.path."
 
 
 class IndexMisconfiguredError(IndexUnavailableError):
@@ -48,7 +48,7 @@ class PathNotAllowedError(MemoryGatewayError):
         super().__init__(
             f"Reading {path!r} is not allowed.",
             remedy="Allowed are MEMORY.md, memory.md, USER.md, memory/**/*.md and what "
-            "memorySearch.extraPaths names, and of a folder of notes what is indexed; "
+            "extraPaths names, and of a folder of notes what is indexed; "
             "links are never followed.",
         )
 

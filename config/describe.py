@@ -46,27 +46,38 @@ def describe_rows(settings: Settings) -> tuple[Row, ...]:
 
 
 def rows_of(rows: Sequence[Row], key: str) -> tuple[Row, ...]:
-    """The row of a key and those below it. The key may be given by any of its paths.
+    """The row of a key and those below it, given by any of its paths; else those with this text in their path.
 
     Empty if there is none.
     """
-    wanted = _documented(key)
-    return tuple(row for row in rows if f"{row.path}.".startswith(f"{wanted}."))
+    wanted = short_name(key)
+    found = tuple(row for row in rows if f"{row.path}.".startswith(f"{wanted}."))
+    return found or tuple(row for row in rows if wanted.lower() in row.path.lower())
 
 
 def nearest_path(rows: Sequence[Row], key: str) -> str | None:
     """The documented path that an unknown one probably means."""
-    wanted, paths = _documented(key), [row.path for row in rows]
+    wanted, paths = short_name(key), [row.path for row in rows]
     deeper = (path for path in paths if path.endswith(f".{wanted}"))
     return next(iter(difflib.get_close_matches(wanted, paths, n=1)), None) or next(deeper, None)
 
 
-def _documented(key: str) -> str:
+_PLACES: Final = (
+    "agents.defaults.",
+    f"{OWN_ENTRY}.",
+    "memorySearch.",
+    "memory.search.",
+    "memory.",
+    "search.",
+)
+"""What may stand before the short name of a key in a file."""
+
+
+def short_name(key: str) -> str:
+    """The one spelling of a key that is given as it stands somewhere in a file."""
     key = key.strip().strip(".")
-    for place in ("agents.defaults.", f"{OWN_ENTRY}."):
+    for place in _PLACES:
         key = key.removeprefix(place)
-    if f"{key}.".startswith(("memory.search.", "search.")):
-        key = f"memorySearch.{key.partition('search')[2].strip('.')}".rstrip(".")
     return key
 
 
@@ -138,18 +149,43 @@ def _encodable(value: Any) -> Any:
 
 _HOME: Final = "/nonexistent"
 """A user who does not exist, so that the defaults do not depend on the machine that prints them."""
-_INTRODUCTION: Final = """\
+_TITLE: Final = """\
 # Configuration
 
-Made from the program's own table of keys by `./scripts/reference`. The file is `openclaw.json` (JSON5) in the state directory; every key is
-optional. `./scripts/run config` shows what is in force and where each value comes from. A key may stand at several places: the first named
-place wins, and an agent's own entry wins over the defaults. Unknown keys are warned of with the nearest known name.
+Made from the program's own table of keys by `./scripts/reference`. These ten are what people change:
+"""
+_CHANGED: Final = (
+    "provider",
+    "model",
+    "remote.baseUrl",
+    "remote.apiKey",
+    "query.maxResults",
+    "query.minScore",
+    "query.decay.enabled",
+    "extraPaths",
+    "append.enabled",
+    "store.path",
+)
+_INTRODUCTION: Final = """\
+    memory-gateway config set query.maxResults 8
+    memory-gateway config unset query.maxResults
+    memory-gateway config query
+
+`config set` checks the value, says what is allowed where it is not, and writes it; comments stay. `config WORD` shows a key and those below it, else all
+that have the word in their name, each with its value and where that comes from. `memory-gateway reload` tells a gateway that runs.
+
+A key has one name, as here and in every message. Two files hold settings, both JSON5 and every key in them optional:
+
+* **Ours**, `~/.config/memory-gateway/config.json5`, where a key stands by its name: `{query: {maxResults: 8}}`. It is read for a
+  [folder of notes](notes.md), and where there is no `openclaw.json`. A slip in it stops the start (exit code 78) and is told with line and column.
+* **`openclaw.json`** in OpenClaw's state directory. There a key stands below one of the places that its table names; the first named
+  place wins, and an agent's own entry wins over the defaults. Unknown keys are warned of with the nearest known name.
 
 A key that OpenClaw has too never stops the start: a value that cannot be read is ignored, with a warning that names file and line. Settings
 that are ours alone are strict: such a value there stops the start (exit code 78) and says line and column. Where the default would be careless,
 what cannot be read errs on the safe side: `enabled` is then off, `provider` is `none`, and a key is sent nowhere whose address is not known.
 
-`plugins.entries.memory-gateway.config` is the place for everything that OpenClaw has no key for, since it refuses a file with unknown keys elsewhere:
+In `openclaw.json` `plugins.entries.memory-gateway.config` is the place for everything that OpenClaw has no key for, since it refuses a file with unknown keys elsewhere:
 
     {plugins: {entries: {"memory-gateway": {config: {
       backend: "builtin", qmd: {}, scope: {}, append: {enabled: true}, compaction: {},
@@ -167,8 +203,19 @@ def reference_markdown() -> str:
     request = LoadRequest(environment={"HOME": _HOME}, cwd=Path(_HOME))
     rows = describe_rows(load_settings(request))
     defaults = {row.path: row.value_text.replace(_HOME, "~") for row in rows}
-    parts = [_INTRODUCTION, *(_section(section, defaults) for section in SECTIONS)]
+    parts = [
+        _TITLE,
+        _most_changed(defaults),
+        _INTRODUCTION,
+        *(_section(section, defaults) for section in SECTIONS),
+    ]
     return "\n".join(parts)
+
+
+def _most_changed(defaults: Mapping[str, str]) -> str:
+    keys = {section.documented(key): key for section in SECTIONS for key in section.keys}
+    rows = (_row_of_key(keys[name], defaults[name]) for name in _CHANGED)
+    return "\n".join((*_HEAD, *rows, ""))
 
 
 def _section(section: Section, defaults: Mapping[str, str]) -> str:
@@ -177,13 +224,15 @@ def _section(section: Section, defaults: Mapping[str, str]) -> str:
         "",
         f"Stands at {', else '.join(f'`{place}`' for place in section.places)}.",
         "",
-        "| key | allowed | default | meaning |",
-        "|---|---|---|---|",
+        *_HEAD,
         *(_row_of_key(key, defaults.get(section.documented(key), "–")) for key in section.keys),
         *_retired(section),
         "",
     ]
     return "\n".join(lines)
+
+
+_HEAD: Final = ("| key | allowed | default | meaning |", "|---|---|---|---|")
 
 
 def _title(section: Section) -> str:

@@ -203,7 +203,7 @@ def heeds_host(settings: Settings) -> bool:
 def _enabled(settings: Settings) -> Switch | None:
     if settings.search.enabled:
         return None
-    key = settings.enabled_key or "memorySearch.enabled"
+    key = settings.enabled_key or "enabled"
     if not is_hosts_switch(key):
         return _obeyed(f"{key} = false", "set it to true to switch it on")
     return _by_host(settings, f"{key} = false")

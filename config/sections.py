@@ -40,6 +40,7 @@ MEMORY: Final = Section(
     retired=_MEMORY_RETIRED,
     # The host's own memory goes on dreaming while another plugin has its slot, by that one's settings.
     foreign=("dreaming",),
+    prefix="",
 )
 
 _SEARCH_RETIRED = (
@@ -50,7 +51,7 @@ _SEARCH_RETIRED = (
     ("sync.embeddingBatchTimeoutSeconds", "every request has its own time limit"),
     ("sync.sessions.postCompactionForce", "a compacted transcript is noticed by itself"),
     ("query.hybrid.mmr", "overlapping results are merged instead"),
-    ("qmd", "QMD collections are named in memory.qmd.paths"),
+    ("qmd", "QMD collections are named in qmd.paths"),
 )
 
 _UNREADABLE = {
@@ -59,15 +60,15 @@ _UNREADABLE = {
     "enabled": (False, "memory is off"),
     "provider": ("none", "only keywords are searched"),
     "remote.apiKey": (
-        Unresolved("memorySearch.remote.apiKey cannot be read"),
+        Unresolved("remote.apiKey cannot be read"),
         "no other key is used in its place",
     ),
     "remote.baseUrl": (
-        Unresolved("memorySearch.remote.baseUrl cannot be read"),
+        Unresolved("remote.baseUrl cannot be read"),
         "no key is sent to any other address",
     ),
     "store.url": (
-        Unresolved("memorySearch.store.url cannot be read"),
+        Unresolved("store.url cannot be read"),
         "no other database is used in its place",
     ),
 }
@@ -90,6 +91,7 @@ SEARCH: Final = Section(
     ),
     retired=_SEARCH_RETIRED,
     unreadable=_UNREADABLE,
+    prefix="",
 )
 AGENT: Final = Section(
     "",

@@ -1,6 +1,6 @@
 """The settings of one agent, each declared once: its key, kind, meaning, type and default. mypy compares them.
 
-The key follows from the place: `SyncSettings.watch_debounce_ms` in `search` is `memorySearch.sync.watchDebounceMs`.
+The key follows from the place: `SyncSettings.watch_debounce_ms` in `search` is `sync.watchDebounceMs`.
 `config.sections` says where each section may stand in a file. A reload makes a new object. Units are in the
 names (`_ms`, `_s`, `_tokens`, `_chars`, `_bytes`) or in the meaning.
 """

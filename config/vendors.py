@@ -62,7 +62,7 @@ class JobLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Vendor(msgspec.Struct, frozen=True):
-    """One vendor, or one server of the user's own. `name` is its id in `memorySearch.provider`."""
+    """One vendor, or one server of the user's own. `name` is its id in `provider`."""
 
     name: str
     label: str

@@ -2,7 +2,7 @@
 
 Carries the client's event to the gateway that runs, and its answer back, as they are: `gateway.agent.recalling`
 understands them. Where the gateway answers was written down before (see `Route`); where none does, one is started
-that stays: `gateway.process.staying`. Every import costs each turn of each conversation: this module has hardly any.
+that stays: `gateway.process.serve`. Every import costs each turn of each conversation: this module has hardly any.
 """
 
 # ruff: noqa: PTH103, PTH105, PTH109, PTH111, PTH116, PTH117, PTH118, PTH119, PTH120, PTH123, PTH208, RUF007

@@ -161,15 +161,15 @@ class Guest(msgspec.Struct, frozen=True):
         if terms is None:
             return
         for name, own, more in (
-            ("memorySearch.sources", ours.sources, set(ours.sources) - set(terms.sources)),
-            ("memorySearch.extraPaths", ours.extra_paths, set(ours.extra_paths) - set(terms.extra_paths)),
+            ("sources", ours.sources, set(ours.sources) - set(terms.sources)),
+            ("extraPaths", ours.extra_paths, set(ours.extra_paths) - set(terms.extra_paths)),
         ):  # fmt: skip
             if more:
                 raise IndexUnavailableError(
                     f"{name} of this gateway permits less than the index holds: the process that owns "
                     f"it has {', '.join(own)}.",
                     remedy="Give both the same configuration, or this one an index of its own "
-                    "(memorySearch.store.path); then start the two again.",
+                    "(store.path); then start the two again.",
                 )
 
     def missed(self, settings: Settings) -> str:

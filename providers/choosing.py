@@ -1,7 +1,9 @@
 """Choosing a provider from the configuration, with a reason for or against each candidate, and making it.
 
-Unset or "auto": local if its model file exists, then OpenAI, Gemini, Voyage, by key, then local with the suggested model if
-that was downloaded; else keywords only. Named: that one; if it cannot be made, its fallback; else keywords only. What happens when a chosen provider fails later is decided in
+Unset or "auto": local if its model file exists, then OpenAI, Gemini, Voyage, by key, then local with the suggested
+model if
+that was downloaded; else keywords only. Named: that one; if it cannot be made, its fallback; else keywords only.
+What happens when a chosen provider fails later is decided in
 `providers.embedding.failover`.
 """
 
@@ -18,8 +20,7 @@ from config.errors import ConfigNotFoundError
 from config.settings import LocalSettings, Settings
 from config.vendors import Vendor
 from providers.embedding.failover import Embeddings
-from providers.embedding.requester import REMOTE
-from providers.embedding.service import EmbeddingService
+from providers.embedding.service import REMOTE, EmbeddingService
 from providers.embedding.sizing import LearnedLimits
 from providers.errors import ProviderError, ProviderUnavailableError
 from providers.interface import (
@@ -128,7 +129,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         """What would make a provider usable; any one of several is enough."""
         if len({one.provider for one in self.candidates}) > 2:
             return (
-                "Set the key of one provider, or memorySearch.provider; "
+                "Set the key of one provider, or provider; "
                 "without a key: `memory-gateway models suggest`."
             )
         return next((one.remedy for one in self.candidates if not one.usable), None)
@@ -155,7 +156,8 @@ def open_embeddings(
     """The chosen providers, ready to use; None for keywords only.
 
     Nothing is sent and no library imported before the first text. Blocking like `choose`. `learned`
-    holds `LearnedLimits.to_dict` by `Fingerprint.digest`, from an earlier process, and `dimensions` those of its vectors.
+    holds `LearnedLimits.to_dict` by `Fingerprint.digest`, from an earlier process, and `dimensions` those of its
+    vectors.
     Raises `ProviderError` if the configuration's surroundings changed since `choose`.
     """
 
@@ -180,7 +182,8 @@ def open_embeddings(
 
 
 def load_for_queries(choice: Choice) -> None:
-    """Loads what the first query of a remote provider needs, ahead of it. Blocking: imports modules, reads certificates.
+    """Loads what the first query of a remote provider needs, ahead of it. Blocking: imports modules, reads
+    certificates.
 
     Raises what importing does; the query itself would tell.
     """
@@ -230,14 +233,14 @@ def _no_model_file(local: LocalSettings) -> ProviderUnavailableError | None:
     """A local model that nobody asked for is chosen only if nothing has to be downloaded."""
     path = local.model_path
     if local.model_path_is_default or path.startswith(("hf:", "http://", "https://")):
-        cause = "memorySearch.local.modelPath names no file"
+        cause = "local.modelPath names no file"
     elif Path(path).expanduser().is_file():
         return None
     else:
         cause = f"The model file {path} does not exist"
     return ProviderUnavailableError(
         f"{cause}, and no model is downloaded unless it is asked for.",
-        remedy='Set memorySearch.provider to "local" to use local embeddings.',
+        remedy='Set provider to "local" to use local embeddings.',
     )
 
 
@@ -290,7 +293,7 @@ def _fallback(primary: str, settings: Settings) -> ProviderCandidate | None:
 def open_predecessor(settings: Settings, fingerprint: Fingerprint) -> EmbeddingService | None:
     """Reads queries as the notes of this fingerprint were read; None if that is impossible now.
 
-    Blocking: reads the auth profiles. The keys of `memorySearch.remote` are offered only to the
+    Blocking: reads the auth profiles. The keys of `remote` are offered only to the
     provider they are configured for, any other uses its own.
     """
     requested = settings.search.provider

@@ -1,6 +1,6 @@
 """Base URLs, their origins, and which origin a credential may be sent to.
 
-The binding rule. `memorySearch.remote.apiKey` was written for `remote.baseUrl` and goes there. Any
+The binding rule. `remote.apiKey` was written for `remote.baseUrl` and goes there. Any
 other key belongs to its vendor: it goes to the vendor's own origin, to the origin of the vendor's
 `models.providers.<name>.baseUrl` (unless that block names its own key), and to this machine or a
 private address (a proxy of the user's own) that has no key of its own in that block, but never to

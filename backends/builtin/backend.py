@@ -70,7 +70,7 @@ STATUS_CHOICE_PATIENCE_S: Final = 3.0
 STATUS_PATIENCE_S: Final = 10.0
 """`status` lists the disk, and a mount may hang."""
 ERASE_EVERY_S: Final = 20.0
-"""What is deleted is gone from every file within a minute. Each time costs 13 µs of a core for each chunk that is stored
+"""What is deleted is gone from every file within a minute. Each time costs 16 µs of a core for each chunk that is stored
 (`docs/benchmarks.md`), so not more often, and what was deleted together is erased together."""
 ERASE_AGAIN_S: Final = 3.0
 """After one that readers were in the way of."""
@@ -411,7 +411,7 @@ async def open_builtin(
     except TimeoutError:
         raise IndexUnavailableError(
             f"The file of the local model could not be read within {OPENING_PATIENCE_S:g} s.",
-            remedy="See whether the disk that it is on hangs (memorySearch.local.modelPath).",
+            remedy="See whether the disk that it is on hangs (local.modelPath).",
         ) from None
     backend = BuiltinBackend(settings, store, limits, background=background)
     with ungrouped():

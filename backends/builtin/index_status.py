@@ -248,7 +248,7 @@ def many_chunks(count: int) -> tuple[str, ...]:
         return ()
     remark = (
         f"The index holds {count:,} chunks, more than the {MEASURED_CHUNKS:,} that searches are measured "
-        "with: they may be slow and take gigabytes. Narrow memorySearch.extraPaths."
+        "with: they may be slow and take gigabytes. Narrow extraPaths."
     )
     return (remark,)
 

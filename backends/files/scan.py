@@ -447,7 +447,7 @@ def _notes_beside(names: list[str], *, none: bool) -> str:
         )
     return (
         f"{are} beside MEMORY.md and not indexed ({_some(names)}): move them under memory/, or name "
-        "their folder in memorySearch.extraPaths."
+        "their folder in extraPaths."
     )
 
 
@@ -462,7 +462,7 @@ def _more_rules(count: int) -> tuple[str, ...]:
 def _too_many(result: ScanResult) -> str:
     return (
         f"Only the first {len(result.files):,} Markdown files are indexed; {result.left_out:,} more are "
-        "left out. Narrow memorySearch.extraPaths, for example by a pattern."
+        "left out. Narrow extraPaths, for example by a pattern."
     )
 
 

@@ -86,7 +86,7 @@ async def started(
         raise QmdUnavailableError(
             "missing",
             f"{argv[0]!r} cannot be started: {error.strerror}.",
-            remedy="Install QMD, or name its command in memory.qmd.command.",
+            remedy="Install QMD, or name its command in qmd.command.",
         ) from None
     try:
         if niced:

@@ -1,6 +1,6 @@
 """A QMD that works: found and tried, in the home of one agent, with its configuration and the gateway's record.
 
-From `memory.qmd.command` to an argument vector, past QMD's launcher where possible. A program counts as
+From `qmd.command` to an argument vector, past QMD's launcher where possible. A program counts as
 working when it is recent enough and has opened a database, since `--version` also answers under a Node.js
 that crashes on the first query.
 """
@@ -37,8 +37,8 @@ _VERSION = re.compile(r"\bqmd\s+v?(\d+)\.(\d+)\.(\d+)")
 _PACKAGE_ENTRY = "dist/cli/qmd.js"
 _NODE_OLDEST = 22
 _PROBE_TIMEOUT_S = 20.0
-_INSTALL = "Install QMD (npm install -g @tobilu/qmd), or name it in memory.qmd.command."
-_UPDATE = "Update QMD (npm install -g @tobilu/qmd@2), or name another one in memory.qmd.command."
+_INSTALL = "Install QMD (npm install -g @tobilu/qmd), or name it in qmd.command."
+_UPDATE = "Update QMD (npm install -g @tobilu/qmd@2), or name another one in qmd.command."
 # The gateway holds the other end of standard input: when it is gone, however it ended, so is QMD.
 # Helper processes and threads of QMD inherit this argument, but not that input.
 _FOLLOW_GATEWAY = (
@@ -93,8 +93,8 @@ def find_command(line: str, environment: Mapping[str, str]) -> QmdCommand:
     if any(one.partition("=")[0] == "--index" for one in arguments):
         raise QmdUnavailableError(
             "broken",
-            "memory.qmd.command names an index (--index), but every agent has one of its own.",
-            remedy="Leave --index out; memory.qmd.paths adds directories to the agent's index.",
+            "qmd.command names an index (--index), but every agent has one of its own.",
+            remedy="Leave --index out; qmd.paths adds directories to the agent's index.",
         )
     found = shutil.which(os.path.expanduser(name), path=environment.get("PATH", os.defpath))  # noqa: PTH111 - which() wants text
     if found is None:
@@ -407,7 +407,7 @@ async def _converted(sidecar: Sidecar, file: Path, timeout_s: float) -> Any:
         raise QmdUnavailableError(
             "broken",
             f"{file} was written by a QMD command as YAML, which only QMD's own package can read.",
-            remedy="Name the launcher that npm installed in memory.qmd.command, or remove the file.",
+            remedy="Name the launcher that npm installed in qmd.command, or remove the file.",
         )
     argv = (command.node, "-e", _YAML_AS_JSON, command.script, str(file))
     finished = await sidecar.run_program(argv, timeout_s=timeout_s)

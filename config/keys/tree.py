@@ -41,7 +41,7 @@ class Section(msgspec.Struct, frozen=True):
     """Keys that belong together, and the places where they may be written."""
 
     name: str
-    """Prefix of the documented key paths in messages and origins."""
+    """Its title."""
     places: tuple[str, ...]
     """Dotted paths. If two of them give a value on the same level, the earlier one wins."""
     keys: tuple[Key, ...]
@@ -54,8 +54,13 @@ class Section(msgspec.Struct, frozen=True):
     """The value of a key that cannot be read, and that value in words, where the default would be unsafe.
     Only for keys whose mistakes are tolerated."""
 
+    prefix: str | None = None
+    """Before the path of a key in documents, messages and origins; None: the name."""
+
     def documented(self, key: Key) -> str:
-        return f"{self.name}.{key.path}" if self.name else key.path
+        """The one spelling of a key."""
+        prefix = self.name if self.prefix is None else self.prefix
+        return f"{prefix}.{key.path}" if prefix else key.path
 
 
 class Leaf(msgspec.Struct, frozen=True):

@@ -36,18 +36,18 @@ from config.source.located import KeyPath, Located, Reading, render_path
 
 _AGENT_PLACES = (("agents", "list"), ("agents", "entries"), (*OWN_ENTRY_PATH, "agents"))
 _StructT = TypeVar("_StructT", bound=msgspec.Struct)
-_VECTOR_WEIGHT = "memorySearch.query.hybrid.vectorWeight"
-_TEXT_WEIGHT = "memorySearch.query.hybrid.textWeight"
-_TOKENS = "memorySearch.chunking.tokens"
-_OVERLAP = "memorySearch.chunking.overlap"
-_SOURCES = "memorySearch.sources"
-_SESSION_MEMORY = "memorySearch.experimental.sessionMemory"
-_ADDRESS = "memorySearch.remote.baseUrl"
-_KEY = "memorySearch.remote.apiKey"
-_HEADERS = "memorySearch.remote.headers"
-_REMEMBER = "memorySearch.rememberAcrossConversations"
-_INPUT_TYPE = "memorySearch.inputType"
-_INPUT_TYPES = ("memorySearch.queryInputType", "memorySearch.documentInputType")
+_VECTOR_WEIGHT = "query.hybrid.vectorWeight"
+_TEXT_WEIGHT = "query.hybrid.textWeight"
+_TOKENS = "chunking.tokens"
+_OVERLAP = "chunking.overlap"
+_SOURCES = "sources"
+_SESSION_MEMORY = "experimental.sessionMemory"
+_ADDRESS = "remote.baseUrl"
+_KEY = "remote.apiKey"
+_HEADERS = "remote.headers"
+_REMEMBER = "rememberAcrossConversations"
+_INPUT_TYPE = "inputType"
+_INPUT_TYPES = ("queryInputType", "documentInputType")
 _SUM_TOLERANCE = 1e-9
 
 
@@ -281,12 +281,11 @@ def settings_of_notes(settings: Settings, folder: Path, origin: SettingOrigin) -
         extra_paths=(ExtraPath(path=folder, raw=str(folder)),),
         sessions_in_private_only=False,
     )
-    places = ["workspace", "memorySearch.extraPaths"]
+    places = ["workspace", "extraPaths"]
     places += [
         name
         for name in settings.origins
-        if name.startswith("memorySearch.store.")
-        and not name.startswith("memorySearch.store.vector.")
+        if name.startswith("store.") and not name.startswith("store.vector.")
     ]
     return msgspec.structs.replace(
         settings,

@@ -147,7 +147,7 @@ class ConfigSurroundings(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(settings, search=search, claude_projects=own / "projects")
 
 
-_STORE_PATH = "memorySearch.store.path"
+_STORE_PATH = "store.path"
 
 
 def refuse_shared_index(
@@ -229,7 +229,7 @@ def _settle(
     return msgspec.structs.replace(
         surroundings.with_claude_code(build_settings(chosen, dirs), dirs),
         workspace=dirs.workspace,
-        enabled_key=_key_of(chosen.get("memorySearch.enabled")),
+        enabled_key=_key_of(chosen.get("enabled")),
         config_path=found.root.source.path if found.root else None,
         config_is_ours=found.is_ours,
         environment_keys=keys,
@@ -268,7 +268,7 @@ def _agent_origin(surroundings: ConfigSurroundings, agent_id: str) -> SettingOri
 
 
 def _warn_of_store(settings: Settings, chosen: Mapping[str, Chosen], reading: Reading) -> None:
-    driver = chosen.get("memorySearch.store.driver")
+    driver = chosen.get("store.driver")
     if settings.search.store.driver != "sqlite" and driver is not None and driver.given is not None:
         message = "the index of --notes is always a file of its own; this store does not count"
         reading.warn(driver.given.at, driver.given.node, message)

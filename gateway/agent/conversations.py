@@ -257,7 +257,7 @@ class Conversations:
         settings, session = self._memory.settings, context.session
         if not (may_append(settings, session.guest) or session.operator):
             return AppendResult(
-                disabled=True, error="Set memory.append.enabled to true to let agents append."
+                disabled=True, error="Set append.enabled to true to let agents append."
             )
         if self._memory.why_off is not None:
             return AppendResult(disabled=True, error=self._memory.why_off)

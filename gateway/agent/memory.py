@@ -244,7 +244,7 @@ class Memory:
         return result
 
     async def get(self, params: get.GetParams, context: RequestContext | None = None) -> ReadAnswer:
-        """`memory.scope` guards reading too; that of QMD, as documented, only what QMD answers.
+        """`scope` guards reading too; that of QMD, as documented, only what QMD answers.
 
         Raises IndexUnavailableError as `search`.
         """

@@ -20,6 +20,7 @@ from config.loading.build import changed_keys
 from config.paths import auth_profile_paths
 from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork
+from config.sections import SEARCH
 from config.settings import Settings
 
 if TYPE_CHECKING:
@@ -27,11 +28,12 @@ if TYPE_CHECKING:
 
 _log = Log()
 
-_FIXED: Final = frozenset({"workspace", "memorySearch.store.path", "memorySearch.store.view"})
+_FIXED: Final = frozenset({"workspace", "store.path", "store.view"})
 """They say which index is owned, and for which files."""
-_SWITCHES: Final = frozenset({"memorySearch.enabled", "plugins.slots.memory"})
-_FOR_THE_BACKEND: Final = ("memorySearch.", "memory.backend", "memory.qmd.", "models.", "auth.")
-_NOT_FOR_THE_BACKEND: Final = _SWITCHES | {"memory.qmd.scope"}
+_SWITCHES: Final = frozenset({"enabled", "plugins.slots.memory"})
+_SEARCH: Final = frozenset(map(SEARCH.documented, SEARCH.keys))
+_FOR_THE_BACKEND: Final = ("backend", "qmd.", "models.", "auth.")
+_NOT_FOR_THE_BACKEND: Final = _SWITCHES | {"qmd.scope"}
 
 
 PATIENCE_S: Final = 20.0
@@ -134,7 +136,8 @@ def _concerns_backend(key: str) -> bool:
     if key in _FIXED | _NOT_FOR_THE_BACKEND:
         return False
     is_variable = "." not in key and key.isupper()
-    return is_variable or key == "agentDir" or key.startswith(_FOR_THE_BACKEND)
+    is_search = key in _SEARCH or key == "agentDir"
+    return is_variable or is_search or key.startswith(_FOR_THE_BACKEND)
 
 
 def _stamps(settings: Settings) -> tuple[object, ...]:

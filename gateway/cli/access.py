@@ -1,6 +1,6 @@
 """One agent's memory for a command: through the gateway that owns its index, or opened by ourselves.
 
-A command does not notice the difference. Whoever runs one sits at the machine, so `memory.scope`, which
+A command does not notice the difference. Whoever runs one sits at the machine, so `scope`, which
 guards conversations, does not apply.
 """
 

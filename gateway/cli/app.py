@@ -29,7 +29,15 @@ from gateway.cli.commands.indexing import (
     remove,
     suggest,
 )
-from gateway.cli.commands.inspecting import config, doctor, health, metrics, status
+from gateway.cli.commands.inspecting import (
+    config,
+    doctor,
+    health,
+    metrics,
+    schema,
+    status,
+)
+from gateway.cli.commands.listing import links, open_note, recent, tags
 from gateway.cli.commands.recalling import recall
 from gateway.cli.commands.reporting import report
 from gateway.cli.commands.serving import demo, reload, serve, service
@@ -201,6 +209,9 @@ for _command in (
     browse,
     search,
     get,
+    recent,
+    tags,
+    links,
     recall,
     remember,
     forget,
@@ -214,11 +225,13 @@ for _command in (
     connect,
     disconnect,
     config,
+    schema,
     qmd,
     demo,
     upgrade,
 ):
     _add(app, _command)
+_add(app, open_note, "open")
 
 _MODELS = "Show, suggest, download and remove the models of local embeddings."
 _models = typer.Typer(help=_MODELS, short_help=_MODELS)

@@ -57,7 +57,7 @@ NOT_FOUND: Final = os.EX_NOINPUT
 
 _NO_SPACE: Final = (
     "no space is left where it had to write",
-    "Free some, or send the output, TMPDIR or memorySearch.store.path to a disk with room.",
+    "Free some, or send the output, TMPDIR or store.path to a disk with room.",
 )
 _SHORTAGES: Final = {
     errno.EMFILE: (

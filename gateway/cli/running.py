@@ -30,7 +30,7 @@ def run_gateway(options: Options, *, socket_only: bool = False, write: bool = Fa
 def run_staying(options: Options) -> int:
     """Serves for hooks, until nobody asks any more. The route is that of this very command line."""
     from gateway.hook import Route
-    from gateway.process.staying import stay
+    from gateway.process.serve import stay
 
     settings = load(options, "mcp")
     return stay(

@@ -109,7 +109,7 @@ def check_places(settings: Settings) -> Iterator[Finding]:
     store = settings.search.store.path
     own = (
         _Directory("The state directory", settings.state_dir, "--state-dir"),
-        _Directory("The directory of the index", store.parent, "memorySearch.store.path"),
+        _Directory("The directory of the index", store.parent, "store.path"),
     )
     for one in own:
         yield from _check_own(one)
@@ -234,7 +234,7 @@ def _check_workspace(settings: Settings) -> Iterator[Finding]:
             severity="note",
             cause="This extra path does not exist (yet).",
             place=str(path),
-            fix="Create it, or remove it from memorySearch.extraPaths.",
+            fix="Create it, or remove it from extraPaths.",
         )
     yield from _left_out(found)
     if not unreadable:
@@ -243,11 +243,11 @@ def _check_workspace(settings: Settings) -> Iterator[Finding]:
 
 
 def _counts(found: ScanResult) -> str:
-    """`5 files of memory are in it, 64 in memorySearch.extraPaths`."""
+    """`5 files of memory are in it, 64 in extraPaths`."""
     elsewhere = sum(one.path.startswith("../") for one in found.files)
     inside = len(found.files) - elsewhere
     text = f"{inside:,} {'file of memory is' if inside == 1 else 'files of memory are'} in it"
-    return f"{text}, {elsewhere:,} elsewhere (memorySearch.extraPaths)" if elsewhere else text
+    return f"{text}, {elsewhere:,} elsewhere (extraPaths)" if elsewhere else text
 
 
 def _left_out(found: ScanResult) -> Iterator[Finding]:

@@ -62,7 +62,7 @@ def check_index(settings: Settings) -> Iterator[Finding]:
             severity="warning",
             cause=cause,
             place=str(path),
-            fix="Let memorySearch.store.path name a file on a local disk of this host.",
+            fix="Let store.path name a file on a local disk of this host.",
         )
     yield from check_names(settings, path)
 
@@ -75,7 +75,7 @@ def _check_database(settings: Settings) -> Iterator[Finding]:
             check="index",
             severity="error",
             cause=error.message,
-            place="memorySearch.store.url",
+            place="store.url",
             fix=error.remedy,
         )
         return
@@ -119,7 +119,7 @@ def _remedy(path: Path, used: Path, store: StoreSettings) -> str:
         return "Start the gateway once (or run `memory-gateway status`): it moves the file."
     if path != used:
         return f"It is an older index, or a copy that OpenClaw made; this gateway does not use it: rm {path}"
-    return "Remove memorySearch.store.path, or let it name a file outside of this directory."
+    return "Remove store.path, or let it name a file outside of this directory."
 
 
 def _explain(state: IndexState, place: str) -> Finding:
@@ -130,7 +130,7 @@ def _explain(state: IndexState, place: str) -> Finding:
             severity="warning",
             cause=f"The file belongs to {owner} and is left alone; a file beside it is used.",
             place=place,
-            fix="Set memorySearch.store.path to a file of its own.",
+            fix="Set store.path to a file of its own.",
         )
     if state.is_locked:
         return Finding(

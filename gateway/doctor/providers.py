@@ -19,7 +19,7 @@ from providers.local.models import configured_models, locate
 from providers.local.models.cache import check_magic
 from providers.remote.credentials import load
 
-_PROVIDER_KEY: Final = "memorySearch.provider"
+_PROVIDER_KEY: Final = "provider"
 
 
 def check_provider(settings: Settings) -> Iterator[Finding]:
@@ -74,7 +74,7 @@ def _fallback(choice: Choice, name: str) -> Iterator[Finding]:
     """A fallback that is configured and could not stand in."""
     for one in choice.candidates:
         if one.provider == name and not one.usable:
-            yield _refused(one, "warning", "memorySearch.fallback")
+            yield _refused(one, "warning", "fallback")
 
 
 def _refused(one: ProviderCandidate, severity: Severity, place: str | None = None) -> Finding:
@@ -87,7 +87,7 @@ def _refused(one: ProviderCandidate, severity: Severity, place: str | None = Non
     )
 
 
-_KEY: Final = "memorySearch.local.modelPath"
+_KEY: Final = "local.modelPath"
 _HEAD_BYTES: Final = 16
 
 
@@ -150,7 +150,7 @@ def _absent(reference: str) -> Finding:
     )
 
 
-_LIBRARIES_KEY: Final = "memorySearch.store.vector"
+_LIBRARIES_KEY: Final = "store.vector"
 
 
 def check_libraries(settings: Settings) -> Iterator[Finding]:

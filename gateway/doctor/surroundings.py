@@ -69,7 +69,7 @@ def check_hooks(_settings: Settings) -> Iterator[Finding]:
 def judge_room(free_bytes: int, index_bytes: int, place: str) -> Finding:
     """A rebuild in place needs about the size of the index once more. Pure."""
     free = f"{free_bytes / _MB:,.0f} MB is free"
-    fix = "Free some space, or set memorySearch.store.path to another disk."
+    fix = "Free some space, or set store.path to another disk."
     if free_bytes < TOO_LITTLE_BYTES:
         return Finding(check="disk", severity="error", cause=f"Only {free}.", place=place, fix=fix)
     if free_bytes < max(SCARCE_BYTES, index_bytes):
@@ -85,7 +85,7 @@ def check_watches(settings: Settings) -> Iterator[Finding]:
         cause = (
             "Watching is switched off in the configuration; every search looks at the disk itself."
         )
-        yield Finding(check="watches", severity="ok", cause=cause, place="memorySearch.sync.watch")
+        yield Finding(check="watches", severity="ok", cause=cause, place="sync.watch")
         return
     try:
         watches = DirectoryWatches(Bursts(places, lambda: None))
@@ -157,7 +157,7 @@ def _explain(state: UnitState, place: str) -> Finding:
     )
 
 
-_KEY: Final = "memory.qmd.command"
+_KEY: Final = "qmd.command"
 _TIMEOUT_S: Final = 15.0
 
 
@@ -183,7 +183,7 @@ def _failed(cause: str, fix: str | None) -> Finding:
         severity="warning",
         cause=f"{cause} The builtin index answers instead.",
         place=_KEY,
-        fix=fix or "Try the command in a shell, or set memory.backend to builtin.",
+        fix=fix or "Try the command in a shell, or set backend to builtin.",
     )
 
 

@@ -120,7 +120,7 @@ SERVER: Final = {"name": "memory-gateway", "title": "Memory Gateway", "version":
 SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
 CAPABILITIES: Final[dict[str, Any]] = {"tools": {}, "resources": {}, "prompts": {}}
 _LIFETIME_MS: Final = 3_600_000
-"""The tools change only with the program, and with `memory.append.enabled`."""
+"""The tools change only with the program, and with `append.enabled`."""
 
 Result = dict[str, Any]
 

@@ -434,7 +434,7 @@ class Bridge:
         self._refuse(
             IndexUnavailableError(
                 f"{self._name_owner()} is of an older release and would not heed the "
-                "memory.scope of this gateway.",
+                "scope of this gateway.",
                 remedy="Start it again in this release.",
             )
         )

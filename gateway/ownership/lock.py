@@ -92,7 +92,7 @@ def check_workspace(path: Path, workspace: Path) -> None:
         raise IndexUnavailableError(
             f"Process {owner.pid} owns this index, for the workspace {owner.workspace}.",
             remedy=f"Ask it with --workspace {owner.workspace}, or end it. Another workspace needs another --agent, "
-            "--state-dir or memorySearch.store.path.",
+            "--state-dir or store.path.",
         )
 
 

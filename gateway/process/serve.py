@@ -15,23 +15,30 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
 
 from config.errors import ungrouped
+from config.host_keys import is_disabled
 from config.runtime.logs import Log
 from config.runtime.standard_error import claim_standard_error
 from config.settings import Settings
+from gateway.hook import Route, connect
 from gateway.notify import Notifier
 from gateway.ownership.host import Host, Pipe
+from gateway.ownership.lock import check_workspace, place_of, read_owner
 from gateway.process.logs import configure_logs
 from gateway.process.orphans import OUTSIDE, PARENT, is_orphan
 from gateway.process.tuning import limit_arenas, settle_collector, share_interpreter
 from gateway.rpc.transport import DescriptorReader, DescriptorWriter, claim_stdio
 
 _log = Log()
+
+STAYING_IDLE_S: Final = 1_800.0
+"""After so long without a client a gateway ends that a hook started."""
 
 
 def serve(
@@ -204,3 +211,40 @@ async def _outlive(parent: int) -> None:
         return
     while os.getppid() == parent:  # noqa: ASYNC110 - another process sets no event
         await anyio.sleep(_POLL_S)
+
+
+def stay(
+    settings: Settings,
+    route: Route,
+    *,
+    read_settings: Callable[[], Settings],
+    log_level: str = "warning",
+    idle_s: float = STAYING_IDLE_S,
+) -> int:
+    """As `serve`, for hooks: notes where the owner of the index answers, and becomes the owner where there is none.
+
+    Raises IndexUnavailableError where it serves another workspace.
+    """
+    config = str(settings.config_path) if settings.config_path else None
+    write = partial(route.write, config)
+    if is_disabled(settings):
+        write("")
+        return os.EX_OK
+    place = place_of(settings)
+    owner = read_owner(place.lock)
+    if owner is not None and owner.socket and _answers(owner.socket):
+        check_workspace(place.lock, settings.workspace)
+        write(owner.socket)
+        return os.EX_OK
+    write(str(place.sockets[0]))
+    os.chdir("/")  # a client's folder may be unmounted meanwhile
+    return serve(
+        settings, read_settings=read_settings, log_level=log_level, socket_only=True, idle_s=idle_s
+    )
+
+
+def _answers(socket: str) -> bool:
+    connection = connect(socket)
+    if connection is not None:
+        connection.close()
+    return connection is not None

@@ -26,14 +26,13 @@ MAX_RESULTS = 200
 """More than anybody reads; keeps one answer below a few hundred kilobytes."""
 ONLY_WORDS: Final = (
     "Only words were compared, not their meaning: the same thing in other words is not found. "
-    "Embeddings would find it: set memorySearch.provider, or see `memory-gateway models suggest`."
+    "Embeddings would find it: set provider, or see `memory-gateway models suggest`."
 )
 _NAMES: Final[Mapping[Source, str]] = {"memory": "Notes", "sessions": "Past conversations"}
 _NOT_INDEXED: Final[Mapping[Source, str]] = {
-    "memory": "memorySearch.sources does not name memory",
+    "memory": "sources does not name memory",
     "sessions": (
-        "they are not indexed, which takes memorySearch.experimental.sessionMemory: true and sessions "
-        "in memorySearch.sources"
+        "they are not indexed, which takes experimental.sessionMemory: true and sessions in sources"
     ),
 }
 

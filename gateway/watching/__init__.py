@@ -23,5 +23,5 @@ class WatchState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 STARTING: Final = WatchState(mode="starting")
-OFF: Final = WatchState(mode="off", reason="memorySearch.sync.watch is false")
+OFF: Final = WatchState(mode="off", reason="sync.watch is false")
 ON_DEMAND: Final = WatchState(mode="off", reason="this process answers once and ends")

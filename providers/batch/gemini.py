@@ -12,7 +12,7 @@ import msgspec
 from google.genai import types
 
 from providers.batch.hosts import OnResults, Outcome, RemoteJob
-from providers.batch.result_files import Line, ResultReader, deleting
+from providers.batch.result_files import ResultLine, ResultReader, deleting
 from providers.interface import without_lone_surrogates
 from providers.remote.gemini import open_library
 from providers.remote.http_client import open_client, typed_errors
@@ -51,17 +51,17 @@ def write_line(key: str, text: str, *, task_type: str | None, dimensions: int | 
     return msgspec.json.encode({"key": key, "request": request}) + b"\n"
 
 
-def read_line(raw: bytes) -> Line | None:
+def read_line(raw: bytes) -> ResultLine | None:
     """The content of a line; None for one that is blank or not understood."""
     try:
         line = msgspec.json.decode(raw, type=_RawLine)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     if line.error is not None:
-        return Line(line.key, error=_refusal(line.error))
+        return ResultLine(line.key, error=_refusal(line.error))
     if line.response is None or line.response.embedding is None:
-        return Line(line.key, error="The batch job's answer holds no vector for this text.")
-    return Line(line.key, line.response.embedding.values)
+        return ResultLine(line.key, error="The batch job's answer holds no vector for this text.")
+    return ResultLine(line.key, line.response.embedding.values)
 
 
 def _refusal(error: _Error) -> str:

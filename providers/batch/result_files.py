@@ -15,8 +15,7 @@ from config.errors import ErrorKind
 from providers.batch.hosts import OnResults, Result
 from providers.errors import ProviderBadResponseError, ProviderError
 from providers.interface import ItemError
-from providers.remote.answer_sizes import MOST_DIMENSIONS, values_in
-from providers.remote.answers import collect
+from providers.remote.answers import MOST_DIMENSIONS, collect, values_in
 from providers.remote.http_client import typed_errors
 from providers.remote.spec import RemoteSpec
 
@@ -25,7 +24,7 @@ _CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,60}")
 _FIRST_ERROR: Final = 400
 
 
-class Line(msgspec.Struct, frozen=True):
+class ResultLine(msgspec.Struct, frozen=True):
     """One item of a result file, its embedding not yet validated."""
 
     key: str
@@ -78,23 +77,25 @@ class _RawLine(msgspec.Struct):
     error: Any = None
 
 
-def read_line(raw: bytes) -> Line | None:
+def read_line(raw: bytes) -> ResultLine | None:
     """The content of a line; None for one that is blank or not understood."""
     try:
         line = msgspec.json.decode(raw, type=_RawLine)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     if line.response is None or line.error or line.response.status_code >= _FIRST_ERROR:
-        return Line(line.custom_id, error=_refusal(line))
+        return ResultLine(line.custom_id, error=_refusal(line))
     try:
         body = msgspec.convert(line.response.body, _Body)
         (row,) = msgspec.convert(body.data, list[_Row])
     except (msgspec.ValidationError, ValueError):
-        return Line(line.custom_id, error="The batch job's answer holds no vector for this text.")
-    return Line(line.custom_id, row.embedding)
+        return ResultLine(
+            line.custom_id, error="The batch job's answer holds no vector for this text."
+        )
+    return ResultLine(line.custom_id, row.embedding)
 
 
-def results_of(lines: Sequence[Line], dimensions: int | None) -> list[Result]:
+def results_of(lines: Sequence[ResultLine], dimensions: int | None) -> list[Result]:
     """Validated vectors and errors, in the order of the lines. Loads numpy, so run it in a thread."""
     rows = [(at, line.embedding) for at, line in enumerate(lines)]
     items = collect(rows, len(lines), dimensions)
@@ -129,7 +130,7 @@ _SLICE_VALUES: Final = 1_000_000
 _MOST_VALUES: Final = MOST_DIMENSIONS + 100
 """In one line."""
 
-ReadLine = Callable[[bytes], Line | None]
+ReadLine = Callable[[bytes], ResultLine | None]
 
 
 class ResultReader:

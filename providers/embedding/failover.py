@@ -15,8 +15,7 @@ import msgspec
 
 from config.runtime.logs import Log
 from config.runtime.tasks import ResettableEvent
-from providers.embedding.documents import OnBatch, OnSend
-from providers.embedding.service import DEFAULT_QUERY_DEADLINE_S, EmbeddingService
+from providers.embedding.service import DEFAULT_QUERY_DEADLINE_S, EmbeddingService, OnBatch, OnSend
 from providers.errors import ProviderError, ProviderUnavailableError
 from providers.interface import EmbeddingsState, FallbackRecord, Fingerprint, QueryVector
 from providers.resilience import Clock, SystemClock

@@ -1,28 +1,452 @@
-"""What the floor above uses to get vectors: one provider with its policies, query cache and state."""
+"""Texts to vectors by one provider: requests with their retries, time limits and circuit, runs of many texts, queries.
+
+How much goes into a request is decided in `sizing`; what a failure of the host means, in `providers.resilience`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import random
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Final, Literal
 
 import anyio
 import msgspec
 
+from config.errors import ErrorKind
+from config.runtime.logs import Log
 from config.runtime.remembered import Remembered, size_of
-from providers.embedding.documents import DocumentRun, OnBatch, OnSend
-from providers.embedding.requester import Requester, RequestOptions
-from providers.embedding.sizing import LearnedLimits
-from providers.errors import ProviderError, ProviderRejectedError, ProviderTimeoutError
-from providers.interface import Embedder, Fingerprint, FingerprintState, ServiceState, Vector
-from providers.resilience import Clock
+from providers.embedding import sizing
+from providers.embedding.sizing import LearnedLimits, WorkList
+from providers.errors import (
+    ProviderBadResponseError,
+    ProviderError,
+    ProviderInputTooLargeError,
+    ProviderRateLimitError,
+    ProviderRejectedError,
+    ProviderTimeoutError,
+    ProviderUnavailableError,
+)
+from providers.interface import (
+    EmbeddedBatch,
+    Embedder,
+    Fingerprint,
+    FingerprintState,
+    InputLimits,
+    ItemError,
+    ServiceState,
+    Statistics,
+    Vector,
+)
+from providers.resilience import (
+    SINGLE,
+    Circuit,
+    CircuitPolicy,
+    Clock,
+    Pacer,
+    RetryPolicy,
+    SystemClock,
+    retrying,
+)
+
+_log = Log()
 
 QUERIES_BYTES: Final = 4 * 1024 * 1024
 """Some 600 questions at 1,536 dimensions."""
 _ARRAY_BYTES: Final = 128
-DEFAULT_QUERY_DEADLINE_S = 4.0
-_GRACE_S = 0.1
+DEFAULT_QUERY_DEADLINE_S: Final = 4.0
+_GRACE_S: Final = 0.1
 """The request's own time limit ends first, so that the circuit counts it."""
+_LEAST_TIME_S: Final = 0.001
+_HARMLESS: Final = "ping"
+_S_A_TOKEN: Final = 0.01
+"""A host that reads a hundred tokens a second, which is a slow one, has time for all of them."""
+
+
+class RequestOptions(msgspec.Struct, frozen=True, kw_only=True):
+    at_once: int = 4
+    """Document requests under way at the same time, at most."""
+    timeout_s: float = 120.0
+    """For one document request, at most."""
+    least_timeout_s: float = 120.0
+    """For a request of few tokens; each further one adds to it."""
+    check_timeout_s: float = 120.0
+    """For one harmless text."""
+    retry: RetryPolicy = RetryPolicy()
+    circuit: CircuitPolicy = CircuitPolicy()
+
+
+REMOTE = RequestOptions(
+    least_timeout_s=30.0,
+    check_timeout_s=15.0,
+    circuit=CircuitPolicy(cooldown_s=20.0, longest_cooldown_s=20.0),
+)
+"""Nobody knows that a host works again before it is asked: the time limit of one harmless text and the pause after
+it together are less than a minute. Such a text every half a minute harms no host. The circuit lets one through sooner,
+so that those who ask every half a minute are not turned away for coming too early."""
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """Part of a run's result: `items[i]` belongs to the text at `positions[i]` of the call."""
+
+    positions: tuple[int, ...]
+    items: tuple[Vector | ItemError, ...]
+    fingerprint: Fingerprint
+
+
+OnBatch = Callable[[Delivery], Awaitable[None]]
+OnSend = Callable[[Sequence[int]], Awaitable[None]]
+"""Gets the positions of the texts that are about to be sent."""
+
+
+class EmbeddingService:
+    """Belongs to one event loop. Every method may be cancelled, which aborts its HTTP request."""
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        *,
+        learned: LearnedLimits | None = None,
+        options: RequestOptions | None = None,
+        clock: Clock | None = None,
+        draw: Callable[[], float] | None = None,
+    ) -> None:
+        self._embedder = embedder
+        self.options = options or RequestOptions()
+        self._clock = clock or SystemClock()
+        self._draw = draw or random.SystemRandom().random
+        self._circuit = Circuit(self._clock, self.options.circuit)
+        self._pacer = Pacer(self._clock, self.options.at_once)
+        self.counters = Counters()
+        self._refused: ProviderRejectedError | None = None
+        """The rejection of the last query, if the host rejected it. That is no failure of the host, so the
+        circuit stays closed, but `status` shows it."""
+        self._queries = QueryCache()
+        self._proven = False
+        self.learned = learned or LearnedLimits()
+        """To be kept across restarts, under `fingerprint.digest()`, by `to_dict` and `from_dict`."""
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        return self._embedder.fingerprint
+
+    @property
+    def limits(self) -> InputLimits:
+        """What one request may hold, by the provider's documentation."""
+        return self._embedder.limits
+
+    @property
+    def dimensions(self) -> int | None:
+        """None until the first answer, unless configured."""
+        return self._embedder.dimensions
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether `prepare` has nothing left to do."""
+        return self._embedder.is_prepared
+
+    async def prepare(self) -> None:
+        """Waits for what the provider needs before its first text, such as a download.
+
+        Raises `ProviderError`. Asking without it is allowed, and fails at once where it is needed.
+        """
+        if self.is_prepared:
+            return
+        with self._counting_failures(), self._circuit.request():
+            await self._embedder.prepare()
+
+    async def run(self) -> None:
+        """Runs what the provider needs beside its requests, until cancelled."""
+        await self._embedder.run()
+
+    async def embed_documents(
+        self, texts: Sequence[str], *, on_batch: OnBatch, on_send: OnSend | None = None
+    ) -> None:
+        """Embeds all texts, in requests as large and as many at once as the host allows.
+
+        `on_send` is awaited before each request; when it raises, nothing is sent any more.
+
+        `on_batch` is awaited for each request that completes, never twice at the same time; while
+        it runs, its place among the requests stays taken. Each text is delivered once, with a
+        vector or an `ItemError`. Raises `ProviderError` when the provider fails as a whole (texts
+        not delivered by then were not embedded), and whatever the two raise.
+        """
+        proven = self._proven and self._circuit.state().status == "closed"
+        await DocumentRun(texts, on_batch, self, proven=proven, on_send=on_send).execute()
+        self._proven = True
+
+    async def embed_query(
+        self, text: str, *, deadline_s: float = DEFAULT_QUERY_DEADLINE_S
+    ) -> Vector:
+        """The query's vector, cached; equal queries at the same time share one request.
+
+        Raises `ProviderError`: at once while the circuit is open, at the latest after `deadline_s`.
+        """
+        if not text.strip():
+            raise ProviderRejectedError("A blank query cannot be embedded.")
+        self.counters.queries += 1
+        cached = self._queries.peek(text)
+        if cached is not None:
+            self.counters.query_cache_hits += 1
+            return cached
+        ask = partial(self._request_query, text, deadline_s)
+        with anyio.move_on_after(deadline_s + _GRACE_S):
+            return await self._queries.get(text, ask)
+        error = ProviderTimeoutError(
+            f"There was no vector for the query within {deadline_s:.3g} s."
+        )
+        # The request had passed its own time limit and was still cleaning up: it is not counted yet.
+        self._circuit.blame(error)
+        raise error
+
+    async def probe(self) -> None:
+        """Sends one harmless text once, if the circuit allows it. Raises `ProviderError`."""
+        await self.prepare()
+        await self.check(once=True)
+
+    def state(self) -> ServiceState:
+        circuit, mark = self._circuit.state(), self.fingerprint
+        refused = self._refused
+        unwell: Literal["ready", "degraded"] = (
+            "degraded" if circuit.failures or refused else "ready"
+        )
+        return ServiceState(
+            provider=mark.provider,
+            model=mark.model,
+            endpoint=mark.endpoint,
+            status=unwell if circuit.status == "closed" else "open",
+            reason=circuit.reason or (refused.message if refused else None),
+            next_probe_in_s=circuit.next_probe_in_s,
+            dimensions=self.dimensions,
+            fingerprint=msgspec.convert(mark, FingerprintState, from_attributes=True),
+            learned_limits=self.learned.to_dict(),
+            statistics=self.counters.snapshot(),
+            details=self._embedder.report(),
+        )
+
+    async def aclose(self) -> None:
+        await self._embedder.aclose()
+
+    def time_for(self, tokens: int) -> float:
+        """Seconds that a host has for a request of about so many tokens."""
+        return min(self.options.timeout_s, self.options.least_timeout_s + _S_A_TOKEN * tokens)
+
+    async def request_documents(
+        self, texts: Sequence[str], *, timeout_s: float, once: bool = False
+    ) -> EmbeddedBatch:
+        """One request, retried as the error's kind deserves or not at all (`once`). Raises `ProviderError`.
+
+        `timeout_s` is for each attempt.
+        """
+
+        async def attempt() -> EmbeddedBatch:
+            async with self._pacer.turn():
+                self.counters.requests += 1
+                with self._within(timeout_s):
+                    batch = await self._embedder.embed_documents(texts)
+            self._pacer.succeeded()
+            self._refused = None
+            self.counters.tokens += batch.tokens
+            return batch
+
+        with self._counting_failures(), self._circuit.request() as probe:
+            policy = SINGLE if probe or once else self.options.retry
+            return await retrying(
+                attempt, policy, clock=self._clock, draw=self._draw, on_retry=self._wait_out
+            )
+
+    async def check(self, *, once: bool = False) -> None:
+        """Sends one harmless text, if the circuit allows it. Raises `ProviderError`.
+
+        A host that rejects even that is unusable with these settings: that is a
+        `ProviderUnavailableError`, and opens the circuit. So does an answer without a vector, which
+        says that the texts are not to blame for those that did not come: a `ProviderBadResponseError`.
+        """
+        timeout_s = min(self.options.timeout_s, self.options.check_timeout_s)
+        try:
+            batch = await self.request_documents([_HARMLESS], timeout_s=timeout_s, once=once)
+        except ProviderRejectedError as error:
+            unavailable = ProviderUnavailableError(
+                error.message, remedy=error.remedy, status=error.status
+            )
+            self._circuit.trip(unavailable)
+            raise unavailable from None
+        for item in batch.items:
+            if isinstance(item, ItemError):
+                unusable = ProviderBadResponseError(item.message)
+                self._circuit.trip(unusable)
+                raise unusable
+
+    async def _request_query(self, text: str, deadline_s: float) -> Vector:
+        """Raises `ProviderError`, at the latest when the deadline has passed."""
+        ends = self._clock.now() + deadline_s
+
+        async def attempt() -> Vector:
+            self.counters.requests += 1
+            with self._within(max(_LEAST_TIME_S, ends - self._clock.now())):
+                vector = await self._embedder.embed_query(text)
+            self._refused = None
+            return vector
+
+        patience = RetryPolicy(
+            attempts=2,
+            rate_limit_attempts=2,
+            timeout_attempts=1,
+            base_s=0.2,
+            longest_wait_s=deadline_s / 2,
+            deadline_s=deadline_s,
+        )
+        with self._counting_failures(), self._circuit.request() as probe:
+            policy = SINGLE if probe else patience
+            try:
+                return await retrying(
+                    attempt, policy, clock=self._clock, draw=self._draw, on_retry=self._count_retry
+                )
+            except ProviderRejectedError as error:
+                self._refused = error
+                raise
+
+    def _wait_out(self, error: ProviderError, wait_s: float) -> None:
+        self._count_retry(error, wait_s)
+        if isinstance(error, ProviderRateLimitError):
+            self._pacer.slow_down(wait_s)
+
+    def _count_retry(self, _error: ProviderError, _wait_s: float) -> None:
+        self.counters.retries += 1
+
+    @contextmanager
+    def _counting_failures(self) -> Iterator[None]:
+        try:
+            yield
+        except ProviderError:
+            self.counters.failures += 1
+            raise
+
+    @contextmanager
+    def _within(self, seconds: float) -> Iterator[None]:
+        try:
+            with anyio.fail_after(seconds):
+                yield
+        except TimeoutError:
+            mark = self._embedder.fingerprint
+            raise ProviderTimeoutError(
+                f"{mark.provider} ({mark.endpoint}) did not answer within {seconds:.3g} s."
+            ) from None
+
+
+class DocumentRun:
+    """Use once: `await DocumentRun(...).execute()`."""
+
+    def __init__(
+        self,
+        texts: Sequence[str],
+        on_batch: OnBatch,
+        service: EmbeddingService,
+        *,
+        proven: bool,
+        on_send: OnSend | None = None,
+    ) -> None:
+        self._texts = texts
+        self._on_send = on_send
+        self._on_batch = on_batch
+        self._service = service
+        self._learned = service.learned
+        self._blank = [at for at, text in enumerate(texts) if not text.strip()]
+        waiting = [at for at, text in enumerate(texts) if text.strip()]
+        self._job = WorkList([sizing.size_of(text) for text in texts], waiting, self._limits)
+        self._error: Exception | None = None
+        self._delivering = anyio.Lock()
+        self._settings_are_fine = False
+        self.proven = anyio.Event()
+        if proven:
+            self.proven.set()
+
+    async def execute(self) -> None:
+        """Raises the first error that ended the run, after what was under way has been delivered."""
+        if self._blank:
+            blank = ItemError(kind=ErrorKind.INVALID_PARAMS, message="The text is blank.")
+            await self._deliver(self._blank, (blank,) * len(self._blank))
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._work)
+            # One at a time until it is known that the host takes requests of this size, so that a
+            # wrong key or size is refused once, not four times.
+            await self.proven.wait()
+            for _ in range(self._service.options.at_once - 1):
+                group.start_soon(self._work)
+        if self._error is not None:
+            raise self._error
+
+    async def _work(self) -> None:
+        try:
+            while self._error is None and (positions := self._job.take()) is not None:
+                await self._handle(positions)
+        except Exception as error:  # noqa: BLE001 - raised again by `execute`, outside the group
+            self._error = self._error or error
+        finally:
+            self.proven.set()
+
+    async def _handle(self, positions: list[int]) -> None:
+        if self._on_send is not None:
+            await self._on_send(positions)
+        try:
+            batch = await self._service.request_documents(
+                [self._texts[at] for at in positions],
+                timeout_s=self._service.time_for(self._job.size(positions).tokens),
+            )
+        except ProviderInputTooLargeError as error:
+            await self._too_large(positions, error)
+        except ProviderRejectedError as error:
+            await self._rejected(positions, error)
+        except (ProviderTimeoutError, ProviderRateLimitError):
+            if len(positions) == 1:
+                raise
+            self._job.shrink(positions)
+        else:
+            self._learned.accepted(self._job.size(positions), counted=batch.tokens)
+            if self._learned.settled:
+                self.proven.set()
+            await self._deliver(positions, batch.items)
+
+    async def _too_large(self, positions: list[int], error: ProviderInputTooLargeError) -> None:
+        if len(positions) == 1:
+            await self._fail(positions, error)
+        elif error.reason == "input":
+            self._job.split(positions)
+        else:
+            self._learned.refused(self._job.size(positions), error.reason, error.limit)
+            self._job.put_back(positions)
+            _log.info("embedding.size_learned", reason=error.reason, limits=self._learned.to_dict())
+
+    async def _rejected(self, positions: list[int], error: ProviderRejectedError) -> None:
+        await self._check_settings()
+        if len(positions) == 1:
+            await self._fail(positions, error)
+        else:
+            self._job.split(positions)
+
+    async def _check_settings(self) -> None:
+        """Returns if the texts caused the rejection; raises it if the settings did."""
+        if self._settings_are_fine:
+            return
+        await self._service.check()
+        self._settings_are_fine = True
+
+    async def _fail(self, positions: list[int], error: ProviderError) -> None:
+        await self._deliver(positions, (ItemError(kind=error.kind, message=error.message),))
+
+    async def _deliver(
+        self, positions: Sequence[int], items: tuple[Vector | ItemError, ...]
+    ) -> None:
+        errors = sum(isinstance(item, ItemError) for item in items)
+        self._service.counters.item_errors += errors
+        self._service.counters.documents += len(items) - errors
+        fingerprint = self._service.fingerprint
+        async with self._delivering:
+            await self._on_batch(Delivery(tuple(positions), items, fingerprint))
+
+    def _limits(self) -> InputLimits:
+        return self._learned.apply(self._service.limits)
 
 
 class _Flight:
@@ -79,118 +503,26 @@ def _query_bytes(text: str, vector: Vector) -> int:
     return size_of(text) + _ARRAY_BYTES + len(vector) * vector.itemsize
 
 
-class EmbeddingService:
-    """Belongs to one event loop. Every method may be cancelled, which aborts its HTTP request."""
+class Counters(msgspec.Struct):
+    """The running counts; belongs to one event loop."""
 
-    def __init__(
-        self,
-        embedder: Embedder,
-        *,
-        learned: LearnedLimits | None = None,
-        options: RequestOptions | None = None,
-        clock: Clock | None = None,
-        draw: Callable[[], float] | None = None,
-    ) -> None:
-        self._embedder = embedder
-        self._requester = Requester(embedder, options or RequestOptions(), clock=clock, draw=draw)
-        self._queries = QueryCache()
-        self._proven = False
-        self.learned = learned or LearnedLimits()
-        """To be kept across restarts, under `fingerprint.digest()`, by `to_dict` and `from_dict`."""
+    requests: int = 0
+    retries: int = 0
+    failures: int = 0
+    documents: int = 0
+    item_errors: int = 0
+    queries: int = 0
+    query_cache_hits: int = 0
+    tokens: int = 0
 
-    @property
-    def fingerprint(self) -> Fingerprint:
-        return self._embedder.fingerprint
-
-    @property
-    def dimensions(self) -> int | None:
-        """None until the first answer, unless configured."""
-        return self._embedder.dimensions
-
-    @property
-    def is_prepared(self) -> bool:
-        """Whether `prepare` has nothing left to do."""
-        return self._embedder.is_prepared
-
-    async def prepare(self) -> None:
-        """Waits for what the provider needs before its first text, such as a download.
-
-        Raises `ProviderError`. Asking without it is allowed, and fails at once where it is needed.
-        """
-        await self._requester.prepare()
-
-    async def run(self) -> None:
-        """Runs what the provider needs beside its requests, until cancelled."""
-        await self._embedder.run()
-
-    async def embed_documents(
-        self, texts: Sequence[str], *, on_batch: OnBatch, on_send: OnSend | None = None
-    ) -> None:
-        """Embeds all texts, in requests as large and as many at once as the host allows.
-
-        `on_send` is awaited before each request; when it raises, nothing is sent any more.
-
-        `on_batch` is awaited for each request that completes, never twice at the same time; while
-        it runs, its place among the requests stays taken. Each text is delivered once, with a
-        vector or an `ItemError`. Raises `ProviderError` when the provider fails as a whole (texts
-        not delivered by then were not embedded), and whatever the two raise.
-        """
-        proven = self._proven and self._requester.circuit.state().status == "closed"
-        run = DocumentRun(
-            texts, on_batch, self._requester, self.learned, proven=proven, on_send=on_send
+    def snapshot(self) -> Statistics:
+        return Statistics(
+            requests=self.requests,
+            retries=self.retries,
+            failures=self.failures,
+            documents=self.documents,
+            item_errors=self.item_errors,
+            queries=self.queries,
+            query_cache_hits=self.query_cache_hits,
+            tokens=self.tokens,
         )
-        await run.execute()
-        self._proven = True
-
-    async def embed_query(
-        self, text: str, *, deadline_s: float = DEFAULT_QUERY_DEADLINE_S
-    ) -> Vector:
-        """The query's vector, cached; equal queries at the same time share one request.
-
-        Raises `ProviderError`: at once while the circuit is open, at the latest after `deadline_s`.
-        """
-        if not text.strip():
-            raise ProviderRejectedError("A blank query cannot be embedded.")
-        counters = self._requester.counters
-        counters.queries += 1
-        cached = self._queries.peek(text)
-        if cached is not None:
-            counters.query_cache_hits += 1
-            return cached
-        ask = partial(self._requester.query, text, deadline_s)
-        with anyio.move_on_after(deadline_s + _GRACE_S):
-            return await self._queries.get(text, ask)
-        error = ProviderTimeoutError(
-            f"There was no vector for the query within {deadline_s:.3g} s."
-        )
-        # The request had passed its own time limit and was still cleaning up: it is not counted yet.
-        self._requester.circuit.blame(error)
-        raise error
-
-    async def probe(self) -> None:
-        """Sends one harmless text once, if the circuit allows it. Raises `ProviderError`."""
-        await self._requester.prepare()
-        await self._requester.check(once=True)
-
-    def state(self) -> ServiceState:
-        circuit, mark = self._requester.circuit.state(), self.fingerprint
-        refused = self._requester.refused
-        unwell: Literal["ready", "degraded"] = (
-            "degraded" if circuit.failures or refused else "ready"
-        )
-        return ServiceState(
-            provider=mark.provider,
-            model=mark.model,
-            endpoint=mark.endpoint,
-            status=unwell if circuit.status == "closed" else "open",
-            reason=circuit.reason or (refused.message if refused else None),
-            next_probe_in_s=circuit.next_probe_in_s,
-            dimensions=self.dimensions,
-            fingerprint=msgspec.convert(mark, FingerprintState, from_attributes=True),
-            learned_limits=self.learned.to_dict(),
-            statistics=self._requester.counters.snapshot(),
-            details=self._embedder.report(),
-        )
-
-    async def aclose(self) -> None:
-        await self._embedder.aclose()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Self
 
 import msgspec
@@ -225,3 +226,51 @@ def fill(waiting: Iterable[Size], limits: InputLimits) -> int:
         if text.tokens > limits.max_input_tokens:
             return count
     return count
+
+
+class WorkList:
+    """The texts that wait, handed out a request at a time. `limits` is called for each: refusals of the host
+    change it.
+    """
+
+    def __init__(
+        self, sizes: Sequence[Size], positions: Sequence[int], limits: Callable[[], InputLimits]
+    ) -> None:
+        self._sizes = sizes
+        self._limits = limits
+        self._waiting = deque(positions)
+        self._split: deque[list[int]] = deque()
+        self._token_cap: int | None = None
+
+    def take(self) -> list[int] | None:
+        """Positions of the next request in order, or None if nothing waits."""
+        if self._split:
+            return self._split.popleft()
+        if not self._waiting:
+            return None
+        count = fill((self._sizes[at] for at in self._waiting), self._current_limits())
+        return [self._waiting.popleft() for _ in range(count)]
+
+    def size(self, positions: Sequence[int]) -> Size:
+        return total(self._sizes[at] for at in positions)
+
+    def put_back(self, positions: Sequence[int]) -> None:
+        """Puts texts back, to be sent in the sizes that the limits allow by then."""
+        self._waiting.extendleft(reversed(positions))
+
+    def split(self, positions: Sequence[int]) -> None:
+        """Puts texts back as two halves, to be sent next, since one of them spoils the request."""
+        half = len(positions) // 2
+        self._split.extendleft([list(positions[half:]), list(positions[:half])])
+
+    def shrink(self, positions: Sequence[int]) -> None:
+        """Puts texts back; for the rest of this run, requests are at most half the size of this one."""
+        self._token_cap = max(1, self.size(positions).tokens // 2)
+        self.put_back(positions)
+
+    def _current_limits(self) -> InputLimits:
+        limits = self._limits()
+        if self._token_cap is None:
+            return limits
+        capped = min(self._token_cap, limits.max_request_tokens)
+        return msgspec.structs.replace(limits, max_request_tokens=capped)

@@ -256,5 +256,5 @@ def _not_installed(engine: LocalEngine, module: str, reference: str) -> Provider
     return ProviderUnavailableError(
         f"The model {shown(reference)} is a GGUF file, which takes llama-cpp-python ({module} is missing).",
         remedy=f"{install_remedy('llama')}. Or take the model of `memory-gateway models suggest`, which needs no "
-        "compiler: remove memorySearch.local.modelPath.",
+        "compiler: remove local.modelPath.",
     )

@@ -53,7 +53,7 @@ def read_header(path: Path) -> Header:
     except OSError as error:
         raise ProviderUnavailableError(
             f"The model file {path} cannot be read: {error.strerror}.",
-            remedy="Correct memorySearch.local.modelPath, or the file's permissions.",
+            remedy="Correct local.modelPath, or the file's permissions.",
         ) from None
     except (struct.error, UnicodeDecodeError, OverflowError, RecursionError):
         raise _unusable(path, "its header is damaged or ends too early") from None
@@ -128,6 +128,5 @@ def _exactly(file: BinaryIO, size: int) -> bytes:
 def _unusable(path: Path, cause: str) -> ProviderUnavailableError:
     return ProviderUnavailableError(
         f"The model file {path} cannot be used: {cause}.",
-        remedy="Remove it and let it be downloaded again, or name another in "
-        "memorySearch.local.modelPath.",
+        remedy="Remove it and let it be downloaded again, or name another in local.modelPath.",
     )

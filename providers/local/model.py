@@ -164,7 +164,7 @@ def read_model(path: Path, wishes: Wishes, reference: str | None = None) -> Mode
     if model.width and (wishes.dimensions or 0) > model.width:
         raise ProviderUnavailableError(
             f"The model {path.name} gives {model.width} dimensions, not {wishes.dimensions}.",
-            remedy="Lower memorySearch.outputDimensionality, or remove it.",
+            remedy="Lower outputDimensionality, or remove it.",
         )
     return model
 
@@ -251,7 +251,7 @@ def _pooling(header: Header, path: Path) -> int:
     if named == _RANK:
         raise ProviderUnavailableError(
             f"The model {path.name} ranks texts and cannot embed them.",
-            remedy="Name an embedding model in memorySearch.local.modelPath.",
+            remedy="Name an embedding model in local.modelPath.",
         )
     if named in _POOLINGS:
         return named

@@ -263,7 +263,7 @@ class Worker:
                 cause = f"the worker ended while loading it ({await self.cause_of_death()})"
         raise ProviderUnavailableError(
             f"The model {name} cannot be used: {cause}.",
-            remedy="Name another one in memorySearch.local.modelPath, or check that it is complete "
+            remedy="Name another one in local.modelPath, or check that it is complete "
             "and that there is enough memory.",
         )
 

@@ -15,7 +15,7 @@ import httpx2
 import msgspec
 
 from providers.errors import ProviderBadResponseError
-from providers.remote.answer_sizes import values_in
+from providers.remote.answers import values_in
 
 ENCODING: Final = "gzip"
 """The one way in which hosts are asked to compress their answers."""

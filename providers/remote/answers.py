@@ -1,4 +1,4 @@
-"""From a host's answer to validated vectors: decoded, checked, normalised, ordered."""
+"""From a host's answer to validated vectors: how much it may hold, decoded, checked, normalised, ordered."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import binascii
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
 
 import msgspec
 
@@ -16,6 +19,13 @@ from providers.interface import (
     ItemError,
     Vector,
 )
+
+MOST_DIMENSIONS: Final = 16_384
+"""Several times what any model gives."""
+OTHER_VALUES: Final = 100_000
+"""What an answer may hold beside its vectors, such as a list of jobs."""
+
+_texts: ContextVar[int] = ContextVar("texts in the request", default=0)
 
 Row = tuple[int | None, object]
 """One embedding as it came: its index, if the host sent one, and floats or a base64 string."""
@@ -26,6 +36,29 @@ class Reply(msgspec.Struct, frozen=True):
 
     rows: Sequence[Row]
     tokens: int = 0
+
+
+@contextmanager
+def embedding(texts: int) -> Iterator[None]:
+    """Within it, answers may hold the vectors of so many texts."""
+    token = _texts.set(texts)
+    try:
+        yield
+    finally:
+        _texts.reset(token)
+
+
+def most_values() -> int:
+    """How many values the answer to a request of this task may hold."""
+    return _texts.get() * MOST_DIMENSIONS + OTHER_VALUES
+
+
+def values_in(data: bytes) -> int:
+    """No fewer than the values that JSON with these bytes has: each begins an array or an object, or follows a comma.
+
+    They are counted before parsing: a megabyte of `{},` takes fifty in memory afterwards.
+    """
+    return data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
 def decode(raw: object) -> Vector | None:

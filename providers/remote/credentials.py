@@ -246,7 +246,7 @@ def find_key(sources: KeySources) -> Credential | None:
 
     Raises `ProviderAuthError` that names every source looked at.
     """
-    _refuse_unreadable("memorySearch.remote.apiKey", sources.remote_problem)
+    _refuse_unreadable("remote.apiKey", sources.remote_problem)
     looked_at: list[str] = []
     origin, is_meant = sources.endpoint.origin, sources.needs_key
     for source in _all(sources):
@@ -263,7 +263,7 @@ def find_key(sources: KeySources) -> Credential | None:
     raise ProviderAuthError(
         f'No API key found for provider "{sources.vendor.name}". {_codex_note(sources)}'
         f"Looked at {'; '.join(looked_at)}.",
-        remedy=f"Set {named}, or memorySearch.remote.apiKey "
+        remedy=f"Set {named}, or remote.apiKey "
         "in the configuration (any value will do for a server that needs no key).",
     )
 
@@ -318,7 +318,7 @@ def _entry_key(sources: KeySources) -> str:
 
 
 def _from_remote(sources: KeySources) -> _Source:
-    name = "memorySearch.remote.apiKey"
+    name = "remote.apiKey"
     secret = _trimmed(sources.remote_key)
     if secret and sources.vendor.name == "gemini" and secret.value in _GEMINI_PLACEHOLDERS:
         variable = secret.value

@@ -27,8 +27,7 @@ from providers.interface import (
     without_lone_surrogates,
 )
 from providers.remote import credentials
-from providers.remote.answer_sizes import embedding
-from providers.remote.answers import Reply, collect
+from providers.remote.answers import Reply, collect, embedding
 from providers.remote.spec import RemoteSpec
 
 _TIMES_TO_BELIEVE: Final = 3

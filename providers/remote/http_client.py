@@ -30,7 +30,7 @@ from providers.errors import (
     causes,
 )
 from providers.remote.answer_bytes import ENCODING, Limits, beginning, limited
-from providers.remote.answer_sizes import most_values
+from providers.remote.answers import most_values
 from providers.remote.replies import Refusal, error_for
 from providers.remote.spec import RemoteSpec
 

@@ -158,7 +158,7 @@ def error_for(refusal: Refusal) -> ProviderError:
             said("refused the credential"),
             remedy=f"The key came from {refusal.key_source}: check it, or set another."
             if refusal.key_source
-            else "No key was sent: set memorySearch.remote.apiKey, or that of models.providers.",
+            else "No key was sent: set remote.apiKey, or that of models.providers.",
             status=status,
         )
     if status == 402 or (status == 429 and _is_final_quota(body, words)):
@@ -180,12 +180,12 @@ def _by_status(status: int, said: Callable[[str], str], wait_s: float | None) ->
     if status in (404, 405, 410):
         return ProviderUnavailableError(
             said("does not know this model or path"),
-            remedy="Check memorySearch.model and remote.baseUrl.",
+            remedy="Check model and remote.baseUrl.",
             status=status,
         )
     return ProviderRejectedError(
         said("rejected the request"),
-        remedy="Check memorySearch.model, outputDimensionality and the input types.",
+        remedy="Check model, outputDimensionality and the input types.",
         status=status,
     )
 

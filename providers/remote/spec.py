@@ -1,6 +1,6 @@
 """One remote provider as configured: endpoint, key, headers, model and options, put together.
 
-Only the primary takes anything from `memorySearch.remote`. A fallback inherits nothing of the primary: it uses
+Only the primary takes anything from `remote`. A fallback inherits nothing of the primary: it uses
 its vendor's own key, address, headers and default model.
 """
 
@@ -144,10 +144,9 @@ def _endpoint(vendor: Vendor, base_url: str | None, role: Role) -> Endpoint:
     own = f"models.providers.{vendor.config_key}.baseUrl"
     raise ProviderUnavailableError(
         f"{vendor.name} has no address.",
-        remedy=f"Set memorySearch.remote.baseUrl or {own} to that of the server, which usually "
-        "ends in /v1."
+        remedy=f"Set remote.baseUrl or {own} to that of the server, which usually ends in /v1."
         if role == "primary"
-        else f"Set {own}: a fallback does not take memorySearch.remote.",
+        else f"Set {own}: a fallback does not take remote.",
     )
 
 
@@ -158,7 +157,7 @@ def _model(vendor: Vendor, configured: str | None, role: Role) -> str:
     if model is None:
         raise ProviderUnavailableError(
             f"No model is named for {vendor.name}, which has no default of its own.",
-            remedy="Set memorySearch.model to the name of an embedding model that the server has.",
+            remedy="Set model to the name of an embedding model that the server has.",
         )
     return model
 

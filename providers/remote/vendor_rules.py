@@ -82,7 +82,7 @@ def _other_api(key: str, entry: ModelProviderSettings, settings: Settings) -> st
 
 
 def _not_here(cause: str, name: str, settings: Settings, role: Role) -> ProviderUnavailableError:
-    key = "memorySearch.provider" if role == "primary" else "memorySearch.fallback"
+    key = "provider" if role == "primary" else "fallback"
     meant = _MEANT.get(name)
     choices = ", ".join((*VENDORS, "local"))
     return ProviderUnavailableError(

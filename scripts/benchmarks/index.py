@@ -9,7 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,7 +19,7 @@ from anyio import to_thread
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.notes import NoteWriter
+from benchmarks.notes import NoteWriter, VaultWriter
 from benchmarks.plot import draw
 from gateway.client import spawn_gateway
 
@@ -49,11 +50,17 @@ def report(arguments: Sequence[str], page: Path) -> str:
     return f"{seconds:.2f} s, {size / 1000:.0f} kB, {used.ru_maxrss / 1024:.0f} MB"
 
 
-async def measure(files: int, bullets: int, page: Path | None, table: Table) -> Measured:
+class Notes(NamedTuple):
+    name: str
+    write: Callable[[Path], int]
+    """Into a workspace; returns their bytes."""
+
+
+async def measure(notes: Notes, page: Path | None, table: Table) -> Measured:
     with tempfile.TemporaryDirectory() as scratch:
         workspace, state = Path(scratch) / "workspace", Path(scratch) / "state"
         state.mkdir()
-        total = NoteWriter().workspace(workspace, files, bullets)
+        total = notes.write(workspace)
         config = state / "openclaw.json"
         config.write_text(
             json.dumps({"agents": {"defaults": {"memorySearch": {"provider": "none"}}}}),
@@ -79,7 +86,7 @@ async def measure(files: int, bullets: int, page: Path | None, table: Table) -> 
         assert found["results"], found
         assert again["bytesRead"] == 0, again
         table.add_row(
-            f"{files:,}",
+            notes.name,
             f"{total / 1e6:.1f} MB",
             f"{status['chunks']:,}",
             f"{first_s:.2f} s",
@@ -104,17 +111,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, nargs="*", default=[100, 1_000, 10_000])
     parser.add_argument("--bullets", type=int, default=30)
+    parser.add_argument("--vault", type=int, metavar="FILES", default=865, help="0: none")
+    parser.add_argument("--more", type=Path, nargs="*", default=[], help="notes for the vault")
     parser.add_argument("--report", type=Path, metavar="FILE", help="keep the last report there")
     options = parser.parse_args()
     table = Table(title="Indexing by keyword, start of the process included")
     for column in (
-        "files", "Markdown", "chunks", "first index", "rate", "unchanged re-sync",
+        "notes", "Markdown", "chunks", "first index", "rate", "unchanged re-sync",
         "edit to answer", "index/Markdown", "report",
     ):  # fmt: skip
         table.add_column(column, justify="right")
-    measured = [
-        anyio.run(measure, files, options.bullets, options.report, table) for files in options.files
+    seeded = [
+        Notes(f"{files:,}", partial(NoteWriter().workspace, files=files, bullets=options.bullets))
+        for files in options.files
     ]
+    measured = [anyio.run(measure, one, options.report, table) for one in seeded]
+    if options.vault:
+        write = partial(VaultWriter(*options.more).workspace, files=options.vault)
+        anyio.run(measure, Notes(f"{options.vault:,}, a vault", write), options.report, table)
     Console(width=140).print(table)
     if len(measured) > 1:
         plot(measured)

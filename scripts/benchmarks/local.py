@@ -33,8 +33,7 @@ from benchmarks.recall import embedded
 from benchmarks.scoring import percentile
 from benchmarks.start import resident_bytes
 from gateway.client import SpawnedGateway, spawn_gateway
-from providers.embedding.documents import Delivery
-from providers.embedding.service import EmbeddingService
+from providers.embedding.service import Delivery, EmbeddingService
 from providers.local.embedder import LocalEmbedder, LocalSpec
 from providers.local.model import Wishes
 

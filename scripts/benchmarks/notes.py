@@ -1,10 +1,15 @@
-"""Seeded notes for benchmarks: daily logs with a Zipf vocabulary, as large as wanted."""
+"""Seeded notes for benchmarks: daily logs with a Zipf vocabulary, and a vault as people have it, as large as wanted."""
 
 from __future__ import annotations
 
 import random
+import re
+from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
+from functools import partial
+from itertools import cycle
 from pathlib import Path
+from typing import Final
 
 _SYLLABLES = "ba de fi go ku la me ni po ra se ti vo wa xe yo zu cha sho tre pli gra".split()
 
@@ -45,3 +50,46 @@ class NoteWriter:
             path.parent.mkdir(parents=True, exist_ok=True)
             total += path.write_bytes(self.note(day, bullets).encode())
         return total
+
+
+VAULT: Final = Path(__file__).resolve().parents[2] / "tests/data/vault/memory"
+_NOTE_BYTES: Final = 4_600
+_VARIED: Final = 1 / 12
+_NUMBERS: Final = [str(number) for number in range(100)]
+_WORD: Final = re.compile(r"[^\W\d_]{4,}")
+_NUMBER: Final = re.compile(r"\d+")
+
+
+class VaultWriter:
+    """Writes notes made of those of the made-up vault: several languages, tables, lists and code, no two alike."""
+
+    def __init__(self, *more: Path, seed: int = 13) -> None:
+        """`more`: directories with other notes to take from."""
+        self._rng = random.Random(seed)
+        places = sorted(path for root in (VAULT, *more) for path in root.rglob("*.md"))
+        self._texts = [path.read_text(encoding="utf-8") for path in places]
+
+    def workspace(self, directory: Path, files: int) -> int:
+        """Writes `files` notes below `directory/memory`; returns their bytes."""
+        paragraphs = self._paragraphs()
+        total = 0
+        for number in range(files):
+            note, size = [f"# {number}"], 0
+            while size < _NOTE_BYTES:
+                note.append(next(paragraphs))
+                size += len(note[-1].encode())
+            path = directory / "memory" / f"{number % 40}" / f"note {number}.md"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            total += path.write_bytes("\n\n".join(note).encode())
+        return total
+
+    def _paragraphs(self) -> Iterator[str]:
+        """Again and again, a twelfth of their words exchanged within the note, and of their numbers."""
+        for text in cycle(self._texts):
+            words = _WORD.findall(text)
+            for paragraph in text.split("\n\n"):
+                varied = _WORD.sub(partial(self._vary, words), paragraph)
+                yield _NUMBER.sub(partial(self._vary, _NUMBERS), varied)
+
+    def _vary(self, others: Sequence[str], found: re.Match[str]) -> str:
+        return self._rng.choice(others) if self._rng.random() < _VARIED else found[0]

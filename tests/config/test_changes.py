@@ -14,17 +14,17 @@ from fakes.each import each
         (
             "{}",
             "{agents: {defaults: {memorySearch: {query: {maxResults: 7}}}}}",
-            ("memorySearch.query.maxResults",),
+            ("query.maxResults",),
         ),
         (
             "{memory: {citations: 'on'}, plugins: {slots: {memory: 'none'}}}",
             "{memory: {citations: 'off'}}",
-            ("memory.citations", "plugins.slots.memory"),
+            ("citations", "plugins.slots.memory"),
         ),
         (
             "{agents: {defaults: {memorySearch: {remote: {apiKey: 'one-secret'}}}}}",
             "{agents: {defaults: {memorySearch: {remote: {apiKey: 'another-secret'}}}}}",
-            ("memorySearch.remote.apiKey",),
+            ("remote.apiKey",),
         ),
         (
             "{models: {providers: {openai: {baseUrl: 'http://a.example/v1'}}}}",
@@ -51,4 +51,4 @@ def test_an_api_key_in_a_variable_is_named_by_its_variable(machine):
 def test_a_key_that_can_no_longer_be_read_has_changed(machine):
     secret = "{agents: {defaults: {memorySearch: {remote: {apiKey: '${SOME_KEY}'}}}}}"
     readable = machine.load(secret, environment={"SOME_KEY": "sk-test"})
-    assert changed_keys(readable, machine.load(secret)) == ("memorySearch.remote.apiKey",)
+    assert changed_keys(readable, machine.load(secret)) == ("remote.apiKey",)

@@ -50,26 +50,26 @@ def test_identity_comes_first(settings):
     ("path", "value", "text"),
     [
         ("agentId", "main", "main"),
-        ("memorySearch.enabled", True, "true"),
-        ("memorySearch.model", None, "–"),
-        ("memorySearch.sources", ["memory"], '["memory"]'),
-        ("memorySearch.extraPaths", ["/a", {"path": "/b", "pattern": "*.md"}], None),
-        ("memorySearch.remote.apiKey", "***", "***"),
-        ("memorySearch.remote.headers", {"X-Auth": "***"}, '{"X-Auth":"***"}'),
-        ("memorySearch.remote.baseUrl", "https://***@host/v1", "https://***@host/v1"),
-        ("memorySearch.store.path", "/i/main", "/i/main"),
-        ("memorySearch.local.modelCacheDir", None, "–"),
-        ("memorySearch.query.minScore", 0.35, "0.35"),
-        ("memorySearch.cache.maxEntries", None, "–"),
-        ("memory.qmd.update.interval", "90s", "90s"),
-        ("memory.qmd.update.embedInterval", "1h", "1h"),
-        ("memory.qmd.paths", [{"path": "/q", "name": "n", "pattern": "**/*.md"}], None),
+        ("enabled", True, "true"),
+        ("model", None, "–"),
+        ("sources", ["memory"], '["memory"]'),
+        ("extraPaths", ["/a", {"path": "/b", "pattern": "*.md"}], None),
+        ("remote.apiKey", "***", "***"),
+        ("remote.headers", {"X-Auth": "***"}, '{"X-Auth":"***"}'),
+        ("remote.baseUrl", "https://***@host/v1", "https://***@host/v1"),
+        ("store.path", "/i/main", "/i/main"),
+        ("local.modelCacheDir", None, "–"),
+        ("query.minScore", 0.35, "0.35"),
+        ("cache.maxEntries", None, "–"),
+        ("qmd.update.interval", "90s", "90s"),
+        ("qmd.update.embedInterval", "1h", "1h"),
+        ("qmd.paths", [{"path": "/q", "name": "n", "pattern": "**/*.md"}], None),
         (
-            "memory.qmd.scope",
+            "qmd.scope",
             {"default": "allow", "rules": [{"action": "deny", "match": {"chatType": "group"}}]},
             None,
         ),
-        ("memory.scope", None, "–"),
+        ("scope", None, "–"),
         ("models.providers.openai.apiKey", "***", "***"),
         ("models.providers.openai.baseUrl", "https://h/?key=***", None),
         ("models.providers.openai.headers", {"a": "***"}, None),
@@ -95,18 +95,18 @@ def test_no_secret_is_in_any_of_it(settings):
 
 def test_an_origin_is_shown_with_its_kind(settings):
     rows = {row.path: row.origin_text for row in describe_rows(settings)}
-    assert rows["memory.qmd.paths"] == "file: memory.qmd.paths, line 2"
-    assert rows["memory.citations"] == "default"
+    assert rows["qmd.paths"] == "file: memory.qmd.paths, line 2"
+    assert rows["citations"] == "default"
     assert rows["VOYAGE_API_KEY"] == "environment: VOYAGE_API_KEY"
 
 
 def test_json_holds_values_origins_and_warnings(settings):
     described = describe_json(settings)
-    assert described["values"]["memory.qmd.update.interval"] == {
+    assert described["values"]["qmd.update.interval"] == {
         "value": "90s",
         "origin": {"kind": "file", "detail": "memory.qmd.update.interval, line 2"},
     }
-    assert described["values"]["memory.backend"]["value"] == "builtin"
+    assert described["values"]["backend"]["value"] == "builtin"
     assert [warning["path"] for warning in described["warnings"]] == [
         "agents.defaults.memorySearch.remote.baseUrl", "agents.defaults.memorySearch.unknown",
     ]  # fmt: skip
@@ -130,7 +130,7 @@ def test_a_file_name_that_is_no_text_is_still_encoded(machine):
 @each(
     "key",
     [
-        "memorySearch.query.maxResults",
+        "query.maxResults",
         "agents.defaults.memorySearch.query.maxResults",
         "memory.search.query.maxResults",
         "plugins.entries.memory-gateway.config.search.query.maxResults",
@@ -138,18 +138,18 @@ def test_a_file_name_that_is_no_text_is_still_encoded(machine):
 )
 def test_a_setting_is_found_by_every_place_where_it_may_stand(machine, key):
     (row,) = rows_of(describe_rows(machine.load()), key)
-    assert row.path == "memorySearch.query.maxResults"
+    assert row.path == "query.maxResults"
 
 
 def test_a_part_of_a_path_means_all_below_it(machine):
-    rows = rows_of(describe_rows(machine.load()), "memorySearch.query")
+    rows = rows_of(describe_rows(machine.load()), "query")
     assert len(rows) > 5
-    assert all(row.path.startswith("memorySearch.query.") for row in rows)
+    assert all(row.path.startswith("query.") for row in rows)
 
 
 def test_what_is_no_setting_has_no_row_but_perhaps_a_neighbour(machine):
     rows = describe_rows(machine.load())
-    assert rows_of(rows, "memorySearch.quer") == ()
-    assert nearest_path(rows, "memorySearch.providr") == "memorySearch.provider"
-    assert nearest_path(rows, "provider") == "memorySearch.provider"
+    assert rows_of(rows, "memorySearch.qerry") == ()
+    assert nearest_path(rows, "memorySearch.providr") == "provider"
+    assert nearest_path(rows, "provider") == "provider"
     assert nearest_path(rows, "zz top") is None

@@ -80,7 +80,7 @@ class TestWhatCannotBeRead:
         )
         remote = settings.search.remote
         assert (remote.base_url, remote.api_key) == (None, None)
-        assert remote.api_key_problem == "memorySearch.remote.baseUrl cannot be read"
+        assert remote.api_key_problem == "remote.baseUrl cannot be read"
         assert [one.message.split(";")[0] for one in settings.warnings] == [
             "refers to NOT_SET, which the environment does not set",
             "until it is corrected, no key is sent to any other address",
@@ -156,7 +156,7 @@ class TestOurHome:
             "numpy",
             100,
         )
-        assert settings.origins["memory.backend"].detail == f"{HOME}.backend, line 1"
+        assert settings.origins["backend"].detail == f"{HOME}.backend, line 1"
 
     def test_it_wins_over_the_older_places_and_an_agent_over_it(self, machine):
         text = """{

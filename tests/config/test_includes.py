@@ -15,7 +15,7 @@ def test_an_object_may_come_from_another_file(machine):
     machine.write("{defaults: {memorySearch: {model: 'm'}}}", machine.state / "agents.json5")
     settings = machine.load("{agents: {$include: './agents.json5'}}")
     assert model(settings) == "m"
-    detail = settings.origins["memorySearch.model"].detail
+    detail = settings.origins["model"].detail
     assert detail == "agents.defaults.memorySearch.model, line 1 of agents.json5"
 
 

@@ -27,18 +27,18 @@ ENVIRONMENT = {"MODEL": "m", "A": "a", "B": "b", "OPENAI_API_KEY": "sk"}
 @each(
     ("agent_id", "path", "detail"),
     [
-        (None, "memory.backend", "memory.backend, line 2"),
-        (None, "memorySearch.provider", "agents.defaults.memorySearch.provider, line 5"),
-        (None, "memorySearch.model", "agents.list[0].memorySearch.model, line 8"),
-        ("x", "memorySearch.model", "agents.defaults.memorySearch.model, line 5, from ${MODEL}"),
+        (None, "backend", "memory.backend, line 2"),
+        (None, "provider", "agents.defaults.memorySearch.provider, line 5"),
+        (None, "model", "agents.list[0].memorySearch.model, line 8"),
+        ("x", "model", "agents.defaults.memorySearch.model, line 5, from ${MODEL}"),
         (
             None,
-            "memorySearch.extraPaths",
+            "extraPaths",
             BOTH_LEVELS,
         ),
         (
             None,
-            "memorySearch.remote.apiKey",
+            "remote.apiKey",
             "agents.list[0].memorySearch.remote.apiKey, line 8, from ${A}, from ${B}",
         ),
         (None, "agentDir", "agents.list[0].agentDir, line 7"),
@@ -59,7 +59,7 @@ def test_a_value_of_the_file_names_its_path_and_line(machine, agent_id, path, de
 
 def test_what_no_file_gives_is_a_default(machine):
     origins = machine.load(TEXT, environment=ENVIRONMENT).origins
-    for path in ("memory.citations", "memorySearch.fallback", "workspace", "compaction.mode"):
+    for path in ("citations", "fallback", "workspace", "compaction.mode"):
         assert origins[path] == SettingOrigin(kind="default")
 
 
@@ -76,7 +76,7 @@ def test_a_key_in_a_variable_comes_from_the_environment(machine):
 
 def test_weights_that_were_divided_say_so(machine):
     settings = machine.load("{memory: {search: {query: {hybrid: {vectorWeight: 1}}}}}")
-    hybrid = "memorySearch.query.hybrid"
+    hybrid = "query.hybrid"
     assert settings.origins[f"{hybrid}.vectorWeight"] == SettingOrigin(
         kind="file",
         detail="memory.search.query.hybrid.vectorWeight, line 1, divided by the sum of both weights",

@@ -48,7 +48,7 @@ class TestTiedKeys:
         settings = machine.load(two_levels("chunking: {tokens: 50}", ""))
         assert settings.search.chunking.overlap == 49
         assert settings.warnings == ()
-        assert settings.origins["memorySearch.chunking.overlap"].kind == "derived"
+        assert settings.origins["chunking.overlap"].kind == "derived"
 
     def test_a_chunk_of_one_token_has_no_overlap(self, machine):
         chunking = machine.load(two_levels("chunking: {tokens: 1}", "")).search.chunking

@@ -15,9 +15,7 @@ from fakes.clock import FakeClock
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
 from providers.choosing import provider
-from providers.embedding.documents import Delivery
-from providers.embedding.requester import RequestOptions
-from providers.embedding.service import EmbeddingService
+from providers.embedding.service import Delivery, EmbeddingService, RequestOptions
 from providers.interface import ItemError, ProviderRequest
 
 QUICK = RequestOptions(timeout_s=60.0)

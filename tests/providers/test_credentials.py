@@ -50,7 +50,7 @@ ALL = {
 @each(
     ("without", "key", "source"),
     [
-        ((), "sk-remote", "memorySearch.remote.apiKey"),
+        ((), "sk-remote", "remote.apiKey"),
         (("remote_key",), "sk-profile", "auth profile openai:work"),
         (("remote_key", "profiles"), "sk-env", "environment variable OPENAI_API_KEY"),
         (
@@ -72,7 +72,7 @@ def test_without_any_key_every_source_is_named_with_its_reason():
     text = str(caught.value)
     assert text.startswith('No API key found for provider "openai".')
     for part in (
-        "memorySearch.remote.apiKey: not set",
+        "remote.apiKey: not set",
         "auth profile openai:work: it holds no key",
         "environment variable OPENAI_API_KEY: not set",
         "models.providers.openai.apiKey: not set",

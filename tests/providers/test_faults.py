@@ -383,6 +383,6 @@ async def test_a_wrong_key_is_refused_once_and_never_shown(
     service = service_for(host, key="zz-wrong-key-424242")
     error = await fails(service, collected)
     assert type(error) is errors.ProviderAuthError
-    assert "memorySearch.remote.apiKey" in error.remedy
+    assert "remote.apiKey" in error.remedy
     assert len(host.requests) == 1
     assert_secret("zz-wrong-key-424242", error=error, also=service.state())

@@ -226,7 +226,7 @@ def test_a_key_that_http_cannot_carry_is_not_left_out_in_silence(assess):
     search = {"model": "m", "remote": remote("http://127.0.0.1:9/v1", "sk-\u200bhidden")}
     found = assess("openai-compatible", search=search)
     assert not found.usable
-    assert "memorySearch.remote.apiKey: it holds characters that HTTP forbids" in found.reason
+    assert "remote.apiKey: it holds characters that HTTP forbids" in found.reason
 
 
 def with_profile(root, **profile):
@@ -265,7 +265,7 @@ def test_where_no_model_is_known_the_key_to_set_is_named(assess, name):
     found = assess(name, {name: entry("http://127.0.0.1:9/v1")})
     assert not found.usable
     assert found.reason == f"No model is named for {name}, which has no default of its own."
-    assert "Set memorySearch.model" in found.remedy
+    assert "Set model" in found.remedy
 
 
 def test_where_no_address_is_known_the_keys_to_set_are_named(assess):
@@ -277,11 +277,11 @@ def test_where_no_address_is_known_the_keys_to_set_are_named(assess):
         role="fallback",
         search={"model": "m", "remote": remote("http://127.0.0.1:9/v1", "sk")},
     )
-    assert "a fallback does not take memorySearch.remote" in fallback.remedy
+    assert "a fallback does not take remote" in fallback.remedy
 
 
 PLACE = {
-    "memorySearch.provider": SettingOrigin(kind="file", detail="memory.search.provider, line 4"),
+    "provider": SettingOrigin(kind="file", detail="memory.search.provider, line 4"),
     "models.providers.claude.api": SettingOrigin(
         kind="file", detail="models.providers.claude.api, line 9"
     ),

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.each import each
-from providers.embedding.documents import WorkList
 from providers.embedding.sizing import (
     LearnedLimits,
     Size,
     TokenScale,
+    WorkList,
     estimate_tokens,
     fill,
     size_of,

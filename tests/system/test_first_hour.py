@@ -69,7 +69,7 @@ def test_a_wrong_key_is_told_with_its_place_and_remedy_and_words_still_answer(ho
         told = home.run("health", "--deep")
         assert told.returncode == 1
         assert "refused the credential (HTTP 401)" in told.stdout
-        assert "Fix: The key came from memorySearch.remote.apiKey" in told.stdout
+        assert "Fix: The key came from remote.apiKey" in told.stdout
         assert "wrong-key" not in told.stdout + told.stderr
         assert json.loads(home.run("search", "boiler", "--json").stdout)["results"]
 

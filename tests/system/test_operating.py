@@ -76,7 +76,7 @@ async def test_reload_applies_what_changed_and_says_so(home):
         await client.call("health")
         home.configure({"agents": {"defaults": {"memorySearch": {"query": {"maxResults": 2}}}}})
         code, out, _ = await run(home, "reload")
-        assert (code, out.splitlines()[0]) == (0, "Changed: memorySearch.query.maxResults")
+        assert (code, out.splitlines()[0]) == (0, "Changed: query.maxResults")
         code, out, _ = await run(home, "reload", "--json")
         assert (code, json.loads(out)["changed"]) == (0, [])
         home.configure({"agents": {"defaults": {"memorySearch": {"enabled": False}}}})

@@ -28,7 +28,7 @@ async def test_a_changed_key_applies_to_the_next_request(home):
         home.configure(settings(query={"maxResults": 1}))
         result = await client.call("reload")
         assert result == {
-            "changed": ["memorySearch.query.maxResults"],
+            "changed": ["query.maxResults"],
             "restartNeeded": [], "reopened": True, "warnings": [],
         }  # fmt: skip
         assert len((await client.call("memory_search", {"query": "the"}))["results"]) == 1
@@ -50,7 +50,7 @@ async def test_a_bridged_client_reloads_the_owner(home):
         await owner.call("health")
         async with home.gateway() as guest:
             home.configure({"memory": {"citations": "off"}})
-            assert (await guest.call("reload"))["changed"] == ["memory.citations"]
+            assert (await guest.call("reload"))["changed"] == ["citations"]
             assert (await owner.call("status"))["citations"] == "off"
 
 
@@ -68,7 +68,7 @@ async def test_an_invalid_file_keeps_the_old_configuration_and_says_so_until_it_
         assert "openclaw.json" in health["reasons"][0]
         assert "openclaw.json" in (await client.call("status"))["configError"]
         home.configure(settings(query={"maxResults": 2}))
-        assert (await client.call("reload"))["changed"] == ["memorySearch.query.maxResults"]
+        assert (await client.call("reload"))["changed"] == ["query.maxResults"]
         assert (await client.call("health"))["status"] == "ok"
         assert (await client.call("status"))["configError"] is None
 
@@ -78,7 +78,7 @@ async def test_what_only_a_restart_can_change_is_named_and_stays(home, tmp_path)
         before = (await client.call("status"))["databasePath"]
         home.configure(settings(store={"path": str(tmp_path / "other.sqlite")}))
         result = await client.call("reload")
-        assert result["restartNeeded"] == ["memorySearch.store.path"]
+        assert result["restartNeeded"] == ["store.path"]
         assert (await client.call("status"))["databasePath"] == before
         assert not (tmp_path / "other.sqlite").exists()
 
@@ -100,7 +100,7 @@ async def test_memory_that_was_off_at_the_start_needs_a_restart(home):
         await client.call("health")
         home.configure(settings(query={"maxResults": 3}))
         result = await client.call("reload")
-        assert result["restartNeeded"] == ["memorySearch.enabled"]
+        assert result["restartNeeded"] == ["enabled"]
         assert (await client.call("memory_search", {"query": "boiler"}))["disabled"]
 
 
@@ -145,7 +145,7 @@ async def test_a_new_api_key_heals_the_provider_without_a_restart(home):
         async with home.gateway() as client:
             await until_health(client, "degraded")
             configure(KEY)
-            assert (await client.call("reload"))["changed"] == ["memorySearch.remote.apiKey"]
+            assert (await client.call("reload"))["changed"] == ["remote.apiKey"]
             await until_health(client, "ok")
             with anyio.fail_after(PATIENCE_S):
                 while (await client.call("memory_search", {"query": "pump"}))["mode"] != "hybrid":

@@ -195,7 +195,7 @@ def test_a_copy_without_an_address_is_a_matter_of_the_configuration(
     home.configure({"agents": {"defaults": {"memorySearch": {"provider": "none"}}}})
     done = configured.store("copy", "--from", source, "--to", target)
     assert (done.returncode, done.stdout) == (78, "")
-    assert "memorySearch.store.url" in done.stderr
+    assert "store.url" in done.stderr
     assert "postgresql://gateway@db.example/memory" in done.stderr
 
 

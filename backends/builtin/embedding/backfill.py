@@ -30,8 +30,8 @@ from config.errors import ErrorKind
 from config.runtime.logs import Log
 from config.runtime.tasks import Backoff, BoundedWork, ResettableEvent, Wakeup
 from config.settings import CacheSettings
-from providers.embedding.documents import Delivery
 from providers.embedding.failover import Embeddings, ProviderChange
+from providers.embedding.service import Delivery
 from providers.errors import ProviderError
 from providers.interface import Fingerprint, ItemError, QueryVector, Vector
 from providers.resilience import Clock, SystemClock

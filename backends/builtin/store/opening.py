@@ -91,7 +91,7 @@ def _with_driver() -> Iterator[None]:
         from providers.installing import install_remedy
 
         raise IndexUnavailableError(
-            f"memorySearch.store.driver is postgres, and its library cannot be imported: {error}.",
+            f"store.driver is postgres, and its library cannot be imported: {error}.",
             remedy=install_remedy("postgres"),
         ) from None
 
@@ -139,7 +139,7 @@ def _denied(index: Path) -> Iterator[None]:
 
 
 def viewpoint_of(settings: Settings) -> str:
-    """Whose sight of the files the stamps are: see `memorySearch.store.view`. Blocks.
+    """Whose sight of the files the stamps are: see `store.view`. Blocks.
 
     A file on a disk of its own is opened by one host only, whatever that is called. Names of mounts are not
     used: `127.0.0.1:/` or the tag of a virtual disk is the same on many hosts, with different files behind it.
@@ -286,6 +286,6 @@ def drop(settings: Settings, agent: str) -> bool:
 def _need_postgres(settings: Settings, otherwise: str) -> None:
     if settings.search.store.driver != "postgres":
         raise IndexUnavailableError(
-            f'memorySearch.store.driver is "sqlite": the index {otherwise}.',
+            f'store.driver is "sqlite": the index {otherwise}.',
             remedy='This is for the driver "postgres".',
         )

@@ -5,7 +5,7 @@ outside of it. Everything blocks and may be called from any thread, but one view
 the engine below cannot do becomes an IndexUnavailableError.
 
 Several hosts may share one index. Content, chunks and vectors belong to all of them; stamps belong to a *viewpoint*, which is
-one host's sight of the files (`memorySearch.store.view`). A store is opened for one of them.
+one host's sight of the files (`store.view`). A store is opened for one of them.
 
 A keyword search asks for `corpus`, `count`, `best` and `cards`, once each where one block of candidates suffices: a store
 behind a network answers it in three round trips if it reads the cards with the candidates. Where words are written together

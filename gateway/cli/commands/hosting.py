@@ -22,7 +22,7 @@ OpenClawCommand = Annotated[
 ]
 _RECALL = (
     "It will read each prompt and put before it what the notes likely answer (at most 400 tokens): for that OpenClaw asks a "
-    "permission, plugins.entries.memory-gateway.hooks.allowConversationAccess, which is set. Groups that memory.scope "
+    "permission, plugins.entries.memory-gateway.hooks.allowConversationAccess, which is set. Groups that scope "
     "denies are told nothing. Uninstalling takes it back."
 )
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]

@@ -124,11 +124,11 @@ async def _health(deep: bool, memory: Access) -> Health:
 
 def config(
     options: Options,
-    key: Annotated[
-        str | None,
+    words: Annotated[
+        list[str] | None,
         typer.Argument(
-            metavar="KEY",
-            help="Show only this setting, or those below it, such as memorySearch.query.",
+            metavar="[KEY | set KEY VALUE | unset KEY]",
+            help="Show this setting and those below it, or all with this in their name; set one, or take it out.",
         ),
     ] = None,
     *,
@@ -146,17 +146,36 @@ def config(
         ),
     ] = False,
 ) -> int:
-    """Show every setting with its value and where it comes from."""
-    if migrate:
-        from gateway.cli.migrating import run_migration
+    """Show every setting with its value and where it comes from, or change one.
 
-        if key is not None:
+    `config set query.maxResults 8` checks the value and writes it into the file that is in force, whose comments
+    stay: our own for a folder of notes, else openclaw.json. `config unset query.maxResults` takes it out again.
+    """
+    match words or []:
+        case [] if migrate:
+            from gateway.cli.migrating import run_migration
+
+            return run_migration(options, write=write)
+        case _ if migrate:
             output.note("--migrate moves the whole file; leave KEY out.")
             return os.EX_USAGE
-        return run_migration(options, write=write)
-    if write:
-        output.note("--write goes with --migrate.")
-        return os.EX_USAGE
+        case _ if write:
+            output.note("--write goes with --migrate.")
+            return os.EX_USAGE
+        case ["set", key, value]:
+            return _change(options, key, value)
+        case ["unset", key]:
+            return _change(options, key, None)
+        case ["set" | "unset", *_] | [_, _, *_]:
+            raise CommandLineError(
+                "config takes KEY, `set KEY VALUE` or `unset KEY`.",
+                remedy="Quote a value of several words.",
+            )
+        case given:
+            return _show_settings(options, given[0] if given else None)
+
+
+def _show_settings(options: Options, key: str | None) -> int:
     from config.describe import describe_json, describe_rows
     from gateway.cli.options import load
 
@@ -177,6 +196,36 @@ def config(
     return os.EX_OK
 
 
+def _change(options: Options, key: str, value: str | None) -> int:
+    from config.changing import change_setting
+    from config.describe import describe_rows, rows_of
+    from gateway.cli.options import load_request
+
+    change = change_setting(load_request(options), key, value)
+    change.write()
+    row = next(iter(rows_of(describe_rows(change.settings), change.key)), None)
+    if options.json:
+        output.write_json(
+            {
+                "file": str(change.file.path),
+                "key": change.key,
+                "written": change.changes,
+                "value": row and row.value,
+                "origin": row and row.origin,
+            }
+        )
+        return os.EX_OK
+    if row is not None:
+        output.say(f"{row.path} is {row.value_text} ({row.origin_text}).")
+    if change.changes:
+        output.say(f"{change.file.path} is written; a gateway that runs takes it with `reload`.")
+    elif value is None:
+        output.say(f"It was not set in {change.file.path}.")
+    for place in change.left:
+        output.note(f"It is set in a file that is included, too, which stays: {place}.")
+    return os.EX_OK
+
+
 def _chosen(rows: Sequence[Row], key: str) -> tuple[Row, ...]:
     """Raises CommandLineError for what is no setting."""
     from config.describe import nearest_path, rows_of
@@ -190,6 +239,15 @@ def _chosen(rows: Sequence[Row], key: str) -> tuple[Row, ...]:
         f"There is no setting {key!r}.",
         remedy=f"{hint}`memory-gateway config` shows all of them.",
     )
+
+
+def schema(options: Options) -> int:
+    """Print what every method of the pipe takes and answers, as JSON Schema."""
+    del options  # it is JSON whoever asks, and the same for every memory
+    from gateway.schemas import all_schemas
+
+    output.write_json(all_schemas())
+    return os.EX_OK
 
 
 def doctor(options: Options) -> int:

@@ -276,7 +276,7 @@ def _store(store: StoreDetails) -> str:
 
 def _vector(vector: VectorDetails) -> Iterator[Pair]:
     if not vector.enabled:
-        yield "Vector search", "off: memorySearch.store.vector.enabled is false"
+        yield "Vector search", "off: store.vector.enabled is false"
     elif not vector.provider or not vector.search:
         yield "Vector search", f"off: {vector.reason}"
     else:
@@ -350,7 +350,7 @@ def _refusal(candidate: ProviderCandidate) -> str:
 
 def _sessions(sessions: SessionDetails) -> str:
     if not sessions.enabled:
-        return "off: memorySearch.experimental.sessionMemory is false"
+        return "off: experimental.sessionMemory is false"
     below = sessions.below_thresholds
     return "on" + (f" · {counted(below, 'transcript')} below the thresholds" if below else "")
 
@@ -457,7 +457,7 @@ def suggestion_use_lines(suggestion: Suggestion, choice: Choice) -> Iterator[Tex
         return
     yield Text(f"It is not used: {choice.reason}")
     yield Text(
-        f'For this model instead: memorySearch.provider "local", memorySearch.local.modelPath "{suggestion.reference}".'
+        f'For this model instead: provider "local", local.modelPath "{suggestion.reference}".'
     )
 
 

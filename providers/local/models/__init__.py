@@ -222,6 +222,6 @@ def _own_file(reference: FileReference) -> Path:
     except OSError as error:
         raise ModelNotFoundError(
             f"The model {reference} cannot be read: {error.strerror or error}.",
-            remedy="Correct memorySearch.local.modelPath.",
+            remedy="Correct local.modelPath.",
         ) from None
     return reference.path

@@ -131,7 +131,9 @@ def place_of(reference: RemoteReference, cache_dir: Path) -> ModelFiles:
 
 
 def files_of(reference: RemoteReference) -> tuple[RemoteReference, ...]:
-    """All files of a model, the model itself last: where it is complete, the others are as complete as the host has them."""
+    """All files of a model, the model itself last: where it is complete, the others are as complete as the host
+    has them.
+    """
     if not isinstance(reference, HubReference) or engine_of(reference.file) is not ONNX:
         return (reference,)
     beside = (msgspec.structs.replace(reference, file=name) for name in onnx.NEIGHBOURS)
@@ -165,7 +167,7 @@ def storage_errors(place: ModelFiles) -> Iterator[None]:
     except OSError as error:
         raise ModelStorageError(
             f"The model cannot be kept in {place.model.parent}: {error.strerror or error}.",
-            remedy="Make room there, or set memorySearch.local.modelCacheDir to another directory.",
+            remedy="Make room there, or set local.modelCacheDir to another directory.",
         ) from error
 
 
@@ -189,7 +191,7 @@ def check_magic(head: bytes, name: str, suffix: str) -> None:
         kind = suffix[1:].upper()
         raise ModelFormatError(
             f"{name} is no {kind} file; it begins with {head[:16]!r}.",
-            remedy="Name a model in the ONNX or GGUF format (memorySearch.local.modelPath).",
+            remedy="Name a model in the ONNX or GGUF format (local.modelPath).",
         )
 
 
@@ -269,7 +271,7 @@ class ListedModel(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Its size, if that is known."""
     complete: bool
     configured: bool
-    """Whether `memorySearch.local.modelPath` names it."""
+    """Whether `local.modelPath` names it."""
     sha256: str | None = None
 
 

@@ -53,14 +53,14 @@ def refusal(response: httpx2.Response, reference: RemoteReference, hub: Hub) -> 
     if status in (404, 410):
         return ModelNotFoundError(
             f"There is no {reference} at {Origin.of(str(response.url))}.",
-            remedy="Check the name (memorySearch.local.modelPath).",
+            remedy="Check the name (local.modelPath).",
             status=status,
         )
     if status == 429:
         return ProviderRateLimitError(place, status=status, retry_after_s=_retry_after(response))
     if status >= 500 or status == 408:
         return ProviderTransientError(place, status=status, retry_after_s=_retry_after(response))
-    return ModelHostError(place, remedy="Check memorySearch.local.modelPath.", status=status)
+    return ModelHostError(place, remedy="Check local.modelPath.", status=status)
 
 
 def _denied(
@@ -162,7 +162,7 @@ async def ask(
             await response.aclose()
     raise ModelHostError(
         f"{Origin.of(hub.url_of(reference))} redirects {reference} in a loop.",
-        remedy="Name the final address in memorySearch.local.modelPath.",
+        remedy="Name the final address in local.modelPath.",
     )
 
 
@@ -187,7 +187,7 @@ def _next(url: str, location: str) -> str:
     if target.scheme not in allowed or not target.host:
         raise ModelHostError(
             f"{Origin.of(url)} redirects to what is no {allowed[0]} address.",
-            remedy="Name the final address in memorySearch.local.modelPath.",
+            remedy="Name the final address in local.modelPath.",
         )
     return str(target)
 
@@ -229,7 +229,7 @@ def _size(text: str, reference: RemoteReference) -> int | None:
     if len(text) > _SIZE_DIGITS:
         raise ModelHostError(
             f"The host of {reference} announces a size of {len(text):,} digits.",
-            remedy="Check memorySearch.local.modelPath.",
+            remedy="Check local.modelPath.",
         )
     return int(text)
 
@@ -340,7 +340,7 @@ class Fetch:
             raise ModelStorageError(
                 f"{self._reference} needs {needed / 1e6:,.0f} MB in {self._place.model.parent}, "
                 f"but only {free / 1e6:,.0f} MB are free.",
-                remedy="Make room there, or set memorySearch.local.modelCacheDir elsewhere.",
+                remedy="Make room there, or set local.modelCacheDir elsewhere.",
             )
 
     async def _write(self, answer: Answer, part: IO[bytes]) -> None:
@@ -374,7 +374,7 @@ class Fetch:
             self._place.remove()
         raise ModelStorageError(
             f"{self._reference}, {size}, would fill the disk of {directory}: only {free / 1e6:,.0f} MB are free.",
-            remedy="Make room there, or set memorySearch.local.modelCacheDir elsewhere.",
+            remedy="Make room there, or set local.modelCacheDir elsewhere.",
         )
 
     async def _finish(self, announced: ModelRecord) -> None:

@@ -145,7 +145,7 @@ def _web(text: str) -> WebReference:
 def _unusable(what: str, why: str) -> ModelReferenceError:
     return ModelReferenceError(
         f"{what} {why}.",
-        remedy=f"Write a path, an http(s) address or {_EXAMPLE} (memorySearch.local.modelPath).",
+        remedy=f"Write a path, an http(s) address or {_EXAMPLE} (local.modelPath).",
     )
 
 
@@ -153,7 +153,7 @@ class ConfiguredModels(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of `obtain` and `locate`."""
 
     reference: str
-    """`memorySearch.local.modelPath`; without it the suggested model if it may be used, else the default one."""
+    """`local.modelPath`; without it the suggested model if it may be used, else the default one."""
     cache_dir: Path
     environment: Mapping[str, str]
     """May hold a secret, so it is never shown."""

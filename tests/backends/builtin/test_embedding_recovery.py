@@ -17,8 +17,7 @@ from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
 from providers.choosing import provider
 from providers.embedding.failover import Embeddings
-from providers.embedding.requester import REMOTE
-from providers.embedding.service import EmbeddingService
+from providers.embedding.service import REMOTE, EmbeddingService
 from providers.errors import ProviderError
 from providers.interface import ProviderRequest
 

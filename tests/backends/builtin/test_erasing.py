@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 
 import anyio
@@ -18,6 +19,8 @@ from backends.interface import SearchRequest, SyncRequest
 
 pytestmark = pytest.mark.anyio
 
+BLOCK_BYTES = 512 * 1024
+"""As many as are looked through at once."""
 PASSWORD = "Tr0ub4dor-and-Xylophone-9381"
 TRACES = (PASSWORD, "tr0ub4dor", "xylophone", "brunhilde", "edlihnurb")
 """As it stands in the note, as words of the index, and a long word, once read backwards."""
@@ -64,6 +67,26 @@ async def test_a_note_that_is_deleted_is_gone_from_every_file_when_the_command_i
         report = await backend.sync(SyncRequest())
         assert report.removed == 1
         assert files_with(below(apart), *TRACES) == set()
+
+
+async def test_an_index_of_many_pages_is_sound_after_an_erasing(apart):
+    note = fill(apart, notes=4)
+    words = random.Random(3)
+    for number in range(30):
+        text = "\n\n".join(f"- {words.getrandbits(2_000):x}" for _ in range(30))
+        apart.write(f"memory/long{number}.md", text)
+    await apart.synced()
+    assert apart.index.stat().st_size > BLOCK_BYTES
+    note.unlink()
+    async with open_builtin(apart.settings, background=False) as backend:
+        await backend.sync(SyncRequest())
+    store = SqliteStore(apart.index)
+    with contextlib.closing(store):
+        assert store.erase_deleted()
+        assert store.generation == 0
+        assert store.notes == ()
+    assert not list(below(apart).glob("*.damaged-*"))
+    assert files_with(below(apart), *TRACES) == set()
 
 
 async def test_while_a_gateway_runs_it_is_gone_within_a_minute(apart, monkeypatch):

@@ -59,7 +59,7 @@ def test_it_is_kept_without_a_write_ahead_log_and_said_so(shared, tmp_path):
         with store.view() as view:
             assert view.journal() == "delete"
         (note,) = store.notes
-        assert "nfs4" in note and str(path) in note and "memorySearch.store.path" in note
+        assert "nfs4" in note and str(path) in note and "store.path" in note
         assert not path.with_name("index.sqlite-shm").exists()
     with closing(connect_writer(path)) as connection:
         assert connection.pragma("journal_mode") == "truncate"

@@ -47,7 +47,7 @@ def test_arguments_come_behind_the_script_that_the_launcher_would_run(qmd_comman
 def test_another_index_than_the_agents_own_is_refused(line):
     with pytest.raises(QmdUnavailableError, match="names an index") as caught:
         find_command(line, {"PATH": "/bin"})
-    assert "memory.qmd.paths" in caught.value.remedy
+    assert "qmd.paths" in caught.value.remedy
 
 
 @each("name", ["no-such-qmd", "/no/such/qmd", ""])

@@ -225,7 +225,7 @@ async def test_appending_is_off_unless_it_is_switched_on(talking, workspace):
     async with talking() as (conversations, _):
         result = await conversations.append(AppendParams(text="- x"), of_session(MAIN))
     assert result.disabled
-    assert "memory.append.enabled" in result.error
+    assert "append.enabled" in result.error
     assert list((workspace / "memory").iterdir()) == []
 
 

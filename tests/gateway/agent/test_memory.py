@@ -78,7 +78,7 @@ async def test_nothing_found_by_words_alone_says_what_would_find_more(settings):
     async with open_memory(settings, background=False) as memory:
         missed = await memory.search(SearchParams("xylophone"))
         assert (missed.outcome, missed.mode) == ("empty", "keyword")
-        assert "memorySearch.provider" in (missed.warning or "")
+        assert "provider" in (missed.warning or "")
         assert (await memory.search(SearchParams("boiler"))).warning is None
 
 
@@ -119,7 +119,7 @@ async def test_a_sync_can_be_waited_for_or_left_to_the_background(settings):
 @pytest.mark.parametrize(
     ("search", "changes", "key"),
     [
-        ({"enabled": False}, {}, "memorySearch.enabled"),
+        ({"enabled": False}, {}, "enabled"),
         ({}, {"memory_slot": "none"}, "plugins.slots.memory"),
     ],
 )

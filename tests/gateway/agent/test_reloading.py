@@ -49,7 +49,7 @@ async def configured(settings):
 
 async def test_what_the_backend_does_not_care_for_leaves_it_open(configured):
     result = await configured.reload(scope=ScopePolicy(default="deny"), citations="off")
-    assert set(result.changed) == {"memory.scope", "memory.citations"}
+    assert set(result.changed) == {"scope", "citations"}
     assert not result.reopened
     assert (await configured.memory.search(SearchParams("boiler"))).outcome == "denied"
 
@@ -79,7 +79,7 @@ async def test_the_place_of_the_index_and_the_workspace_stay(configured, setting
     result = await configured.reload(
         workspace=tmp_path / "elsewhere", search=replace(settings.search, store=store)
     )
-    assert set(result.restart_needed) == {"workspace", "memorySearch.store.path"}
+    assert set(result.restart_needed) == {"workspace", "store.path"}
     assert not result.reopened
     assert configured.memory.settings.workspace == settings.workspace
     assert configured.memory.settings.search.store == settings.search.store

@@ -19,6 +19,9 @@ COMMANDS = [
     "browse",
     "search",
     "get",
+    "recent",
+    "tags",
+    "links",
     "recall",
     "remember",
     "forget",
@@ -32,9 +35,11 @@ COMMANDS = [
     "connect",
     "disconnect",
     "config",
+    "schema",
     "qmd",
     "demo",
     "upgrade",
+    "open",
 ]
 MODELS = ["models list", "models suggest", "models pull", "models remove"]
 BATCH = ["batch list", "batch cancel"]

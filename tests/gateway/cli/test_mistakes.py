@@ -18,7 +18,7 @@ from fakes.each import each
         (["search", "x", "--since", "tomorow"], "'tomorow' is not a day"),
         (["search", "x", "--days", "0"], "--days"),
         (["search", "x", "--days", "3", "--after", "today"], "--days and --after"),
-        (["config", "memorySearch.providr"], "Did you mean memorySearch.provider"),
+        (["config", "memorySearch.providr"], "Did you mean provider"),
         (["config", "x", "--migrate"], "--migrate"),
         (["search", "x", "--after", "2026-02-02", "--before", "2026-02-01"], "after"),
         (["search", "x", "--source", "diary"], "--source"),
@@ -58,7 +58,7 @@ def test_a_wrong_configuration_is_told_with_file_line_and_key(cli, command):
     assert (done.code, done.out) == (78, "")
     assert str(cli.config) in done.err
     assert "line 3" in done.err
-    assert "memory.backend" in done.err
+    assert "backend" in done.err
     assert "Traceback" not in done.err
 
 

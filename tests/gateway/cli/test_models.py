@@ -191,7 +191,7 @@ def test_with_another_provider_the_suggested_model_needs_a_setting(cli, suggesti
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     done = cli("models", "suggest", "--yes")
     assert "It is not used: openai is used." in done.out
-    assert 'memorySearch.provider "local"' in done.out
+    assert 'provider "local"' in done.out
 
 
 def test_another_file_than_the_suggested_one_is_refused_and_never_used(

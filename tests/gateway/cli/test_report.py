@@ -133,11 +133,9 @@ def test_health_is_one_word_and_its_reasons(word):
 
 
 def test_configuration_is_a_table_of_key_value_and_origin():
-    row = Row(
-        "memory.citations", "on", SettingOrigin(kind="file", detail="memory.citations, line 3")
-    )
+    row = Row("citations", "on", SettingOrigin(kind="file", detail="citations, line 3"))
     lines = [line.plain for line in config_lines([row])]
     assert [line.split() for line in lines] == [
         ["KEY", "VALUE", "ORIGIN"],
-        ["memory.citations", "on", "file:", "memory.citations,", "line", "3"],
+        ["citations", "on", "file:", "citations,", "line", "3"],
     ]

@@ -114,7 +114,7 @@ def test_a_store_path_that_openclaw_claims_is_told_and_one_elsewhere_is_not(
 ):
     claimed = with_search(settings, store=StoreSettings(path=root / "memory/main.sqlite"))
     one = worst(check_index(claimed))
-    assert one.severity == "warning" and "memorySearch.store.path" in one.fix
+    assert one.severity == "warning" and "store.path" in one.fix
     for free in ("memory/main.memory-gateway.sqlite", "memory/main.db", "elsewhere/main.sqlite"):
         assert severities(
             check_index(with_search(settings, store=StoreSettings(path=root / free)))

@@ -38,7 +38,7 @@ def test_where_a_key_comes_from_is_told_without_the_key(settings, with_search):
 def test_a_fallback_that_could_not_stand_in_is_told(settings, with_search, worst):
     asked = with_search(settings, provider="openai", fallback="voyage", remote=remote(key=KEY))
     one = worst(check_provider(asked))
-    assert (one.severity, one.place) == ("warning", "memorySearch.fallback")
+    assert (one.severity, one.place) == ("warning", "fallback")
     assert "voyage" in one.cause
 
 
@@ -60,7 +60,7 @@ def test_an_extension_that_is_not_there_is_told_with_its_key(settings, with_sear
         settings.search.store, vector=VectorStoreSettings(extension_path=Path("/nowhere/vec0.so"))
     )
     one = worst(check_libraries(with_search(settings, store=store)))
-    assert (one.severity, one.place) == ("warning", "memorySearch.store.vector.extensionPath")
+    assert (one.severity, one.place) == ("warning", "store.vector.extensionPath")
     assert "/nowhere/vec0.so" in one.cause
 
 

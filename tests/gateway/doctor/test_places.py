@@ -95,9 +95,7 @@ def test_files_are_counted_where_they_are_and_what_is_left_out_is_named(
     (root / "elsewhere/b.md").write_text("b", encoding="utf-8")
     extra = ExtraPath(path=root / "elsewhere", raw="elsewhere")
     causes = [one.cause for one in check_places(with_search(settings, extra_paths=(extra,)))]
-    assert any(
-        "1 file of memory is in it, 1 elsewhere (memorySearch.extraPaths)" in one for one in causes
-    )
+    assert any("1 file of memory is in it, 1 elsewhere (extraPaths)" in one for one in causes)
     assert any(one.startswith("Not indexed: memory/link.md: ") for one in causes)
 
 

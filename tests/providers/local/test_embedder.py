@@ -9,8 +9,7 @@ from anyio import to_thread
 
 from fakes.hub import FakeHub, model_bytes
 from fakes.onnx_models import write_embedder
-from providers.embedding.requester import RequestOptions
-from providers.embedding.service import EmbeddingService
+from providers.embedding.service import EmbeddingService, RequestOptions
 from providers.errors import (
     ProviderNotReadyError,
     ProviderRejectedError,

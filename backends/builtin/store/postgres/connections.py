@@ -116,10 +116,10 @@ class Address(NamedTuple):
         if store.url is None:
             reason = store.url_problem or "it is not set"
             raise IndexMisconfiguredError(
-                f"memorySearch.store.url, which PostgreSQL is asked at, names no database: {reason}.",
+                f"store.url, which PostgreSQL is asked at, names no database: {reason}.",
                 remedy='Set it to an address such as "postgresql://gateway@db.example/memory".',
             )
-        check_name("schema", store.schema, "memorySearch.store.schema")
+        check_name("schema", store.schema, "store.schema")
         return cls(store.url, store.password_file, store.schema)
 
     def __str__(self) -> str:
@@ -127,7 +127,7 @@ class Address(NamedTuple):
         try:
             parts = conninfo_to_dict(self.url.reveal())
         except psycopg.ProgrammingError:
-            return "PostgreSQL at memorySearch.store.url"
+            return "PostgreSQL at store.url"
         host, port = parts.get("host") or parts.get("hostaddr") or "", parts.get("port") or ""
         name = parts.get("dbname") or parts.get("service") or ""
         place = f"{host}:{port}" if port else f"{host}"
@@ -167,7 +167,7 @@ class Address(NamedTuple):
         if found != _ENCODING:
             raise IndexUnavailableError(
                 f"{_capital(str(self))} has the encoding {found}, which cannot hold every note.",
-                remedy="Make another one, and name it in memorySearch.store.url:"
+                remedy="Make another one, and name it in store.url:"
                 f" CREATE DATABASE ... ENCODING '{_ENCODING}' TEMPLATE template0.",
             )
 
@@ -196,12 +196,12 @@ class Address(NamedTuple):
         except psycopg.ProgrammingError:
             # Its own words repeat parts of the address, which may be those of a password.
             raise IndexMisconfiguredError(
-                "memorySearch.store.url is no address of a PostgreSQL database.",
+                "store.url is no address of a PostgreSQL database.",
                 remedy='Write it as "postgresql://role@host:5432/database"; special characters of a password as %XX,'
-                " or put the password into a file that memorySearch.store.passwordFile names.",
+                " or put the password into a file that store.passwordFile names.",
             ) from None
         for what, name in (("database", "dbname"), ("role", "user")):
-            check_name(what, str(parts.get(name) or ""), "memorySearch.store.url")
+            check_name(what, str(parts.get(name) or ""), "store.url")
         return parts
 
     def _password(self) -> str | None:
@@ -215,7 +215,7 @@ class Address(NamedTuple):
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             raise IndexUnavailableError(
                 f"The password of {self} cannot be read from {self.password_file}: {reason}.",
-                remedy="See memorySearch.store.passwordFile and the permissions of the file.",
+                remedy="See store.passwordFile and the permissions of the file.",
             ) from None
         return content.rstrip("\r\n")
 
@@ -333,7 +333,7 @@ class Pool:
         if not self._free.acquire(timeout=max(0.0, min(patience_s, until - time.monotonic()))):
             raise IndexUnavailableError(
                 f"All connections of this process to {self.address} are in use.",
-                remedy="It is tried again. If that stays so, raise memorySearch.store.pool.max.",
+                remedy="It is tried again. If that stays so, raise store.pool.max.",
             )
         try:
             transaction = Transaction(self, begin, prove, until)
@@ -533,12 +533,12 @@ _SILENT: Final = "silent"
 """In the place of a SQLSTATE, which only a server gives that answers."""
 _OURS: Final = "ours"
 _REMEDIES: Final = (
-    ("28P01", "See the password: memorySearch.store.url or memorySearch.store.passwordFile."),
+    ("28P01", "See the password: store.url or store.passwordFile."),
     (
         "28",
-        "See the role and the password in memorySearch.store.url, and the server's pg_hba.conf.",
+        "See the role and the password in store.url, and the server's pg_hba.conf.",
     ),
-    ("3D000", "Make the database, or correct its name in memorySearch.store.url."),
+    ("3D000", "Make the database, or correct its name in store.url."),
     ("3F000", "Run `memory-gateway store migrate` as a role that may make tables."),
     ("42P01", "Run `memory-gateway store migrate` as a role that may make tables."),
     ("42704", "Install pgvector on the server, then run `memory-gateway store migrate`."),
@@ -555,9 +555,9 @@ _REMEDIES: Final = (
     ),
     (
         "25006",
-        "The server is read-only: add target_session_attrs=read-write to memorySearch.store.url.",
+        "The server is read-only: add target_session_attrs=read-write to store.url.",
     ),
-    ("57014", "The server is slow; it is tried again. See memorySearch.store.statementTimeoutMs."),
+    ("57014", "The server is slow; it is tried again. See store.statementTimeoutMs."),
     ("55P03", "Somebody else holds the index; it is tried again."),
     ("40", "Somebody else changed the same rows; it is tried again."),
     ("57P", "The server is starting, ending or failing over; it is tried again."),
@@ -592,7 +592,9 @@ _FAULTS: Final = (
     psycopg.NotSupportedError,
 )
 """What the server, or its library, says of a statement that nobody should have sent."""
-_DEFAULT_REMEDY: Final = "See whether the server runs and can be reached from here, and memorySearch.store.url; it is tried again."
+_DEFAULT_REMEDY: Final = (
+    "See whether the server runs and can be reached from here, and store.url; it is tried again."
+)
 
 
 def index_unavailable(address: Address, error: psycopg.Error) -> IndexUnavailableError:

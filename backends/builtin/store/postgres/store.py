@@ -339,7 +339,7 @@ class PostgresStore:
             if 0 < limit_s <= time.monotonic() - started:
                 raise IndexUnavailableError(
                     f"{self.place} cannot be used: a change took longer than {limit_s:g} s and was undone.",
-                    remedy="The server is slow; it is tried again. See memorySearch.store.statementTimeoutMs.",
+                    remedy="The server is slow; it is tried again. See store.statementTimeoutMs.",
                 ) from error
             raise
 

@@ -119,7 +119,7 @@ def network_note(path: Path) -> str | None:
         return None
     return (
         f"{path} is on a file system that other hosts may share ({file_system}): it is kept without a write-ahead "
-        "log, and as safe as the locks of that file system are. Let memorySearch.store.path name a local disk."
+        "log, and as safe as the locks of that file system are. Let store.path name a local disk."
     )
 
 
@@ -166,7 +166,7 @@ _REMEDIES: Final = (
         apsw.ReadOnlyError,
         "The index file or its directory cannot be written: see their permissions.",
     ),
-    (apsw.CantOpenError, "Check the permissions of its directory, or set memorySearch.store.path."),
+    (apsw.CantOpenError, "Check the permissions of its directory, or set store.path."),
     (apsw.ConnectionClosedError, "The gateway is ending."),
 )
 

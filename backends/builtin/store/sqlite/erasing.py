@@ -145,10 +145,11 @@ def has_residue(path: Path) -> bool:
     """Whether an unused part of a page in use holds what may have been text. Blocks; raises apsw.Error.
 
     Pages that others write meanwhile may seem to. It reads through SQLite, since closing a descriptor of our own
-    would drop the locks of this process (POSIX).
+    would drop the locks of this process (POSIX); and beneath the one that checks checksums, which would take a block
+    of pages for a damaged page.
     """
     flags = [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0]
-    file = apsw.VFSFile("", str(path), flags)
+    file = apsw.VFSFile("unix", str(path), flags)
     try:
         return any(_RESIDUE.search(unused) for unused in _unused_parts(file))
     finally:

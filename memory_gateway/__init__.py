@@ -1,12 +1,12 @@
 """Where the installed command `memory-gateway` begins: our packages are the ones that run.
 
 In a wheel this is the package that holds our packages, so that they are on nobody else's import path; in
-the repository it lies beside them. Either way their folder comes first, and a `config.py` or `gateway.py`
+the repository it lies beside them. `memory_gateway.client` is for programs. Either way their folder comes first, and a `config.py` or `gateway.py`
 in the working directory, or in a directory of PYTHONPATH, is not run instead. Standard library only, so
 that nothing is imported before the order holds.
 """
 
-# ruff: noqa: PTH100, PTH120 - a pathlib of somebody else would be imported
+# ruff: noqa: PTH100, PTH112, PTH118, PTH120 - a pathlib of somebody else would be imported
 from __future__ import annotations
 
 import os
@@ -15,7 +15,8 @@ import sys
 
 def prefer_installed() -> None:
     """Puts our folder first, and what the working directory and PYTHONPATH name last."""
-    ours = os.path.dirname(os.path.abspath(__file__))
+    here = os.path.dirname(os.path.abspath(__file__))
+    ours = here if os.path.isdir(os.path.join(here, "gateway")) else os.path.dirname(here)
     named = [os.curdir, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     others = {os.path.abspath(one) for one in named} - {ours}
     sys.path.sort(key=lambda one: os.path.abspath(one) in others)

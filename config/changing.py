@@ -1,0 +1,256 @@
+"""`config set` and `config unset`: which place of which file a key is changed at, and the text with it changed.
+
+The file that is in force is changed: our own, or the `openclaw.json` that was found. There a value that has a place
+keeps it; a new one goes into our own entry. Nothing is written before the changed file has been read like any other.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET
+
+from config import paths
+from config.agents import normalize_agent_id
+from config.describe import short_name
+from config.errors import ConfigNotFoundError, ErrorKind, MemoryGatewayError
+from config.host_keys import OWN_ENTRY_PATH, is_own_entry, tolerates
+from config.keys.tree import ANY_ITEM, ANY_NAME, Given, Key, Section
+from config.loading.load import ConfigFile, load_found, read_content
+from config.sections import OWN_FILE_SECTIONS, SEARCH, SECTIONS
+from config.settings import Settings
+from config.source.discover import FoundConfig, LoadRequest, discover, resolve_includes
+from config.source.editing import with_member, without_member
+from config.source.environment import gather_variables
+from config.source.json5 import parse_json5, require_object
+from config.source.located import KeyPath, Located, Reading, render_path
+from config.writing import EditedFile, open_file
+
+_SHOWN: Final = 8
+
+
+class SettingError(MemoryGatewayError):
+    """A key or a value that cannot be set."""
+
+    kind = ErrorKind.INVALID_PARAMS
+
+
+class Named(msgspec.Struct, frozen=True):
+    """A key as somebody named it."""
+
+    section: Section
+    key: Key
+    names: tuple[str, ...]
+    """Its path below the section, with the names that stand for `*`."""
+
+    @property
+    def path(self) -> str:
+        return self.section.documented(msgspec.structs.replace(self.key, path=".".join(self.names)))
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """A file with one setting changed, not written yet."""
+
+    file: EditedFile
+    text: str
+    key: str
+    settings: Settings
+    """What is in force afterwards."""
+    left: tuple[str, ...] = ()
+    """Places of the key in other files, which stay."""
+
+    @property
+    def changes(self) -> bool:
+        return self.text != self.file.text
+
+    def write(self) -> None:
+        """Raises ConfigInvalidError, and then nothing has changed."""
+        if self.changes:
+            self.file.write(self.text)
+
+
+def find_key(text: str) -> Named:
+    """The key of this name, in any spelling. Raises SettingError, which proposes what is near."""
+    wanted = short_name(text)
+    known = [(section, key, path) for section in SECTIONS for key in section.keys
+             for path in (key.path, *key.aliases)]  # fmt: skip
+    for section, key, path in known:
+        documented = section.documented(msgspec.structs.replace(key, path=path))
+        names = _matched(documented, text.strip()) or _matched(documented, wanted)
+        if names is not None:
+            depth = documented.count(".") - path.count(".")
+            own = tuple(key.path.split(".")) if ANY_NAME not in path else names[depth:]
+            return Named(section, key, own)
+    raise _unknown(text, {section.documented(key) for section, key, _ in known})
+
+
+def _matched(documented: str, text: str) -> tuple[str, ...] | None:
+    """The names of a path that is this key's; `*` stands for any one name."""
+    pattern, names = documented.split("."), tuple(text.split("."))
+    if len(pattern) != len(names):
+        return None
+    return names if all(p in (ANY_NAME, n) for p, n in zip(pattern, names, strict=True)) else None
+
+
+def _unknown(text: str, known: Iterable[str]) -> SettingError:
+    wanted = short_name(text)
+    ends = sorted(one for one in known if one.endswith(f".{wanted}"))
+    near = ends or difflib.get_close_matches(wanted, sorted(known), n=1)
+    hint = f"Did you mean {' or '.join(near[:_SHOWN])}? " if near else ""
+    return SettingError(
+        f"There is no setting {text!r}.",
+        remedy=f"{hint}`memory-gateway config` shows all of them, `config WORD` those with a word.",
+    )
+
+
+def change_setting(request: LoadRequest, text: str, value: str | None) -> Change:
+    """The change that gives a key this value, written as JSON or as a word; None takes it out.
+
+    Raises SettingError, ConfigInvalidError, ConfigNotFoundError.
+    """
+    named = find_key(text)
+    read = UNSET if value is None else _read(named, value)
+    found = discover(request)
+    file = open_file(_path(request, found))
+    places = _places(request, found, named)
+    ours = [one.at for one in places if _file_of(one.node) == file.path]
+    changed = file.text
+    if read is UNSET:
+        for at in ours:
+            changed = _without(changed, file.path, at, found)
+        if found.is_ours and "".join(changed.split()) == "{}":
+            changed = ""
+    else:
+        at = _kept_place(request, named, ours) or _new_place(request, found, named)
+        changed = with_member(changed, file.path, at, read)
+    left = tuple(render_path(one.at) for one in places if _file_of(one.node) != file.path)
+    settings = _load(request, found, changed, file.path)
+    return Change(file=file, text=changed, key=named.path, settings=settings, left=left)
+
+
+def _read(named: Named, text: str) -> Any:
+    """The value as JSON if that is allowed, else the text itself. Raises SettingError with what is allowed."""
+    for read in (_json, str):
+        try:
+            root = parse_json5(msgspec.json.encode({"value": read(text)}), Path("value"))
+        except ValueError:
+            continue
+        reading = Reading(_AnyVariable())
+        node = root.value["value"]
+        is_read = node.value is not None and named.key.kind.read(node, (), reading) is not UNSET
+        if is_read and not reading.remarks:
+            return read(text)
+    raise SettingError(
+        f"{named.path} cannot be that: allowed is {named.key.kind.allowed}.",
+        remedy=f"Its meaning: {named.key.meaning}",
+    )
+
+
+def _json(text: str) -> Any:
+    """Raises ValueError for what is no JSON; JSON5 is taken."""
+    import pyjson5  # noqa: PLC0415 - as the reader of files
+
+    try:
+        value = pyjson5.decode(text)
+        msgspec.json.encode(value)
+    except (pyjson5.Json5Exception, msgspec.MsgspecError, TypeError) as error:
+        raise ValueError(str(error)) from None
+    return value
+
+
+class _AnyVariable(dict[str, str]):
+    """A value may refer to a variable that is set only where the gateway runs."""
+
+    def get(self, key: str, _default: Any = None) -> Any:
+        return super().get(key, "variable")
+
+
+def _path(request: LoadRequest, found: FoundConfig) -> Path:
+    if found.root is not None:
+        return found.root.source.path
+    if not found.is_ours:
+        raise ConfigNotFoundError(
+            f"There is no openclaw.json in {found.state_dir}.",
+            remedy="Make one that holds {}, or leave out what names that directory.",
+        )
+    return paths.own_file(request.environment, home=found.home)
+
+
+def _file_of(node: Located) -> Path:
+    return node.source.path.resolve()
+
+
+def _content(found: FoundConfig, request: LoadRequest) -> ConfigFile:
+    variables = gather_variables(request.environment, found.state_dir, found.root)
+    if found.is_ours:
+        return read_content(found.root, Reading(variables.values), OWN_FILE_SECTIONS)
+    return read_content(found.root, Reading(variables.values, tolerates=tolerates))
+
+
+def _places(request: LoadRequest, found: FoundConfig, named: Named) -> list[Given]:
+    """Where the file, with all that it includes, gives the key to this agent; its own places first."""
+    content = _content(found, request)
+    agent_id = normalize_agent_id(request.agent_id or content.default_agent)
+    others = content.places_of_others(agent_id)
+    givens = [
+        one
+        for one in content.givens
+        if one.leaf.section.name == named.section.name
+        and one.leaf.key.path == named.key.path
+        and (ANY_NAME not in named.key.path or one.at[-len(named.names) :] == named.names)
+        and not any(one.at[: len(place)] == place for place in others)
+    ]
+    own = content.places(agent_id)
+    return sorted(
+        givens, key=lambda one: (not any(one.at[: len(p)] == p for p in own), one.leaf.rank)
+    )
+
+
+def _kept_place(request: LoadRequest, named: Named, ours: list[KeyPath]) -> KeyPath | None:
+    """The place in force, unless an agent was named and that place is everybody's."""
+    if not ours or (request.agent_id is not None and named.section.name == SEARCH.name):
+        return next((one for one in ours if "agents" in one and "defaults" not in one), None)
+    return ours[0]
+
+
+def _new_place(request: LoadRequest, found: FoundConfig, named: Named) -> KeyPath:
+    """Raises SettingError for what stands with an agent of OpenClaw."""
+    sections = OWN_FILE_SECTIONS if found.is_ours else SECTIONS
+    section = next((one for one in sections if one.name == named.section.name), None)
+    if section is None or ANY_ITEM in section.places[0].split("."):
+        raise SettingError(
+            f"{named.path} is a setting of OpenClaw and is not set from here.",
+            remedy="Write it into openclaw.json.",
+        )
+    if request.agent_id is not None and section.name == SEARCH.name and not found.is_ours:
+        agent = normalize_agent_id(request.agent_id)
+        return (*OWN_ENTRY_PATH, "agents", agent, "search", *named.names)
+    place = tuple(section.places[0].split(".")) if section.places[0] else ()
+    return (*place, *named.names)
+
+
+def _without(text: str, path: Path, at: KeyPath, found: FoundConfig) -> str:
+    """Without the member, and without objects of ours that are empty then."""
+    text = without_member(text, path, at)
+    for depth in range(len(at) - 1, 0, -1):
+        above = at[:depth]
+        if not (found.is_ours or (is_own_entry(above) and above != OWN_ENTRY_PATH)):
+            break
+        node = require_object(parse_json5(text.encode(), path))
+        for name in above:
+            node = node.value[name]
+        if node.value or text[node.start : node.end].strip("{}").strip():
+            break
+        text = without_member(text, path, above)
+    return text
+
+
+def _load(request: LoadRequest, found: FoundConfig, text: str, path: Path) -> Settings:
+    """Raises ConfigInvalidError for what the whole of it would be."""
+    source = found.root.source.path if found.root is not None else path
+    root = require_object(resolve_includes(parse_json5((text or "{}").encode(), source)))
+    return load_found(request, msgspec.structs.replace(found, root=root))

@@ -1,0 +1,539 @@
+"""A memory for programs: `with MemoryClient(notes="~/notes") as memory: memory.search("the boiler")`.
+
+It starts `memory-gateway serve` as a child, which becomes the owner of the index, or joins the one that runs. Any
+number of threads, or tasks, may ask at the same time. Whatever is refused is raised as a `RefusedError`.
+
+Needs nothing of this program but its file to start: our own packages are on nobody else's import path.
+"""
+
+# ruff: noqa: PTH100, PTH110, PTH118, PTH120 - as in `memory_gateway`
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from datetime import date
+from typing import Any, Final, Literal, Self, TypeVar
+
+import msgspec
+
+_HERE: Final = os.path.dirname(os.path.abspath(__file__))
+_START: Final = ("config", "runtime", "start.py")
+_PATIENCE_S: Final = 3.0
+_LAST_WORDS_BYTES: Final = 4096
+
+T = TypeVar("T")
+Source = Literal["memory", "sessions"]
+
+
+class Passage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One result of a search. Lines count from 1, ends included."""
+
+    path: str
+    start_line: int
+    end_line: int
+    score: float
+    snippet: str
+    source: Source
+    confidence: Literal["likely", "maybe", "unlikely"] | None = None
+    citation: str | None = None
+    title: str | None = None
+    tags: tuple[str, ...] = ()
+    headings: tuple[str, ...] = ()
+
+
+class Behind(msgspec.Struct, frozen=True):
+    """How many changed files the answer may miss, and why."""
+
+    files: int
+    reason: str
+
+
+class Passages(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a search found, the best first, and what is weak about it."""
+
+    results: tuple[Passage, ...]
+    outcome: Literal["ok", "empty", "partial"]
+    mode: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    stale: Behind | None = None
+    warning: str | None = None
+
+
+class NoteText(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines of a note; `status` is `not_found` for a permitted path where no file is."""
+
+    text: str
+    path: str
+    status: Literal["ok", "not_found"]
+    first_line: int = msgspec.field(name="from")
+    lines: int
+    truncated: bool = False
+    next_line: int | None = msgspec.field(name="nextFrom", default=None)
+    links: Mapping[str, str] = {}
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where an entry stands now."""
+
+    path: str
+    start_line: int
+    end_line: int
+    created: bool = False
+
+
+class RecalledPlace(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    path: str
+    start_line: int
+    end_line: int
+    score: float
+    source: Source
+
+
+class Recalled(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What to put before a prompt, or a `reason` why nothing."""
+
+    tokens: int
+    text: str = ""
+    notes: tuple[RecalledPlace, ...] = ()
+    reason: str | None = None
+
+
+class SourceStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    source: Source
+    indexed: int
+    pending: int
+    skipped: int
+
+
+class MemoryStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The everyday part of a status; `call("status")` gives all of it."""
+
+    agent_id: str
+    version: str
+    pid: int
+    enabled: bool
+    workspace: str
+    files: int
+    chunks: int
+    dirty: bool
+    provider: str | None = None
+    model: str | None = None
+    sources: tuple[SourceStatus, ...] = ()
+    issues: tuple[str, ...] = ()
+
+
+class GatewayError(Exception):
+    """What went wrong: a stable `kind`, a message, and what can be done about it, if anything."""
+
+    def __init__(self, kind: str, message: str, remedy: str | None = None) -> None:
+        super().__init__(f"{message} {remedy}" if remedy else message)
+        self.kind = kind
+        self.message = message
+        self.remedy = remedy
+
+
+class RefusedError(GatewayError):
+    """The gateway said no: `denied`, `disabled`, or a kind of error that docs/protocol.md lists."""
+
+
+class GatewayEndedError(GatewayError):
+    """The gateway ended, or never started; the message has its last words."""
+
+
+class LateAnswerError(GatewayError):
+    """No answer came in time; the work was taken back."""
+
+
+class _Error(msgspec.Struct):
+    message: str
+    data: dict[str, Any] = {}
+
+
+class _Reply(msgspec.Struct):
+    id: int | str | None = None
+    result: Any = None
+    error: _Error | None = None
+
+
+class _Gateway:
+    """The child, and the calls that wait for it."""
+
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str] | None) -> None:
+        self._last_words = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the child
+        self._process = subprocess.Popen(  # noqa: S603 - this program
+            [*_command(), "serve", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._last_words,
+            env=None if environment is None else dict(environment),
+        )
+        self._ids = itertools.count(1)
+        self._waiting: dict[int | str | None, Future[Any]] = {}
+        self._lock = threading.Lock()
+        self._has_ended = False
+        self._reader = threading.Thread(target=self._read, name="memory-gateway", daemon=True)
+        self._reader.start()
+
+    def ask(self, method: str, params: object) -> tuple[int, Future[Any]]:
+        """The number of the call, and what will hold its result."""
+        call_id, future = next(self._ids), Future[Any]()
+        with self._lock:
+            if self._has_ended:
+                raise self._obituary()
+            self._waiting[call_id] = future
+            self._write({"jsonrpc": "2.0", "id": call_id, "method": method, "params": params})
+        return call_id, future
+
+    def take_back(self, call_id: int) -> None:
+        """The work of a call that nobody waits for any more ends."""
+        with self._lock:
+            self._waiting.pop(call_id, None)
+            if not self._has_ended:
+                params = {"id": call_id}
+                self._write({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": params})
+
+    def close(self) -> None:
+        """Ends the child: end of input, then SIGTERM, then SIGKILL."""
+        process = self._process
+        assert process.stdin is not None
+        with suppress(OSError):
+            process.stdin.close()
+        for push in (process.terminate, process.kill):
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_PATIENCE_S)
+                break
+            push()
+        process.wait()
+        self._reader.join()
+        self._last_words.close()
+
+    def _write(self, call: object) -> None:
+        assert self._process.stdin is not None
+        with suppress(OSError):  # the end of its output tells everybody
+            self._process.stdin.write(msgspec.json.encode(call) + b"\n")
+            self._process.stdin.flush()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        decoder = msgspec.json.Decoder(_Reply)
+        with self._process.stdout as lines, suppress(msgspec.DecodeError):
+            for line in lines:
+                reply = decoder.decode(line)
+                future = self._waiting.pop(reply.id, None)
+                if future is not None and future.set_running_or_notify_cancel():
+                    _settle(future, reply)
+        with self._lock:
+            self._has_ended = True
+            left, self._waiting = list(self._waiting.values()), {}
+        for future in left:
+            if future.set_running_or_notify_cancel():
+                future.set_exception(self._obituary())
+
+    def _obituary(self) -> GatewayEndedError:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_PATIENCE_S)
+        words = os.pread(self._last_words.fileno(), 1 << 20, 0)[-_LAST_WORDS_BYTES:]
+        code = self._process.returncode
+        said = words.decode(errors="replace").strip()
+        return GatewayEndedError(
+            "ended", f"The gateway ended with exit code {code}." + (f"\n{said}" if said else "")
+        )
+
+
+def _settle(future: Future[Any], reply: _Reply) -> None:
+    if (error := reply.error) is None:
+        future.set_result(reply.result)
+        return
+    kind, remedy = str(error.data.get("kind", "internal")), error.data.get("remedy")
+    told = remedy if isinstance(remedy, str) else None
+    future.set_exception(RefusedError(kind, error.message, told))
+
+
+def _command() -> tuple[str, ...]:
+    """What starts this program, from a wheel or a clone."""
+    folders = (_HERE, os.path.dirname(_HERE))
+    start = next(p for f in folders if os.path.exists(p := os.path.join(f, *_START)))
+    return (sys.executable, "-E", "-P", start, "gateway")
+
+
+def _arguments(
+    notes: str | os.PathLike[str] | None,
+    agent: str | None,
+    workspace: str | os.PathLike[str] | None,
+    state_dir: str | os.PathLike[str] | None,
+    config: str | os.PathLike[str] | None,
+    write: bool,
+) -> list[str]:
+    given = {"--notes": notes, "--agent": agent, "--workspace": workspace,
+             "--state-dir": state_dir, "--config": config, "--log-level": "error"}  # fmt: skip
+    named = [part for flag, value in given.items() if value is not None
+             for part in (flag, os.fspath(value))]  # fmt: skip
+    return [*named, *(["--write"] if write else [])]
+
+
+_REFUSALS: Final = ("denied", "disabled", "unavailable")
+
+
+def _answer(found: Any, kind: type[T]) -> T:
+    """The typed answer. Raises RefusedError for each form in which a result says no."""
+    error = found.get("error")
+    if error is not None:
+        said = (found.get("kind"), found.get("outcome"), found.get("reason"))
+        flags = (name for name in _REFUSALS if found.get(name) is True)
+        named = next(flags, None) or next((one for one in said if one), "refused")
+        raise RefusedError(str(named), str(error))
+    try:
+        return msgspec.convert(found, kind)
+    except msgspec.ValidationError as problem:
+        raise GatewayError("bad_answer", f"The gateway answered otherwise: {problem}.") from None
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    """Parameters as the wire has them, without those that were not given."""
+    return {name: value for name, value in values.items() if value is not None and value != ()}
+
+
+class _Connection:
+    """Which gateway, and one call after another to it, for both clients."""
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str] | None,
+        session_key: str | None,
+        timeout_s: float,
+    ) -> None:
+        self.timeout_s = timeout_s
+        self.greeting = _given(client="program", sessionKey=session_key)
+        self._arguments = arguments
+        self._environment = environment
+        self._gateway: _Gateway | None = None
+
+    def open(self) -> None:
+        self._gateway = _Gateway(self._arguments, self._environment)
+
+    def close(self) -> None:
+        gateway, self._gateway = self._gateway, None
+        if gateway is not None:
+            gateway.close()
+
+    def ask(self, method: str, params: object) -> tuple[int, Future[Any]]:
+        return self._open().ask(method, params or {})
+
+    def take_back(self, call_id: int) -> None:
+        self._open().take_back(call_id)
+
+    def late(self, method: str) -> LateAnswerError:
+        message = f"{method} did not answer in {self.timeout_s:g} s."
+        return LateAnswerError("deadline_exceeded", message)
+
+    def _open(self) -> _Gateway:
+        if self._gateway is None:
+            raise GatewayEndedError(
+                "closed", "The client is not open.", "Use it in a `with` block."
+            )
+        return self._gateway
+
+
+class MemoryClient:
+    """For programs that wait. Its methods raise RefusedError, GatewayEndedError, LateAnswerError."""
+
+    def __init__(
+        self,
+        notes: str | os.PathLike[str] | None = None,
+        *,
+        agent: str | None = None,
+        workspace: str | os.PathLike[str] | None = None,
+        state_dir: str | os.PathLike[str] | None = None,
+        config: str | os.PathLike[str] | None = None,
+        write: bool = False,
+        session_key: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        timeout_s: float = 30.0,
+    ) -> None:
+        """Which memory: as the options of the command line; without any, the one that `setup` named.
+
+        `write` lets this program append. `session_key` names the conversation that asks, for `scope`.
+        """
+        arguments = _arguments(notes, agent, workspace, state_dir, config, write)
+        self._connection = _Connection(arguments, environment, session_key, timeout_s)
+
+    def __enter__(self) -> Self:
+        self._connection.open()
+        try:
+            self.call("initialize", self._connection.greeting)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connection, and the gateway if nobody else uses it."""
+        self._connection.close()
+
+    def search(
+        self,
+        query: str,
+        *,
+        max_results: int | None = None,
+        min_score: float | None = None,
+        sources: Sequence[Source] = (),
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        after: date | None = None,
+        before: date | None = None,
+        tags: Sequence[str] = (),
+    ) -> Passages:
+        """The passages that answer a question, the best first."""
+        params = _given(
+            query=query,
+            maxResults=max_results,
+            minScore=min_score,
+            sources=tuple(sources),
+            include=tuple(include),
+            exclude=tuple(exclude),
+            after=after,
+            before=before,
+            tags=tuple(tags),
+        )
+        return _answer(self.call("memory_search", params), Passages)
+
+    def get(
+        self, path: str, *, first_line: int | None = None, lines: int | None = None
+    ) -> NoteText:
+        """A note, or some lines of it."""
+        params = {"path": path, **_given(lines=lines, **{"from": first_line})}
+        return _answer(self.call("memory_get", params), NoteText)
+
+    def append(self, text: str, *, target: Literal["daily", "longterm"] = "daily") -> Written:
+        """Writes an entry into today's log, or into MEMORY.md; needs `write`, or `append.enabled`."""
+        return _answer(self.call("memory_append", {"text": text, "target": target}), Written)
+
+    def recall(
+        self, prompt: str, *, max_tokens: int | None = None, min_score: float | None = None
+    ) -> Recalled:
+        """What a model should be told before this prompt."""
+        params = _given(prompt=prompt, maxTokens=max_tokens, minScore=min_score)
+        return _answer(self.call("recall", params), Recalled)
+
+    def status(self) -> MemoryStatus:
+        """What is indexed, and what is wrong with it."""
+        return _answer(self.call("status", {}), MemoryStatus)
+
+    def call(self, method: str, params: object = None) -> Any:
+        """Any method of docs/protocol.md; the answer as plain data."""
+        connection = self._connection
+        call_id, future = connection.ask(method, params)
+        try:
+            return future.result(connection.timeout_s)
+        except TimeoutError:
+            connection.take_back(call_id)
+            raise connection.late(method) from None
+        except KeyboardInterrupt:
+            connection.take_back(call_id)
+            raise
+
+
+class AsyncMemoryClient:
+    """The same for asyncio: `async with AsyncMemoryClient() as memory: await memory.search(...)`.
+
+    A call that is cancelled takes its work back.
+    """
+
+    def __init__(
+        self,
+        notes: str | os.PathLike[str] | None = None,
+        *,
+        agent: str | None = None,
+        workspace: str | os.PathLike[str] | None = None,
+        state_dir: str | os.PathLike[str] | None = None,
+        config: str | os.PathLike[str] | None = None,
+        write: bool = False,
+        session_key: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        timeout_s: float = 30.0,
+    ) -> None:
+        """As `MemoryClient`."""
+        arguments = _arguments(notes, agent, workspace, state_dir, config, write)
+        self._connection = _Connection(arguments, environment, session_key, timeout_s)
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self._connection.open)
+        try:
+            await self.call("initialize", self._connection.greeting)
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """As `MemoryClient.close`."""
+        await asyncio.to_thread(self._connection.close)
+
+    async def search(self, query: str, *, max_results: int | None = None, min_score: float | None = None,
+                     sources: Sequence[Source] = (), include: Sequence[str] = (), exclude: Sequence[str] = (),
+                     after: date | None = None, before: date | None = None,
+                     tags: Sequence[str] = ()) -> Passages:  # fmt: skip
+        """As `MemoryClient.search`."""
+        params = _given(
+            query=query,
+            maxResults=max_results,
+            minScore=min_score,
+            sources=tuple(sources),
+            include=tuple(include),
+            exclude=tuple(exclude),
+            after=after,
+            before=before,
+            tags=tuple(tags),
+        )
+        return _answer(await self.call("memory_search", params), Passages)
+
+    async def get(
+        self, path: str, *, first_line: int | None = None, lines: int | None = None
+    ) -> NoteText:
+        """As `MemoryClient.get`."""
+        params = {"path": path, **_given(lines=lines, **{"from": first_line})}
+        return _answer(await self.call("memory_get", params), NoteText)
+
+    async def append(self, text: str, *, target: Literal["daily", "longterm"] = "daily") -> Written:
+        """As `MemoryClient.append`."""
+        return _answer(await self.call("memory_append", {"text": text, "target": target}), Written)
+
+    async def recall(
+        self, prompt: str, *, max_tokens: int | None = None, min_score: float | None = None
+    ) -> Recalled:
+        """As `MemoryClient.recall`."""
+        params = _given(prompt=prompt, maxTokens=max_tokens, minScore=min_score)
+        return _answer(await self.call("recall", params), Recalled)
+
+    async def status(self) -> MemoryStatus:
+        """As `MemoryClient.status`."""
+        return _answer(await self.call("status", {}), MemoryStatus)
+
+    async def call(self, method: str, params: object = None) -> Any:
+        """As `MemoryClient.call`."""
+        connection = self._connection
+        call_id, future = connection.ask(method, params)
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(future), connection.timeout_s)
+        except TimeoutError:
+            connection.take_back(call_id)
+            raise connection.late(method) from None
+        except asyncio.CancelledError:
+            connection.take_back(call_id)
+            raise

@@ -1,0 +1,132 @@
+"""`config set` and `config unset`: checked first, written where it counts, everything else as it was."""
+
+import json
+
+import pytest
+
+OPENCLAW = """{
+  // mine
+  agents: { defaults: { memorySearch: { query: { maxResults: 4 } } } }, // kept
+}
+"""
+
+
+@pytest.fixture
+def notes(cli, monkeypatch):
+    """Somebody with a folder of notes and no openclaw.json."""
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    place = cli.home / "notes"
+    place.mkdir()
+    for number in range(5):
+        (place / f"{number}.md").write_text(f"# Boiler {number}\n\nThe boiler {number}.\n")
+    monkeypatch.setenv("MEMORY_GATEWAY_NOTES", str(place))
+    return cli
+
+
+def own_file(cli):
+    return cli.home / ".config/memory-gateway/config.json5"
+
+
+def row(cli, key, *options):
+    (found,) = cli.json("config", key, *options)["values"].values()
+    return found
+
+
+def test_a_setting_of_a_folder_is_set_found_in_force_and_taken_out(notes):
+    done = notes("config", "set", "query.maxResults", "2")
+    assert done.code == 0 and "query.maxResults is 2 (file: query.maxResults, line 3)" in done.out
+    assert len(notes.json("search", "boiler")["results"]) == 2
+    assert row(notes, "query.maxResults")["value"] == 2
+    assert "query.maxResults is 6 (default)" in notes("config", "unset", "query.maxResults").out
+    assert not own_file(notes).exists()
+
+
+def test_comments_and_the_layout_of_our_own_file_stay(notes):
+    file = own_file(notes)
+    file.parent.mkdir(parents=True)
+    before = "// mine\n{\n  query: {\n    minScore: 0.2, // low\n  },\n}\n"
+    file.write_text(before)
+    notes("config", "set", "query.maxResults", "9")
+    assert file.read_text() == before.replace("query: {\n", 'query: {\n    "maxResults": 9,\n')
+    notes("config", "set", "query.minScore", "0.4")
+    assert "minScore: 0.4, // low" in file.read_text()
+    notes("config", "unset", "query.maxResults")
+    assert file.read_text() == before.replace("0.2", "0.4")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "complaint"),
+    [
+        ("query.maxResults", "many", "allowed is a whole number, at least 1"),
+        ("query.maxResults", "0", "allowed is a whole number, at least 1"),
+        ("query.minScore", "2", "at most 1"),
+        ("append.enabled", "perhaps", "allowed is true or false"),
+        ("backend", "qdm", '"builtin", "qmd"'),
+        ("query.maxResult", "3", "Did you mean query.maxResults?"),
+        ("maxResults", "3", "qmd.limits.maxResults or query.maxResults"),
+        ("workspace", "/x", "a setting of OpenClaw"),
+    ],
+)
+def test_what_is_not_allowed_is_refused_with_what_is_and_nothing_is_written(
+    notes, key, value, complaint
+):
+    done = notes("config", "set", key, value)
+    assert done.code == 64 and complaint in done.err
+    assert not own_file(notes).exists()
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "query.maxResults",
+        "memorySearch.query.maxResults",
+        "agents.defaults.memorySearch.query.maxResults",
+        "plugins.entries.memory-gateway.config.search.query.maxResults",
+    ],
+)
+def test_every_spelling_of_a_key_means_the_one_that_is_written(notes, spelling):
+    assert notes.json("config", "set", spelling, "3")["key"] == "query.maxResults"
+    assert row(notes, spelling)["value"] == 3
+
+
+def test_words_lists_and_keys_below_a_name_of_ones_own_are_set(notes):
+    notes("config", "set", "provider", "none")
+    notes("config", "set", "extraPaths", '["~/a"]')
+    notes("config", "set", "models.providers.lab.baseUrl", "http://localhost:1/v1")
+    written = own_file(notes).read_text()
+    assert json.loads(written) == {
+        "provider": "none",
+        "extraPaths": ["~/a"],
+        "models": {"providers": {"lab": {"baseUrl": "http://localhost:1/v1"}}},
+    }
+
+
+def test_in_openclaw_json_a_value_keeps_its_place_and_a_new_one_stands_in_our_entry(cli):
+    cli.config.write_text(OPENCLAW)
+    cli("config", "set", "query.maxResults", "7")
+    assert cli.config.read_text() == OPENCLAW.replace("4", "7")
+    cli("config", "set", "sync.watch", "false")
+    assert row(cli, "sync.watch")["value"] is False
+    assert '"memory-gateway"' in cli.config.read_text() and "// mine" in cli.config.read_text()
+    cli("config", "unset", "sync.watch")
+    assert row(cli, "sync.watch")["value"] is True
+
+
+def test_one_agent_is_given_its_own(cli):
+    cli.config.write_text(OPENCLAW)
+    (cli.state / "workspace-ops").mkdir()
+    cli("config", "set", "query.maxResults", "2", "--agent", "ops")
+    assert row(cli, "query.maxResults", "--agent", "ops")["value"] == 2
+    assert row(cli, "query.maxResults")["value"] == 4
+
+
+def test_keys_are_found_by_any_part(cli):
+    found = cli.json("config", "query")["values"]
+    assert {"query.maxResults", "query.decay.enabled"} <= set(found)
+    assert all(one.startswith("query.") for one in found)
+    assert set(cli.json("config", "weight")["values"]) == {
+        "query.hybrid.vectorWeight",
+        "query.hybrid.textWeight",
+    }
+    assert cli("config", "nonsense").code == 64

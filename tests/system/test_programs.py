@@ -1,0 +1,180 @@
+"""`memory_gateway.client` as a program uses it, and the schemas of every method against what the process answers."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import jsonschema
+import msgspec
+import pytest
+
+from backends.interface import Hit, ReadAnswer, SearchAnswer
+from gateway.schemas import METHODS, all_schemas
+from gateway.tools.append import AppendResult
+from gateway.tools.recall import RecalledNote, RecallResult
+from gateway.tools.status import StatusResult
+from memory_gateway import client
+from memory_gateway.client import (
+    AsyncMemoryClient,
+    GatewayEndedError,
+    MemoryClient,
+    RefusedError,
+)
+
+pytestmark = pytest.mark.anyio
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def options(home):
+    return {
+        "workspace": home.workspace,
+        "state_dir": home.state,
+        "config": home.config,
+        "environment": home.environment,
+        "timeout_s": 120,
+    }
+
+
+def test_a_program_searches_reads_writes_recalls_and_looks(options):
+    with MemoryClient(write=True, **options) as memory:
+        first = memory.search("who services the boiler?", max_results=1).results[0]
+        assert (first.path, first.source) == ("MEMORY.md", "memory")
+        assert "Hartmann" in memory.get(first.path, first_line=first.start_line).text
+        assert memory.get("memory/none.md").status == "not_found"
+        written = memory.append("The kettle is descaled.")
+        assert "kettle" in memory.get(written.path).text
+        assert memory.search("kettle").results[0].path == written.path
+        assert memory.recall("thanks!").reason == "small_talk"
+        assert memory.status().files == 5
+
+
+def test_whatever_is_refused_is_one_error_with_a_kind(options, home):
+    home.configure({"memory": {"scope": {"default": "allow", "rules": [
+        {"action": "deny", "match": {"chatType": "group"}}]}}})  # fmt: skip
+    kinds = []
+    with MemoryClient(session_key="agent:main:chat:group:1", **options) as memory:
+        for ask in (
+            lambda: memory.search("boiler"),
+            lambda: memory.get("MEMORY.md"),
+            lambda: memory.append("x"),
+            lambda: memory.recall("When is the boiler serviced?"),
+            lambda: memory.search(""),
+            lambda: memory.call("memory_serch", {}),
+        ):
+            with pytest.raises(RefusedError) as refused:
+                ask()
+            assert refused.value.message
+            kinds.append(refused.value.kind)
+    denied = ["denied", "denied", "disabled", "denied"]
+    assert kinds == [*denied, "invalid_params", "method_not_found"]
+    with MemoryClient(**options) as memory, pytest.raises(RefusedError) as outside:
+        memory.get("../secret.md")
+    assert outside.value.kind == "path_not_allowed"
+
+
+def test_a_second_program_joins_the_gateway_of_the_first_and_threads_share_one(options):
+    with MemoryClient(**options) as one, MemoryClient(**options) as other:
+        assert one.status().pid == other.status().pid
+        found = []
+        threads = [
+            threading.Thread(target=lambda: found.append(one.search("boiler"))) for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len({answer.results[0].path for answer in found}) == 1 and len(found) == 4
+
+
+def test_a_gateway_that_cannot_start_says_why(options, tmp_path):
+    options["workspace"] = tmp_path / "nowhere"
+    with pytest.raises(GatewayEndedError, match="exit code 78"), MemoryClient(**options):
+        pass
+
+
+async def test_the_same_without_waiting(options):
+    async with AsyncMemoryClient(**options) as memory:
+        answers = await asyncio.gather(*(memory.search("boiler") for _ in range(3)))
+        assert {one.results[0].path for one in answers} == {"MEMORY.md"}
+        assert "Hartmann" in (await memory.get("MEMORY.md")).text
+        with pytest.raises(RefusedError):
+            await memory.append("not permitted")
+        assert (await memory.status()).enabled
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (client.Passage, Hit),
+        (client.Passages, SearchAnswer),
+        (client.NoteText, ReadAnswer),
+        (client.Written, AppendResult),
+        (client.Recalled, RecallResult),
+        (client.RecalledPlace, RecalledNote),
+        (client.MemoryStatus, StatusResult),
+    ],
+)
+def test_the_client_knows_no_field_that_the_gateway_does_not_have(ours, theirs):
+    known = {field.encode_name for field in msgspec.structs.fields(theirs)}
+    assert {field.encode_name for field in msgspec.structs.fields(ours)} <= known
+
+
+def test_the_program_of_the_documentation_runs(home):
+    text = (ROOT / "docs/programs.md").read_text(encoding="utf-8")
+    program = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
+    assert len(program.strip().splitlines()) <= 10
+    notes = home.root / "notes"
+    notes.mkdir()
+    (notes / "boiler.md").write_text("# Boiler\n\nServiced by Hartmann.\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=home.root, env=home.environment | {"PYTHONPATH": str(ROOT)},
+        capture_output=True, encoding="utf-8", timeout=120, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "boiler.md:1" in done.stdout and "Hartmann" in done.stdout
+
+
+PARAMS = {
+    "initialize": {"client": "test", "operator": True},
+    "memory_search": {"query": "boiler", "explain": True},
+    "memory_get": {"path": "MEMORY.md"},
+    "memory_append": {"text": "The kettle is descaled."},
+    "recall": {"prompt": "When is the boiler serviced?"},
+    "session_start": {"sessionKey": "agent:main:main"},
+    "memory_flush": {
+        "sessionKey": "agent:main:main",
+        "totalTokens": 180000,
+        "contextWindow": 200000,
+        "compactionCount": 0,
+    },
+    "memory_flush_done": {"sessionKey": "agent:main:main", "compactionCount": 0},
+    "session_updated": {"sessionKey": "agent:main:main", "sessionId": "none"},
+    "forget": {"path": "memory/none.md"},
+    "status": {"deep": True},
+}
+
+
+async def test_every_answer_of_the_process_is_as_its_schema_says(home):
+    printed = all_schemas()
+    seen = set()
+    async with home.gateway("--write") as gateway:
+        greeting = await gateway.call("initialize", PARAMS["initialize"])
+        ours = {one for one in greeting["capabilities"]["methods"] if "/" not in one} - {"ping"}
+        assert ours == set(METHODS)
+        for method in (*(ours - {"shutdown"}), "shutdown"):
+            params = PARAMS.get(method, {})
+            check(printed, printed["methods"][method]["params"], params)
+            answer = await gateway.call(method, params)
+            check(printed, printed["methods"][method]["result"], answer)
+            seen.add(method)
+    assert seen == set(METHODS)
+
+
+def check(printed, schema, value):
+    jsonschema.validate(value, {**schema, "$defs": printed["$defs"]})
