@@ -1,7 +1,9 @@
 """Choosing a provider from the configuration, with a reason for or against each candidate, and making it.
 
-Unset or "auto": local if its model file exists, then OpenAI, Gemini, Voyage, by key, then local with the suggested model if
-that was downloaded; else keywords only. Named: that one; if it cannot be made, its fallback; else keywords only. What happens when a chosen provider fails later is decided in
+Unset or "auto": local if its model file exists, then OpenAI, Gemini, Voyage, by key, then local with the suggested
+model if
+that was downloaded; else keywords only. Named: that one; if it cannot be made, its fallback; else keywords only.
+What happens when a chosen provider fails later is decided in
 `providers.embedding.failover`.
 """
 
@@ -154,7 +156,8 @@ def open_embeddings(
     """The chosen providers, ready to use; None for keywords only.
 
     Nothing is sent and no library imported before the first text. Blocking like `choose`. `learned`
-    holds `LearnedLimits.to_dict` by `Fingerprint.digest`, from an earlier process, and `dimensions` those of its vectors.
+    holds `LearnedLimits.to_dict` by `Fingerprint.digest`, from an earlier process, and `dimensions` those of its
+    vectors.
     Raises `ProviderError` if the configuration's surroundings changed since `choose`.
     """
 
@@ -179,7 +182,8 @@ def open_embeddings(
 
 
 def load_for_queries(choice: Choice) -> None:
-    """Loads what the first query of a remote provider needs, ahead of it. Blocking: imports modules, reads certificates.
+    """Loads what the first query of a remote provider needs, ahead of it. Blocking: imports modules, reads
+    certificates.
 
     Raises what importing does; the query itself would tell.
     """

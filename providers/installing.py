@@ -42,7 +42,9 @@ def install_remedy(extra: str) -> str:
 
 
 def _tool_requirement(extra: str) -> str | None:
-    """What a tool of uv was installed from, with this extra, so that an upgrade keeps it; None where it is no tool of uv."""
+    """What a tool of uv was installed from, with this extra, so that an upgrade keeps it; None where it is no tool
+    of uv.
+    """
     if (one := uv_receipt()) is None:
         return None
     extras = ",".join(dict.fromkeys([*one.get("extras", ()), extra]))
@@ -54,7 +56,9 @@ def _tool_requirement(extra: str) -> str | None:
 
 
 def uv_receipt() -> dict[str, Any] | None:
-    """What uv was asked to install as a tool; None where this is none, or the receipt is in a form that is not known."""
+    """What uv was asked to install as a tool; None where this is none, or the receipt is in a form that is not
+    known.
+    """
     try:
         receipt = tomllib.loads(Path(sys.prefix, "uv-receipt.toml").read_text(encoding="utf-8"))
         (one,) = (each for each in receipt["tool"]["requirements"] if each["name"] == DISTRIBUTION)

@@ -47,7 +47,8 @@ def digest_headers(headers: Mapping[str, str]) -> str:
 Vector: TypeAlias = "array[float]"
 """One embedding: finite numbers in single precision ("f"), of length (L2 norm) 1.
 
-No array of numpy's, whose import takes longer than the first search of a process should wait; numpy reads these as they are.
+No array of numpy's, whose import takes longer than the first search of a process should wait; numpy reads these as
+they are.
 """
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from itertools import accumulate, count, islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -23,6 +23,7 @@ from backends.builtin.store.port import (
     KeywordReads,
     Lookup,
     Matches,
+    NoteNames,
     TurnRange,
     VectorAnswer,
     VectorSpace,
@@ -527,7 +528,13 @@ def links_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, names)))[:MAX_LINKS]
 
 
-def resolve_links(files: FileReads, names: Iterable[str]) -> dict[str, str]:
+class Named(Protocol):
+    def names(self) -> Sequence[NoteNames]:
+        """The names of all notes, those with short paths first."""
+        ...
+
+
+def resolve_links(files: Named, names: Iterable[str]) -> dict[str, str]:
     """The paths of those that lead to a note; nothing about the others."""
     wanted = {name: _key(name) for name in names}
     if not wanted:

@@ -1,4 +1,4 @@
-"""What a note says of itself between the two `---` at its beginning.
+"""What a note says of itself: between the two `---` at its beginning, in Logseq's properties, and by `#tags` in its text.
 
 Only the few keys that memory needs are read: title, aliases, tags and the date. That is a small
 part of YAML (scalars, lists in brackets and lists of dashes); whatever else stands there is passed
@@ -16,7 +16,7 @@ import msgspec
 
 from backends.chunking.headings import shorten_title
 
-FRONT_MATTER_VERSION: Final = 3
+FRONT_MATTER_VERSION: Final = 4
 """Goes up with every change of what is read: the notes of stored indexes are then prepared again."""
 MAX_VALUES: Final = 100
 """The most values of one list; more say nothing about a note."""
@@ -39,36 +39,114 @@ class FrontMatter(msgspec.Struct, frozen=True):
     tags: tuple[str, ...] = ()
     """Without `#`, as written."""
     day: date | None = None
+    said_tags: tuple[str, ...] = ()
+    """Those of the `tags` that stand in no front matter, but in the text: each is a word only where it stands."""
     end: int = 0
     """How many characters of the note come before the line that closes it."""
 
     @property
     def words(self) -> str:
         """What it adds to the words by which the note is found."""
-        return " ".join((self.title, *self.aliases, *self.tags)).strip()
+        tags = (tag for tag in self.tags if tag not in self.said_tags)
+        return " ".join((self.title, *self.aliases, *tags)).strip()
 
 
 def read_front_matter(text: str) -> FrontMatter:
-    """Empty where there is none, or none that we understand."""
+    """Empty where there is none, or none that we understand, and no tag in the text."""
     # Not for the start, which cuts no note.
     from backends.chunking.chunker import front_matter  # noqa: PLC0415
 
-    block = front_matter(text)
-    if not block:
-        return FrontMatter()
+    block = front_matter(text) or ""
+    end = text.index(block) + len(block) if block else 0
     values = dict[str, list[str]]()
-    for name, value in _entries(block):
+    for name, value in _entries(block) if block else _properties(text):
         held = values.setdefault(name, [])
         if len(held) < MAX_VALUES:
             held.append(shorten_title(value))
-    tags = (tag.lstrip("#") for one in values.get("tags", ()) for tag in re.split(r"[,\s]+", one))
+    written = (
+        tag.lstrip("#") for one in values.get("tags", ()) for tag in re.split(r"[,\s]+", one)
+    )
+    tags = tuple(dict.fromkeys(filter(None, written)))[:MAX_VALUES]
+    said = tuple(tag for tag in tags_in(text[end:]) if tag not in tags)[: MAX_VALUES - len(tags)]
     return FrontMatter(
         title=next(iter(values.get("title", ())), ""),
         aliases=tuple(values.get("aliases", ())),
-        tags=tuple(dict.fromkeys(filter(None, tags)))[:MAX_VALUES],
+        tags=(*tags, *said),
         day=next(filter(None, (_day(values.get(name)) for name in _DATES)), None),
-        end=text.index(block) + len(block),
+        said_tags=said,
+        end=end,
     )
+
+
+_PROPERTY: Final = r"(?:- )?([A-Za-z][\w-]*)::[ \t]+(.+)$"
+"""Of a page of Logseq: they are its first lines."""
+
+
+def _properties(text: str) -> Iterator[tuple[str, str]]:
+    for line in text[:_MOST_PROPERTIES].split("\n"):
+        match = re.match(_PROPERTY, line.rstrip())
+        if match is None:
+            return
+        name = match[1].lower()
+        for value in match[2].split(","):
+            yield _KEYS.get(name, name), value.strip().removeprefix("#").strip("[]")
+
+
+_MOST_PROPERTIES: Final = 10_000
+"""Characters."""
+_TAG: Final = r"(?<!\S)#(?:\[\[([^\[\]\n]{1,100})\]\]|([\w][\w/-]{0,99}))(?![\w/#-])"
+_INLINE_CODE: Final = r"(`+)(?!`).*?(?<!`)\1(?!`)"
+_COLOUR: Final = r"(?:[0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})"
+
+
+def tags_in(text: str) -> tuple[str, ...]:
+    """The `#tags` and `#nested/tags` of a text, without `#`; not those in code, and neither colours nor numbers."""
+    if "#" not in text:
+        return ()
+    found: dict[str, None] = {}
+    fence = ""
+    for line in text.split("\n"):
+        sign = line.lstrip()[:3]
+        if sign in {"```", "~~~"}:
+            fence = "" if sign == fence else fence or sign
+        elif not fence and "#" in line:
+            for match in re.finditer(_TAG, re.sub(_INLINE_CODE, " ", line)):
+                tag = match[1] or match[2].strip("/-")
+                if not _is_no_tag(tag):
+                    found.setdefault(tag)
+        if len(found) >= MAX_VALUES:
+            break
+    return tuple(found)
+
+
+def _is_no_tag(tag: str) -> bool:
+    """`#12` is an issue; `#fff` and `#1e90ff` are colours, `#cafe` is none."""
+    if not any(map(str.isalpha, tag)):
+        return True
+    lowered = tag.lower()
+    is_colour = re.fullmatch(_COLOUR, lowered) is not None
+    return is_colour and (any(map(str.isdigit, lowered)) or len(set(lowered)) == 1)
+
+
+_NOISE: Final = (
+    r"^[ \t]*(?:- )?(?:id|collapsed|heading|created-at|updated-at|logseq\.[\w.-]+|hl-[\w-]+|ls-type|card-[\w-]+)::"
+    r"[^\n]*$|^[ \t]*:LOGBOOK:[ \t]*$(?s:.{0,5000}?)^[ \t]*:END:[ \t]*$"
+)
+_EXPORTED: Final = r"\n\nid: [0-9a-f]{32}\n(?:[a-z_]+:[^\n]*\n){3,60}type_: \d+\s*\Z"
+"""What Joplin adds to the end of each note of a raw export."""
+
+
+def without_noise(text: str) -> str:
+    """The text with what programs keep in it for themselves blanked: ids of blocks, what is folded. No line moves."""
+    if ":: " in text or ":LOGBOOK:" in text:
+        text = re.sub(_NOISE, _blank, text, flags=re.MULTILINE)
+    if "\ntype_: " in text[-100:]:
+        text = re.sub(_EXPORTED, _blank, text)
+    return text
+
+
+def _blank(match: re.Match[str]) -> str:
+    return "\n" * match[0].count("\n")
 
 
 def told_in(line: str) -> str:

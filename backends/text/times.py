@@ -26,16 +26,49 @@ _MONTH_NAMES: Final = {
     "ru": "января февраля марта апреля мая июня июля августа сентября октября ноября декабря",
 }
 _WEEKDAY_NAMES: Final = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
-_DATE_IN_NAME: Final = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
+_DATE_IN_NAME: Final = (
+    r"(?<!\d)(?P<y>\d{4})(?P<s>[-_.]?)(?P<m>\d{2})(?P=s)(?P<d>\d{2})(?!\d)"
+    r"|(?<!\d)(?P<d2>\d{1,2})\.[ ]?(?P<m2>\d{1,2})\.[ ]?(?P<y2>\d{4})(?!\d)"
+    r"|(?<!\d)(?P<y3>\d{4}) ?[年년] ?(?P<m3>\d{1,2}) ?[月월] ?(?P<d3>\d{1,2}) ?[日일]"
+)
+_DATE_IN_WORDS: Final = (
+    r"(?<!\d)(?P<d>\d{1,2})(?:st|nd|rd|th|er|\.|º)?[ _-]+(?:de |of )?(?P<m>[^\W\d_]{3,})\.?,?[ _-]+(?:de )?(?P<y>\d{4})(?!\d)"
+    r"|(?<!\w)(?P<m2>[^\W\d_]{3,})\.?[ _-]+(?P<d2>\d{1,2})(?:st|nd|rd|th)?,?[ _-]+(?P<y2>\d{4})(?!\d)"
+)
+_DATE_IN_PLACE: Final = r"(?:^|/)(\d{4})/(\d{2})/(\d{2})\.md$"
+_EARLIEST: Final = 1900
+"""Eight digits that name an earlier year are no date."""
 
 
 def date_of(path: str) -> date | None:
-    """The date in the name of a note (`memory/2026-02-08-plan.md`), if it is a real one."""
-    match = _DATE_IN_NAME.search(path.rpartition("/")[2])
-    if match is None:
+    """The date in the name of a note (`memory/2026-02-08-plan.md`, `journals/2026_02_08.md`, `8 February 2026.md`,
+    `2026/02/08.md`), if it is a real one.
+    """
+    placed = re.search(_DATE_IN_PLACE, path)
+    if placed:
+        return _real_day(*map(int, placed.groups()))
+    return date_in(path.rpartition("/")[2].removesuffix(".md"))
+
+
+def date_in(name: str) -> date | None:
+    """The date that a name or a heading tells, with its year."""
+    if not any(map(str.isdigit, name)):
         return None
+    if match := re.search(_DATE_IN_NAME, name):
+        parts = match.groupdict()
+        year, month, day = (parts[one] or parts[one + "2"] or parts[one + "3"] for one in "ymd")
+        return _real_day(int(year), int(month), int(day))
+    for match in re.finditer(_DATE_IN_WORDS, name[:200]):
+        parts = match.groupdict()
+        year, word, day = (parts[one] or parts[one + "2"] for one in "ymd")
+        if month := _MONTHS.get(word.lower()):
+            return _real_day(int(year), month, int(day))
+    return None
+
+
+def _real_day(year: int, month: int, day: int) -> date | None:
     try:
-        return date(*map(int, match.groups()))
+        return date(year, month, day) if year >= _EARLIEST else None
     except ValueError:
         return None
 

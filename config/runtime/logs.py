@@ -1,6 +1,7 @@
 """The log that every floor writes to.
 
-structlog is loaded with the first record that is written. It takes a sixth of what a bare interpreter with our libraries
+structlog is loaded with the first record that is written. It takes a sixth of what a bare interpreter with our
+libraries
 does, and most commands, and most gateways that log warnings alone, have nothing to say.
 """
 

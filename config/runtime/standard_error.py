@@ -1,7 +1,9 @@
 """Standard error that never fails the work, and in a gateway never holds it up.
 
-Its reader may have gone or never read, its disk may be full or hang, it may have been closed at the start: what cannot be
-written is dropped and counted. A command writes at once, in turn with its output, and waits only so long for a pipe that
+Its reader may have gone or never read, its disk may be full or hang, it may have been closed at the start: what
+cannot be
+written is dropped and counted. A command writes at once, in turn with its output, and waits only so long for a
+pipe that
 nobody reads; once `write_behind` was called a thread writes, which lives as long as there is something to write.
 """
 

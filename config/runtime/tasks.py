@@ -1,4 +1,5 @@
-"""What long-running tasks wait for (a signal, the time to try again), and blocking work with a time limit, in threads of its own.
+"""What long-running tasks wait for (a signal, the time to try again), and blocking work with a time limit, in
+threads of its own.
 
 A hung mount may hold such a thread for ever. The threads are daemons, so the process can end without them,
 and how many of them one kind of work may hold is limited. A thread is kept for a while, for whatever work comes

@@ -1,4 +1,6 @@
-"""Values that know their position in a file, and what reading a configuration collects: problems, warnings, variables."""
+"""Values that know their position in a file, and what reading a configuration collects: problems, warnings,
+variables.
+"""
 
 from __future__ import annotations
 

@@ -37,6 +37,7 @@ from gateway.cli.commands.inspecting import (
     schema,
     status,
 )
+from gateway.cli.commands.listing import links, open_note, recent, tags
 from gateway.cli.commands.recalling import recall
 from gateway.cli.commands.reporting import report
 from gateway.cli.commands.serving import demo, reload, serve, service
@@ -208,6 +209,9 @@ for _command in (
     browse,
     search,
     get,
+    recent,
+    tags,
+    links,
     recall,
     remember,
     forget,
@@ -227,6 +231,7 @@ for _command in (
     upgrade,
 ):
     _add(app, _command)
+_add(app, open_note, "open")
 
 _MODELS = "Show, suggest, download and remove the models of local embeddings."
 _models = typer.Typer(help=_MODELS, short_help=_MODELS)

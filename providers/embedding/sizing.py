@@ -229,7 +229,9 @@ def fill(waiting: Iterable[Size], limits: InputLimits) -> int:
 
 
 class WorkList:
-    """The texts that wait, handed out a request at a time. `limits` is called for each: refusals of the host change it."""
+    """The texts that wait, handed out a request at a time. `limits` is called for each: refusals of the host
+    change it.
+    """
 
     def __init__(
         self, sizes: Sequence[Size], positions: Sequence[int], limits: Callable[[], InputLimits]

@@ -91,3 +91,22 @@ def test_no_two_public_classes_have_one_name():
                 place = str(path.relative_to(ROOT))
                 places[node.name].add(re.sub("store/(sqlite|postgres)/", "store/", place))
     assert {name: found for name, found in places.items() if len(found) > 1}.keys() <= {"Lanes"}
+
+
+def test_docstrings_and_comments_of_the_lower_floors_fit_into_120_characters():
+    """Those above follow; text in strings may be longer."""
+    long = []
+    for path in (
+        one for one in MODULES if one.relative_to(ROOT).parts[0] in ("config", "providers")
+    ):
+        source = path.read_text(encoding="utf-8")
+        said = {
+            line
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            for line in range(node.lineno, node.end_lineno + 1)
+        }
+        for number, line in enumerate(source.splitlines(), 1):
+            if len(line) > 120 and (number in said or line.lstrip().startswith("#")):
+                long.append(f"{path.relative_to(ROOT)}:{number}")
+    assert long == []

@@ -25,8 +25,13 @@ from backends.text.analyser import (
     Analyser,
     guess_latin_language,
 )
-from backends.text.frontmatter import FRONT_MATTER_VERSION, read_front_matter, told_in
-from backends.text.times import date_of, date_words
+from backends.text.frontmatter import (
+    FRONT_MATTER_VERSION,
+    read_front_matter,
+    told_in,
+    without_noise,
+)
+from backends.text.times import date_in, date_of, date_words
 from backends.text.units import EXCERPT_VERSION, TextUnit, cut_excerpts, split_units
 
 if TYPE_CHECKING:
@@ -92,7 +97,8 @@ class Preparer:
             raise TooCostlyError(f"too many lines: {lines:,}, the limit is {MAX_LINES:,}")
         tick = _Ticks(is_wanted, self.give_way).tick
         facts = read_front_matter(text)
-        note_date = date_of(path) or facts.day
+        text = without_noise(text)
+        note_date = date_of(path) or facts.day or date_in(document_title(text) or "")
         file_language = guess_latin_language(text)
         languages = set()
         chunks = []
@@ -120,7 +126,9 @@ class Preparer:
             excerpts = _excerpts(chunk_text, max(0, end - chunk.start), units)
             end = chunk.end
             headings = HEADING_SEPARATOR.join(map(marked, chunk.levels, chunk.headings))
-            context = analyser.terms(f"{about_file} {' '.join(chunk.headings)}")
+            days = filter(None, map(date_in, chunk.headings))
+            told = " ".join(date_words(day) for day in dict.fromkeys(days) if day != note_date)
+            context = analyser.terms(f"{about_file} {' '.join(chunk.headings)} {told}".rstrip(" "))
             chunks.append(
                 PreparedChunk(
                     start=chunk.start,

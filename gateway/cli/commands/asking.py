@@ -36,8 +36,11 @@ _PLACE: Final = re.compile(r"(?P<path>.+?)(?::|#L)(?P<first>[1-9]\d{0,8})(?:-L?(
 def search(
     options: Options,
     query: Annotated[
-        list[str], typer.Argument(metavar="QUERY", help="What to look for, in any words.")
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="QUERY", help="What to look for, in any words; none with --tag lists notes."
+        ),
+    ] = None,
     *,
     max_results: Annotated[
         int | None,
@@ -123,6 +126,15 @@ def search(
     from gateway.tools.search import SearchParams
 
     settings = load(options)
+    if not query and tag:
+        from gateway.cli.commands.listing import list_notes
+
+        return list_notes(settings, options, tag, max_results or 1_000)
+    if not query:
+        raise CommandLineError(
+            "search needs a query.",
+            remedy="Say what to look for in any words, or give --tag alone to list notes.",
+        )
     looked_at = output.is_terminal() and not (plain or files or form or options.json)
     today = agent_now(settings.user_timezone).date()
     params = SearchParams(
@@ -225,8 +237,9 @@ def _show_result(found: _Found, params: SearchParams, settings: Settings, manner
         place = short_path(str(settings.workspace))
         output.say(no_match(params, found.files, place, found.issues))
     if manner.looked_at:
-        from gateway.cli.rendering.on_terminal import Look, shown_hits
-        from gateway.cli.rendering.places import url_pattern
+        from gateway.cli.opening import keep_hits
+        from gateway.cli.rendering.on_terminal import Look, best_line, shown_hits
+        from gateway.cli.rendering.places import absolute_path, url_pattern
 
         look = Look(
             query=params.query,
@@ -236,6 +249,16 @@ def _show_result(found: _Found, params: SearchParams, settings: Settings, manner
             explain=params.explain,
         )
         print_lines(shown_hits(result.hits, look, found.around))
+        if result.hits:
+            keep_hits(
+                [
+                    (
+                        absolute_path(look.base, one.path),
+                        best_line(one, look.query).number or one.start_line,
+                    )
+                    for one in result.hits
+                ]
+            )
     else:
         print_lines(result_lines(result, params.query))
     for remark in remarks(result, with_times=params.explain):
@@ -330,12 +353,35 @@ def get(
     from gateway.tools.get import GetParams
 
     params = _with_lines(GetParams(path, first_line, lines))
-    result = with_memory(load(options), options, lambda memory: memory.get(params))
+    settings = load(options)
+    result = with_memory(settings, options, lambda memory: memory.get(params))
+    if (
+        result.status != "ok"
+        and "/" not in params.path
+        and (found := _named(settings, params.path))
+    ):
+        named = replace(params, path=found)
+        result = with_memory(settings, options, lambda memory: memory.get(named))
     if options.json:
         output.write_json(result)
     else:
         _show_text(result, params, plain=plain)
     return _get_code(result)
+
+
+def _named(settings: Settings, name: str) -> str | None:
+    """The path of the note of this name, or of the only one that is nearly of it, which is said."""
+    from config.host_keys import is_disabled
+    from gateway.cli.vault import Vault
+
+    if is_disabled(settings) or not name.strip():
+        return None
+    path, near = Vault(settings).find(name)
+    if path is not None:
+        output.note(f"{name} is {path}.")
+    elif near:
+        output.note(f"Do you mean {', '.join(near)}?")
+    return path
 
 
 def _with_lines(params: GetParams) -> GetParams:

@@ -131,7 +131,9 @@ def place_of(reference: RemoteReference, cache_dir: Path) -> ModelFiles:
 
 
 def files_of(reference: RemoteReference) -> tuple[RemoteReference, ...]:
-    """All files of a model, the model itself last: where it is complete, the others are as complete as the host has them."""
+    """All files of a model, the model itself last: where it is complete, the others are as complete as the host
+    has them.
+    """
     if not isinstance(reference, HubReference) or engine_of(reference.file) is not ONNX:
         return (reference,)
     beside = (msgspec.structs.replace(reference, file=name) for name in onnx.NEIGHBOURS)

@@ -1,4 +1,5 @@
-"""llama.cpp as this worker uses it: one model, a context for documents and one for queries, and which texts go together.
+"""llama.cpp as this worker uses it: one model, a context for documents and one for queries, and which texts go
+together.
 
 Documents take one processor; a query takes as many of the others as make it faster.
 """

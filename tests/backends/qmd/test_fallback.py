@@ -14,7 +14,7 @@ import pytest
 from backends.builtin.backend import open_builtin
 from backends.errors import IndexUnavailableError
 from backends.fallback import open_with_fallback
-from backends.interface import ReadRequest, SearchRequest, SyncRequest
+from backends.interface import ForgetRequest, ReadRequest, SearchRequest, SyncRequest
 from config.settings import QmdPath
 from fakes.qmd import clean_environment, qmd_settings, until, write
 from fakes.transcripts import Transcript
@@ -224,3 +224,19 @@ async def test_settings_of_the_builtin_index_cover_qmds_collections(tmp_path, en
         extra = seen[0].search.extra_paths
         assert [(one.path, one.pattern) for one in extra] == [(tmp_path / "shelf", "*.md")]
         assert msgspec.structs.replace(seen[0], search=settings.search) == settings
+
+
+async def test_what_is_forgotten_is_in_no_file_of_qmd_either(tmp_path, environment, qmd_command):
+    settings = qmd_settings(tmp_path, qmd_command)
+    note = settings.workspace / "memory/safe.md"
+    write(note, "# Safe\n\n- The boiler room opens with Xyl0phone-7731.\n")
+    async with open_with_fallback(settings, builtin, environment) as backend:
+        await by_qmd(backend, "boiler room opens")
+        note.unlink()
+        done = await backend.forget(ForgetRequest(path="memory/safe.md", remove=True))
+        assert (done.removed, done.found) == (1, ())
+        assert done.remarks[-1] == "QMD's index was cleaned of what is gone."
+    holding = [
+        one for one in tmp_path.rglob("*") if one.is_file() and b"Xyl0phone" in one.read_bytes()
+    ]
+    assert holding == []

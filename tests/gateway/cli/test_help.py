@@ -19,6 +19,9 @@ COMMANDS = [
     "browse",
     "search",
     "get",
+    "recent",
+    "tags",
+    "links",
     "recall",
     "remember",
     "forget",
@@ -36,6 +39,7 @@ COMMANDS = [
     "qmd",
     "demo",
     "upgrade",
+    "open",
 ]
 MODELS = ["models list", "models suggest", "models pull", "models remove"]
 BATCH = ["batch list", "batch cancel"]

@@ -1,0 +1,139 @@
+"""`recent`, `tags`, `links` and `open`: the notes themselves, without a question."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gateway.cli import output
+from gateway.cli.guard import NOT_FOUND, NOTHING_FOUND
+from gateway.cli.options import Options
+
+if TYPE_CHECKING:
+    from config.settings import Settings
+    from gateway.cli.vault import Note, Vault
+
+
+def recent(
+    options: Options,
+    *,
+    most: Annotated[
+        int, typer.Option("--max-results", "-n", min=1, metavar="N", help="At most this many.")
+    ] = 20,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TAG", help="Only notes with this tag; may be repeated."),
+    ] = None,
+) -> int:
+    """List the notes, newest first: by their day, else by their last change."""
+    from gateway.cli.options import load
+
+    return list_notes(load(options), options, tag or (), most)
+
+
+def list_notes(settings: Settings, options: Options, tags: Sequence[str], most: int) -> int:
+    """Also what `search --tag` without a question does."""
+    from gateway.cli.vault import Vault
+
+    notes = Vault(settings).newest(tags)[:most]
+    if options.json:
+        output.write_json(notes)
+    for note in notes if not options.json else ():
+        output.say(_told(note))
+    return os.EX_OK if notes else NOTHING_FOUND
+
+
+def _told(note: Note) -> str:
+    """`2026-02-08  house/boiler.md  Boiler log  #house`."""
+    tags = " ".join(f"#{tag}" for tag in note.tags)
+    day, _ = note.newest
+    return "  ".join(filter(None, (day.isoformat(), note.path, note.title, tags)))
+
+
+def tags(options: Options) -> int:
+    """List the tags, each with how many notes have it or one below it."""
+    from gateway.cli.options import load
+    from gateway.cli.vault import Vault
+
+    found = Vault(load(options)).tags()
+    if options.json:
+        output.write_json(found)
+    for one in found if not options.json else ():
+        output.say(f"{one.notes:>6,}  #{one.tag}")
+    return os.EX_OK if found else NOTHING_FOUND
+
+
+_Name = Annotated[
+    str, typer.Argument(metavar="NOTE", help="A path, or a name, title or alias of a note.")
+]
+
+
+def links(options: Options, note: _Name) -> int:
+    """List the notes that a note links to, and those that link to it."""
+    from gateway.cli.options import load
+    from gateway.cli.vault import Vault
+
+    vault = Vault(load(options))
+    path = _found(vault, note)
+    if path is None:
+        return NOT_FOUND
+    found = vault.links(path)
+    if options.json:
+        output.write_json(found)
+        return os.EX_OK
+    output.say(f"{path} links to {len(found.to)}, and {len(found.linked_from)} link to it.")
+    for sign, paths in (("→", found.to), ("←", found.linked_from)):
+        for one in paths:
+            output.say(f"  {sign} {one}")
+    for name in found.missing:
+        output.say(f"  → [[{name}]], which is no note yet")
+    return os.EX_OK
+
+
+def _found(vault: Vault, name: str) -> str | None:
+    """The path of the note; where there is none it is said, with names that are near."""
+    path, near = vault.find(name)
+    if path is None:
+        output.note(f"There is no note {name}.")
+        if near:
+            output.note(f"  Do you mean {', '.join(near)}?")
+    return path
+
+
+def open_note(
+    options: Options,
+    note: Annotated[
+        str,
+        typer.Argument(metavar="NOTE", help="The number of a hit of the last search, or a note."),
+    ],
+    line: Annotated[
+        int, typer.Option("--line", min=1, metavar="LINE", help="Where to open it.")
+    ] = 1,
+    *,
+    editor: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A program, or obsidian, vscode, ...; else $EDITOR."),
+    ] = None,
+) -> int:
+    """Open a note in an editor: $VISUAL, $EDITOR or the one that is named."""
+    from gateway.cli.opening import last_hit, open_in_editor
+    from gateway.cli.options import load
+    from gateway.cli.rendering.places import absolute_path
+    from gateway.cli.vault import Vault
+
+    if note.isdecimal():
+        place = last_hit(int(note))
+        if place is None:
+            output.note(f"The last search that was shown on a terminal had no hit {note}.")
+            return NOT_FOUND
+        open_in_editor(*place, editor)
+        return os.EX_OK
+    settings = load(options)
+    path = _found(Vault(settings), note)
+    if path is None:
+        return NOT_FOUND
+    open_in_editor(absolute_path(str(settings.workspace), path), line, editor)
+    return os.EX_OK

@@ -1,0 +1,142 @@
+"""What the notes on the disk say of themselves: names, tags, days and links. Read anew by each command that asks.
+
+The index is not asked: these lists are complete, and as the files are now, whether anything is indexed or not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from datetime import UTC, date, datetime
+from difflib import get_close_matches
+
+import msgspec
+
+from backends.builtin.searching import links_in, resolve_links
+from backends.builtin.store.port import NoteNames
+from backends.chunking import document_title
+from backends.files.reading import FileContent, read_for_index
+from backends.files.roots import MemoryRoots
+from backends.files.scan import scan
+from backends.text.frontmatter import has_tag, read_front_matter
+from backends.text.times import date_in, date_of
+from config.settings import Settings
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    path: str
+    title: str
+    aliases: tuple[str, ...]
+    tags: tuple[str, ...]
+    day: date | None
+    modified: datetime
+    leads_to: tuple[str, ...]
+    """What its wiki links name."""
+
+    @property
+    def newest(self) -> tuple[date, datetime]:
+        """The day of the note, where it has one that is not yet to come; within a day the last change."""
+        changed = self.modified.astimezone().date()
+        return min(self.day or changed, changed), self.modified
+
+
+class TagCount(msgspec.Struct, frozen=True):
+    tag: str
+    notes: int
+
+
+class Links(msgspec.Struct, frozen=True):
+    path: str
+    to: tuple[str, ...]
+    """Notes that it leads to."""
+    linked_from: tuple[str, ...] = msgspec.field(name="from")
+    """Notes that lead to it."""
+    missing: tuple[str, ...]
+    """Names that no note has."""
+
+
+class Vault:
+    """All notes of a memory. Blocking."""
+
+    def __init__(self, settings: Settings) -> None:
+        roots = MemoryRoots.of(settings)
+        found = (read_for_index(roots, one) for one in scan(roots).files)
+        self.notes = [_note(one) for one in found if isinstance(one, FileContent)]
+
+    def newest(self, tags: Sequence[str] = ()) -> list[Note]:
+        """Those with all of the tags, or tags below them."""
+        chosen = [one for one in self.notes if all(has_tag(one.tags, tag) for tag in tags)]
+        return sorted(chosen, key=lambda one: one.newest, reverse=True)
+
+    def tags(self) -> list[TagCount]:
+        """Each tag with the notes that have it or one below it, the most frequent first."""
+        counts: Counter[str] = Counter()
+        spellings: dict[str, str] = {}
+        for note in self.notes:
+            levels = {level for tag in note.tags for level in _levels(tag)}
+            for level in sorted(levels):
+                spellings.setdefault(level.casefold(), level)
+            counts.update({level.casefold() for level in levels})
+        found = [TagCount(spellings[key], number) for key, number in counts.items()]
+        return sorted(found, key=lambda one: (-one.notes, one.tag))
+
+    def find(self, name: str) -> tuple[str | None, list[str]]:
+        """The path of the note that has this path, name, alias or title; else of the only one that nearly has it,
+        else names that are near.
+        """
+        exact = self._resolve([name])
+        if name in exact:
+            return exact[name], []
+        by_name = {key.casefold(): note.path for note in self.notes for key in _names(note)}
+        near = get_close_matches(name.casefold().removesuffix(".md"), by_name, n=5, cutoff=0.75)
+        paths = list(dict.fromkeys(by_name[one] for one in near))
+        return (paths[0], []) if len(paths) == 1 else (None, paths)
+
+    def links(self, path: str) -> Links:
+        wanted = {name for note in self.notes for name in note.leads_to}
+        resolved = self._resolve(wanted)
+        leads: defaultdict[str, list[str]] = defaultdict(list)
+        for note in self.notes:
+            leads[note.path] += [resolved.get(name, "") for name in note.leads_to]
+        own = next(one for one in self.notes if one.path == path)
+        return Links(
+            path,
+            tuple(dict.fromkeys(one for one in leads[path] if one and one != path)),
+            tuple(sorted(one for one, to in leads.items() if path in to and one != path)),
+            tuple(name for name in own.leads_to if name not in resolved),
+        )
+
+    def names(self) -> list[NoteNames]:
+        return [NoteNames(one.path, one.title, one.aliases) for one in self._by_length]
+
+    @property
+    def _by_length(self) -> list[Note]:
+        return sorted(self.notes, key=lambda one: (len(one.path), one.path))
+
+    def _resolve(self, names: Collection[str]) -> dict[str, str]:
+        return resolve_links(self, names)
+
+
+def _note(content: FileContent) -> Note:
+    facts = read_front_matter(content.text)
+    title = facts.title or document_title(content.text) or ""
+    return Note(
+        path=content.path,
+        title=title,
+        aliases=facts.aliases,
+        tags=facts.tags,
+        day=date_of(content.path) or facts.day or date_in(title),
+        modified=datetime.fromtimestamp(content.mtime_ns / 1e9, UTC),
+        leads_to=links_in(content.text),
+    )
+
+
+def _levels(tag: str) -> Iterator[str]:
+    """`house/heating` counts for `house`, too."""
+    parts = tag.split("/")
+    return ("/".join(parts[:end]) for end in range(1, len(parts) + 1))
+
+
+def _names(note: Note) -> Iterator[str]:
+    yield note.path.rpartition("/")[2].removesuffix(".md")
+    yield from filter(None, (note.title, *note.aliases))

@@ -1,0 +1,38 @@
+"""`forget` on every store: what is kept of a note that is gone is told, removed, and looked for afterwards."""
+
+from __future__ import annotations
+
+import pytest
+
+from backends.interface import ForgetRequest, SearchRequest, SyncRequest
+
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
+
+DAY_MS = 24 * 3600 * 1000
+
+
+async def test_what_is_gone_is_removed_with_proof_and_what_is_there_stays(home):
+    secret = home.write("memory/safe.md", "- The cellar door opens with Xyl0phone-7731.\n")
+    old = home.write("memory/2020-01-05.md", "- The kettle was descaled in winter.\n")
+    home.write("memory/2020-01-06.md", "- The boiler was serviced in winter.\n")
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        for path in (secret, old):
+            path.unlink()
+        shown = await backend.forget(ForgetRequest(path="memory/safe.md"))
+        assert [(one.is_there, one.chunks) for one in shown.kept] == [(False, 1)]
+        assert shown.removed == 0
+        done = await backend.forget(ForgetRequest(path="memory/safe.md", remove=True))
+        assert (done.removed, done.searched_for, done.found) == (1, 1, ())
+        is_shared = any("PostgreSQL keeps the deleted rows" in one for one in done.remarks)
+        assert is_shared == (done.files == ())
+        assert (await backend.forget(ForgetRequest(path="memory/safe.md"))).kept == ()
+        age = ForgetRequest(older_than_ms=90 * DAY_MS, remove=True)
+        done = await backend.forget(age)
+        assert {one.path: one.is_there for one in done.kept} == {
+            "memory/2020-01-05.md": False,
+            "memory/2020-01-06.md": True,
+        }
+        assert done.removed == 1
+        found = await backend.search(SearchRequest(query="boiler winter kettle Xyl0phone"))
+        assert [hit.path for hit in found.hits] == ["memory/2020-01-06.md"]

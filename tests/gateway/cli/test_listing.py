@@ -1,0 +1,70 @@
+"""`recent`, `tags`, `links`, `open`, `search --tag` and `get` by name, on a folder of notes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+NOTES = {
+    "house/Heizung.md": "---\naliases: [Boiler]\ntags: [house]\n---\n# Heizung\n\nSee [[Garden]], [[Nowhere]]. #house/heating\n",
+    "Garden.md": "# Garden\n\n`#code` #outside\n",
+    "Daily/2026-02-08.md": "# Day\n\n[[Boiler]] was serviced. #outside\n",
+    "Daily/2026_02_09.md": "Nothing links here.\n",
+}
+
+
+@pytest.fixture
+def vault(cli, tmp_path, monkeypatch):
+    for path, text in NOTES.items():
+        file = tmp_path / "vault" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return lambda *arguments: cli(arguments[0], "--notes", str(tmp_path / "vault"), *arguments[1:])
+
+
+def test_tags_are_counted_with_those_below_them_most_frequent_first(vault):
+    shown = vault("tags").out.split()
+    assert shown == ["2", "#outside", "1", "#house", "1", "#house/heating"]
+    assert json.loads(vault("tags", "--json").out)[0] == {"tag": "outside", "notes": 2}
+
+
+def test_notes_are_listed_newest_first_and_by_tag(vault):
+    assert [line.split()[1] for line in vault("recent").out.splitlines()][2:] == [
+        "Daily/2026_02_09.md",
+        "Daily/2026-02-08.md",
+    ]
+    by_tag = vault("search", "--tag", "house")
+    assert (by_tag.code, by_tag.out.split()[1:3]) == (0, ["house/Heizung.md", "Heizung"])
+    assert vault("search", "--tag", "nothing").code == 1
+    assert vault("search").code == 64
+
+
+def test_links_lead_to_and_from_a_note_whatever_it_is_called_by(vault):
+    shown = vault("links", "heizung").out
+    assert shown.startswith("house/Heizung.md links to 1, and 1 link to it.\n")
+    assert "→ Garden.md\n" in shown
+    assert "← Daily/2026-02-08.md\n" in shown
+    assert "[[Nowhere]], which is no note yet" in shown
+    assert vault("links", "xylophone").code == 66
+
+
+@pytest.mark.parametrize("name", ["Heizung", "heizung", "Boiler", "Heizunk"])
+def test_a_note_is_read_by_its_name_an_alias_or_a_near_miss(vault, name):
+    done = vault("get", name)
+    assert (done.code, done.out) == (0, NOTES["house/Heizung.md"])
+    assert "house/Heizung.md" in done.err
+
+
+def test_a_note_is_opened_in_the_editor_at_the_line(vault, tmp_path, monkeypatch):
+    editor = tmp_path / "nano"
+    editor.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/told\n', encoding="utf-8")
+    editor.chmod(0o755)
+    monkeypatch.setenv("EDITOR", str(editor))
+    monkeypatch.delenv("VISUAL", raising=False)
+    assert vault("open", "Boiler", "--line", "3").code == 0
+    told = (tmp_path / "told").read_text(encoding="utf-8")
+    assert told == f"+3 {tmp_path}/vault/house/Heizung.md\n"
+    assert vault("open", "1").code == 66
