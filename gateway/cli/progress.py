@@ -102,10 +102,14 @@ def vector_progress() -> Iterator[ProgressCallback]:
         console=console(stderr=True),
         transient=True,
     ) as progress:
-        task = progress.add_task("", total=None, model="")
+        task = progress.add_task("", total=None, model="", visible=False)
 
         def show(state: SyncProgress) -> None:
-            progress.update(task, completed=state.done, total=state.total, model=state.path or "")
+            """Nothing is drawn while there is nothing to count."""
+            progress.update(
+                task, completed=state.done, total=state.total, model=state.path or "",
+                visible=state.total > 0,
+            )  # fmt: skip
 
         yield show
 

@@ -14,6 +14,7 @@ import sqlite3
 import tempfile
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from functools import partial
 from multiprocessing import Pool
 from pathlib import Path
@@ -103,7 +104,8 @@ def pages(one: Indexed, *, weights: Weights, by_meaning: bool) -> tuple[str, lis
         with store.view() as view:
             found = []
             for question in one.questions:
-                request = SearchRequest(query=question.query, before=question.before)
+                before = date.fromisoformat(question.before) if question.before else None
+                request = SearchRequest(query=question.query, before=before)
                 vector = QueryVector(one.vectors[question.query], fingerprint)
                 hits = searcher.search(view, request, vector if by_meaning else None).hits
                 found.append(Page.of(question, msgspec.to_builtins(hits)))

@@ -35,6 +35,7 @@ _IN_WORDS: Final = {
 """What older metadata says, and what of it is unambiguous."""
 _READ: Final = {
     "jinja2": "BSD-3-Clause",
+    "prompt-toolkit": "BSD-3-Clause",
     "pyasn1-modules": "BSD-2-Clause",
 }
 """Libraries whose metadata is ambiguous ("BSD"); this is what the text beside their code says."""

@@ -14,7 +14,12 @@ def test_the_committed_reference_is_current():
 
 def test_every_key_stands_in_it_once_with_its_meaning():
     rows = [line for line in reference_markdown().splitlines() if line.startswith("| `")]
-    assert len(rows) == sum(len(section.keys) for section in SECTIONS)
+    first, rest = (
+        rows[:10],
+        rows[10:],
+    )  # the ten that people change come once more, before all others
+    assert set(first) <= set(rest)
+    assert len(rest) == sum(len(section.keys) for section in SECTIONS)
     assert all(row.count(" | ") == 3 for row in rows)
 
 
