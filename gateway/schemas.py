@@ -56,7 +56,7 @@ class Stopping(msgspec.Struct, frozen=True):
     stopping: bool
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class RefusalData(msgspec.Struct, frozen=True):
     """`data` of an error: the kind is one of a closed list, and some errors say more."""
 
     kind: str
@@ -68,7 +68,7 @@ class RpcRefusal(msgspec.Struct, frozen=True):
 
     code: int
     message: str
-    data: Refusal
+    data: RefusalData
 
 
 METHODS: Final[dict[str, tuple[Any, Any]]] = {

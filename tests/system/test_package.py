@@ -37,7 +37,7 @@ from gateway.version import VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("config", "providers", "backends", "gateway")
-MOST_BYTES = 1_000_000
+MOST_BYTES = 1_100_000
 EXTRAS = {"openai", "gemini", "voyage", "local", "llama", "vector", "remote", "postgres"}
 
 

@@ -70,7 +70,7 @@ def test_the_marketplace_holds_what_the_repository_has_and_is_the_same_each_time
 
 
 def test_the_registry_is_told_what_it_asks_for():
-    """The constraints of its schema of 2025-12-11 that apply to one bundle."""
+    """Constraints of its published schema that apply to one bundle, read from it by hand."""
     told = server_json("somebody/memory-gateway", "memory-gateway-1.mcpb", "0" * 64)
     assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", told["name"])
     assert 1 <= len(told["description"]) <= 100
