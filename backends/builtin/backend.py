@@ -340,7 +340,7 @@ class BuiltinBackend:
         except TimeoutError:
             raise IndexUnavailableError(
                 f"Disk and index could not be compared within {STATUS_PATIENCE_S:g} s.",
-                remedy="Check whether a network mount hangs.",
+                remedy="Ask again; if it lasts, see whether the machine is very busy or a network mount hangs.",
             ) from None
 
     async def overview(self) -> Overview:
