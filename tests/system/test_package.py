@@ -162,13 +162,11 @@ def on_terminal(line, environment, directory):
         line, env=environment | {"TERM": "xterm"}, cwd=directory, start_new_session=True, **streams
     ) as process:
         os.close(theirs)
-        shown, has_begun = b"", False
+        shown = b""
         with os.fdopen(ours, "r+b", buffering=0) as terminal, suppress(OSError):  # EIO is its end
             while piece := terminal.read(65_536):
                 shown += piece
-                if not has_begun:
-                    terminal.write(b"\x04")  # ends the input of those that read it
-                    has_begun = True
+                terminal.write(b"\x04")  # ends the input of those that read it, and of those that read keys
         return shown.decode(), process.wait(120)
 
 
