@@ -39,7 +39,7 @@ class SettingError(MemoryGatewayError):
     kind = ErrorKind.INVALID_PARAMS
 
 
-class Named(msgspec.Struct, frozen=True):
+class NamedKey(msgspec.Struct, frozen=True):
     """A key as somebody named it."""
 
     section: Section
@@ -52,7 +52,7 @@ class Named(msgspec.Struct, frozen=True):
         return self.section.documented(msgspec.structs.replace(self.key, path=".".join(self.names)))
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class SettingChange(msgspec.Struct, frozen=True, kw_only=True):
     """A file with one setting changed, not written yet."""
 
     file: EditedFile
@@ -73,7 +73,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
             self.file.write(self.text)
 
 
-def find_key(text: str) -> Named:
+def find_key(text: str) -> NamedKey:
     """The key of this name, in any spelling. Raises SettingError, which proposes what is near."""
     wanted = short_name(text)
     known = [(section, key, path) for section in SECTIONS for key in section.keys
@@ -84,7 +84,7 @@ def find_key(text: str) -> Named:
         if names is not None:
             depth = documented.count(".") - path.count(".")
             own = tuple(key.path.split(".")) if ANY_NAME not in path else names[depth:]
-            return Named(section, key, own)
+            return NamedKey(section, key, own)
     raise _unknown(text, {section.documented(key) for section, key, _ in known})
 
 
@@ -107,7 +107,7 @@ def _unknown(text: str, known: Iterable[str]) -> SettingError:
     )
 
 
-def change_setting(request: LoadRequest, text: str, value: str | None) -> Change:
+def change_setting(request: LoadRequest, text: str, value: str | None) -> SettingChange:
     """The change that gives a key this value, written as JSON or as a word; None takes it out.
 
     Raises SettingError, ConfigInvalidError, ConfigNotFoundError.
@@ -129,10 +129,10 @@ def change_setting(request: LoadRequest, text: str, value: str | None) -> Change
         changed = with_member(changed, file.path, at, read)
     left = tuple(render_path(one.at) for one in places if _file_of(one.node) != file.path)
     settings = _load(request, found, changed, file.path)
-    return Change(file=file, text=changed, key=named.path, settings=settings, left=left)
+    return SettingChange(file=file, text=changed, key=named.path, settings=settings, left=left)
 
 
-def _read(named: Named, text: str) -> Any:
+def _read(named: NamedKey, text: str) -> Any:
     """The value as JSON if that is allowed, else the text itself. Raises SettingError with what is allowed."""
     for read in (_json, str):
         try:
@@ -191,7 +191,7 @@ def _content(found: FoundConfig, request: LoadRequest) -> ConfigFile:
     return read_content(found.root, Reading(variables.values, tolerates=tolerates))
 
 
-def _places(request: LoadRequest, found: FoundConfig, named: Named) -> list[Given]:
+def _places(request: LoadRequest, found: FoundConfig, named: NamedKey) -> list[Given]:
     """Where the file, with all that it includes, gives the key to this agent; its own places first."""
     content = _content(found, request)
     agent_id = normalize_agent_id(request.agent_id or content.default_agent)
@@ -210,14 +210,14 @@ def _places(request: LoadRequest, found: FoundConfig, named: Named) -> list[Give
     )
 
 
-def _kept_place(request: LoadRequest, named: Named, ours: list[KeyPath]) -> KeyPath | None:
+def _kept_place(request: LoadRequest, named: NamedKey, ours: list[KeyPath]) -> KeyPath | None:
     """The place in force, unless an agent was named and that place is everybody's."""
     if not ours or (request.agent_id is not None and named.section.name == SEARCH.name):
         return next((one for one in ours if "agents" in one and "defaults" not in one), None)
     return ours[0]
 
 
-def _new_place(request: LoadRequest, found: FoundConfig, named: Named) -> KeyPath:
+def _new_place(request: LoadRequest, found: FoundConfig, named: NamedKey) -> KeyPath:
     """Raises SettingError for what stands with an agent of OpenClaw."""
     sections = OWN_FILE_SECTIONS if found.is_ours else SECTIONS
     section = next((one for one in sections if one.name == named.section.name), None)

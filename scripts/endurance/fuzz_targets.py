@@ -41,7 +41,7 @@ from gateway.connect.clients import CLIENTS
 from gateway.connect.editing import servers_in, with_server, without_server
 from gateway.rpc.wire import Batch, Call, ClientReply, Malformed, RpcError, decode_line
 from gateway.rpc.wire import LineSplitter as PipeSplitter
-from providers.batch.result_files import Line, ResultLines, read_line, results_of
+from providers.batch.result_files import ResultLine, ResultLines, read_line, results_of
 from providers.choosing import provider
 from providers.errors import ProviderBadResponseError, ProviderError, ProviderUnavailableError
 from providers.interface import ItemError, ProviderRequest, Vector
@@ -359,7 +359,7 @@ def batches(data: bytes) -> None:
     except ProviderBadResponseError:
         return
     assert _result_lines(data, 1 + len(data) % 7) == raw
-    lines: list[Line] = [line for line in map(read_line, raw) if line is not None]
+    lines: list[ResultLine] = [line for line in map(read_line, raw) if line is not None]
     if lines:
         results = results_of(lines, 3 if data[0] % 2 else None)
         assert [result.key for result in results] == [line.key for line in lines]

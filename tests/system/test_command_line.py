@@ -148,7 +148,7 @@ def test_the_progress_bar_moves_on_a_terminal_and_leaves_no_trace(shell):
     shown = shell.on_terminal("index", stream="stderr")
     assert "Indexing" in shown
     assert "4/4" in shown
-    assert shown.endswith(("\x1b[2K", "\x1b[?25h\r\x1b[1A\x1b[2K", "\x1b[0m"))
+    assert shown.endswith(("\x1b[2K", "\x1b[?25h\r\x1b[1A\x1b[2K", "\x1b[2K\x1b[?25h\r", "\x1b[0m"))
 
 
 def test_a_download_shows_a_bar_with_size_and_speed(shell):
@@ -234,7 +234,7 @@ def test_a_completion_script_is_written_for_every_usual_shell(shell, name):
 
 def test_commands_options_and_choices_are_completed(shell):
     for words, completions in [
-        ("memory-gateway s", {"serve", "search", "service", "status", "store"}),
+        ("memory-gateway s", {"schema", "serve", "search", "service", "setup", "status", "store"}),
         ("memory-gateway search --source ", {"memory", "sessions"}),
         ("memory-gateway search --max", {"--max-results"}),
         ("memory-gateway index --log-level w", {"warning"}),

@@ -166,7 +166,9 @@ def on_terminal(line, environment, directory):
         with os.fdopen(ours, "r+b", buffering=0) as terminal, suppress(OSError):  # EIO is its end
             while piece := terminal.read(65_536):
                 shown += piece
-                terminal.write(b"\x04")  # ends the input of those that read it, and of those that read keys
+                terminal.write(
+                    b"\x04"
+                )  # ends the input of those that read it, and of those that read keys
         return shown.decode(), process.wait(120)
 
 
@@ -352,7 +354,7 @@ def test_every_command_runs_in_an_empty_home_with_the_core_libraries_alone(
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("memory-gateway re", ["recall", "remember", "reload", "report"]),
+        ("memory-gateway re", ["recent", "recall", "remember", "reload", "report"]),
         ("memory-gateway connect c", ["claude-code", "claude-desktop", "codex", "cursor"]),
     ],
 )

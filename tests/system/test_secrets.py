@@ -86,6 +86,14 @@ COMMANDS = {
     "openclaw install": ("--yes", "--openclaw", "/nowhere/openclaw"),
     "openclaw status": ("--openclaw", "/nowhere/openclaw"),
     "openclaw uninstall": ("--yes", "--openclaw", "/nowhere/openclaw"),
+    "browse": (),
+    "recent": (),
+    "tags": (),
+    "links": ("memory/2026-02-01.md",),
+    "open": ("memory/none.md",),
+    "schema": (),
+    "setup": ("--dry-run", "--yes"),
+    "upgrade": (),
 }
 
 

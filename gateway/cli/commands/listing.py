@@ -43,6 +43,8 @@ def list_notes(settings: Settings, options: Options, tags: Sequence[str], most: 
         output.write_json(notes)
     for note in notes if not options.json else ():
         output.say(_told(note))
+    if not notes and not options.json:
+        output.note("No note has this tag." if tags else "There are no notes.")
     return os.EX_OK if notes else NOTHING_FOUND
 
 
@@ -63,6 +65,8 @@ def tags(options: Options) -> int:
         output.write_json(found)
     for one in found if not options.json else ():
         output.say(f"{one.notes:>6,}  #{one.tag}")
+    if not found and not options.json:
+        output.note("No note has a tag: `#word` in its text, or `tags:` in its front matter.")
     return os.EX_OK if found else NOTHING_FOUND
 
 

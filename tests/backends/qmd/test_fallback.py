@@ -52,7 +52,8 @@ async def test_the_first_question_is_answered_before_qmd_has_started(
         assert (first.backend, first.hits[0].path) == ("builtin", "MEMORY.md")
         assert "being started" in first.fallback.reason
         then = await by_qmd(backend)
-        assert then.hits[0].snippet == first.hits[0].snippet
+        for answer in (first, then):  # QMD weighs words by what it found, the index by all notes
+            assert "serviced by Hartmann." in answer.hits[0].snippet
 
 
 async def fallen_back(backend, reason):

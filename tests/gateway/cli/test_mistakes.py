@@ -9,7 +9,7 @@ from fakes.each import each
     ("arguments", "named"),
     [
         (["serch", "x"], "Did you mean 'search'"),
-        (["search"], "QUERY"),
+        (["search"], "search needs a query"),
         (["search", "x", "--max-result", "2"], "--max-results"),
         (["search", "x", "--max-results", "0"], "--max-results"),
         (["search", "x", "--max-results", "many"], "--max-results"),

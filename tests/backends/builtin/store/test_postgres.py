@@ -270,7 +270,7 @@ class TestNames:
     @pytest.mark.parametrize(("what", "part"), [("role", SERVING), ("database", "/test")])
     def test_so_are_a_role_and_a_database_of_the_address(self, settings, what, part):
         url = settings.url.reveal().replace(part, part + self.LONG, 1)
-        with pytest.raises(IndexMisconfiguredError, match=f"name of the {what} in memorySearch"):
+        with pytest.raises(IndexMisconfiguredError, match=f"name of the {what} in store.url"):
             ask(msgspec.structs.replace(settings, url=Secret(url)))
 
     def test_a_name_of_63_bytes_is_taken(self, settings, postgres_server):
