@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
+import typer
 from msgspec.structs import replace
 
 from config.errors import ErrorKind
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from config.settings import Settings
     from gateway.cli.access import Access
     from gateway.cli.rendering.on_terminal import Around
-    from gateway.tools.get import GetParams
+    from gateway.tools.notes import GetParams
     from gateway.tools.search import SearchParams
 
 
@@ -199,7 +200,7 @@ async def _around(
     from backends.text.frontmatter import read_front_matter
     from gateway.cli.rendering.on_terminal import Around, best_line, lines_hidden
     from gateway.cli.rendering.places import is_file
-    from gateway.tools.get import GetParams
+    from gateway.tools.notes import GetParams
 
     around = {}
     for number, hit in enumerate(hits, 1):
@@ -350,7 +351,7 @@ def get(
     """Print a memory file, or some lines of it: rendered on a terminal, as it is elsewhere."""
     from gateway.cli.access import with_memory
     from gateway.cli.options import load
-    from gateway.tools.get import GetParams
+    from gateway.tools.notes import GetParams
 
     params = _with_lines(GetParams(path, first_line, lines))
     settings = load(options)
@@ -458,7 +459,7 @@ def remember(
     """Append an entry to today's log; the next search finds it."""
     from gateway.cli.access import with_memory
     from gateway.cli.options import load
-    from gateway.tools.append import AppendParams
+    from gateway.tools.notes import AppendParams
 
     params = AppendParams(text=_as_item(" ".join(text)), target="longterm" if longterm else "daily")
     result = with_memory(load(options), options, lambda memory: memory.append(params))
@@ -475,3 +476,79 @@ def _as_item(text: str) -> str:
     """A line becomes an item, lest it runs on the one before it; what is Markdown already stays so."""
     is_one_line = text.strip() and "\n" not in text.strip()
     return f"- {text.strip()}" if is_one_line and not _MARKED.match(text.strip()) else text
+
+
+def browse(options: Options) -> int:
+    """Search as you type, with a preview of each note. Without any command, it is what starts on a terminal."""
+    from config.host_keys import is_disabled
+    from gateway.cli.access import with_memory
+    from gateway.cli.browser import Browser
+    from gateway.cli.options import load
+
+    if options.json or not (output.is_terminal() and output.may_ask()):
+        raise CommandLineError(
+            "browse needs a terminal, to read keys from and to draw on.",
+            remedy="`memory-gateway search` prints what it finds.",
+        )
+    options = replace(options, log_level="error")  # a line of the log would stand across the screen
+    settings = load(options)
+    if is_disabled(settings):
+        output.note("Memory is off: see `memory-gateway status`.")
+        return EXIT_CODES[ErrorKind.INDEX_UNAVAILABLE]
+    with_memory(settings, options, Browser(settings).run, patient=True, beside=True)
+    return os.EX_OK
+
+
+_WHY = {
+    "small_talk": "Nothing: the prompt has no subject.",
+    "machine_output": "Nothing: what was pasted asks nothing.",
+    "command": "Nothing: this is a command of the client.",
+    "nothing_likely": "Nothing in memory likely answers this.",
+    "no_room": "Nothing: no passage fits into so few tokens.",
+}
+
+
+def recall(
+    options: Options,
+    prompt: Annotated[
+        list[str] | None, typer.Argument(metavar="PROMPT", help="What a person would say.")
+    ] = None,
+    *,
+    max_tokens: Annotated[
+        int, typer.Option(min=1, max=4000, metavar="N", help="At most about this many.")
+    ] = 400,
+    hook: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CLIENT",
+            help="Answer an event of claude-code, codex, gemini or copilot on standard input, at once or not at all.",
+        ),
+    ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", hidden=True, help="Stay for hooks: they start it so.")
+    ] = False,
+) -> int:
+    """Show what a model is told before a prompt, without being asked."""
+    from gateway.cli.access import with_memory
+    from gateway.cli.options import load
+    from gateway.tools.recall import RecallParams
+
+    if serve:
+        from gateway.cli.running import run_staying
+
+        return run_staying(options)
+    del hook  # `gateway.hook` answers it before any of this is imported
+    if not prompt:
+        raise CommandLineError(
+            "There is no prompt.",
+            remedy='Give one: memory-gateway recall "When is the boiler serviced?"',
+        )
+    params = RecallParams(prompt=" ".join(prompt), max_tokens=max_tokens)
+    result = with_memory(load(options), options, lambda memory: memory.recall(params))
+    if options.json:
+        output.write_json(result)
+    elif result.text:
+        output.say(result.text)
+    else:
+        output.note(result.error or _WHY.get(result.reason or "", f"Nothing ({result.reason})."))
+    return os.EX_UNAVAILABLE if result.error else os.EX_OK
