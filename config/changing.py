@@ -40,6 +40,9 @@ from config.source.located import KeyPath, Located, Reading, render_path
 _NEW_MODE: Final = 0o600
 
 
+_SHOWN: Final = 8
+
+
 class EditedFile(msgspec.Struct, frozen=True):
     """One file as it is; `data` is None where there is none."""
 
@@ -109,9 +112,6 @@ def _read(path: Path) -> bytes | None:
 def _failed(path: Path, message: str) -> ConfigInvalidError:
     problem = ConfigProblem(message=message, file=str(path))
     return ConfigInvalidError([problem], remedy="Nothing was written; try again.")
-
-
-_SHOWN: Final = 8
 
 
 class SettingError(MemoryGatewayError):

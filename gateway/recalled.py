@@ -19,10 +19,18 @@ from config.runtime.tasks import BoundedWork
 if TYPE_CHECKING:
     from backends.builtin.store.port import Store
 
+_log = Log()
+
 RECORD_KEY: Final = "recalled"
 """Under which the index remembers it."""
 MOST_NOTES: Final = 2_000
 """Those recalled last; a line of the record each."""
+
+
+_EVERY_S: Final = 10.0
+_PATIENCE_S: Final = 5.0
+_LAST_S: Final = 0.5
+"""What the end of the process waits for it."""
 
 
 class NoteUse(msgspec.Struct, frozen=True, gc=False):
@@ -91,14 +99,6 @@ class UseRecord:
         self.is_new = True
         while len(self._notes) > MOST_NOTES:
             del self._notes[next(iter(self._notes))]
-
-
-_log = Log()
-
-_EVERY_S: Final = 10.0
-_PATIENCE_S: Final = 5.0
-_LAST_S: Final = 0.5
-"""What the end of the process waits for it."""
 
 
 async def keep_record(store: Store, record: UseRecord) -> None:

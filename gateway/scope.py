@@ -22,6 +22,14 @@ _AGENT_KEY: Final = r"(?is)agent:(?P<agent>[^:]*):(?P<rest>.+)"
 MAX_SESSIONS: Final = 1024
 
 
+GREETING: Final = "$/guest"
+"""The method by which a bridge tells its terms. No client calls it, so it is not in the list of methods."""
+WITHOUT_CLAUDE_CODE: Final = (
+    "What Claude Code remembers is left out: the gateway that owns the index runs without it. Start that "
+    "one with --claude-code, or set claudeCode in its configuration and run `memory-gateway reload`."
+)
+
+
 class SessionKey(msgspec.Struct, frozen=True, gc=False):
     """`agent:<id>:<rest>`; `agent` is None for a key of another form."""
 
@@ -85,15 +93,6 @@ class KnownSessions:
         if len(self._counts) > MAX_SESSIONS:
             del self._counts[next(iter(self._counts))]
         return before
-
-
-GREETING: Final = "$/guest"
-"""The method by which a bridge tells its terms. No client calls it, so it is not in the list of methods."""
-
-WITHOUT_CLAUDE_CODE: Final = (
-    "What Claude Code remembers is left out: the gateway that owns the index runs without it. Start that "
-    "one with --claude-code, or set claudeCode in its configuration and run `memory-gateway reload`."
-)
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):

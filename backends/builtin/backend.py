@@ -60,12 +60,36 @@ if TYPE_CHECKING:
     from providers.interface import QueryVector
 
 
+_log = Log()
+
 T = TypeVar("T")
 
 INDEX_PATIENCE_S: Final = 30.0
 """How long the index may take, whose disk may be busy, and as long to wait for those that it keeps."""
 _LATEST_S: Final = 1.5
 """What connecting may take beyond a call's own end, where a server's name is looked up in vain."""
+
+
+CHOICE_PATIENCE_S: Final = 0.3
+"""What `health` waits to know which provider is in use; a probe has a second in all."""
+STATUS_CHOICE_PATIENCE_S: Final = 3.0
+"""`status` is for people, who want to know; the libraries are slow to load on a busy machine."""
+STATUS_PATIENCE_S: Final = 10.0
+"""`status` lists the disk, and a mount may hang."""
+ERASE_EVERY_S: Final = 20.0
+"""What is deleted is gone from every file within a minute. Each time costs 16 µs of a core for each chunk that is stored
+(`docs/benchmarks.md`), so not more often, and what was deleted together is erased together."""
+ERASE_AGAIN_S: Final = 3.0
+"""After one that readers were in the way of."""
+ERASING_S: Final = 600.0
+"""An index of some gigabytes may have to be written anew."""
+_SCRUB_PATIENCE_S: Final = 2 * SCRUB_LIMIT_S
+SERVER_PATIENCE_S: Final = 5.0
+"""How long a search asks a server: hosts give up after 15 s, of which the look at the disk may take four."""
+_LINKS_PATIENCE_S: Final = 2.0
+"""A file is read whether or not anybody knows where its links lead."""
+OPENING_PATIENCE_S: Final = 60.0
+"""A large log may have to be taken in, and a disk has to wake up."""
 
 
 class IndexCalls:
@@ -119,30 +143,6 @@ class IndexCalls:
         generation = self._store.generation
         answer = await self.mended(call)
         return answer if generation == self._store.generation else await self.mended(call)
-
-
-_log = Log()
-
-CHOICE_PATIENCE_S: Final = 0.3
-"""What `health` waits to know which provider is in use; a probe has a second in all."""
-STATUS_CHOICE_PATIENCE_S: Final = 3.0
-"""`status` is for people, who want to know; the libraries are slow to load on a busy machine."""
-STATUS_PATIENCE_S: Final = 10.0
-"""`status` lists the disk, and a mount may hang."""
-ERASE_EVERY_S: Final = 20.0
-"""What is deleted is gone from every file within a minute. Each time costs 16 µs of a core for each chunk that is stored
-(`docs/benchmarks.md`), so not more often, and what was deleted together is erased together."""
-ERASE_AGAIN_S: Final = 3.0
-"""After one that readers were in the way of."""
-ERASING_S: Final = 600.0
-"""An index of some gigabytes may have to be written anew."""
-_SCRUB_PATIENCE_S: Final = 2 * SCRUB_LIMIT_S
-SERVER_PATIENCE_S: Final = 5.0
-"""How long a search asks a server: hosts give up after 15 s, of which the look at the disk may take four."""
-_LINKS_PATIENCE_S: Final = 2.0
-"""A file is read whether or not anybody knows where its links lead."""
-OPENING_PATIENCE_S: Final = 60.0
-"""A large log may have to be taken in, and a disk has to wake up."""
 
 
 class BuiltinBackend:

@@ -12,6 +12,11 @@ from config.errors import ErrorKind
 from gateway.rpc.wire import InvalidParamsError
 from gateway.tools.search import Key, PathText
 
+MAX_ENTRY_BYTES = 64 * 1024
+"""More than one entry of a log should ever hold."""
+_FORBIDDEN = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]"
+Target = Literal["daily", "longterm"]
+
 
 class GetParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Parameters of `memory_get`; `from` and `lines` may be 0 or absent for the whole file."""
@@ -55,14 +60,6 @@ def failed_result(
         error=error,
         kind=kind,
     )
-
-
-MAX_ENTRY_BYTES = 64 * 1024
-"""More than one entry of a log should ever hold."""
-
-_FORBIDDEN = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]"
-
-Target = Literal["daily", "longterm"]
 
 
 class AppendParams(

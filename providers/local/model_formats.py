@@ -20,6 +20,35 @@ from providers.errors import ProviderUnavailableError
 EngineName = Literal["onnxruntime", "llama.cpp"]
 
 
+TOKENIZER: Final = "tokenizer.json"
+CONFIG: Final = "config.json"
+POOLING: Final = "1_Pooling/config.json"
+NEEDED: Final = (TOKENIZER, CONFIG)
+"""The neighbours without which a model cannot be used."""
+NEIGHBOURS: Final = (*NEEDED, POOLING)
+MAGIC: Final = b"\x08"
+"""The format has none; but its first field, which every exporter writes, is the version."""
+_POOLINGS: Final = {"mean": 1, "cls": 2, "last": 3, "lasttoken": 3}
+_FLAGS: Final = {
+    "pooling_mode_cls_token": 2,
+    "pooling_mode_mean_tokens": 1,
+    "pooling_mode_lasttoken": 3,
+}
+_OFFSET_FAMILIES: Final = ("roberta", "camembert", "mpnet")
+"""Their first position is the one behind the padding's, so that two positions are lost."""
+_MAGIC: Final = b"GGUF"
+_VERSIONS: Final = (2, 3)
+_SCALARS: Final = {
+    0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"
+}  # fmt: skip
+_STRING: Final = 8
+_ARRAY: Final = 9
+_MOST_ENTRIES: Final = 10_000
+_LONGEST_STRING: Final = 1 << 24
+_LONGEST_ARRAY: Final = 1 << 40  # bytes; beyond any file, and a seek takes no more than 63 bits
+_HTML: Final = (b"<!do", b"<htm", b"<HTM", b"<!DO")
+
+
 class LocalEngine(msgspec.Struct, frozen=True, kw_only=True):
     name: EngineName
     format: str
@@ -59,24 +88,6 @@ LLAMA: Final = LocalEngine(
 def engine_of(name: str) -> LocalEngine:
     """The engine for a model, by the name of its file or its reference."""
     return ONNX if name.partition("#")[0].lower().endswith(".onnx") else LLAMA
-
-
-TOKENIZER: Final = "tokenizer.json"
-CONFIG: Final = "config.json"
-POOLING: Final = "1_Pooling/config.json"
-NEEDED: Final = (TOKENIZER, CONFIG)
-"""The neighbours without which a model cannot be used."""
-NEIGHBOURS: Final = (*NEEDED, POOLING)
-MAGIC: Final = b"\x08"
-"""The format has none; but its first field, which every exporter writes, is the version."""
-_POOLINGS: Final = {"mean": 1, "cls": 2, "last": 3, "lasttoken": 3}
-_FLAGS: Final = {
-    "pooling_mode_cls_token": 2,
-    "pooling_mode_mean_tokens": 1,
-    "pooling_mode_lasttoken": 3,
-}
-_OFFSET_FAMILIES: Final = ("roberta", "camembert", "mpnet")
-"""Their first position is the one behind the padding's, so that two positions are lost."""
 
 
 class Neighbours(msgspec.Struct, frozen=True):
@@ -158,19 +169,6 @@ def _unusable_onnx(model: Path, cause: str) -> ProviderUnavailableError:
         f"The model file {model} cannot be used: {cause}.",
         remedy=f"Put {', '.join(NEIGHBOURS)} of the same model beside it.",
     )
-
-
-_MAGIC: Final = b"GGUF"
-_VERSIONS: Final = (2, 3)
-_SCALARS: Final = {
-    0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"
-}  # fmt: skip
-_STRING: Final = 8
-_ARRAY: Final = 9
-_MOST_ENTRIES: Final = 10_000
-_LONGEST_STRING: Final = 1 << 24
-_LONGEST_ARRAY: Final = 1 << 40  # bytes; beyond any file, and a seek takes no more than 63 bits
-_HTML: Final = (b"<!do", b"<htm", b"<HTM", b"<!DO")
 
 
 class Header(msgspec.Struct, frozen=True):

@@ -58,6 +58,14 @@ _MAX_REFUSAL_BYTES = 64 << 10
 _CONNECT_TIMEOUT_S = 10.0
 
 
+ENCODING: Final = "gzip"
+"""The one way in which hosts are asked to compress their answers."""
+_PLAIN: Final = frozenset({"", "identity"})
+_GZIP: Final = frozenset({"gzip", "x-gzip"})
+_GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
+_PIECE_BYTES: Final = 64 << 10
+
+
 def open_client(spec: RemoteSpec, *, max_lines_bytes: int | None = None) -> httpx2.AsyncClient:
     """A client bound to the spec's endpoint. Blocking for some milliseconds: may load certificates.
 
@@ -187,14 +195,6 @@ def _typed(error: Exception, spec: RemoteSpec) -> ProviderError:
     return ProviderBadResponseError(
         f"{spec.place} sent an answer that cannot be understood ({type(error).__name__})."
     )
-
-
-ENCODING: Final = "gzip"
-"""The one way in which hosts are asked to compress their answers."""
-_PLAIN: Final = frozenset({"", "identity"})
-_GZIP: Final = frozenset({"gzip", "x-gzip"})
-_GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
-_PIECE_BYTES: Final = 64 << 10
 
 
 class Limits(msgspec.Struct, frozen=True):

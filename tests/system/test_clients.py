@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from gateway.connect.editing import with_server
 
 from fakes import two_forms
 from fakes.client_models import FakeAnthropic, FakeGemini, FakeResponses
 from fakes.clients import ClaudeCode, Codex, GeminiCli, install_client
 from fakes.openclaw_model import ToolCall
 from gateway.connect.clients import CLIENTS as CLIENTS_OF_CONNECT
+from gateway.connect.entries import with_server
 
 CLIENTS = {
     "claude-code": (ClaudeCode, FakeAnthropic),

@@ -34,6 +34,19 @@ _PLACE: Final = re.compile(r"(?P<path>.+?)(?::|#L)(?P<first>[1-9]\d{0,8})(?:-L?(
 """`memory/2026-02-08.md:14-16`, `MEMORY.md#L3-L4`."""
 
 
+_MOST_FRONT_MATTER: Final = 100
+"""Lines from the beginning of a note in which its front matter is looked for."""
+_FIELDS: Final = ("path", "line", "start", "end", "score", "confidence", "title", "source", "text")
+_MARKED: Final = re.compile(r"([-*+>]|#{1,6}|\d{1,9}[.)])\s|```|\|")
+_WHY = {
+    "small_talk": "Nothing: the prompt has no subject.",
+    "machine_output": "Nothing: what was pasted asks nothing.",
+    "command": "Nothing: this is a command of the client.",
+    "nothing_likely": "Nothing in memory likely answers this.",
+    "no_room": "Nothing: no passage fits into so few tokens.",
+}
+
+
 def search(
     options: Options,
     query: Annotated[
@@ -190,10 +203,6 @@ async def _search(
     return _Found(result, files, status.issues)
 
 
-_MOST_FRONT_MATTER: Final = 100
-"""Lines from the beginning of a note in which its front matter is looked for."""
-
-
 async def _around(
     hits: Sequence[Hit], query: str, context: int | None, memory: Access
 ) -> dict[int, Around]:
@@ -264,9 +273,6 @@ def _show_result(found: _Found, params: SearchParams, settings: Settings, manner
         print_lines(result_lines(result, params.query))
     for remark in remarks(result, with_times=params.explain):
         output.note(remark)
-
-
-_FIELDS: Final = ("path", "line", "start", "end", "score", "confidence", "title", "source", "text")
 
 
 def _show_lines(result: SearchAnswer, query: str, form: str | None) -> None:
@@ -445,9 +451,6 @@ def _get_code(result: ReadAnswer) -> int:
     return EXIT_CODES[result.kind or ErrorKind.INDEX_UNAVAILABLE]
 
 
-_MARKED: Final = re.compile(r"([-*+>]|#{1,6}|\d{1,9}[.)])\s|```|\|")
-
-
 def remember(
     options: Options,
     text: Annotated[list[str], typer.Argument(metavar="TEXT", help="What to write down.")],
@@ -497,15 +500,6 @@ def browse(options: Options) -> int:
         return EXIT_CODES[ErrorKind.INDEX_UNAVAILABLE]
     with_memory(settings, options, Browser(settings).run, patient=True, beside=True)
     return os.EX_OK
-
-
-_WHY = {
-    "small_talk": "Nothing: the prompt has no subject.",
-    "machine_output": "Nothing: what was pasted asks nothing.",
-    "command": "Nothing: this is a command of the client.",
-    "nothing_likely": "Nothing in memory likely answers this.",
-    "no_room": "Nothing: no passage fits into so few tokens.",
-}
 
 
 def recall(
