@@ -159,11 +159,18 @@ def _refuse_links(places: InstallPlaces) -> None:
 
 
 def _refuse_includes(config: Any, path: Path) -> None:
-    """OpenClaw writes into the files that `plugins` includes, which are not kept. Raises HostError."""
+    """OpenClaw writes into the files that `plugins` includes, which are not kept, and below what the whole includes it
+    writes nothing. Raises HostError.
+    """
     if _has_include(_dig(config, "plugins")):
         raise HostError(
             f"plugins in {path} includes another file ({INCLUDE}), which OpenClaw would change beyond undoing.",
             remedy="Write what that file holds into plugins itself; nothing was touched so far.",
+        )
+    if isinstance(config, dict) and INCLUDE in config:
+        raise HostError(
+            f"{path} includes another file as a whole ({INCLUDE} beside its sections), and OpenClaw writes no such file.",
+            remedy=f"Put {INCLUDE} into the sections that need it, other than plugins; nothing was touched so far.",
         )
 
 

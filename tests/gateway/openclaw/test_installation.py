@@ -102,12 +102,20 @@ def test_after_a_change_of_the_user_s_neither_our_entry_nor_another_mode_stays(m
     assert machine.config.stat().st_mode & 0o777 == 0o640
 
 
-def test_plugins_that_another_file_holds_are_refused_before_anything_is_touched(machine):
-    (machine.state / "plugins.json").write_text("{}")
-    including = ALLOWING.replace("allow: ['notes']", "$include: './plugins.json'")
-    machine.config.write_text(including)
+INCLUDING = {
+    "plugins in .* includes another file": ALLOWING.replace("allow: ['notes']", "$include: './more.json'"),
+    "includes another file as a whole": "{$include: './more.json', logging: {level: 'info'}}",
+}
+
+
+@pytest.mark.parametrize("refusal", INCLUDING)
+def test_a_file_that_includes_plugins_or_all_is_refused_before_anything_is_touched(
+    machine, refusal
+):
+    (machine.state / "more.json").write_text("{}")
+    machine.config.write_text(INCLUDING[refusal])
     before = {one: one.stat().st_mtime_ns for one in machine.state.iterdir()}
-    with pytest.raises(HostError, match="includes another file"):
+    with pytest.raises(HostError, match=refusal):
         machine.install()
     assert {one: one.stat().st_mtime_ns for one in machine.state.iterdir()} == before
 
