@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -103,7 +104,9 @@ def test_after_a_change_of_the_user_s_neither_our_entry_nor_another_mode_stays(m
 
 
 INCLUDING = {
-    "plugins in .* includes another file": ALLOWING.replace("allow: ['notes']", "$include: './more.json'"),
+    "plugins in .* includes another file": ALLOWING.replace(
+        "allow: ['notes']", "$include: './more.json'"
+    ),
     "includes another file as a whole": "{$include: './more.json', logging: {level: 'info'}}",
 }
 
@@ -267,6 +270,23 @@ def test_a_host_that_waits_for_its_locked_plugins_is_waited_for_with_a_word(mach
     assert machine.install()["plugin"]["status"] == "loaded"
     assert "is not done after 0 s" in machine.told[0]
     assert "locks them for 5 minutes" in machine.told[0]
+
+
+def test_of_two_installations_at_once_the_second_touches_nothing(machine):
+    machine.behave(locked_s=3)
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(machine.install)
+        deadline = time.monotonic() + PATIENCE_S
+        while not (machine.state / "worker.pid").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        for other in (machine.install, machine.uninstall):
+            with pytest.raises(HostError, match="is at work") as raised:
+                other()
+            assert "nothing was touched" in str(raised.value.remedy)
+        assert first.result()["plugin"]["status"] == "loaded"
+    assert machine.uninstall().config == "restored"
+    assert machine.config.read_text() == WRITTEN_BY_HAND
 
 
 def test_a_host_that_takes_too_long_is_ended_whole_and_all_is_as_before(machine, monkeypatch):
