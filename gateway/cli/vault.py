@@ -95,9 +95,12 @@ class Vault:
         if name in exact:
             return exact[name], []
         by_name = {key.casefold(): note.path for note in self.notes for key in _names(note)}
-        near = get_close_matches(name.casefold().removesuffix(".md"), by_name, n=5, cutoff=0.75)
+        wanted = name.casefold().removesuffix(".md")
+        near, farther = (get_close_matches(wanted, by_name, n=5, cutoff=one) for one in (0.75, 0.6))
         paths = list(dict.fromkeys(by_name[one] for one in near))
-        return (paths[0], []) if len(paths) == 1 else (None, paths)
+        if len(paths) == 1:
+            return paths[0], []
+        return None, paths or list(dict.fromkeys(by_name[one] for one in farther))
 
     def links(self, path: str) -> Links:
         return self.all_links()[path]
