@@ -127,7 +127,8 @@ def ask_bundle(place: Path) -> None:
     manifest = json.loads((unpacked / "manifest.json").read_text(encoding="utf-8"))
     chosen = {"${__dirname}": str(unpacked), "${user_config.notes}": str(notes)}
     started = manifest["server"]["mcp_config"]
-    command = [tool(started["command"]), *(chosen.get(one, one) for one in started["args"])]
+    program = os.environ.get("UV") or tool(started["command"])  # uv names itself to what it runs
+    command = [program, *(chosen.get(one, one) for one in started["args"])]
     about = {
         "protocolVersion": "2025-06-18",
         "capabilities": {},
@@ -139,7 +140,8 @@ def ask_bundle(place: Path) -> None:
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, encoding="utf-8"
     ) as server:
-        assert server.stdin is not None and server.stdout is not None
+        assert server.stdin is not None
+        assert server.stdout is not None
         answers = []
         for number, (method, params) in enumerate(calls):
             call = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
