@@ -355,6 +355,7 @@ def get(
     ] = False,
 ) -> int:
     """Print a memory file, or some lines of it: rendered on a terminal, as it is elsewhere."""
+    from config.host_keys import is_disabled
     from gateway.cli.access import with_memory
     from gateway.cli.options import load
     from gateway.tools.notes import GetParams
@@ -362,13 +363,14 @@ def get(
     params = _with_lines(GetParams(path, first_line, lines))
     settings = load(options)
     result = with_memory(settings, options, lambda memory: memory.get(params))
-    if (
-        result.status != "ok"
-        and "/" not in params.path
-        and (found := _named(settings, params.path))
-    ):
-        named = replace(params, path=found)
-        result = with_memory(settings, options, lambda memory: memory.get(named))
+    name = params.path.strip()
+    if result.status != "ok" and name and "/" not in name and not is_disabled(settings):
+        found = _named(settings, name)
+        if found is not None:
+            named = replace(params, path=found)
+            result = with_memory(settings, options, lambda memory: memory.get(named))
+        elif not options.json:
+            return NOT_FOUND
     if options.json:
         output.write_json(result)
     else:
@@ -378,16 +380,12 @@ def get(
 
 def _named(settings: Settings, name: str) -> str | None:
     """The path of the note of this name, or of the only one that is nearly of it, which is said."""
-    from config.host_keys import is_disabled
+    from gateway.cli.commands.listing import find_note
     from gateway.cli.vault import Vault
 
-    if is_disabled(settings) or not name.strip():
-        return None
-    path, near = Vault(settings).find(name)
+    path = find_note(Vault(settings), name)
     if path is not None:
         output.note(f"{name} is {path}.")
-    elif near:
-        output.note(f"Do you mean {', '.join(near)}?")
     return path
 
 
