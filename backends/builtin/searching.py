@@ -528,13 +528,13 @@ def links_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, names)))[:MAX_LINKS]
 
 
-class Named(Protocol):
+class NamedFiles(Protocol):
     def names(self) -> Sequence[NoteNames]:
         """The names of all notes, those with short paths first."""
         ...
 
 
-def resolve_links(files: Named, names: Iterable[str]) -> dict[str, str]:
+def resolve_links(files: NamedFiles, names: Iterable[str]) -> dict[str, str]:
     """The paths of those that lead to a note; nothing about the others."""
     wanted = {name: _key(name) for name in names}
     if not wanted:
