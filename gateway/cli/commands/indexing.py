@@ -176,7 +176,7 @@ def offer_suggestion(options: Options, *, yes: bool, again: Sequence[str]) -> in
     from gateway.cli.terminal import print_lines
     from providers.choosing import choose
     from providers.installing import install_arguments, install_command
-    from providers.local.engines import ONNX
+    from providers.local.model_formats import ONNX
     from providers.local.models import configured_models
     from providers.local.models.suggestions import SUGGESTIONS
 
