@@ -85,6 +85,13 @@ class Shared(Home):
                 process.kill()
 
 
+async def said(gateway, words):
+    """Waits for what the gateway's standard error brings after the answer that it belongs to."""
+    with anyio.fail_after(PATIENCE_S):
+        while not any(words in line for line in gateway.last_words):
+            await anyio.sleep(0.02)
+
+
 @pytest.fixture
 def shared():
     with tempfile.TemporaryDirectory() as directory:
@@ -185,9 +192,7 @@ async def test_a_second_serve_carries_nothing_to_another_user_and_answers_with_t
             await guest.call("memory_search", {"query": SECRET}, timeout_s=PATIENCE_S)
         assert refused.value.kind == ErrorKind.INDEX_UNAVAILABLE
         assert cause in refused.value.message and refused.value.remedy
-        with anyio.fail_after(PATIENCE_S):
-            while not any("cannot take over" in line for line in guest.last_words):
-                await anyio.sleep(0.02)
+        await said(guest, "cannot take over")
         lock.release()
         found = await patient(guest.call)("memory_search", {"query": "boiler"})
         assert "Hartmann" in found["results"][0]["snippet"]
@@ -200,7 +205,7 @@ async def test_a_gateway_makes_its_socket_elsewhere_when_the_place_is_another_us
             await owner.call("health", timeout_s=PATIENCE_S)
             path = Path(read_owner(shared.lock).socket)
             assert path.parent == shared.state / "run"
-            assert any(f"belongs to user {OTHER}" in line for line in owner.last_words)
+            await said(owner, f"belongs to user {OTHER}")
             status = json.loads((await run_sync(shared.run, "status", "--json")).stdout)
             assert status["pid"] == owner.process.pid
     assert shared.heard.read_bytes() == b""
@@ -233,7 +238,7 @@ async def test_a_client_of_another_user_gets_no_byte_wherever_the_socket_is(shar
             ).stdout.strip()
 
         assert await run_sync(knock, OTHER) == ""
-        assert any("another user is not served" in line for line in owner.last_words)
+        await said(owner, "another user is not served")
         assert "Hartmann" in await run_sync(knock, OWNER)
         assert "Hartmann" in await run_sync(knock, 0)
 
