@@ -16,6 +16,8 @@ import sys
 import time
 import zlib
 
+from config.runtime.system import PROC
+
 LIMIT_S = 0.27
 """From the start of the process to its end. A client waits no longer for its memory."""
 _LEAST_S = 0.06
@@ -180,7 +182,7 @@ def run(arguments: list[str]) -> int:
 def _age_s() -> float:
     """For how long the process has been there."""
     try:
-        with open("/proc/self/stat", "rb", 0) as file:
+        with open(f"{PROC}/self/stat", "rb", 0) as file:
             ticks = int(file.read(4096).rpartition(b")")[2].split()[19])
         age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError, AttributeError):
@@ -252,7 +254,7 @@ def connect(path: str | None) -> _socket.socket | None:
     try:
         if len(os.fsencode(path)) > _LONGEST_ADDRESS:
             folder_at = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
-            path = f"/proc/self/fd/{folder_at}/{os.path.basename(path)}"
+            path = f"{PROC}/self/fd/{folder_at}/{os.path.basename(path)}"
         connection.connect(path)
     except OSError:
         connection.close()
@@ -286,7 +288,7 @@ def _ancestors() -> list[int]:
             break
         found.append(process)
         try:
-            with open(f"/proc/{process}/stat", "rb", 0) as file:
+            with open(f"{PROC}/{process}/stat", "rb", 0) as file:
                 process = int(file.read(4096).rpartition(b")")[2].split()[1])
         except (OSError, ValueError, IndexError):
             break

@@ -25,6 +25,10 @@ def prefer_installed() -> None:
 
 def main() -> int:
     """Runs the command line of this process and returns its exit code."""
+    if (
+        os.name == "nt"
+    ):  # its files and sockets have no owners and modes, which keep notes private here
+        sys.exit("memory-gateway runs on Linux and macOS. On Windows install it within WSL.")
     prefer_installed()
     if sys.argv[1:2] == ["recall"]:
         from gateway import hook  # noqa: PLC0415 - and nothing else: clients run it before each prompt

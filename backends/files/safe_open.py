@@ -18,6 +18,7 @@ from typing import Literal
 from backends.errors import FileUnreadableError, PathNotAllowedError
 from backends.files.roots import Location
 from config.runtime.files import denial_of
+from config.runtime.system import IS_LINUX
 
 IS_LINK = "symbolic link; links are never followed"
 BEHIND_LINK = "behind a symbolic link or below something that is not a directory"
@@ -28,7 +29,7 @@ Fault = Literal["absent", "refused", "failed"]
 _ABSENT = {errno.ENOENT, errno.ENAMETOOLONG}
 _REFUSED = {errno.ELOOP, errno.ENOTDIR, errno.EMLINK, errno.ENXIO, errno.ENODEV}
 # O_PATH walks through a directory that may be searched but not listed.
-_TRAVERSE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+_TRAVERSE = (os.O_PATH if IS_LINUX else os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: a FIFO that takes the place of a checked file must not hang the thread.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

@@ -34,6 +34,7 @@ from backends.files.safe_open import (
 )
 from backends.interface import SkippedFile
 from config.runtime.files import denial_of
+from config.runtime.system import PROC
 from config.settings import Source
 
 MAX_FILES = 100_000
@@ -484,7 +485,7 @@ _SHARED: Final = frozenset(
     "nfs nfs4 cifs smb3 smbfs 9p virtiofs vboxsf prl_fs afs ceph glusterfs lustre gpfs beegfs orangefs "
     "gfs2 ocfs2 fuse".split()
 )
-_MOUNTS: Final = Path("/proc/self/mountinfo")
+_MOUNTS: Final = Path(PROC, "self/mountinfo")
 _ESCAPE: Final = re.compile(r"\\([0-7]{3})")
 
 

@@ -15,6 +15,7 @@ from anyio.abc import ByteReceiveStream, Process
 from backends.qmd.home import NEUTRAL_DIRECTORY, QmdHome
 from config.errors import ErrorKind, MemoryGatewayError
 from config.runtime.children import end_child, kill_group, start_child
+from config.runtime.system import PROC
 
 Cause = Literal[
     "missing", "broken", "not_ready", "timeout", "crashed", "bad_answer", "corrupt_index", "away"
@@ -139,7 +140,7 @@ def end_orphans(home: QmdHome) -> list[int]:
     """Ends what gateways that are gone have left running; the processes that were ended. Blocks."""
     ended = []
     mark = f"QMD_CONFIG_DIR={home.config_dir}".encode()
-    for directory in Path("/proc").glob("[0-9]*"):
+    for directory in Path(PROC).glob("[0-9]*"):
         with suppress(OSError):
             variables = (directory / "environ").read_bytes().split(b"\0")
             if mark in variables and _is_orphan(variables):
@@ -161,7 +162,7 @@ def _is_orphan(variables: list[bytes]) -> bool:
 def _start_time(pid: int) -> int | None:
     """In clock ticks since the machine's start; None when no such process runs, or nobody can know."""
     with suppress(OSError, ValueError, IndexError):
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        text = Path(f"{PROC}/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         # The name of the program, in brackets, may hold anything.
         state, *fields = text.rpartition(")")[2].split()
         return None if state == "Z" else int(fields[18])

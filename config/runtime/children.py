@@ -12,6 +12,8 @@ from pathlib import Path
 import anyio
 from anyio.abc import Process
 
+from config.runtime.system import PROC
+
 
 async def start_child(
     command: Sequence[str],
@@ -61,7 +63,7 @@ async def end_child(child: Process) -> None:
 def resident_bytes(pid: int) -> int | None:
     """The memory that a process holds; None where it has ended, or the system does not tell."""
     try:
-        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
+        pages = Path(f"{PROC}/{pid}/statm").read_text(encoding="ascii").split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return None

@@ -1,20 +1,21 @@
 """Worker processes: how one lives beside the gateway, and the frames that both say to each other.
 
 A frame is the length of a message (four bytes, big-endian), then the message in MessagePack. Loaded at both ends
-of the pipe, so it imports nothing else of this project.
+of the pipe, so it imports hardly anything else of this project.
 """
 
 from __future__ import annotations
 
 import os
 import struct
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, BinaryIO, Final
 
 import msgspec
+
+from config.runtime.system import IS_LINUX, PROC
 
 MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
 _LENGTH: Final = struct.Struct(">I")
@@ -79,11 +80,11 @@ def be_expendable() -> None:
     from pathlib import Path  # noqa: PLC0415
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if sys.platform == "linux":
+    if IS_LINUX:
         # This works even while the worker is stopped and cannot see the end of its pipe.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         with suppress(OSError):
-            Path("/proc/self/oom_score_adj").write_text(_KILLED_FIRST, encoding="ascii")
+            Path(f"{PROC}/self/oom_score_adj").write_text(_KILLED_FIRST, encoding="ascii")
 
 
 def messages_of(pipe: BinaryIO, kind: Any) -> Iterator[Any]:

@@ -77,12 +77,14 @@ def sync_bar() -> Iterator[ProgressCallback]:
         console=console(stderr=True),
         transient=True,
     ) as progress:
-        task = progress.add_task("", total=None, bytes_done=0)
+        task = progress.add_task("", total=None, bytes_done=0, visible=False)
 
         def show(state: SyncProgress) -> None:
+            """Nothing is drawn while there is nothing to count."""
             progress.update(
-                task, completed=state.done, total=state.total, bytes_done=state.bytes_done
-            )
+                task, completed=state.done, total=state.total, bytes_done=state.bytes_done,
+                visible=state.total > 0,
+            )  # fmt: skip
 
         yield show
 

@@ -58,10 +58,17 @@ class Links(msgspec.Struct, frozen=True):
 class Vault:
     """All notes of a memory. Blocking."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, with_texts: bool = False) -> None:
         roots = MemoryRoots.of(settings)
-        found = (read_for_index(roots, one) for one in scan(roots).files)
-        self.notes = [_note(one) for one in found if isinstance(one, FileContent)]
+        self.notes: list[Note] = []
+        self.texts: dict[str, str] = {}
+        """By path; empty unless they are asked for."""
+        for one in scan(roots).files:
+            content = read_for_index(roots, one)
+            if isinstance(content, FileContent):
+                self.notes.append(_note(content))
+                if with_texts:
+                    self.texts[content.path] = content.text
 
     def newest(self, tags: Sequence[str] = ()) -> list[Note]:
         """Those with all of the tags, or tags below them."""
@@ -88,23 +95,35 @@ class Vault:
         if name in exact:
             return exact[name], []
         by_name = {key.casefold(): note.path for note in self.notes for key in _names(note)}
-        near = get_close_matches(name.casefold().removesuffix(".md"), by_name, n=5, cutoff=0.75)
+        wanted = name.casefold().removesuffix(".md")
+        near, farther = (get_close_matches(wanted, by_name, n=5, cutoff=one) for one in (0.75, 0.6))
         paths = list(dict.fromkeys(by_name[one] for one in near))
-        return (paths[0], []) if len(paths) == 1 else (None, paths)
+        if len(paths) == 1:
+            return paths[0], []
+        return None, paths or list(dict.fromkeys(by_name[one] for one in farther))
 
     def links(self, path: str) -> Links:
-        wanted = {name for note in self.notes for name in note.leads_to}
-        resolved = self._resolve(wanted)
-        leads: defaultdict[str, list[str]] = defaultdict(list)
-        for note in self.notes:
-            leads[note.path] += [resolved.get(name, "") for name in note.leads_to]
-        own = next(one for one in self.notes if one.path == path)
-        return Links(
-            path,
-            tuple(dict.fromkeys(one for one in leads[path] if one and one != path)),
-            tuple(sorted(one for one, to in leads.items() if path in to and one != path)),
-            tuple(name for name in own.leads_to if name not in resolved),
-        )
+        return self.all_links()[path]
+
+    def all_links(self) -> dict[str, Links]:
+        """Of each note, by its path."""
+        resolved = self._resolve({name for note in self.notes for name in note.leads_to})
+        leads: dict[str, tuple[str, ...]] = {}
+        back: defaultdict[str, list[str]] = defaultdict(list)
+        for note in sorted(self.notes, key=lambda one: one.path):
+            to = dict.fromkeys(resolved[name] for name in note.leads_to if name in resolved)
+            leads[note.path] = tuple(one for one in to if one != note.path)
+            for one in leads[note.path]:
+                back[one].append(note.path)
+        return {
+            note.path: Links(
+                note.path,
+                leads[note.path],
+                tuple(back[note.path]),
+                tuple(name for name in note.leads_to if name not in resolved),
+            )
+            for note in self.notes
+        }
 
     def names(self) -> list[NoteNames]:
         return [NoteNames(one.path, one.title, one.aliases) for one in self._by_length]

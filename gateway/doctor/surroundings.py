@@ -16,6 +16,7 @@ from backends.qmd.home import absent, missing_models
 from backends.qmd.process import QmdUnavailableError
 from backends.qmd.sidecar import Sidecar, home_of, open_sidecar
 from config.paths import home_dir
+from config.runtime.system import PROC
 from config.settings import Settings
 from gateway import hook
 from gateway.doctor.finding import Finding
@@ -36,7 +37,7 @@ _MB: Final = 1_000_000
 TOO_LITTLE_BYTES: Final = 50 * _MB
 """With less than this a sync will soon fail."""
 SCARCE_BYTES: Final = 500 * _MB
-_LIMITS: Final = Path("/proc/sys/fs/inotify")
+_LIMITS: Final = Path(PROC, "sys/fs/inotify")
 
 
 def check_disk(settings: Settings) -> Iterator[Finding]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -20,7 +21,7 @@ from backends.errors import FileUnwritableError
 from config.errors import MemoryGatewayError
 from config.host_keys import PLUGIN_ID, plain
 from config.paths import own_dir
-from config.runtime.files import make_directories, read_file, replace_file
+from config.runtime.files import make_directories, read_file, replace_file, try_lock
 from config.runtime.start import command_of
 from config.settings import CompactionSettings
 from config.source.discover import INCLUDE
@@ -159,11 +160,18 @@ def _refuse_links(places: InstallPlaces) -> None:
 
 
 def _refuse_includes(config: Any, path: Path) -> None:
-    """OpenClaw writes into the files that `plugins` includes, which are not kept. Raises HostError."""
+    """OpenClaw writes into the files that `plugins` includes, which are not kept, and below what the whole includes it
+    writes nothing. Raises HostError.
+    """
     if _has_include(_dig(config, "plugins")):
         raise HostError(
             f"plugins in {path} includes another file ({INCLUDE}), which OpenClaw would change beyond undoing.",
             remedy="Write what that file holds into plugins itself; nothing was touched so far.",
+        )
+    if isinstance(config, dict) and INCLUDE in config:
+        raise HostError(
+            f"{path} includes another file as a whole ({INCLUDE} beside its sections), and OpenClaw writes no such file.",
+            remedy=f"Put {INCLUDE} into the sections that need it, other than plugins; nothing was touched so far.",
         )
 
 
@@ -178,7 +186,29 @@ def install(host: OpenClawHost, state_dir: Path, plan: InstallPlan) -> dict[str,
 
     Raises HostError where it does not; all is then as before. Raises FileUnwritableError.
     """
+    with _alone(state_dir):
+        return _install(host, state_dir, plan)
+
+
+@contextmanager
+def _alone(state_dir: Path) -> Iterator[None]:
+    """One command at a time: what fails would take out what another one puts in. Raises HostError at once."""
+    make_directories(state_dir)
+    descriptor = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if not try_lock(descriptor, lenient=True):
+            raise HostError(
+                "Another `memory-gateway openclaw install` or `uninstall` is at work.",
+                remedy="Wait for its end, and try again; nothing was touched so far.",
+            )
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _install(host: OpenClawHost, state_dir: Path, plan: InstallPlan) -> dict[str, Any]:
     places = InstallPlaces.below(state_dir)
+    is_update = places.record.exists()
     try:
         _keep(places, Path(plan.config))
         _copy_plugin(places.plugin, plan.command)
@@ -188,7 +218,7 @@ def install(host: OpenClawHost, state_dir: Path, plan: InstallPlan) -> dict[str,
         _link(host, str(places.plugin))
         return _loaded(host)
     except BaseException as error:
-        if not plan.is_update:
+        if not is_update:
             _undo(host, state_dir, error)
         raise
 
@@ -196,7 +226,7 @@ def install(host: OpenClawHost, state_dir: Path, plan: InstallPlan) -> dict[str,
 def _undo(host: OpenClawHost, state_dir: Path, cause: BaseException) -> None:
     """Raises HostError that names both, where what was begun cannot be taken back."""
     try:
-        uninstall(host, state_dir)
+        _uninstall(host, state_dir)
     except MemoryGatewayError as error:
         raise HostError(
             f"{str(cause) or type(cause).__name__} What was begun is not undone: {error}",
@@ -235,6 +265,11 @@ def _loaded(host: OpenClawHost) -> dict[str, Any]:
 
 def uninstall(host: OpenClawHost, state_dir: Path) -> Outcome:
     """Raises HostError, FileUnwritableError; what was kept is then still there."""
+    with _alone(state_dir):
+        return _uninstall(host, state_dir)
+
+
+def _uninstall(host: OpenClawHost, state_dir: Path) -> Outcome:
     places = InstallPlaces.below(state_dir)
     record = _read_record(places)
     if record is None:

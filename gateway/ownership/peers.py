@@ -20,6 +20,7 @@ import msgspec
 
 from backends.errors import IndexUnavailableError
 from config.runtime.files import make_directories, name_of_user
+from config.runtime.system import IS_LINUX, PROC
 from gateway.ownership.lock import read_owner
 
 _OTHERS_WRITE: Final = 0o022
@@ -39,10 +40,10 @@ class Peer(msgspec.Struct, frozen=True):
 
 def peer_of(connection: socket.socket) -> Peer:
     """The process that connected, or that listened when we did."""
-    system: str = sys.platform
-    if system == "linux":
+    if IS_LINUX:
         return _peer_on_linux(connection)
-    return _peer_on_bsd(connection) if system.startswith(("darwin", "freebsd")) else Peer()
+    is_bsd = sys.platform.startswith(("darwin", "freebsd"))
+    return _peer_on_bsd(connection) if is_bsd else Peer()
 
 
 _UCRED: Final = "iII"
@@ -179,12 +180,15 @@ _LONGEST_ADDRESS: Final = 100
 
 @contextmanager
 def socket_address(path: Path) -> Iterator[str]:
-    """What to call the socket at `path` when it is bound or connected to: the system takes short names only."""
-    if len(os.fsencode(path)) <= _LONGEST_ADDRESS:
+    """What to call the socket at `path` when it is bound or connected to: the system takes short names only.
+
+    Linux reaches any by a descriptor; elsewhere a long one is refused with OSError.
+    """
+    if len(os.fsencode(path)) <= _LONGEST_ADDRESS or not IS_LINUX:
         yield str(path)
         return
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield f"/proc/self/fd/{directory}/{path.name}"
+        yield f"{PROC}/self/fd/{directory}/{path.name}"
     finally:
         os.close(directory)

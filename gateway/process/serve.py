@@ -25,12 +25,13 @@ from config.errors import ungrouped
 from config.host_keys import is_disabled
 from config.runtime.logs import Log
 from config.runtime.standard_error import claim_standard_error
+from config.runtime.system import IS_LINUX
 from config.settings import Settings
 from gateway.hook import Route, connect
 from gateway.notify import Notifier
 from gateway.ownership.host import Host, Pipe
 from gateway.ownership.lock import check_workspace, place_of, read_owner
-from gateway.process.logs import configure_logs
+from gateway.process.log_output import configure_logs
 from gateway.process.orphans import OUTSIDE, PARENT, is_orphan
 from gateway.process.tuning import limit_arenas, settle_collector, share_interpreter
 from gateway.rpc.transport import DescriptorReader, DescriptorWriter, claim_stdio
@@ -201,14 +202,15 @@ async def end_with_parent(parent: int, shutdown: anyio.Event) -> None:
 
 
 async def _outlive(parent: int) -> None:
-    with suppress(OSError, AttributeError):  # an older kernel, another system
-        descriptor = os.pidfd_open(parent)
-        try:
-            if os.getppid() == parent:
-                await anyio.wait_readable(descriptor)
-        finally:
-            os.close(descriptor)
-        return
+    if IS_LINUX:
+        with suppress(OSError):  # an older kernel
+            descriptor = os.pidfd_open(parent)
+            try:
+                if os.getppid() == parent:
+                    await anyio.wait_readable(descriptor)
+            finally:
+                os.close(descriptor)
+            return
     while os.getppid() == parent:  # noqa: ASYNC110 - another process sets no event
         await anyio.sleep(_POLL_S)
 

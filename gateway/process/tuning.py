@@ -8,6 +8,8 @@ import resource
 import sys
 from typing import Final
 
+from config.runtime.system import IS_LINUX
+
 MOST_ARENAS: Final = 2
 _VARIABLE: Final = "MALLOC_ARENA_MAX"
 _M_ARENA_MAX: Final = -8
@@ -16,7 +18,7 @@ _M_ARENA_MAX: Final = -8
 
 def limit_arenas() -> None:
     """For this process, before it starts threads. Who set glibc's own variable decides; elsewhere nothing."""
-    if sys.platform != "linux" or _VARIABLE in os.environ:
+    if not IS_LINUX or _VARIABLE in os.environ:
         return
     import ctypes  # noqa: PLC0415 - costs a millisecond, and only this process needs it
 

@@ -6,7 +6,6 @@ import errno
 import itertools
 import logging
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 
+from config.runtime.system import IS_LINUX
 from gateway.watching.directories import Directory, WatchedPlace, WatchingFailedError, WatchPlan
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def _open_inotify() -> InotifyFD:
                 spare.callback(os.close, os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
     except OSError as error:
         raise WatchingFailedError("too many files are open (ulimit -n)") from error
-    if sys.platform != "linux":
+    if not IS_LINUX:
         raise WatchingFailedError("this system has no inotify")
     from watchdog.observers.inotify_c import InotifyFD  # noqa: PLC0415 - costs 50 ms
 

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -113,6 +114,47 @@ def make_bundle() -> None:
         fill_bundle(folder, wheel)
         run(mcpb, "validate", folder / "manifest.json")
         run(mcpb, "pack", folder, bundle())
+        ask_bundle(Path(place))
+
+
+def ask_bundle(place: Path) -> None:
+    """Does what Claude Desktop does: unpacks it, starts what its manifest says, and asks one question."""
+    unpacked, notes = place / "unpacked", place / "notes"
+    with zipfile.ZipFile(bundle()) as packed:
+        packed.extractall(unpacked)
+    notes.mkdir()
+    (notes / "house.md").write_text("The boiler is serviced each October.\n", encoding="utf-8")
+    manifest = json.loads((unpacked / "manifest.json").read_text(encoding="utf-8"))
+    chosen = {"${__dirname}": str(unpacked), "${user_config.notes}": str(notes)}
+    started = manifest["server"]["mcp_config"]
+    program = os.environ.get("UV") or tool(started["command"])  # uv names itself to what it runs
+    command = [program, *(chosen.get(one, one) for one in started["args"])]
+    about = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "claude-ai", "version": "1"},
+    }
+    question = {"name": "memory_search", "arguments": {"query": "When is the boiler serviced?"}}
+    calls = [("initialize", about), ("tools/list", {}), ("tools/call", question)]
+    environment = {**os.environ, "HOME": str(place)}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, encoding="utf-8"
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        answers = []
+        for number, (method, params) in enumerate(calls):
+            call = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            server.stdin.write(json.dumps(call) + "\n")
+            server.stdin.flush()
+            answers.append(json.loads(server.stdout.readline()))
+        server.stdin.close()
+        server.wait(_PATIENCE_S)
+    offered = [one["name"] for one in answers[1]["result"]["tools"]]
+    if offered != [one["name"] for one in manifest["tools"]]:
+        raise SystemExit(f"The bundle's server offers {offered}, which its manifest does not say.")
+    if "each October" not in json.dumps(answers[2]):
+        raise SystemExit(f"The bundle's server does not find the note: {answers[2]}")
 
 
 def make_bill_of_materials() -> None:

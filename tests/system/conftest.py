@@ -50,7 +50,11 @@ class Home:
 
     @property
     def environment(self) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        kept = {
+            name: os.environ[name]
+            for name in ("PATH", "LANG", "MEMORY_GATEWAY_PORTABLE")
+            if name in os.environ
+        }
         return {**kept, "HOME": str(self.root), "PYTHONDONTWRITEBYTECODE": "1"}
 
     @property

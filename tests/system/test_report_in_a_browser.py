@@ -106,7 +106,8 @@ async def test_a_browser_shows_everything_and_complains_of_nothing(page, report)
     nothing_left_the_page(page, url)
     assert texts(page, "h1") == ["Memory of agent main"]
     assert texts(page, "h2") == [
-        "What was asked", "By day", "Indexed, and not", "Languages", "Sizes", "Freshness",
+        "What was asked", "Notes", "People and things named most", "Links", "Calendar", "Languages",
+        "By day", "Indexed, and not", "Sizes", "Freshness",
         "Searches", "Most shown notes", "Recalled by itself", "Providers", "How it is set up",
     ]  # fmt: skip
     notes = len(list((ROOT / "gateway/sample/workspace").rglob("*.md")))
@@ -132,7 +133,37 @@ async def test_a_browser_shows_everything_and_complains_of_nothing(page, report)
     )
 
 
-@pytest.mark.parametrize("width", [1100, 390])
+def shown_rows(page):
+    return page.evaluate(
+        "[...document.querySelectorAll('.notes > li')].filter(one => one.getBoundingClientRect().height)"
+        ".map(one => one.querySelector('bdi').innerText)"
+    )
+
+
+async def test_notes_are_found_by_title_tag_and_day_and_read_without_a_server(page, home, tmp_path):
+    for number in range(20):
+        home.write(f"memory/note{number}.md", f"# Plain {number}\n\n- nothing\n")
+    home.write("memory/2026-02-08.md", "# Übergabe\n\n- see [[Keys]] #house/door\n")
+    home.write("memory/keys.md", "# Keys\n\n- The **spare** one hangs in the shed\n")
+    file = tmp_path / "report.html"
+    assert home.run("report", "-o", str(file), "--with-text").returncode == 0
+    page.open(file.as_uri())
+    nothing_left_the_page(page, file.as_uri())
+    asked = "const field = document.querySelector('#find'); field.value = {!r}; field.dispatchEvent(new Event('input'))"
+    for question in ("ubergabe", "#house", "2026-02-08"):
+        page.evaluate(f"(() => {{ {asked.format(question)} }})()")
+        assert shown_rows(page) == ["Übergabe"], question
+    page.evaluate("document.querySelector('.notes > li:not([hidden]) summary').click()")
+    page.evaluate("document.querySelector('.notes [open] a[href^=\"#n\"]').click()")
+    page.evaluate(f"(() => {{ {asked.format('')} }})()")
+    page.evaluate("new Promise(done => setTimeout(done))")
+    assert page.evaluate("document.querySelector(location.hash + ' strong').innerText") == "spare"
+    assert page.evaluate("document.querySelector(location.hash + ' details').open")
+    page.evaluate("document.querySelector('.grid [data-find=\"2026-02-08\"]').click()")
+    assert shown_rows(page) == ["Übergabe"]
+
+
+@pytest.mark.parametrize("width", [1200, 1100, 400, 390])
 async def test_nothing_hangs_over_the_edge_and_every_text_can_be_read(page, report, width):
     papers = set()
     for dark in (False, True):
@@ -151,7 +182,7 @@ def test_what_somebody_wrote_into_notes_and_names_does_nothing(home, page, liste
     assert home.run("index").returncode == 0
     file = tmp_path / "report.html"
     question = f"xylophone {hostile[0]} \u202e"
-    assert home.run("report", "-o", str(file), "-q", question).returncode == 0
+    assert home.run("report", "-o", str(file), "-q", question, "--with-text").returncode == 0
     page.open(file.as_uri())
     nothing_left_the_page(page, file.as_uri())
     assert page.evaluate("typeof pwned") == "undefined"
@@ -161,13 +192,15 @@ def test_what_somebody_wrote_into_notes_and_names_does_nothing(home, page, liste
     assert page.evaluate(
         "[...new Set([...document.querySelectorAll('body *')].map(one => one.localName))].sort()"
     ) == [
-        "article", "b", "bdi", "div", "h1", "h2", "h3", "header", "li", "line", "mark", "p",
-        "rect", "section", "svg", "table", "tbody", "td", "text", "th", "thead",
-        "title", "tr", "ul",
+        "a", "article", "b", "bdi", "code", "details", "div", "h1", "h2", "h3", "h4", "header", "input", "li", "line",
+        "mark", "p", "rect", "script", "section", "span", "summary", "svg", "table", "tbody", "td", "text", "th",
+        "thead", "title", "tr", "ul",
     ]  # fmt: skip
+    assert page.evaluate("document.scripts.length") == 1
     assert page.evaluate(
-        "[...document.querySelectorAll('*')].flatMap(one => one.getAttributeNames())"
-        ".filter(one => /^(on|style$|href$|src$)/.test(one))"
+        "[...document.querySelectorAll('*')].flatMap(one => [...one.attributes])"
+        ".filter(one => /^(on|style$|src$)/.test(one.name) || (one.name === 'href' && !/^(#n|file:\\/\\/\\/)/.test(one.value)))"
+        ".map(one => `${one.name}=${one.value}`)"
     ) == []  # fmt: skip
 
 

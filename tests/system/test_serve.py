@@ -21,6 +21,9 @@ pytestmark = pytest.mark.anyio
 PATIENCE_S = 120
 
 
+ROOT = Path(__file__).resolve().parents[2]
+
+
 async def search(client, query, **params):
     with anyio.fail_after(2 * PATIENCE_S):
         return await client.call("memory_search", {"query": query, **params})
@@ -197,6 +200,25 @@ def test_answers_to_all_lines_are_written_before_the_process_ends_with_its_input
     assert sorted(reply["id"] for reply in replies if reply["id"] is not None) == list(range(20))
     broken = next(reply for reply in replies if reply["id"] is None)
     assert broken["error"]["data"]["kind"] == "parse_error"
+
+
+def test_a_directory_as_input_ends_python_itself_before_any_program_begins(tmp_path):
+    """As documented: nothing of ours can answer it, and nothing is written."""
+    state = tmp_path / "state"
+    ours = ("-m", "gateway", "serve", "--state-dir", str(state))
+    for arguments in (ours, ("-c", "print('begun')")):
+        descriptor = os.open(tmp_path, os.O_RDONLY)
+        try:
+            done = subprocess.run(
+                [sys.executable, *arguments], stdin=descriptor, capture_output=True, check=False
+            )
+        finally:
+            os.close(descriptor)
+        assert (done.returncode, done.stdout) == (1, b"")
+        first = done.stderr.decode().splitlines()[0]
+        assert first.endswith("init_sys_streams: <stdin> is a directory, cannot continue")
+        assert first in (ROOT / "docs/reliability.md").read_text("utf-8")
+    assert not state.exists()
 
 
 def test_a_killed_process_leaves_an_index_that_the_next_one_uses(home):

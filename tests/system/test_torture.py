@@ -29,7 +29,7 @@ SPREAD = (
     ("two-owners", "search"), ("descriptors", "first-index"), ("inotify", "re-sync"),
     ("kill", "download"), ("damage", "search"), ("sidecars", "re-sync"), ("provider", "search"),
     ("mute-client", "rebuild"), ("denied", "re-sync"), ("db-kill", "search"), ("two-leaders", "re-sync"),
-    ("saving-editor", "search"), ("deleted", "re-sync"),
+    ("saving-editor", "search"), ("deleted", "re-sync"), ("openclaw", "re-sync"),
 )  # fmt: skip
 
 

@@ -41,6 +41,15 @@ def test_no_job_may_more_than_it_states_nor_reads_a_secret(name):
     assert "secrets." not in TEXTS[name]
 
 
+def test_no_file_names_the_host_of_a_package_index():
+    """Installers know their own; who has a mirror is not led past it."""
+    hosts = "registry[.]npmjs|pypi[.]org|pythonhosted|deb[.]debian|proxy[.]golang"
+    found = subprocess.run(
+        ["git", "grep", "-lIE", f"https?://[a-z.]*({hosts})"], cwd=ROOT, capture_output=True, encoding="utf-8", check=False
+    )  # fmt: skip
+    assert found.stdout.split() == []
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_scripts_and_tests_that_they_run_exist(name):
     named = re.findall(r"(?:\./)?((?:scripts|tests|\.ci)/[\w./-]+)", TEXTS[name])

@@ -12,6 +12,7 @@ import anyio
 
 from backends.errors import IndexUnavailableError
 from config.runtime.logs import Log
+from config.runtime.system import PROC
 from config.runtime.tasks import BoundedWork, ResettableEvent
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 STALLED_PERCENT: Final = 10.0
-_PROC: Final = Path("/proc")
+_PROC: Final = Path(PROC)
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _SOME: Final = re.compile(r"^some avg10=([0-9.]+)", re.MULTILINE)
 _log = Log()

@@ -764,7 +764,7 @@ class JobWrites(JobReads, Protocol):
 
 class Version(msgspec.Struct, frozen=True, gc=False):
     """The version of the index as one reader sees it: another `number` after every commit of any other connection
-    or process.
+    or process; of its files, after every change of their stamps.
     """
 
     reader: int
@@ -793,6 +793,10 @@ class View(Protocol):
     """One state of the index, from its first query to the end."""
 
     def version(self) -> Version: ...
+
+    def files_version(self) -> Version:
+        """While it is the same, `files.indexed` is; vectors and the like may change it, but need not."""
+        ...
 
     def remembered(self, key: str, *, here: bool = False) -> str | None:
         """What `Writer.remember` wrote down: for all, or only for this viewpoint."""

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 import anyio
@@ -132,8 +133,11 @@ class Freshness:
         self._unread: Stale | None = None
         self._at_work: frozenset[Task] = frozenset()
         """What the sync that runs began with."""
+        self._syncing: Tally | None = None
         self._left: frozenset[Task] = frozenset()
         """Of that, what the last search left to it."""
+        self._last_look: Survey | None = None
+        """Of a search that left to the sync at work all there was to do."""
         self._logged_faults: Remembered[str, bool] = Remembered(_FAULTS_BYTES, size_of)
         self._untold = False
         """Whether chunks were written, in whatever thread, of which nobody was told."""
@@ -159,6 +163,7 @@ class Freshness:
             try:
                 tally.begin(await self._survey(request))
                 self._at_work = frozenset(tally.tasks)
+                self._syncing = tally
                 async with helped(self._indexer.preparer, _sizes(request, tally)) as helper:
                     await self._work_off(tally, helper, force=request.force, progress=progress)
                 error = None
@@ -173,6 +178,7 @@ class Freshness:
             finally:
                 self.running = None
                 self._at_work = self._left = frozenset()
+                self._syncing = self._last_look = None
                 self._tell()
                 report = tally.report(request, time.perf_counter() - started, error)
                 self.recent.add(report)
@@ -283,12 +289,11 @@ class Freshness:
     async def _sweep(self, budget_s: float) -> Stale | None:
         tally = Tally()
         try:
-            tally.begin(await self._look(budget_s))
+            survey = await self._look(budget_s)
+            tally.begin(survey)
             self._held = tally.held
             await self._index_within(tally, budget_s)
-            self._left = self._at_work.intersection(
-                task for task in tally.tasks if task.path in tally.pending
-            )
+            self._leave(tally, survey)
         except TimeoutError:
             return Stale(files=len(tally.pending), reason="the disk did not answer in time")
         except IndexDamagedError:
@@ -301,6 +306,15 @@ class Freshness:
         finally:
             self._tell()
         return _staleness(tally, syncing=bool(self._at_work))
+
+    def _leave(self, tally: Tally, survey: Survey) -> None:
+        """To the sync at work, which goes on meanwhile."""
+        left = [task for task in tally.tasks if task.path in tally.pending]
+        self._left = self._at_work.intersection(left)
+        is_all = not tally.is_begun and len(left) == len(tally.tasks) == len(self._left)
+        self._last_look = survey if is_all and self._syncing is not None else None
+        if self._syncing is not None:
+            tally.pending -= {task.path for task in self._left} - self._syncing.pending
 
     def _fault(self, fault: Exception) -> str:
         """What an answer says of a fault of ours; logged once a cause."""
@@ -316,7 +330,8 @@ class Freshness:
         shortest_s, longest_s = SURVEY_PATIENCE_S
         patience_s = min(max(shortest_s, _SURVEY_MARGIN * self._survey_s), longest_s)
         started = time.perf_counter()
-        survey = await self._looking.run(self._surveyor.survey, patience_s, queue_s=budget_s)
+        look = partial(self._surveyor.survey, last=self._last_look)
+        survey = await self._looking.run(look, patience_s, queue_s=budget_s)
         self._survey_s = time.perf_counter() - started
         return survey
 

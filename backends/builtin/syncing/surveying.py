@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from backends.builtin.store.opening import look_into
-from backends.builtin.store.port import ARRIVAL_MS, Store, View, Writer, now_ms
+from backends.builtin.store.port import ARRIVAL_MS, Store, Version, View, Writer, now_ms
 from backends.builtin.syncing.brake import Brake
 from backends.builtin.syncing.planning import Held, SyncPlan, plan_sync
 from backends.builtin.syncing.sessions import SessionIndexer, SessionPlan
@@ -24,8 +24,6 @@ from backends.files.roots import MemoryRoots
 from backends.files.scan import ScanResult, scan
 from config.settings import Settings, Source
 
-_MOST_READERS: Final = 64
-"""The most readers whose versions are remembered, including those that were closed since."""
 _REMEMBERING_PATIENCE_S: Final = 0.05
 """A search must not wait for it."""
 
@@ -35,7 +33,9 @@ class Survey(msgspec.Struct, frozen=True, gc=False):
 
     scan: ScanResult
     plan: SyncPlan
-    sessions: SessionPlan = SessionPlan()
+    sessions: SessionPlan
+    notes: SyncPlan
+    """The plan without what is held of transcripts."""
 
 
 class Surveyor:
@@ -67,20 +67,32 @@ class Surveyor:
         """Another one than before: the index was replaced by an empty one."""
         return self._store.generation
 
-    def survey(self, *, force: bool = False, verify: bool = False, eager: bool = False) -> Survey:
+    def survey(
+        self,
+        *,
+        force: bool = False,
+        verify: bool = False,
+        eager: bool = False,
+        last: Survey | None = None,
+    ) -> Survey:
         """Lists the disk, compares, reads no file. `force` and `verify`: see `SyncRequest`.
 
-        `eager`: transcripts have no thresholds.
+        `eager`: transcripts have no thresholds. `last`: whose plan is still the right one if the notes are as
+        they were then.
         """
         found = self.scan()
         self._arrive(found)
         sessions = self.sessions.survey(eager=eager, force=force) if self.sessions else None
-        with self._store.view() as view:
-            plan = self.compare(view, found, force=force, verify=verify)
+        if last is not None and last.scan == found:
+            plan = last.notes
+        else:
+            with self._store.view() as view:
+                plan = self.compare(view, found, force=force, verify=verify)
+        notes = plan
         if sessions is not None and self.sessions is not None and self.sessions.enabled:
             sessions, plan = self._hold_transcripts(sessions, plan, force=force)
         self._remember_places(plan, None if force else _REMEMBERING_PATIENCE_S)
-        return Survey(found, plan, sessions or SessionPlan())
+        return Survey(found, plan, sessions or SessionPlan(), notes)
 
     def _hold_transcripts(
         self, sessions: SessionPlan, plan: SyncPlan, *, force: bool
@@ -215,12 +227,11 @@ def missing_notes(settings: Settings) -> tuple[Held, ...]:
 
 
 class _Level(msgspec.Struct, frozen=True):
-    """One state of the disk, and which states of the index were level with it."""
+    """One state of the disk, and a state of the index that was level with it."""
 
     found: ScanResult
     pipeline: str
-    versions: dict[int, int] = msgspec.field(default_factory=dict)
-    """By reader."""
+    version: Version
 
 
 class LevelMemory:
@@ -231,17 +242,8 @@ class LevelMemory:
 
     def holds(self, view: View, found: ScanResult, pipeline: str) -> bool:
         """Whether a comparison in this view would have nothing to do."""
-        level, version = self._level, view.version()
-        return (
-            level is not None
-            and level.versions.get(version.reader) == version.number
-            and (level.pipeline, level.found) == (pipeline, found)
-        )
+        return self._level == _Level(found, pipeline, view.files_version())
 
     def keep(self, view: View, found: ScanResult, pipeline: str) -> None:
         """A comparison in this view had nothing to do."""
-        level, version = self._level, view.version()
-        is_other = level is None or (level.pipeline, level.found) != (pipeline, found)
-        if level is None or is_other or len(level.versions) >= _MOST_READERS:
-            self._level = level = _Level(found, pipeline)
-        level.versions[version.reader] = version.number
+        self._level = _Level(found, pipeline, view.files_version())

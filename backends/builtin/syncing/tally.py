@@ -97,6 +97,10 @@ class Tally:
     def _is_complete(part: TranscriptPart, outcome: FileOutcome) -> bool:
         return part.is_last and outcome.change is not Change.LATER
 
+    @property
+    def is_begun(self) -> bool:
+        return self._done > 0
+
     def progress(self) -> SyncProgress:
         return SyncProgress(
             done=self._done,

@@ -81,7 +81,7 @@ def links(options: Options, note: _Name) -> int:
     from gateway.cli.vault import Vault
 
     vault = Vault(load(options))
-    path = _found(vault, note)
+    path = find_note(vault, note)
     if path is None:
         return NOT_FOUND
     found = vault.links(path)
@@ -97,7 +97,7 @@ def links(options: Options, note: _Name) -> int:
     return os.EX_OK
 
 
-def _found(vault: Vault, name: str) -> str | None:
+def find_note(vault: Vault, name: str) -> str | None:
     """The path of the note; where there is none it is said, with names that are near."""
     path, near = vault.find(name)
     if path is None:
@@ -136,7 +136,7 @@ def open_note(
         open_in_editor(*place, editor)
         return os.EX_OK
     settings = load(options)
-    path = _found(Vault(settings), note)
+    path = find_note(Vault(settings), note)
     if path is None:
         return NOT_FOUND
     open_in_editor(absolute_path(str(settings.workspace), path), line, editor)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 
 _STANDARD_OUTPUT: Final = Path("-")
+_NAME: Final = "memory-report.html"
+"""In the home directory: browsers in a sandbox (snap, Flatpak) may not read hidden directories or /tmp."""
 
 
 def report(
@@ -37,31 +39,30 @@ def report(
         str | None,
         typer.Option("--question", "-q", metavar="TEXT", help="Also search, and explain it."),
     ] = None,
+    with_text: Annotated[
+        bool, typer.Option("--with-text", help="Put the text of the notes into the page, too.")
+    ] = False,
+    opens: Annotated[
+        bool,
+        typer.Option("--open", help="Open the page in the browser; without -o ~/" + _NAME + "."),
+    ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Replace a file that is no report.")
     ] = False,
 ) -> int:
-    """Write one HTML page that shows what is remembered, searched and wrong.
+    """Write one HTML page to browse: what the notes know, and the figures of the index.
 
-    It needs no network and no script. With --json the data is printed; --output is optional then.
+    It needs no network and no server. With --json the data is printed; --output is optional then.
     """
     from gateway.cli.access import with_memory
     from gateway.cli.options import load
 
-    if file is None and not options.json:
-        raise CommandLineError(
-            "report needs a file to write to.",
-            remedy="Name one: --output report.html; or --json prints the data.",
-        )
+    file = _place(file, options, opens=opens)
     is_printed = file == _STANDARD_OUTPUT
-    if is_printed and options.json:
-        raise CommandLineError(
-            "--output - and --json both print something else.", remedy="Leave one of them out."
-        )
     settings = load(options)
     if file is not None and not is_printed:
         _check(file, force=force)
-    gather = partial(_gather, settings, question)
+    gather = partial(_gather, settings, question, with_text)
     made = with_memory(settings, options, gather, patient=question is not None)
     if is_printed:
         from gateway.cli.rendering.page import page_of
@@ -72,19 +73,48 @@ def report(
     if options.json:
         output.write_json(made)
     elif file is not None and not is_printed:
-        output.say(f"{file}: open it in any browser.")
+        output.say(f"{file}" if opens else f"{file}: open it in any browser.")
+    if opens and file is not None:
+        _open(file)
     answer = made.answer
     failed = answer is not None and answer.disabled and made.status.enabled
     return EXIT_CODES[ErrorKind.INDEX_UNAVAILABLE] if failed else os.EX_OK
 
 
-async def _gather(settings: Settings, question: str | None, memory: Access) -> Report:
-    """The question is asked last, so that it is not among what was counted."""
+def _place(file: Path | None, options: Options, *, opens: bool) -> Path | None:
+    """Where the page goes; None: only data is printed. Raises CommandLineError."""
+    if file is None and opens:
+        return Path.home() / _NAME
+    if file is None and not options.json:
+        raise CommandLineError(
+            "report needs a file to write to.",
+            remedy="Name one: --output report.html; --open shows it at once, and --json prints the data.",
+        )
+    other = "--open" if opens else "--json" if options.json else ""
+    if file == _STANDARD_OUTPUT and other:
+        told = "needs a file" if opens else "prints something else"
+        raise CommandLineError(
+            f"--output - prints the page, and {other} {told}.", remedy="Leave one of them out."
+        )
+    return file
+
+
+async def _gather(
+    settings: Settings, question: str | None, with_text: bool, memory: Access
+) -> Report:
+    """The question is asked last, so that it is not among what was counted. Where nothing is indexed, it is now."""
+    from backends.interface import SyncRequest
+    from gateway.cli.knowledge import known_of
+    from gateway.cli.progress import sync_progress
     from gateway.cli.rendering.page import Report
     from gateway.session_start import agent_now
     from gateway.tools.search import SearchParams
 
     status = await memory.status()
+    if status.enabled and not status.files:
+        with sync_progress() as progress:
+            await memory.sync(SyncRequest(reason="report"), progress)
+        status = await memory.status()
     seen = await memory.overview()
     answer = None
     if question is not None:
@@ -96,7 +126,16 @@ async def _gather(settings: Settings, question: str | None, memory: Access) -> R
         counted=seen.counted,
         question=question,
         answer=answer,
+        known=known_of(settings, with_text=with_text) if status.enabled else None,
     )
+
+
+def _open(file: Path) -> None:
+    """That there is no browser fails nothing: the page is there."""
+    import webbrowser
+
+    if not webbrowser.open(file.absolute().as_uri()):
+        output.note(f"There is no browser to open it with: open {file} yourself.")
 
 
 def _check(file: Path, *, force: bool) -> None:

@@ -1,15 +1,14 @@
-"""The report as one HTML page that needs nothing else: no script, no network, no other file. Pure.
+"""The report as one HTML page that needs nothing else: no network, no server, no other file. Pure.
 
-Every text of the page goes through `element`, which escapes what is not `Markup`: notes, their names and queries are
-untrusted. The page forbids itself all but its own style, whatever might get past that.
+First what the notes know, then the figures of the index. Every text of the page goes through `element`, which escapes
+what is not `Markup`: notes, their names and queries are untrusted. The page forbids itself all but its own style and
+its own script, whatever might get past that.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import html
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -26,10 +25,12 @@ from backends.interface import (
     SyncReport,
 )
 from config.settings import Source
+from gateway.cli.knowledge import Known
+from gateway.cli.rendering.knowing import SCRIPT, STYLE, sections_of, tiles_of
+from gateway.cli.rendering.markup import Markup, element, escape, joined, table
 from gateway.cli.rendering.results import lines_of, matched_spans, reasons, remarks
 from gateway.cli.rendering.status_lines import detail_rows, sync_summary
 from gateway.cli.rendering.words import counted, duration, short_path, size
-from gateway.escaping import escape_controls
 from gateway.metrics import Counted, SearchesOfMode
 from gateway.tools.status import StatusResult
 from providers.interface import ServiceState
@@ -48,45 +49,15 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     question: str | None = None
     answer: SearchAnswer | None = None
     """What the question found, with `explain`."""
-
-
-class Markup(str):
-    """Text that is HTML already."""
-
-    __slots__ = ()
-
-
-_UNSEEN: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ufffe\uffff]")
-"""They change the order or the look of what stands around them, or are no characters at all."""
-_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-
-
-def escape(text: str) -> Markup:
-    """The text as HTML, also for attributes; what could deceive a reader is shown as its number."""
-    visible = _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", escape_controls(text))
-    planes = "".join(one if ord(one) & 0xFFFE != 0xFFFE else "\ufffd" for one in visible)
-    return Markup(html.escape(_LONE_SURROGATE.sub("\ufffd", planes)))
-
-
-def element(name: str, *children: str, **attributes: str | float) -> Markup:
-    """`class_` is the attribute `class`, `aria_label` is `aria-label`. Names are ours, never untrusted."""
-    written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
-        for key, value in attributes.items()
-    )
-    inner = "".join(one if isinstance(one, Markup) else escape(one) for one in children)
-    return Markup(f"<{name}{written}>{inner}</{name}>")
-
-
-def joined(parts: Iterable[Markup]) -> Markup:
-    return Markup("".join(parts))
+    known: Known | None = None
+    """What the notes know; None while memory is off."""
 
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --ink: #1c2430; --soft: #5b6675; --line: #d9dee5; --paper: #fbfcfd;
-  --card: #ffffff; --bar: #2f6fb0; --mark: #ffe58a; --bad: #a8321f; }
+  --card: #ffffff; --bar: #2f6fb0; --mark: #ffe58a; --bad: #a8321f; --link: #1f5f9f; --some: #d3e4f6; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e4e9f0; --soft: #9aa7b8; --line: #323b47;
-  --paper: #12171e; --card: #1a212b; --bar: #6aa9e6; --mark: #6b5410; --bad: #f2917f; } }
+  --paper: #12171e; --card: #1a212b; --bar: #6aa9e6; --mark: #6b5410; --bad: #f2917f; --link: #8cc0f0; --some: #274666; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 62rem; padding: 1.5rem; background: var(--paper); color: var(--ink);
   font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
@@ -108,9 +79,16 @@ svg text { fill: var(--soft); font: 12px system-ui, sans-serif; } svg line { str
 .lines td:last-child { min-width: 14rem; width: 100%; color: inherit; white-space: pre-wrap; }
 mark { background: var(--mark); color: inherit; }
 """
-_STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+
+
+def _hash_of(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+_ALL_STYLE: Final = _STYLE + STYLE
 _POLICY: Final = (
-    f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'"
+    f"default-src 'none'; style-src {_hash_of(_ALL_STYLE)}; script-src {_hash_of(SCRIPT)}; "
+    "base-uri 'none'; form-action 'none'"
 )
 
 BEGINNING: Final = '<!doctype html>\n<html lang="en" data-made-by="memory-gateway report">\n'
@@ -121,7 +99,7 @@ _MOST_COLUMNS: Final = 120
 
 
 def page_of(report: Report) -> str:
-    """The whole page. Its length does not depend on how many files there are."""
+    """The whole page. Of what there is for each note only the list of notes has no end below some thousands."""
     status = report.status
     whose = "a folder of notes" if status.notes else f"agent {status.agent_id}"
     title = f"Memory of {whose}"
@@ -132,14 +110,18 @@ def page_of(report: Report) -> str:
             Markup('<meta name="viewport" content="width=device-width, initial-scale=1">\n'),
             Markup('<meta name="referrer" content="no-referrer">\n'),
             element("title", title),
-            Markup(f"\n<style>{_STYLE}</style>\n"),
+            Markup(f"\n<style>{_ALL_STYLE}</style>\n"),
         ]
     )
-    sections = [
+    known = report.known
+    knowledge = [
         ("What was asked", _answer(report)),
+        *(sections_of(known, status.workspace) if known else ()),
+        ("Languages", _languages(known)),
+    ]
+    figures = [
         ("By day", _days(report.overview)),
         ("Indexed, and not", _indexed(status)),
-        ("Languages", _languages(report.overview)),
         ("Sizes", _sizes(report.overview)),
         ("Freshness", _freshness(status)),
         ("Searches", _searches(report)),
@@ -151,11 +133,10 @@ def page_of(report: Report) -> str:
     body = joined(
         [
             _header(report, title),
-            *(
-                element("section", element("h2", name), content)
-                for name, content in sections
-                if content
-            ),
+            *_sections(knowledge),
+            _figures(status),
+            *_sections(figures),
+            Markup(f"<script>{SCRIPT}</script>") if known else Markup(),
         ]
     )
     return f"{BEGINNING}{element('head', head)}\n{element('body', body)}\n</html>\n"
@@ -168,6 +149,26 @@ def _header(report: Report, title: str) -> Markup:
     parts = [element("h1", title), element("p", made, class_="soft")]
     if status.disabled:
         parts.append(element("p", f"Memory is off: {status.disabled}", class_="bad"))
+    if report.known:
+        parts.append(_tiles(tiles_of(report.known)))
+    wrong = [status.last_sync_error, status.config_error, *status.issues, *status.warnings]
+    parts += [element("p", one, class_="bad") for one in wrong if one]
+    return element("header", *parts)
+
+
+def _sections(sections: Iterable[tuple[str, Markup]]) -> Iterator[Markup]:
+    for name, content in sections:
+        if content:
+            yield element("section", element("h2", name), content)
+
+
+def _tiles(tiles: Mapping[str, str]) -> Markup:
+    items = (element("li", element("b", value), name) for name, value in tiles.items())
+    return element("ul", *items, class_="tiles")
+
+
+def _figures(status: StatusResult) -> Markup:
+    """Where the part for whoever runs the memory begins."""
     on_disk = sum(one.on_disk for one in status.sources)
     tiles = {
         "files indexed": f"{status.files:,} of {on_disk:,}",
@@ -175,11 +176,10 @@ def _header(report: Report, title: str) -> Markup:
         "index": size(status.database_bytes),
         "state": _state(status),
     }
-    items = (element("li", element("b", value), name) for name, value in tiles.items())
-    parts.append(element("ul", *items, class_="tiles"))
-    wrong = [status.last_sync_error, status.config_error, *status.issues, *status.warnings]
-    parts += [element("p", one, class_="bad") for one in wrong if one]
-    return element("header", *parts)
+    told = element(
+        "p", "For whoever runs it: the index, what was asked of it, and how it is set up."
+    )
+    return element("div", told, _tiles(tiles), class_="part")
 
 
 def _state(status: StatusResult) -> str:
@@ -195,22 +195,6 @@ def _time(moment: datetime) -> str:
 
 
 # --- Pictures and tables -------------------------------------------------------------------------
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str | Markup]], numbers: str) -> Markup:
-    """`numbers` has an `n` for each column of numbers, and anything else for the others."""
-    classes = [{"class_": "n"} if one == "n" else {} for one in numbers]
-    lines = [
-        element(
-            "tr", *(element("td", cell, **kind) for cell, kind in zip(row, classes, strict=True))
-        )
-        for row in rows
-    ]
-    head = element(
-        "tr", *(element("th", name, **kind) for name, kind in zip(heads, classes, strict=True))
-    )
-    table = element("table", element("thead", head), element("tbody", *lines))
-    return element("div", table, class_="wide")
 
 
 _WIDTH: Final = 960
@@ -337,14 +321,14 @@ def _indexed(status: StatusResult) -> Markup:
         for one in status.sources
     ]
     heads = ("", "on disk", "indexed", "pending", "not indexable", "passages")
-    parts = [_table(heads, rows, "-nnnnn")]
+    parts = [table(heads, rows, "-nnnnn")]
     why_not = [(why, f"{files:,}") for why, files in (status.details.skipped or {}).items()]
     why_not += [
         (f"left out by {rule}", f"{files:,}")
         for rule, files in (status.details.left_out or {}).items()
     ]
     if why_not:
-        parts.append(_table(("Why not", "files"), why_not, "-n"))
+        parts.append(table(("Why not", "files"), why_not, "-n"))
     else:
         parts.append(element("p", "Nothing was left out."))
     if status.skipped:
@@ -358,18 +342,16 @@ def _indexed(status: StatusResult) -> Markup:
 _EXAMPLES: Final = 20
 
 
-def _languages(overview: Overview | None) -> Markup:
-    if overview is None:
+def _languages(known: Known | None) -> Markup:
+    if known is None or not known.languages:
         return Markup()
-    if not overview.languages:
-        return element("p", "None was recognised yet. Chinese, Japanese and Korean need none.")
-    rows = [_language(one) for one in overview.languages[:_EXAMPLES]]
-    told = "Files with text in a language that is stemmed; a file may have several."
-    return joined([_bars(rows, "Files by language"), element("p", told, class_="soft")])
+    rows = [_language(one) for one in known.languages[:_EXAMPLES]]
+    told = "Notes with much text in a language, by their scripts and frequent words; a note may have several."
+    return joined([_bars(rows, "Notes by language"), element("p", told, class_="soft")])
 
 
 def _language(one: LanguageCount) -> tuple[str, int, str]:
-    return one.language, one.files, counted(one.files, "file")
+    return one.language.title(), one.files, counted(one.files, "note")
 
 
 def _sizes(overview: Overview | None) -> Markup:
@@ -394,7 +376,7 @@ def _freshness(status: StatusResult) -> Markup:
         told = "This process has made no sync. Every search looks for changes of its own."
         return joined([*parts, element("p", told)])
     rows = [_sync(one) for one in status.recent_syncs]
-    return joined([*parts, _table(("Last syncs, newest first", ""), rows, "--")])
+    return joined([*parts, table(("Last syncs, newest first", ""), rows, "--")])
 
 
 def _sync(one: SyncReport) -> tuple[str, str]:
@@ -415,7 +397,7 @@ def _searches(report: Report) -> Markup:
         return element("p", f"{since} Nobody has searched yet.")
     rows = [_mode(one) for one in report.counted.searches]
     heads = ("Backend", "mode", "searches", "outcomes", "median", "95 % within")
-    return joined([element("p", since), _table(heads, rows, "--n-nn")])
+    return joined([element("p", since), table(heads, rows, "--n-nn")])
 
 
 def _since(searched: Counted, made_at: datetime) -> str:
@@ -443,7 +425,7 @@ def _shown(searched: Counted | None) -> Markup:
     told = "Counted since the start of the gateway, each note once an answer."
     if searched.shown_forgotten:
         told += " So many notes were shown that rare ones were forgotten: the numbers are at least these."
-    return joined([_table(("Note", "answers"), rows, "-n"), element("p", told, class_="soft")])
+    return joined([table(("Note", "answers"), rows, "-n"), element("p", told, class_="soft")])
 
 
 def _recalled(counts: Counted | None) -> Markup:
@@ -455,8 +437,8 @@ def _recalled(counts: Counted | None) -> Markup:
         (element("bdi", one.path), f"{one.recalled:,}", f"{one.used:,}") for one in counts.recalled
     ]
     told = "Of use: the note was then read, or found by a search, in the same conversation. Counted since the index was made."
-    table = _table(("Note", "recalled", "of use"), rows, "-nn")
-    return joined([table, element("p", told, class_="soft")])
+    counts_of_notes = table(("Note", "recalled", "of use"), rows, "-nn")
+    return joined([counts_of_notes, element("p", told, class_="soft")])
 
 
 def _providers(status: StatusResult) -> Markup:
@@ -469,13 +451,10 @@ def _providers(status: StatusResult) -> Markup:
         states = (vector.provider.primary, vector.provider.fallback)
         rows = [_service(one) for one in states if one is not None]
         heads = ("Provider", "model", "state", "requests", "given up", "texts")
-        parts.append(_table(heads, rows, "---nnn"))
-    if vector.candidates:
-        considered = [
-            (one.provider, "usable" if one.usable else "not usable", one.reason)
-            for one in vector.candidates
-        ]
-        parts.append(_table(("Considered", "", "why"), considered, "---"))
+        parts.append(table(heads, rows, "---nnn"))
+    passed_over = [one.provider for one in vector.candidates if not one.usable]
+    if passed_over:
+        parts.append(element("p", f"Not set up: {', '.join(passed_over)}.", class_="soft"))
     return joined(parts)
 
 
@@ -492,7 +471,7 @@ def _set_up(status: StatusResult) -> Markup:
     if status.database_path:
         rows.append(("Index", short_path(status.database_path)))
     rows.append(("Configuration", short_path(status.config_path or "all defaults")))
-    return _table(("", ""), rows, "--")
+    return table(("", ""), rows, "--")
 
 
 # --- A question ----------------------------------------------------------------------------------
@@ -524,7 +503,7 @@ def _hit(hit: Hit, question: str) -> Markup:
         lanes = list(_lanes(hit.explain))
         if lanes:
             heads = ("Lane", "found", "calibrated", "rank of all lines", "weight")
-            parts.append(_table(heads, lanes, "-nnnn"))
+            parts.append(table(heads, lanes, "-nnnn"))
         parts += [element("p", one, class_="soft") for one in reasons(hit, question)]
     return element("article", *parts, class_="hit")
 
@@ -547,8 +526,10 @@ def _lines(hit: Hit, question: str) -> Markup:
         text = element("td", _marked(line.text, question), dir="auto")
         rows.append(element("tr", *cells, text))
     head = element("tr", *(element("th", name, class_="n") for name in names), element("th"))
-    table = element("table", element("thead", head), element("tbody", *rows), class_="lines")
-    return element("div", table, class_="wide")
+    lines_of_passage = element(
+        "table", element("thead", head), element("tbody", *rows), class_="lines"
+    )
+    return element("div", lines_of_passage, class_="wide")
 
 
 def _share(line: Mapping[str, Any]) -> tuple[str, str, str]:

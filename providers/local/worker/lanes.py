@@ -65,7 +65,7 @@ class LoadedEngine(Protocol):
 
 def processors() -> int:
     """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def normalised(rows: NDArray[np.float32]) -> NDArray[np.float32]:

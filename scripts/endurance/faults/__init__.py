@@ -45,7 +45,7 @@ from endurance.faults.processes import (
     Stop,
     TwoOwners,
 )
-from endurance.faults.services import Bombs, Provider, Qmd
+from endurance.faults.services import Bombs, PluginInstalled, Provider, Qmd
 from endurance.faults.users import Denied, Impostor
 
 __all__ = ["FAULTS", "Fault", "Impossible"]
@@ -56,5 +56,5 @@ FAULTS: Final[tuple[Fault, ...]] = (
     MuteClient(), VanishedWorkspace(), SilentOwner(), HalfLines(), HungNotes(), HungIndex(),
     NoThreads(), SilentPipes(), Impostor(), Denied(), DeafLog(), Bombs(), HostilePatterns(), BackendKilled(), ServerKilled(), ServerStopped(), NoConnections(), ReadOnlyServer(),
     SlowStatements(), FullServer(), TwoLeaders(), DatabaseClock(), SavingEditor(), DeletedText(), RestoredDatabase(), OddSettings(), LongPaths(),
-    FullLog(),
+    FullLog(), PluginInstalled(),
 )  # fmt: skip

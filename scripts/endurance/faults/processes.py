@@ -266,11 +266,16 @@ class HalfLines(Fault):
     without_host = True
 
     async def inject(self, run: Run) -> None:
-        await run.gateway.call("health")
+        try:
+            await run.gateway.call("health")
+        except RemoteError as error:
+            if error.kind != ErrorKind.SHUTTING_DOWN:
+                raise
+            return
         before = resident_mib(run.pid)
         owner = read_owner(run.agent.lock)
-        assert owner is not None
-        assert owner.socket is not None
+        if owner is None or owner.socket is None:
+            return  # it ends
         with ExitStack() as stack:
             try:
                 await to_thread.run_sync(_send_halves, owner.socket, stack)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Final
 
+from anyio import to_thread
+
 from benchmarks.qmd_home import qmd_processes
+from endurance.agent import ANSWER_S
 from endurance.faults.base import Fault, Impossible
 from endurance.run import Run
 from fakes import faults
 from fakes.hub import FakeHub, Misbehaviour
+from fakes.openclaw_command import make_openclaw
 
 KINDS: Final = (
     faults.status(500), faults.status(503), faults.status(401), faults.rate_limited(),
@@ -187,6 +193,66 @@ class Qmd(Fault):
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
                 run.kills += number == signal.SIGKILL
+
+
+class PluginInstalled(Fault):
+    """The configuration that the gateway reads is rewritten by OpenClaw, and comes back byte for byte."""
+
+    name = "openclaw"
+    about = (
+        "OpenClaw (a stand-in) gets the plugin and loses it again, in every other run after an `install` was killed; its "
+        "configuration has comments, `plugins.allow` and mode 0640"
+    )
+    runs = 2
+
+    async def inject(self, run: Run) -> None:
+        await to_thread.run_sync(self._install_and_uninstall, run)
+
+    def _install_and_uninstall(self, run: Run) -> None:
+        config, programs = run.agent.config, run.agent.root / "programs"
+        make_openclaw(programs)
+        content = json.loads(config.read_text("utf-8")) | {"plugins": {"allow": ["notes"]}}
+        config.write_text(f"// by hand\n{json.dumps(content, indent=1)}\n", "utf-8")
+        config.chmod(_BY_HAND)
+        before = config.read_bytes()
+        if run.number % 2:
+            with _commanding(run, "install") as process:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(run.rng.uniform(0.2, _INSTALL_S))
+                os.killpg(process.pid, signal.SIGKILL)
+                run.kills += 1
+        for command in ("install", "uninstall"):
+            with _commanding(run, command) as process:
+                said, _ = process.communicate(timeout=ANSWER_S)
+            if process.returncode:
+                run.fail(f"openclaw {command} ended with {process.returncode}: {said}")
+            elif command == "install" and '"memory-gateway"' not in config.read_text("utf-8"):
+                run.fail("OpenClaw was not told of the plugin")
+        if config.read_bytes() != before:
+            run.fail(f"uninstall left {config.read_text('utf-8')[:300]}")
+        if (mode := config.stat().st_mode & 0o777) != _BY_HAND:
+            run.fail(f"uninstall left mode {mode:o}")
+
+
+_BY_HAND: Final = 0o640
+_INSTALL_S: Final = 1.5
+"""What an installation takes beside the stand-in, about."""
+
+
+def _commanding(run: Run, command: str) -> subprocess.Popen[str]:
+    """One of our two commands, in a group of its own with what it runs."""
+    places = ("--config", str(run.agent.config), "--state-dir", str(run.agent.state))
+    programs = run.agent.root / "programs"
+    path = os.pathsep.join((str(programs), run.agent.environment["PATH"]))
+    return subprocess.Popen(
+        (sys.executable, "-m", "gateway", "openclaw", command, "--yes", *places),
+        env=run.agent.environment | {"PATH": path},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        start_new_session=True,
+    )
 
 
 def _program(run: Run) -> Path:

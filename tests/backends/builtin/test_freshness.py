@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 import anyio
+import apsw
 import pytest
 
 from backends.builtin.store.sqlite.store import SqliteStore
@@ -225,4 +226,37 @@ async def test_what_a_search_left_to_a_sync_at_work_holds_no_later_one_up(home):
         assert second.reason == "a sync is indexing them"
         indexer.may_go_on.set()
     assert await freshness.sweep(0.0) is None
+    database.close()
+
+
+async def test_searches_beside_a_sync_that_has_all_to_do_compare_once(home):
+    for number in range(40):
+        home.write(f"memory/{number}.md", large_note(f"boiler{number}", 20))
+    database = SqliteStore(home.index)
+    preparer = Preparer(ChunkLimits())
+    indexer = indexer_of(database, MemoryRoots(home.workspace), preparer, indexer=HaltedIndexer)
+    freshness = Freshness(indexer)
+    statements: list[str] = []
+
+    async def stale() -> int:
+        statements.clear()
+        with database.reading() as connection:
+            connection.trace_v2(
+                apsw.SQLITE_TRACE_STMT, lambda event: statements.append(event["sql"])
+            )
+        found = await freshness.sweep(0.0)
+        return 0 if found is None else found.files
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(freshness.sync, SyncRequest(), None)
+        await anyio.to_thread.run_sync(indexer.is_reached.wait, 60)
+        assert await stale() == 40
+        assert any("FROM stamps" in one for one in statements)
+        assert await stale() == 40
+        assert not any("FROM stamps" in one for one in statements)
+        home.write("memory/new.md", "pump\n")
+        assert await stale() == 41
+        assert any("FROM stamps" in one for one in statements)
+        indexer.may_go_on.set()
+    assert await stale() == 1
     database.close()

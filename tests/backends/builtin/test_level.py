@@ -92,6 +92,12 @@ def test_what_is_level_is_not_compared_again(level):
     assert level.indexer.surveyor.survey() == level.another_indexer().surveyor.survey()
 
 
+def test_what_is_written_beside_the_files_costs_no_comparison(level):
+    with level.database.writer() as writer:
+        writer.remember("vectors", "came")
+    assert level.rows_read() is False
+
+
 @pytest.mark.parametrize(
     "change",
     [

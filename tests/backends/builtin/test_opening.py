@@ -145,7 +145,7 @@ def test_an_index_of_an_earlier_release_is_emptied_but_for_its_vectors_and_said_
     assert opened().notes == ()
 
 
-@pytest.mark.parametrize(("back", "without"), [(2, ""), (1, "embeddings")])
+@pytest.mark.parametrize(("back", "without"), [(SCHEMA_VERSION - 4, ""), (1, "embeddings")])
 def test_of_an_index_whose_vectors_cannot_be_read_nothing_is_kept(opened, place, back, without):
     database = opened()
     remember(database, "old")

@@ -38,7 +38,7 @@ def tally(tmp_path):
         doubtful=frozenset({DOUBTFUL}), unchanged=1,
     )  # fmt: skip
     tally = Tally()
-    tally.begin(Survey(scan, plan))
+    tally.begin(Survey(scan, plan, SessionPlan(), plan))
     return tally
 
 
@@ -120,7 +120,8 @@ def test_a_transcript_counts_once_however_many_steps_it_takes(tmp_path):
         TranscriptPart(path, until, 50, is_last=until == 100) for path in paths for until in (50, 100)
     )  # fmt: skip
     tally = Tally()
-    tally.begin(Survey(scan, nothing, SessionPlan(parts=parts, added=frozenset(paths[:1]))))
+    sessions = SessionPlan(parts=parts, added=frozenset(paths[:1]))
+    tally.begin(Survey(scan, nothing, sessions, nothing))
     assert tally.pending == set(paths)
     for part in parts:
         change = Change.SAME if "touched" in part.path else Change.WRITTEN

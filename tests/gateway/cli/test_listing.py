@@ -68,3 +68,11 @@ def test_a_note_is_opened_in_the_editor_at_the_line(vault, tmp_path, monkeypatch
     told = (tmp_path / "told").read_text(encoding="utf-8")
     assert told == f"+3 {tmp_path}/vault/house/Heizung.md\n"
     assert vault("open", "1").code == 66
+
+
+def test_a_name_that_no_note_has_is_told_with_those_that_are_somewhat_near(cli):
+    cli.write("memory/Evelyn.md", "# Evelyn\n\n- plays the cello\n")
+    done = cli("get", "Evl")
+    assert (done.code, done.out) == (66, "")
+    assert done.err == "There is no note Evl.\n  Do you mean memory/Evelyn.md?\n"
+    assert cli("get", "Zzyzx").err == "There is no note Zzyzx.\n"

@@ -20,7 +20,12 @@ from backends.interface import (
     SyncReport,
 )
 from fakes.each import each
-from gateway.cli.rendering.page import BEGINNING, Report, columns_of, escape, page_of
+from gateway.cli.knowledge import Known
+from gateway.cli.naming import Named
+from gateway.cli.rendering.knowing import SCRIPT
+from gateway.cli.rendering.markup import escape
+from gateway.cli.rendering.page import BEGINNING, Report, columns_of, page_of
+from gateway.cli.vault import Links, Note, TagCount
 from gateway.metrics import Counted, SearchesOfMode, ShownNote
 from gateway.tools.status import StatusResult
 
@@ -33,7 +38,7 @@ HOSTILE = (
     "<svg/onload=alert(1)><math><style>",
     "javascript:alert(1) <a href='javascript:alert(1)'>x</a> <base href=//evil.example>",
 )
-VOID = {"meta"}
+VOID = {"meta", "input"}
 
 
 class Strict(HTMLParser):
@@ -115,9 +120,20 @@ def everywhere(text):
             details=Details(skipped={text: 1}, left_out={text: 2}),
         ),
         overview=Overview(
-            days=(DayCount("memory", "2026-02-08", 1),),
-            sizes=(SizeCount(0, 1, 1),),
+            days=(DayCount("memory", "2026-02-08", 1),), sizes=(SizeCount(0, 1, 1),), languages=()
+        ),
+        known=Known(
+            notes=(
+                Note(
+                    path=text, title=text, aliases=(text,), tags=(text,), day=date(2026, 2, 8),
+                    modified=datetime(2026, 2, 8, tzinfo=UTC), leads_to=(text,),
+                ),
+            ),
+            tags=(TagCount(text, 1),),
+            named=(Named(text, (text,)),),
+            links={text: Links(text, (text,), (text,), (text,))},
             languages=(LanguageCount(text, 1),),
+            texts={text: f"plain\n\n```{text}\n{text}\n```\n"},
         ),
         counted=Counted(
             since=0.0,
@@ -161,21 +177,27 @@ def test_the_page_loads_nothing_and_may_not():
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
     assert policy is not None
     assert policy[1].startswith("default-src 'none'; style-src 'sha256-")
-    assert not {"script", "link", "img", "iframe", "a", "form", "base"} & set(PLAIN.tags)
-    assert not {"src", "href", "style", "action"} & set(PLAIN.attributes)
+    assert not {"link", "img", "iframe", "form", "base"} & set(PLAIN.tags)
+    assert not {"src", "style", "action"} & set(PLAIN.attributes)
+    assert re.findall("<script.*?</script>", page, re.DOTALL) == [f"<script>{SCRIPT}</script>"]
+    assert {one for one in re.findall('href="(.*?)"', page) if not one.startswith("file://")} == {
+        "#n1",
+        "#notes",
+    }
     assert "url(" not in page
     assert "@import" not in page
 
 
-def test_the_policy_permits_the_style_that_is_there():
+@each("name", ["style", "script"])
+def test_the_policy_permits_the_style_and_the_script_that_are_there(name):
     import base64
     import hashlib
 
-    page = page_of(report())
-    style = re.search("<style>(.*?)</style>", page, re.DOTALL)
-    assert style is not None
-    digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
-    assert f"'sha256-{digest}'" in page
+    page = page_of(everywhere("harmless"))
+    found = re.search(f"<{name}>(.*?)</{name}>", page, re.DOTALL)
+    assert found is not None
+    digest = base64.b64encode(hashlib.sha256(found[1].encode()).digest()).decode()
+    assert f"{name}-src 'sha256-{digest}'" in page
 
 
 def test_light_and_dark_follow_the_reader():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -102,12 +103,22 @@ def test_after_a_change_of_the_user_s_neither_our_entry_nor_another_mode_stays(m
     assert machine.config.stat().st_mode & 0o777 == 0o640
 
 
-def test_plugins_that_another_file_holds_are_refused_before_anything_is_touched(machine):
-    (machine.state / "plugins.json").write_text("{}")
-    including = ALLOWING.replace("allow: ['notes']", "$include: './plugins.json'")
-    machine.config.write_text(including)
+INCLUDING = {
+    "plugins in .* includes another file": ALLOWING.replace(
+        "allow: ['notes']", "$include: './more.json'"
+    ),
+    "includes another file as a whole": "{$include: './more.json', logging: {level: 'info'}}",
+}
+
+
+@pytest.mark.parametrize("refusal", INCLUDING)
+def test_a_file_that_includes_plugins_or_all_is_refused_before_anything_is_touched(
+    machine, refusal
+):
+    (machine.state / "more.json").write_text("{}")
+    machine.config.write_text(INCLUDING[refusal])
     before = {one: one.stat().st_mtime_ns for one in machine.state.iterdir()}
-    with pytest.raises(HostError, match="includes another file"):
+    with pytest.raises(HostError, match=refusal):
         machine.install()
     assert {one: one.stat().st_mtime_ns for one in machine.state.iterdir()} == before
 
@@ -259,6 +270,23 @@ def test_a_host_that_waits_for_its_locked_plugins_is_waited_for_with_a_word(mach
     assert machine.install()["plugin"]["status"] == "loaded"
     assert "is not done after 0 s" in machine.told[0]
     assert "locks them for 5 minutes" in machine.told[0]
+
+
+def test_of_two_installations_at_once_the_second_touches_nothing(machine):
+    machine.behave(locked_s=3)
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(machine.install)
+        deadline = time.monotonic() + PATIENCE_S
+        while not (machine.state / "worker.pid").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        for other in (machine.install, machine.uninstall):
+            with pytest.raises(HostError, match="is at work") as raised:
+                other()
+            assert "nothing was touched" in str(raised.value.remedy)
+        assert first.result()["plugin"]["status"] == "loaded"
+    assert machine.uninstall().config == "restored"
+    assert machine.config.read_text() == WRITTEN_BY_HAND
 
 
 def test_a_host_that_takes_too_long_is_ended_whole_and_all_is_as_before(machine, monkeypatch):

@@ -141,6 +141,9 @@ class PostgresView:
     def version(self) -> Version:
         return Version(self._generation, self._transaction.state.version)
 
+    def files_version(self) -> Version:
+        return self.version()
+
     def remembered(self, key: str, *, here: bool = False) -> str | None:
         transaction = self._transaction
         row = transaction.run(

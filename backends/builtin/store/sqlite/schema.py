@@ -9,7 +9,7 @@ import apsw
 
 APPLICATION_ID: Final = 0x4D47_4958
 """`MGIX`, in the database header at offset 68: the file is ours."""
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 7
 """`user_version`, in the header at offset 60."""
 _SAME_VECTORS: Final = 5
 """The first version whose vectors and batch jobs are as they are today."""
@@ -169,6 +169,17 @@ CREATE TABLE stamps (                -- each viewpoint's copy of a file when it 
     content_hash BLOB NOT NULL,      -- of that copy, which need not be the one that is indexed
     PRIMARY KEY (file_id, viewpoint_id)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE stamps_version (        -- one row: another number after each change of the stamps
+    number INTEGER NOT NULL
+) STRICT;
+INSERT INTO stamps_version SELECT random() >> 1;
+CREATE TRIGGER stamp_written AFTER INSERT ON stamps
+    BEGIN UPDATE stamps_version SET number = number + 1; END;
+CREATE TRIGGER stamp_deleted AFTER DELETE ON stamps
+    BEGIN UPDATE stamps_version SET number = number + 1; END;
+CREATE TRIGGER file_deleted AFTER DELETE ON files
+    BEGIN UPDATE stamps_version SET number = number + 1; END;
 
 CREATE TABLE word_ends (             -- the long words of all chunks, each once
     backwards TEXT PRIMARY KEY

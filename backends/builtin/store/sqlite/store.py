@@ -128,6 +128,11 @@ class SqliteView:
         ((number,),) = connection.execute("PRAGMA data_version")
         return Version(reader, int(number))
 
+    def files_version(self) -> Version:
+        """That of a new file begins anywhere, so it says which file it is of as well."""
+        number: int = self._connection.execute("SELECT number FROM stamps_version").get
+        return Version(0, number)
+
     def remembered(self, key: str, *, here: bool = False) -> str | None:
         key = key_of(key, self._viewpoint) if here else key
         value: str | None = self._connection.execute(_SELECT_REMEMBERED, (key,)).get

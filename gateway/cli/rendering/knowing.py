@@ -1,0 +1,370 @@
+"""What the notes know, as sections of the report: notes to search and read, tags, names, links, days, languages. Pure.
+
+The only links are to places in the page and to the files of the notes. Markdown is rendered without links, pictures and HTML.
+"""
+
+from __future__ import annotations
+
+from calendar import Calendar, month_name
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from typing import Final
+
+import msgspec
+
+from gateway.cli.knowledge import Known
+from gateway.cli.naming import Named
+from gateway.cli.rendering.markup import Markup, element, joined, visible
+from gateway.cli.rendering.places import EDITORS, absolute_path, url_of
+from gateway.cli.rendering.words import counted
+from gateway.cli.vault import Note
+
+_MOST_NOTES: Final = 20_000
+"""Listed in one page; what is older is counted."""
+_RECENT: Final = 12
+_MOST: Final = 40
+"""Tags, names and links of each kind."""
+_MONTHS: Final = 6
+_MOST_MONTHS: Final = 240
+
+SCRIPT: Final = r"""
+(() => {
+  const field = document.querySelector("#find"), rows = [...document.querySelectorAll(".notes > li")];
+  if (!field) return;
+  const fold = text => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
+  const keys = rows.map(row => fold(row.querySelector(".key").textContent));
+  const older = document.querySelector("#older"), said = document.querySelector("#found");
+  const find = () => {
+    const words = fold(field.value).split(/\s+/).filter(one => one);
+    let found = 0;
+    rows.forEach((row, at) => {
+      row.hidden = !words.every(one => keys[at].includes(one));
+      found += !row.hidden;
+    });
+    if (older) older.open = words.length > 0;
+    said.textContent = words.length ? `${found} of ${rows.length} notes` : "";
+  };
+  const show = () => {
+    const row = location.hash.startsWith("#n") && document.getElementById(location.hash.slice(1));
+    if (!row || !rows.includes(row)) return;
+    if (older && older.contains(row)) older.open = true;
+    const text = row.querySelector("details");
+    if (text) text.open = true;
+    row.scrollIntoView();
+  };
+  field.addEventListener("input", find);
+  field.addEventListener("keydown", event => {
+    const first = rows.find(row => !row.hidden);
+    if (event.key === "Enter" && first) first.querySelector("a, summary").click();
+  });
+  document.addEventListener("click", event => {
+    const asked = event.target.closest("[data-find]");
+    if (!asked) return;
+    event.preventDefault();
+    field.value = asked.dataset.find;
+    find();
+    field.scrollIntoView();
+    field.focus({preventScroll: true});
+  });
+  addEventListener("hashchange", show);
+  show();
+})();
+"""
+"""Searches the titles that are in the page. The policy of the page permits this script alone."""
+
+STYLE: Final = """
+a { color: var(--link); text-decoration: none; } a:hover { text-decoration: underline; }
+#find { width: 100%; font: inherit; padding: .5rem .8rem; border: 1px solid var(--line); border-radius: .5rem;
+  background: var(--card); color: var(--ink); }
+.notes { list-style: none; margin: .4rem 0; padding: 0; } .notes > li { padding: .25rem 0; border-bottom: 1px solid var(--line); }
+.notes .soft, .chips .soft { font-size: .85rem; } .notes > li[hidden] { display: none; }
+summary { cursor: pointer; }
+.chips { display: flex; flex-wrap: wrap; gap: .4rem; padding: 0; margin: .5rem 0; list-style: none; }
+.chips li { background: var(--card); border: 1px solid var(--line); border-radius: 1rem; padding: .1rem .7rem; }
+.chips li:has([open]) { border-radius: .5rem; width: 100%; }
+.months { display: flex; flex-wrap: wrap; gap: 1.2rem; margin: .5rem 0; }
+.month { width: 15rem; } .month h3 { margin-bottom: .3rem; }
+.grid { display: grid; grid-template-columns: repeat(7, 1fr); gap: 2px; font-size: .8rem; text-align: center; }
+.grid > * { border-radius: .25rem; padding: .15rem 0; color: var(--soft); }
+.grid .one { background: var(--some); color: var(--ink); } .grid .many { background: var(--bar); color: var(--card); }
+.w1 { grid-column-start: 2; } .w2 { grid-column-start: 3; } .w3 { grid-column-start: 4; } .w4 { grid-column-start: 5; }
+.w5 { grid-column-start: 6; } .w6 { grid-column-start: 7; }
+.text { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: .2rem 1rem; margin: .5rem 0;
+  overflow-x: auto; }
+.text pre { overflow-x: auto; } .text table { width: auto; }
+.part { margin-top: 3rem; padding-top: 1rem; border-top: 2px solid var(--line); color: var(--soft); }
+"""
+
+
+class _Pages(msgspec.Struct, frozen=True):
+    """Where each note is read, and how it is named."""
+
+    known: Known
+    base: str
+    numbers: Mapping[str, int]
+    titles: Mapping[str, str]
+
+    def link(self, path: str, *children: str) -> Markup:
+        """To its text in the page where that is there, else to its file."""
+        if path in self.known.texts and path in self.numbers:
+            where = f"#n{self.numbers[path]}"
+        else:
+            where = self.file(path)
+        shown = children or (element("bdi", self.titles[path]),)
+        return element("a", *shown, href=where)
+
+    def file(self, path: str) -> str:
+        return url_of(EDITORS["file"], absolute_path(self.base, path), 1)
+
+
+def tiles_of(known: Known) -> dict[str, str]:
+    days = sorted(one.day for one in known.notes if one.day)
+    links = sum(len(one.to) for one in known.links.values())
+    return {
+        "notes": f"{len(known.notes):,}",
+        "tags": f"{len(known.tags):,}",
+        "links between notes": f"{links:,}",
+        "days": f"{days[0]} – {days[-1]}" if days else "none is dated",
+    }
+
+
+def sections_of(known: Known, base: str) -> list[tuple[str, Markup]]:
+    """`base` is the directory that paths are relative to."""
+    listed = known.notes[:_MOST_NOTES]
+    pages = _Pages(
+        known,
+        base,
+        {one.path: number for number, one in enumerate(listed, 1)},
+        {one.path: _title(one) for one in known.notes},
+    )
+    return [
+        ("Notes", _notes(listed, pages)),
+        ("Tags", _tags(known)),
+        ("People and things named most", _named(known.named, pages)),
+        ("Links", _links(pages)),
+        ("Calendar", _calendar(known.notes)),
+    ]
+
+
+def _title(note: Note) -> str:
+    return note.title or note.path.rpartition("/")[2].removesuffix(".md")
+
+
+# --- Notes ---------------------------------------------------------------------------------------
+
+
+def _notes(listed: Sequence[Note], pages: _Pages) -> Markup:
+    if not listed:
+        return element("p", "There are no notes yet.")
+    field = Markup(
+        '<input id="find" type="search" autocomplete="off" placeholder="Find a note by title, tag, day or place"'
+        ' aria-label="Find a note by title, tag, day or place">'
+    )
+    render = _renderer()
+    rows = [_row(note, pages, render) for note in listed]
+    recent = element("ul", *rows[:_RECENT], class_="notes")
+    parts = [field, element("p", id="found", class_="soft", role="status"), recent]
+    if len(rows) > _RECENT:
+        summary = element("summary", f"All {counted(len(rows), 'note')}")
+        older = element("ul", *rows[_RECENT:], class_="notes")
+        parts.append(element("details", summary, older, id="older"))
+    left_out = len(pages.known.notes) - len(listed)
+    if left_out:
+        parts.append(element("p", f"{counted(left_out, 'older note')} not listed.", class_="soft"))
+    unread = len(pages.known.notes) - len(pages.known.texts)
+    if pages.known.texts and unread:
+        told = f"Of {counted(unread, 'older note')} only the file is linked: their text has no room here."
+        parts.append(element("p", told, class_="soft"))
+    return element("div", *parts, id="notes")
+
+
+def _row(note: Note, pages: _Pages, render: Callable[[str], Markup]) -> Markup:
+    about = " · ".join((note.newest[0].isoformat(), note.path, *(f"#{one}" for one in note.tags)))
+    told = element("span", " ", element("bdi", about), class_="soft")
+    number = f"n{pages.numbers[note.path]}"
+    text = pages.known.texts.get(note.path)
+    if text is None:
+        key = element("span", pages.link(note.path), told, class_="key")
+        return element("li", key, id=number)
+    title = element("span", element("bdi", _title(note)), class_="link")
+    summary = element("summary", element("span", title, told, class_="key"))
+    body = element("article", render(text), class_="text", dir="auto")
+    return element("li", element("details", summary, _beside(note, pages), body), id=number)
+
+
+def _beside(note: Note, pages: _Pages) -> Markup:
+    links = pages.known.links[note.path]
+    parts = [element("a", "The file", href=pages.file(note.path))]
+    for name, paths in (("links to", links.to), ("is linked from", links.linked_from)):
+        if paths:
+            parts.append(joined([element("span", f" · {name} "), _listed(paths, pages)]))
+    return element("p", *parts, class_="soft")
+
+
+def _listed(paths: Iterable[str], pages: _Pages) -> Markup:
+    found: list[Markup] = []
+    for path in paths:
+        found += [Markup(", "), pages.link(path)]
+    return joined(found[1:])
+
+
+def _renderer() -> Callable[[str], Markup]:
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": False, "breaks": True})
+    parser.enable(["table", "strikethrough"])
+    parser.disable(
+        ["link", "image", "autolink", "html_inline", "html_block", "reference", "entity"]
+    )
+
+    def render(text: str) -> Markup:
+        """Tags of ours around escaped text: no attribute, and headings below those of the page."""
+        tokens = parser.parse(visible(text))
+        for token in tokens:
+            for one in (token, *(token.children or ())):
+                one.attrs = {}
+                if one.tag in _HEADINGS:
+                    one.tag = _HEADINGS[one.tag]
+                if one.type == "fence":
+                    one.info = ""
+        return Markup(parser.renderer.render(tokens, parser.options, {}))
+
+    return render
+
+
+_HEADINGS: Final = {"h1": "h3", "h2": "h4", "h3": "h5", "h4": "h6", "h5": "h6"}
+
+
+# --- What they are about -------------------------------------------------------------------------
+
+
+def _chip(name: str, number: int, asked: str) -> Markup:
+    link = element("a", element("bdi", name), href="#notes", data_find=asked)
+    return element("li", link, element("span", f" {number:,}", class_="soft"))
+
+
+def _tags(known: Known) -> Markup:
+    if not known.tags:
+        return Markup()
+    chips = [_chip(f"#{one.tag}", one.notes, f"#{one.tag}") for one in known.tags[:_MOST]]
+    parts = [element("ul", *chips, class_="chips")]
+    if len(known.tags) > _MOST:
+        parts.append(
+            element("p", f"And {counted(len(known.tags) - _MOST, 'rarer tag')}.", class_="soft")
+        )
+    return joined(parts)
+
+
+def _named(named: Sequence[Named], pages: _Pages) -> Markup:
+    if not named:
+        return Markup()
+    told = (
+        "By simple counting, in how many notes: words with a capital letter within a sentence, titles of notes and "
+        "links. Nothing here understands who they are."
+    )
+    chips = [
+        element(
+            "li",
+            element(
+                "details",
+                element(
+                    "summary",
+                    element("bdi", one.name),
+                    element("span", f" {len(one.notes):,}", class_="soft"),
+                ),
+                element("p", _listed(one.notes[:_MOST], pages)),
+            ),
+        )
+        for one in named
+    ]
+    return joined([element("ul", *chips, class_="chips"), element("p", told, class_="soft")])
+
+
+def _links(pages: _Pages) -> Markup:
+    links = pages.known.links.values()
+    if not any(one.to or one.missing for one in links):
+        told = "No note links to another one: [[the name of a note]] does."
+        return element("p", told) if pages.known.notes else Markup()
+    parts = []
+    most = sorted(
+        (one for one in links if one.linked_from), key=lambda one: (-len(one.linked_from), one.path)
+    )
+    if most:
+        chips = [
+            element(
+                "li",
+                pages.link(one.path),
+                element("span", f" ← {len(one.linked_from):,}", class_="soft"),
+            )
+            for one in most[:_MOST]
+        ]
+        parts += [element("h3", "Linked most"), element("ul", *chips, class_="chips")]
+    missing = Counter(name for one in links for name in one.missing)
+    if missing:
+        chips = [
+            element("li", element("bdi", name), element("span", f" ← {number:,}", class_="soft"))
+            for name, number in missing.most_common(_MOST)
+        ]
+        parts += [element("h3", "Linked, and no note yet"), element("ul", *chips, class_="chips")]
+    alone = [one.path for one in pages.known.notes if _is_alone(pages, one.path)]
+    if alone:
+        told = f"{counted(len(alone), 'note')} without a link to or from another one"
+        rest = f" and {len(alone) - _MOST_ALONE:,} more" if len(alone) > _MOST_ALONE else ""
+        shown = element("p", _listed(alone[:_MOST_ALONE], pages), rest)
+        parts.append(element("details", element("summary", told), shown))
+    return joined(parts)
+
+
+_MOST_ALONE: Final = 500
+
+
+def _is_alone(pages: _Pages, path: str) -> bool:
+    links = pages.known.links[path]
+    return not links.to and not links.linked_from
+
+
+# --- Days ----------------------------------------------------------------------------------------
+
+
+def _calendar(notes: Iterable[Note]) -> Markup:
+    """The months that have dated notes, the latest first."""
+    days = Counter(one.day for one in notes if one.day)
+    months = sorted({(one.year, one.month) for one in days}, reverse=True)
+    if not months:
+        return Markup()
+    drawn = [_month(*one, days) for one in months[:_MOST_MONTHS]]
+    parts = [element("div", *drawn[:_MONTHS], class_="months")]
+    if len(drawn) > _MONTHS:
+        summary = element("summary", f"{counted(len(drawn) - _MONTHS, 'earlier month')}")
+        parts.append(element("details", summary, element("div", *drawn[_MONTHS:], class_="months")))
+    if len(months) > len(drawn):
+        told = f"{counted(len(months) - len(drawn), 'month')} before that not drawn."
+        parts.append(element("p", told, class_="soft"))
+    return joined(parts)
+
+
+def _month(year: int, month: int, days: Mapping[date, int]) -> Markup:
+    cells = [_day(day, days.get(day, 0)) for day in _days_of(year, month)]
+    name = element("h3", f"{month_name[month]} {year}")
+    return element("div", name, element("div", *cells, class_="grid"), class_="month")
+
+
+def _days_of(year: int, month: int) -> Iterator[date]:
+    return (date(year, month, day) for day, _ in Calendar().itermonthdays2(year, month) if day)
+
+
+def _day(day: date, notes: int) -> Markup:
+    """The first day of a month stands below its weekday; weeks begin on Monday."""
+    names = [f"w{day.weekday()}"] if day.day == 1 else []
+    if not notes:
+        return element("span", str(day.day), class_=" ".join(names))
+    names.append("one" if notes == 1 else "many")
+    return element(
+        "a",
+        str(day.day),
+        class_=" ".join(names),
+        href="#notes",
+        data_find=day.isoformat(),
+        title=counted(notes, "note"),
+    )
