@@ -7,6 +7,7 @@ keeps it; a new one goes into our own entry. Nothing is written before the chang
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -17,20 +18,100 @@ from msgspec import UNSET
 from config import paths
 from config.agents import normalize_agent_id
 from config.describe import short_name
-from config.errors import ConfigNotFoundError, ErrorKind, MemoryGatewayError
+from config.errors import (
+    ConfigInvalidError,
+    ConfigNotFoundError,
+    ConfigProblem,
+    ErrorKind,
+    MemoryGatewayError,
+)
 from config.host_keys import OWN_ENTRY_PATH, is_own_entry, tolerates
 from config.keys.tree import ANY_ITEM, ANY_NAME, Given, Key, Section
 from config.loading.load import ConfigFile, load_found, read_content
+from config.runtime.files import keep_copy, make_directories, read_file, replace_file
 from config.sections import OWN_FILE_SECTIONS, SEARCH, SECTIONS
 from config.settings import Settings
 from config.source.discover import FoundConfig, LoadRequest, discover, resolve_includes
 from config.source.editing import with_member, without_member
 from config.source.environment import gather_variables
-from config.source.json5 import parse_json5, require_object
+from config.source.json5 import MAX_BYTES, parse_json5, require_object
 from config.source.located import KeyPath, Located, Reading, render_path
-from config.writing import EditedFile, open_file
+
+_NEW_MODE: Final = 0o600
+
 
 _SHOWN: Final = 8
+
+
+class EditedFile(msgspec.Struct, frozen=True):
+    """One file as it is; `data` is None where there is none."""
+
+    path: Path
+    """Behind links: what a dotfile manager put elsewhere is changed there."""
+    data: bytes | None
+
+    @property
+    def text(self) -> str:
+        return (self.data or b"").decode()
+
+    def write(self, text: str, *, keeps_copy: bool = False) -> Path | None:
+        """Replaces the content; an empty text removes the file. Returns the copy of what was there, if one is kept.
+
+        Raises ConfigInvalidError, and then nothing has changed.
+        """
+        copy = None
+        try:
+            self._check_unchanged()
+            if not text:
+                self._remove()
+                return None
+            make_directories(self.path.parent)
+            mode = _NEW_MODE
+            if self.data is not None:
+                mode = self.path.stat().st_mode & 0o777
+                if keeps_copy:
+                    copy = keep_copy(self.path, self.data, mode=mode)
+            replace_file(self.path, text.encode(), mode=mode, check=self._check_unchanged)
+        except OSError as error:
+            raise _failed(self.path, f"cannot be written: {error.strerror}") from None
+        return copy
+
+    def _remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+        if not any(self.path.parent.iterdir()):
+            self.path.parent.rmdir()
+
+    def _check_unchanged(self) -> None:
+        if _read(self.path) != self.data:
+            raise self.changed()
+
+    def changed(self) -> ConfigInvalidError:
+        """What to raise where the file is not what a change was made for."""
+        return _failed(self.path, "was changed by somebody else in this moment")
+
+
+def open_file(path: Path) -> EditedFile:
+    """Raises ConfigInvalidError."""
+    real = Path(os.path.realpath(path))
+    try:
+        found = EditedFile(real, _read(real))
+        found.text  # noqa: B018 - no text at all is refused here
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise _failed(real, f"cannot be read: {why}") from None
+    return found
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return read_file(path, MAX_BYTES)
+    except FileNotFoundError:
+        return None
+
+
+def _failed(path: Path, message: str) -> ConfigInvalidError:
+    problem = ConfigProblem(message=message, file=str(path))
+    return ConfigInvalidError([problem], remedy="Nothing was written; try again.")
 
 
 class SettingError(MemoryGatewayError):
@@ -113,7 +194,7 @@ def change_setting(request: LoadRequest, text: str, value: str | None) -> Settin
     Raises SettingError, ConfigInvalidError, ConfigNotFoundError.
     """
     named = find_key(text)
-    read = UNSET if value is None else _read(named, value)
+    read = UNSET if value is None else _read_value(named, value)
     found = discover(request)
     file = open_file(_path(request, found))
     places = _places(request, found, named)
@@ -132,7 +213,7 @@ def change_setting(request: LoadRequest, text: str, value: str | None) -> Settin
     return SettingChange(file=file, text=changed, key=named.path, settings=settings, left=left)
 
 
-def _read(named: NamedKey, text: str) -> Any:
+def _read_value(named: NamedKey, text: str) -> Any:
     """The value as JSON if that is allowed, else the text itself. Raises SettingError with what is allowed."""
     for read in (_json, str):
         try:

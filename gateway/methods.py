@@ -14,8 +14,7 @@ from gateway.agent.reloading import ReloadResult
 from gateway.rpc.registry import Method, MethodRegistry, NoParams, RequestContext
 from gateway.rpc.wire import InvalidParamsError
 from gateway.scope import GREETING, Guest, Terms
-from gateway.tools.forget import ForgetParams
-from gateway.tools.get import GetParams
+from gateway.tools.notes import ForgetParams, GetParams
 from gateway.tools.search import MAX_NAME_CHARS, Key, Name, SearchParams
 from gateway.tools.status import Health, HealthParams, MetricsResult, OverviewResult, StatusResult
 from gateway.version import PROTOCOL, VERSION

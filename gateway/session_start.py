@@ -13,7 +13,7 @@ import msgspec
 from backends.errors import FileUnreadableError, PathNotAllowedError
 from backends.interface import ReadAnswer, ReadRequest
 from config.settings import CitationsMode
-from gateway.sessions import ChatKind, is_main_session
+from gateway.scope import ChatKind, is_main_session
 
 Role = Literal["longterm", "user", "today", "yesterday"]
 Read = Callable[[ReadRequest], Awaitable[ReadAnswer]]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from operator import methodcaller
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 import msgspec
@@ -16,12 +16,11 @@ from anyio import CancelScope, create_task_group
 
 from backends.builtin.embedding.semantics import Meaning, Semantics
 from backends.builtin.forgetting import forget
-from backends.builtin.index_calls import INDEX_PATIENCE_S, IndexCalls
 from backends.builtin.index_status import probe_weaknesses, report_status, try_out
 from backends.builtin.searching import Found, Searcher, links_in, resolve_links
 from backends.builtin.store.leasing import LeaseHolder
 from backends.builtin.store.opening import connect
-from backends.builtin.store.port import SCRUB_LIMIT_S, Store, View
+from backends.builtin.store.port import READERS, SCRUB_LIMIT_S, IndexDamagedError, Store, View
 from backends.builtin.syncing.freshness import Freshness, SearchPriority
 from backends.builtin.syncing.indexing import Indexer
 from backends.builtin.syncing.preparing import Preparer, chunk_limits
@@ -63,6 +62,14 @@ if TYPE_CHECKING:
 
 _log = Log()
 
+T = TypeVar("T")
+
+INDEX_PATIENCE_S: Final = 30.0
+"""How long the index may take, whose disk may be busy, and as long to wait for those that it keeps."""
+_LATEST_S: Final = 1.5
+"""What connecting may take beyond a call's own end, where a server's name is looked up in vain."""
+
+
 CHOICE_PATIENCE_S: Final = 0.3
 """What `health` waits to know which provider is in use; a probe has a second in all."""
 STATUS_CHOICE_PATIENCE_S: Final = 3.0
@@ -83,6 +90,59 @@ _LINKS_PATIENCE_S: Final = 2.0
 """A file is read whether or not anybody knows where its links lead."""
 OPENING_PATIENCE_S: Final = 60.0
 """A large log may have to be taken in, and a disk has to wake up."""
+
+
+class IndexCalls:
+    """The calls of one event loop against one store. Calls of one kind wait for each other, never for another kind."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.searches = BoundedWork("search of the index", READERS)
+        self.scans = BoundedWork("scan ahead", READERS)
+        self.probes = BoundedWork("probe of the index", READERS)
+        self.growing = BoundedWork("growth of transcripts")
+        self.tidying = BoundedWork("unused space of the index")
+        self.reports = BoundedWork("status")
+
+    async def read(
+        self, kind: BoundedWork, work: Callable[[View], T], until: float = math.inf
+    ) -> T:
+        """What the work finds in one view of the index. Raises as `run`."""
+
+        def in_view() -> T:
+            with self._store.view(until=until) as view:
+                return work(view)
+
+        return await self.run(kind, in_view, until)
+
+    async def run(self, kind: BoundedWork, work: Callable[[], T], until: float = math.inf) -> T:
+        """What the work returns. Raises IndexUnavailableError when the index does not answer.
+
+        `until` is a time of `time.monotonic`.
+        """
+        latest_s = until + _LATEST_S - time.monotonic()
+        patience_s = min(INDEX_PATIENCE_S, latest_s)
+        try:
+            with anyio.fail_after(latest_s):
+                return await kind.run(work, patience_s, queue_s=patience_s)
+        except TimeoutError:
+            raise IndexUnavailableError(
+                f"The index did not answer within {patience_s:.0f} s.",
+                remedy="See whether the disk or the database that it is on hangs.",
+            ) from None
+
+    async def mended(self, call: Callable[[], Awaitable[T]]) -> T:
+        """What the call returns; one that met damage is made again: the index is a new one by then."""
+        try:
+            return await call()
+        except IndexDamagedError:
+            return await call()
+
+    async def settled(self, call: Callable[[], Awaitable[T]]) -> T:
+        """As `mended`; also made again where the index was replaced meanwhile: an empty one answers nothing."""
+        generation = self._store.generation
+        answer = await self.mended(call)
+        return answer if generation == self._store.generation else await self.mended(call)
 
 
 class BuiltinBackend:

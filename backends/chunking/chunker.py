@@ -30,18 +30,51 @@ from backends.chunking.cuts import (
     cuts_inside,
     sentence_starts,
 )
-from backends.chunking.headings import parse_heading, shorten_title
+from backends.chunking.graphemes import next_cut
 from backends.chunking.tokens import Chunk, ChunkLimits, suffix_start, weigh
+
+LONGEST_TITLE: Final = 300
+"""Characters of a title that are kept: every chunk below carries it."""
+
+_MARKER: Final = re.compile(r"(#{1,6})(?:[ \t]|$)")
+
 
 INDENTATION: Final = " \t\ufeff"
 """What may stand before a line's mark; a byte order mark opens some files."""
-
 _TAB_WIDTH: Final = 4
 _ITEM: Final = re.compile(r"(?:[-*+]|[0-9]{1,9}[.)])(?:\s|$)")
 _FENCE: Final = re.compile(r"(`{3,})[^`]*$|(~{3,})")
 _UNDERLINE: Final = re.compile(r"(?:=+|-+)\s*$")
 _FRONT_MATTER: Final = re.compile(r"\ufeff?---[ \t]*\r?\n")
 _FRONT_MATTER_END: Final = re.compile(r"\n-{3,}[ \t]*\r?(?:\n|\Z)")
+_LEAF: Final = 1 << 62
+_NOWHERE: Final = -1
+_DEEPEST_HEADING: Final = 6
+_HEADING_INDENT: Final = 3
+_LINES_A_TICK: Final = 1_000
+_VISIBLE: Final = re.compile(r"\S")
+_TITLE: Final = re.compile(r"^title:(.*)$", re.MULTILINE)
+_QUOTES: Final = "\"'"
+
+
+def parse_heading(line: str) -> tuple[int, str] | None:
+    """Level and text of a line without its indentation, or None when it is not a heading."""
+    line = line.rstrip()
+    marker = _MARKER.match(line)
+    if marker is None:
+        return None
+    title = line[marker.end() :].strip()
+    unclosed = title.rstrip("#")
+    if not unclosed or unclosed[-1] in " \t":
+        title = unclosed.rstrip()
+    return len(marker[1]), shorten_title(title)
+
+
+def shorten_title(text: str) -> str:
+    """A heading's text up to `LONGEST_TITLE` characters, with its last grapheme whole."""
+    if len(text) <= LONGEST_TITLE:
+        return text
+    return text[: next_cut(text, 0, LONGEST_TITLE, len(text))]
 
 
 class Fence(msgspec.Struct, frozen=True, gc=False):
@@ -143,12 +176,6 @@ class HeadingPath:
         while self._open and self._open[-1].level >= heading.level:
             self._open.pop()
         self._open.append(heading)
-
-
-_LEAF: Final = 1 << 62
-_NOWHERE: Final = -1
-_DEEPEST_HEADING: Final = 6
-_HEADING_INDENT: Final = 3
 
 
 class _Block(msgspec.Struct, frozen=True, gc=False):
@@ -386,10 +413,6 @@ class Overlap:
         return next(sentence_starts(self._text, lowest, cut), cut)
 
 
-_LINES_A_TICK: Final = 1_000
-_VISIBLE: Final = re.compile(r"\S")
-
-
 def chunks_of(text: str, limits: ChunkLimits, tick: Callable[[], None]) -> list[Chunk]:
     """See `backends.chunking.chunk_markdown`."""
     if not text:
@@ -431,10 +454,6 @@ def _chunks(
             levels=tuple(heading.level for heading in headings),
         )
         previous, counted = cut, start
-
-
-_TITLE: Final = re.compile(r"^title:(.*)$", re.MULTILINE)
-_QUOTES: Final = "\"'"
 
 
 def title_of(text: str) -> str | None:

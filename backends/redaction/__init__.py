@@ -18,7 +18,7 @@ def redact(text: str) -> str:
     from backends.redaction.patterns import (  # noqa: PLC0415
         redact_assignments,
         redact_private_keys,
+        redact_shapes,
     )
-    from backends.redaction.tokens import redact_shapes  # noqa: PLC0415
 
     return redact_assignments(redact_shapes(redact_contexts(redact_private_keys(text))))

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from backends.redaction.masks import MARKER, is_mask_at, is_masked, mask
+from backends.redaction.patterns import MARKER, is_mask_at, is_masked, mask
 
 _SCHEMES: Final = (
     "Bearer|Basic|Token|ApiKey|Api-Key|Api-Token|Key|SSWS|GenieKey|Splunk|OAuth|Digest|Negotiate"

@@ -1,7 +1,7 @@
 """What a chat runtime asks around its sessions: what to load, when to flush, what to write down.
 
 `session_start`, `session_updated`, `memory_flush`, `memory_flush_done` and `memory_append` are answered here. The rules
-stand in `gateway.sessions` and `gateway.flush`; searching and reading are `gateway.agent.memory`'s.
+stand in `gateway.scope` and `gateway.flush`; searching and reading are `gateway.agent.memory`'s.
 """
 
 from __future__ import annotations
@@ -27,7 +27,16 @@ from gateway.agent.memory import Memory
 from gateway.flush import Decision, SessionStore, Situation, WorkspaceAccess, decide, flush_prompts
 from gateway.rpc.registry import Method, RequestContext, Session
 from gateway.rpc.wire import InvalidParamsError
-from gateway.scope import Guest, judge_request, judge_session, may_append
+from gateway.scope import (
+    ChatKind,
+    Guest,
+    KnownSessions,
+    is_heartbeat,
+    is_main_session,
+    judge_request,
+    judge_session,
+    may_append,
+)
 from gateway.session_start import (
     LoadedFile,
     agent_now,
@@ -36,8 +45,7 @@ from gateway.session_start import (
     parts_of,
     recall_instructions,
 )
-from gateway.sessions import ChatKind, KnownSessions, is_heartbeat, is_main_session
-from gateway.tools.append import AppendParams, AppendResult, Target, read_entry
+from gateway.tools.notes import AppendParams, AppendResult, Target, read_entry
 from gateway.tools.search import Key, PathText
 
 _log = Log()

@@ -35,16 +35,14 @@ from config.host_keys import is_disabled, why_disabled
 from config.runtime.logs import Log
 from config.runtime.tasks import Wakeup
 from config.settings import CitationsMode, Settings, Source
-from gateway.agent.keeping import keep_record
 from gateway.metrics import Metrics
 from gateway.recall.shown import Shown
-from gateway.recalled import UseRecord
+from gateway.recalled import UseRecord, keep_record
 from gateway.rpc.registry import RequestContext, Session
 from gateway.scheduler import ObserveSync, SyncScheduler
-from gateway.scope import judge_request
+from gateway.scope import KnownSessions, is_main_session, judge_request
 from gateway.session_start import agent_now
-from gateway.sessions import KnownSessions, is_main_session
-from gateway.tools import get, search
+from gateway.tools import notes, search
 from gateway.tools.search import SearchParams
 from gateway.tools.status import (
     Health,
@@ -243,27 +241,29 @@ class Memory:
         self._has_hinted |= search.ONLY_WORDS in (result.warning or "")
         return result
 
-    async def get(self, params: get.GetParams, context: RequestContext | None = None) -> ReadAnswer:
+    async def get(
+        self, params: notes.GetParams, context: RequestContext | None = None
+    ) -> ReadAnswer:
         """`scope` guards reading too; that of QMD, as documented, only what QMD answers.
 
         Raises IndexUnavailableError as `search`.
         """
-        request = get.read_request(params)
+        request = notes.read_request(params)
         if self._running is None:
-            return get.failed_result(params.path, why_disabled(self.settings), disabled=True)
+            return notes.failed_result(params.path, why_disabled(self.settings), disabled=True)
         session = (context or RequestContext()).session
         key = params.session_key or session.session_key
         denial = self._why_denied(session, key)
         if denial is not None:
-            return get.denied_result(params.path, denial)
+            return notes.denied_result(params.path, denial)
         only_private = self.settings.search.sessions_in_private_only and not session.operator
         if only_private and not _is_private(key) and _is_transcript(params.path):
-            return get.denied_result(params.path, _FOR_THE_MAIN_SESSION)
+            return notes.denied_result(params.path, _FOR_THE_MAIN_SESSION)
         try:
             with self._running.used() as backend:
                 answer = await backend.read(request)
         except (PathNotAllowedError, FileUnreadableError) as error:
-            return get.failed_result(params.path, str(error), kind=error.kind)
+            return notes.failed_result(params.path, str(error), kind=error.kind)
         conversation = session.conversation(params.session_key)
         self.shown.read(conversation, answer.path, answer.text)
         return answer

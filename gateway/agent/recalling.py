@@ -14,8 +14,7 @@ from gateway.agent.conversations import Conversations
 from gateway.agent.memory import Memory
 from gateway.recall.hooks import HOOK_METHOD, HookEvent, HookParams, in_form, read_event
 from gateway.recall.prompts import read_prompt
-from gateway.recall.selecting import ASKED_FOR, LIKELY, RecallPart, block, choose
-from gateway.recall.start import started_block
+from gateway.recall.selecting import ASKED_FOR, LIKELY, RecallPart, block, choose, started_block
 from gateway.rpc.registry import Method, RequestContext, Session, process_name
 from gateway.tools.recall import RecalledNote, RecallParams, RecallReason, RecallResult
 from gateway.tools.search import SearchParams

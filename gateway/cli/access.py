@@ -58,9 +58,7 @@ from gateway.tools.search import SearchParams, without
 if TYPE_CHECKING:
     from gateway.agent.memory import Memory
     from gateway.agent.reloading import ReloadResult
-    from gateway.tools.append import AppendParams, AppendResult
-    from gateway.tools.forget import ForgetParams
-    from gateway.tools.get import GetParams
+    from gateway.tools.notes import AppendParams, AppendResult, ForgetParams, GetParams
     from gateway.tools.recall import RecallParams, RecallResult
     from gateway.tools.status import Health, MetricsResult, OverviewResult, StatusResult
 
@@ -471,7 +469,7 @@ class _Asked:
         return WITHOUT_CLAUDE_CODE if is_missed else ""
 
     async def append(self, params: AppendParams) -> AppendResult:
-        from gateway.tools.append import AppendResult
+        from gateway.tools.notes import AppendResult
 
         self._introduce()
         result = self._call("memory_append", params, AppendResult)

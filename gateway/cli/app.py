@@ -14,10 +14,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from gateway.cli import output
-from gateway.cli.commands.asking import get, remember, search
-from gateway.cli.commands.browsing import browse
+from gateway.cli.commands.asking import browse, get, recall, remember, search
 from gateway.cli.commands.connecting import connect, disconnect
-from gateway.cli.commands.forgetting import forget
 from gateway.cli.commands.hosting import install_plugin, plugin_status, uninstall_plugin
 from gateway.cli.commands.indexing import (
     cancel_batch,
@@ -38,11 +36,10 @@ from gateway.cli.commands.inspecting import (
     status,
 )
 from gateway.cli.commands.listing import links, open_note, recent, tags
-from gateway.cli.commands.recalling import recall
 from gateway.cli.commands.reporting import report
 from gateway.cli.commands.serving import demo, reload, serve, service
 from gateway.cli.commands.setting_up import setup
-from gateway.cli.commands.storing import check_store, copy_store, drop_agent, migrate_store
+from gateway.cli.commands.storing import check_store, copy_store, drop_agent, forget, migrate_store
 from gateway.cli.commands.upgrading import upgrade
 from gateway.cli.guard import guarded, run_logged
 from gateway.cli.options import (

@@ -38,7 +38,7 @@ from gateway.cli.rendering.on_terminal import (
 from gateway.cli.rendering.places import absolute_path, is_file
 from gateway.cli.terminal import EscapingConsole
 from gateway.escaping import escape_line
-from gateway.tools.get import GetParams
+from gateway.tools.notes import GetParams
 from gateway.tools.search import SearchParams
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from config.changing import open_file
 from config.errors import ConfigNotFoundError
 from config.migration import Migration, Move, migrate_in_force
 from config.source.editing import BOM
 from config.source.located import render_path
-from config.writing import open_file
 from gateway.cli import output
 from gateway.cli.options import Options, load_request
 

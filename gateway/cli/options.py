@@ -89,7 +89,7 @@ def log_for(options: Options) -> None:
 
     What only asks a running gateway writes none, and does not import what would.
     """
-    from gateway.process.logs import configure_logs
+    from gateway.process.log_output import configure_logs
 
     configure_logs(options.log_level or "warning", for_people=not options.json)
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from config.runtime.standard_error import claim_standard_error
 from config.settings import Settings, StartedAs
 from gateway.cli.options import LogLevel, Options, load
-from gateway.process.logs import configure_logs
+from gateway.process.log_output import configure_logs
 from gateway.process.serve import serve
 
 _LOG_LEVEL: Final[LogLevel] = "info"

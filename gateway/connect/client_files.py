@@ -21,7 +21,7 @@ from config.errors import ConfigInvalidError, ConfigProblem
 from config.runtime.files import copies_of, is_copy, keep_copy, make_directories, replace_file
 from config.source.json5 import MAX_BYTES
 from gateway.connect.clients import Client, Entry, Surroundings, is_ours
-from gateway.connect.editing import has_place, servers_in, with_server, without_server
+from gateway.connect.entries import has_place, servers_in, with_server, without_server
 
 _NEW_MODE: Final = 0o600
 _BY_HAND: Final = "Put in by hand what `memory-gateway connect {client} --print` shows."

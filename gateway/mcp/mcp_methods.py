@@ -24,7 +24,7 @@ from gateway.rpc.registry import Method, RequestContext, Session, decode_params
 from gateway.rpc.wire import InvalidParamsError
 from gateway.scope import may_append
 from gateway.session_start import LoadedFile, Role, recall_instructions
-from gateway.tools.get import GetParams
+from gateway.tools.notes import GetParams
 from gateway.tools.search import PathText
 
 _SCHEME: Final = "memory:///"

@@ -24,9 +24,8 @@ from gateway.agent.memory import Memory
 from gateway.escaping import escape_line
 from gateway.mcp.eras import Result, tool_result
 from gateway.rpc.registry import RequestContext
-from gateway.tools.append import AppendParams, AppendResult
-from gateway.tools.get import GetParams
 from gateway.tools.marking import attributes, bare_snippet, contained, line_range, passage_tag
+from gateway.tools.notes import AppendParams, AppendResult, GetParams
 from gateway.tools.search import MAX_RESULTS, SearchParams
 
 A = TypeVar("A", bound=msgspec.Struct)

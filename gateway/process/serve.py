@@ -31,7 +31,7 @@ from gateway.hook import Route, connect
 from gateway.notify import Notifier
 from gateway.ownership.host import Host, Pipe
 from gateway.ownership.lock import check_workspace, place_of, read_owner
-from gateway.process.logs import configure_logs
+from gateway.process.log_output import configure_logs
 from gateway.process.orphans import OUTSIDE, PARENT, is_orphan
 from gateway.process.tuning import limit_arenas, settle_collector, share_interpreter
 from gateway.rpc.transport import DescriptorReader, DescriptorWriter, claim_stdio

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from backends.interface import Hit
+from gateway.scope import MAX_SESSIONS
 from gateway.session_start import LoadedFile
-from gateway.sessions import MAX_SESSIONS
 
 MOST_LINES: Final = 200_000
 """Of all conversations together; some 20 MB. Those that were heard of least recently are forgotten first."""

@@ -13,7 +13,7 @@ from backends.interface import MAX_QUERY_CHARS, Hit, SearchAnswer, SearchRequest
 from config.settings import CitationsMode, Settings, Source
 from gateway.escaping import escape_controls, escape_line
 from gateway.rpc.wire import InvalidParamsError
-from gateway.sessions import chat_type_of
+from gateway.scope import chat_type_of
 
 MAX_KEY_CHARS: Final = 1024
 MAX_PATH_CHARS: Final = 4096

@@ -34,8 +34,8 @@ from providers.interface import (
     unusable,
     without_lone_surrogates,
 )
-from providers.local.engines import LLAMA, LocalEngine, engine_of
 from providers.local.model import Model, Wishes, read_model, shown
+from providers.local.model_formats import LLAMA, LocalEngine, engine_of
 from providers.local.models import configured_models, locate, obtain, take
 from providers.local.models.references import FileReference, parse_reference
 from providers.local.supervisor import Patience, Supervisor

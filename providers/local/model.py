@@ -13,11 +13,17 @@ import msgspec
 from config.settings import Settings
 from providers.errors import ProviderError, ProviderUnavailableError
 from providers.interface import Fingerprint, Purpose
-from providers.local.engines import ONNX, EngineName, engine_of
-from providers.local.gguf import Header, read_header
+from providers.local.model_formats import (
+    ONNX,
+    EngineName,
+    Header,
+    directory_of,
+    engine_of,
+    read_header,
+    read_neighbours,
+)
 from providers.local.models import configured_models, locate
 from providers.local.models.references import HubReference, parse_reference
-from providers.local.onnx import directory_of, read_neighbours
 from providers.local.protocol import Open
 
 TEXT: Final = "{text}"

@@ -28,7 +28,7 @@ from benchmarks.scoring import percentile
 from fakes.openclaw import SETUP, HostError, OpenClaw, RunningHost
 from fakes.openclaw_model import FakeModel
 from gateway.client import RemoteError, SpawnedGateway, spawn_gateway
-from gateway.process.logs import configure_logs
+from gateway.process.log_output import configure_logs
 
 SEARCH: Final = {
     "provider": "none",

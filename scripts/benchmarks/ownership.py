@@ -17,7 +17,7 @@ from rich.table import Table
 from benchmarks.scoring import percentile
 from benchmarks.start import resident_bytes
 from gateway.client import GatewayClient, spawn_gateway
-from gateway.process.logs import configure_logs
+from gateway.process.log_output import configure_logs
 
 CALLS = 300
 SEARCH = {"query": "boiler"}

@@ -55,7 +55,7 @@ from benchmarks.recall import SYSTEMS, System, embedded
 from fakes.openclaw import HostError, OpenClaw
 from fakes.openclaw_model import FakeModel
 from gateway.client import spawn_gateway
-from gateway.process.logs import configure_logs
+from gateway.process.log_output import configure_logs
 
 SCRIPTS: Final = Path(__file__).resolve().parents[1]
 KEPT: Final = "docs/peers.json"

@@ -25,7 +25,7 @@ from benchmarks.questions import Collection, locomo
 from benchmarks.recall import Answer, System, ask, summary
 from benchmarks.scoring import percentile
 from gateway.client import spawn_gateway
-from gateway.process.logs import configure_logs
+from gateway.process.log_output import configure_logs
 
 SETUP = Path(__file__).resolve().parents[2] / "scripts/qmd-setup"
 FILLED = ["memory-dir"]

@@ -55,7 +55,7 @@ TARGETS: Final[dict[str, Target]] = {
     ),
     "transcripts": Target("transcripts", ("backends.transcripts", "backends.redaction")),
     "host-events": Target("host_events", ("backends.transcripts.host_database", "backends.transcripts.turns"), 2048),
-    "client-files": Target("client_files", ("gateway.connect.editing", "config.source.json5"), 1024),
+    "client-files": Target("client_files", ("gateway.connect.entries", "config.source.json5"), 1024),
     "openai": Target("openai", _REMOTE, 1024),
     "gemini": Target("gemini", _REMOTE, 1024),
     "voyage": Target("voyage", _REMOTE, 1024),
@@ -63,7 +63,7 @@ TARGETS: Final[dict[str, Target]] = {
     "batches": Target("batches", ("providers.batch.result_files", "providers.remote.embedder")),
     "qmd-answer": Target("qmd_answer", ("backends.qmd.server",)),
     "qmd-server": Target("qmd_server", ("backends.qmd.server",), 1024),
-    "gguf": Target("gguf", ("providers.local.gguf", "providers.local.model", "providers.local.model")),
+    "gguf": Target("gguf", ("providers.local.model_formats", "providers.local.model", "providers.local.model")),
     "worker-frames": Target("frames", ("config.runtime.worker", "providers.local.protocol"), 1024),
 }  # fmt: skip
 
@@ -293,7 +293,7 @@ def main(arguments: Sequence[str]) -> int:
         "found",
     ):
         table.add_column(column, justify="left" if column == "target" else "right")
-    from gateway.process.logs import configure_logs  # noqa: PLC0415 - the engine watches its import
+    from gateway.process.log_output import configure_logs  # noqa: PLC0415 - the engine watches its import
 
     configure_logs("error")
     failed = False

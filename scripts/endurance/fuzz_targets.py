@@ -38,7 +38,7 @@ from fakes.host_database import pack
 from fakes.loopback import LoopbackHandler, LoopbackServer
 from fakes.settings import make_settings, remote
 from gateway.connect.clients import CLIENTS
-from gateway.connect.editing import servers_in, with_server, without_server
+from gateway.connect.entries import servers_in, with_server, without_server
 from gateway.rpc.wire import Batch, Call, ClientReply, Malformed, RpcError, decode_line
 from gateway.rpc.wire import LineSplitter as PipeSplitter
 from providers.batch.result_files import ResultLine, ResultLines, read_line, results_of

@@ -50,7 +50,7 @@ from fakes.vendors import FakeVendor
 from fakes.wire import embedding
 from gateway.client import GatewayClient, SpawnedGateway, connect
 from gateway.ownership.sockets import reach_owner
-from gateway.process.logs import configure_logs
+from gateway.process.log_output import configure_logs
 
 FAULTS: Final[tuple[Fault, ...]] = (
     status(500), status(503), rate_limited(), rate_limited("1"),

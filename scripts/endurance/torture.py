@@ -20,7 +20,7 @@ import msgspec
 from endurance.activities import ACTIVITIES
 from endurance.faults import FAULTS
 from endurance.matrix import Cell, Outcome, Plan, cells, run_matrix
-from gateway.process.logs import configure_logs
+from gateway.process.log_output import configure_logs
 
 BEGIN: Final = "<!-- matrix: written by scripts/torture --report -->"
 END: Final = "<!-- end of matrix -->"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fakes import gguf, onnx_models
-from providers.local.engines import LLAMA, ONNX, engine_of
-from providers.local.onnx import TOKENIZER
+from providers.local.model_formats import LLAMA, ONNX, TOKENIZER, engine_of
 from providers.local.protocol import Open
 
 ENGINES = [engine.name for engine in (ONNX, LLAMA) if engine.missing is None]

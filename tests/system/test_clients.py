@@ -16,7 +16,7 @@ from fakes.client_models import FakeAnthropic, FakeGemini, FakeResponses
 from fakes.clients import ClaudeCode, Codex, GeminiCli, install_client
 from fakes.openclaw_model import ToolCall
 from gateway.connect.clients import CLIENTS as CLIENTS_OF_CONNECT
-from gateway.connect.editing import with_server
+from gateway.connect.entries import with_server
 
 CLIENTS = {
     "claude-code": (ClaudeCode, FakeAnthropic),

@@ -12,7 +12,7 @@ from backends.files.reading import MAX_TEXT_BYTES
 from backends.interface import MAX_QUERY_CHARS
 from gateway.client import RemoteError
 from gateway.rpc.wire import ConnectionLimits
-from gateway.tools.append import MAX_ENTRY_BYTES
+from gateway.tools.notes import MAX_ENTRY_BYTES
 from gateway.tools.search import (
     MAX_GLOB_CHARS,
     MAX_GLOBS,

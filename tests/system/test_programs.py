@@ -15,7 +15,7 @@ import pytest
 
 from backends.interface import Hit, ReadAnswer, SearchAnswer
 from gateway.schemas import METHODS, all_schemas
-from gateway.tools.append import AppendResult
+from gateway.tools.notes import AppendResult
 from gateway.tools.recall import RecalledNote, RecallResult
 from gateway.tools.status import StatusResult
 from memory_gateway import client

@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
+import typer
 from msgspec.structs import replace
 
 from config.errors import ErrorKind
@@ -24,13 +25,26 @@ if TYPE_CHECKING:
     from config.settings import Settings
     from gateway.cli.access import Access
     from gateway.cli.rendering.on_terminal import Around
-    from gateway.tools.get import GetParams
+    from gateway.tools.notes import GetParams
     from gateway.tools.search import SearchParams
 
 
 _ONE_OF_THEM = "Give one of them; --before may go with either."
 _PLACE: Final = re.compile(r"(?P<path>.+?)(?::|#L)(?P<first>[1-9]\d{0,8})(?:-L?(?P<last>\d{1,9}))?")
 """`memory/2026-02-08.md:14-16`, `MEMORY.md#L3-L4`."""
+
+
+_MOST_FRONT_MATTER: Final = 100
+"""Lines from the beginning of a note in which its front matter is looked for."""
+_FIELDS: Final = ("path", "line", "start", "end", "score", "confidence", "title", "source", "text")
+_MARKED: Final = re.compile(r"([-*+>]|#{1,6}|\d{1,9}[.)])\s|```|\|")
+_WHY = {
+    "small_talk": "Nothing: the prompt has no subject.",
+    "machine_output": "Nothing: what was pasted asks nothing.",
+    "command": "Nothing: this is a command of the client.",
+    "nothing_likely": "Nothing in memory likely answers this.",
+    "no_room": "Nothing: no passage fits into so few tokens.",
+}
 
 
 def search(
@@ -189,17 +203,13 @@ async def _search(
     return _Found(result, files, status.issues)
 
 
-_MOST_FRONT_MATTER: Final = 100
-"""Lines from the beginning of a note in which its front matter is looked for."""
-
-
 async def _around(
     hits: Sequence[Hit], query: str, context: int | None, memory: Access
 ) -> dict[int, Around]:
     from backends.text.frontmatter import read_front_matter
     from gateway.cli.rendering.on_terminal import Around, best_line, lines_hidden
     from gateway.cli.rendering.places import is_file
-    from gateway.tools.get import GetParams
+    from gateway.tools.notes import GetParams
 
     around = {}
     for number, hit in enumerate(hits, 1):
@@ -263,9 +273,6 @@ def _show_result(found: _Found, params: SearchParams, settings: Settings, manner
         print_lines(result_lines(result, params.query))
     for remark in remarks(result, with_times=params.explain):
         output.note(remark)
-
-
-_FIELDS: Final = ("path", "line", "start", "end", "score", "confidence", "title", "source", "text")
 
 
 def _show_lines(result: SearchAnswer, query: str, form: str | None) -> None:
@@ -351,7 +358,7 @@ def get(
     from config.host_keys import is_disabled
     from gateway.cli.access import with_memory
     from gateway.cli.options import load
-    from gateway.tools.get import GetParams
+    from gateway.tools.notes import GetParams
 
     params = _with_lines(GetParams(path, first_line, lines))
     settings = load(options)
@@ -442,9 +449,6 @@ def _get_code(result: ReadAnswer) -> int:
     return EXIT_CODES[result.kind or ErrorKind.INDEX_UNAVAILABLE]
 
 
-_MARKED: Final = re.compile(r"([-*+>]|#{1,6}|\d{1,9}[.)])\s|```|\|")
-
-
 def remember(
     options: Options,
     text: Annotated[list[str], typer.Argument(metavar="TEXT", help="What to write down.")],
@@ -456,7 +460,7 @@ def remember(
     """Append an entry to today's log; the next search finds it."""
     from gateway.cli.access import with_memory
     from gateway.cli.options import load
-    from gateway.tools.append import AppendParams
+    from gateway.tools.notes import AppendParams
 
     params = AppendParams(text=_as_item(" ".join(text)), target="longterm" if longterm else "daily")
     result = with_memory(load(options), options, lambda memory: memory.append(params))
@@ -473,3 +477,70 @@ def _as_item(text: str) -> str:
     """A line becomes an item, lest it runs on the one before it; what is Markdown already stays so."""
     is_one_line = text.strip() and "\n" not in text.strip()
     return f"- {text.strip()}" if is_one_line and not _MARKED.match(text.strip()) else text
+
+
+def browse(options: Options) -> int:
+    """Search as you type, with a preview of each note. Without any command, it is what starts on a terminal."""
+    from config.host_keys import is_disabled
+    from gateway.cli.access import with_memory
+    from gateway.cli.browser import Browser
+    from gateway.cli.options import load
+
+    if options.json or not (output.is_terminal() and output.may_ask()):
+        raise CommandLineError(
+            "browse needs a terminal, to read keys from and to draw on.",
+            remedy="`memory-gateway search` prints what it finds.",
+        )
+    options = replace(options, log_level="error")  # a line of the log would stand across the screen
+    settings = load(options)
+    if is_disabled(settings):
+        output.note("Memory is off: see `memory-gateway status`.")
+        return EXIT_CODES[ErrorKind.INDEX_UNAVAILABLE]
+    with_memory(settings, options, Browser(settings).run, patient=True, beside=True)
+    return os.EX_OK
+
+
+def recall(
+    options: Options,
+    prompt: Annotated[
+        list[str] | None, typer.Argument(metavar="PROMPT", help="What a person would say.")
+    ] = None,
+    *,
+    max_tokens: Annotated[
+        int, typer.Option(min=1, max=4000, metavar="N", help="At most about this many.")
+    ] = 400,
+    hook: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CLIENT",
+            help="Answer an event of claude-code, codex, gemini or copilot on standard input, at once or not at all.",
+        ),
+    ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", hidden=True, help="Stay for hooks: they start it so.")
+    ] = False,
+) -> int:
+    """Show what a model is told before a prompt, without being asked."""
+    from gateway.cli.access import with_memory
+    from gateway.cli.options import load
+    from gateway.tools.recall import RecallParams
+
+    if serve:
+        from gateway.cli.running import run_staying
+
+        return run_staying(options)
+    del hook  # `gateway.hook` answers it before any of this is imported
+    if not prompt:
+        raise CommandLineError(
+            "There is no prompt.",
+            remedy='Give one: memory-gateway recall "When is the boiler serviced?"',
+        )
+    params = RecallParams(prompt=" ".join(prompt), max_tokens=max_tokens)
+    result = with_memory(load(options), options, lambda memory: memory.recall(params))
+    if options.json:
+        output.write_json(result)
+    elif result.text:
+        output.say(result.text)
+    else:
+        output.note(result.error or _WHY.get(result.reason or "", f"Nothing ({result.reason})."))
+    return os.EX_UNAVAILABLE if result.error else os.EX_OK

@@ -292,7 +292,7 @@ def _print_entry(
     entry: Entry,
     hooks: Entry | None,
 ) -> int:
-    from gateway.connect.editing import entry_lines, with_server
+    from gateway.connect.entries import entry_lines, with_server
 
     path = client.file(there)
     hooked = client.hooked() if hooks is not None else None
@@ -414,7 +414,7 @@ def _show(plan: FilePlan) -> None:
 
 def _lines(plan: FilePlan, entry: Entry | None) -> Sequence[str]:
     from gateway.connect.client_files import shown
-    from gateway.connect.editing import entry_lines
+    from gateway.connect.entries import entry_lines
 
     if entry is None:
         return ()
@@ -453,7 +453,7 @@ def _tell(plan: FilePlan, done: Done) -> None:
 
 def _check(plan: FilePlan, there: Surroundings) -> Seen:
     from gateway.connect.clients import check
-    from gateway.connect.editing import with_server
+    from gateway.connect.entries import with_server
 
     assert plan.new is not None
     data, arguments = plan.after or b"", plan.new["args"]

@@ -256,7 +256,7 @@ def doctor(options: Options) -> int:
 
     from gateway.cli.options import load
     from gateway.doctor.diagnosing import diagnose
-    from gateway.process.logs import configure_logs
+    from gateway.process.log_output import configure_logs
 
     # The findings say what warnings would.
     configure_logs(options.log_level or "error", for_people=not options.json)

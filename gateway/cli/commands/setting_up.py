@@ -22,10 +22,10 @@ from gateway.cli.commands.connecting import Yes, installed_clients
 from gateway.cli.options import PROGRAM, CommandLineError, Options
 
 if TYPE_CHECKING:
+    from config.changing import EditedFile
     from config.settings import Settings
     from config.source.folders import Folders
     from config.source.located import Located
-    from config.writing import EditedFile
     from gateway.connect.clients import Client
     from gateway.finding_notes import NotesFolder
 
@@ -377,7 +377,7 @@ def _own_path() -> Path:
 
 
 def _own_file() -> EditedFile:
-    from config.writing import open_file
+    from config.changing import open_file
 
     return open_file(_own_path())
 

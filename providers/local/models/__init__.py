@@ -15,8 +15,8 @@ from anyio import to_thread
 from config.settings import Settings
 from providers.errors import ProviderUnavailableError
 from providers.installing import install_remedy
-from providers.local import onnx
-from providers.local.engines import LLAMA
+from providers.local import model_formats
+from providers.local.model_formats import LLAMA
 from providers.local.models import suggestions
 from providers.local.models.cache import (
     ModelFiles,
@@ -134,8 +134,8 @@ async def obtain(
 def _may_be_missing(file: RemoteReference) -> bool:
     return (
         isinstance(file, HubReference)
-        and file.file in onnx.NEIGHBOURS
-        and file.file not in onnx.NEEDED
+        and file.file in model_formats.NEIGHBOURS
+        and file.file not in model_formats.NEEDED
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from providers.local.engines import LocalEngine, engine_of
+from providers.local.model_formats import LocalEngine, engine_of
 from providers.local.models.cache import ModelFiles, ModelRecord, files_of, place_of
 from providers.local.models.references import HubReference, parse_reference
 

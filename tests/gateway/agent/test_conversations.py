@@ -30,8 +30,7 @@ from gateway.agent.conversations import (
 from gateway.agent.memory import open_memory
 from gateway.rpc.wire import InvalidParamsError
 from gateway.session_start import agent_now
-from gateway.tools.append import MAX_ENTRY_BYTES, AppendParams
-from gateway.tools.get import GetParams
+from gateway.tools.notes import MAX_ENTRY_BYTES, AppendParams, GetParams
 from gateway.tools.search import SearchParams
 
 pytestmark = pytest.mark.anyio

@@ -19,7 +19,7 @@ from fakes.sessions import OPERATOR, of_session
 from fakes.settings import make_settings
 from gateway.agent.conversations import Conversations, SessionStartParams
 from gateway.agent.memory import open_memory
-from gateway.tools.get import GetParams
+from gateway.tools.notes import GetParams
 from gateway.tools.search import SearchParams
 from providers.installing import install_remedy
 

@@ -22,7 +22,7 @@ from fakes.sessions import of_session
 from fakes.settings import make_settings
 from gateway.agent.memory import open_memory
 from gateway.rpc.wire import InvalidParamsError
-from gateway.tools.get import GetParams
+from gateway.tools.notes import GetParams
 from gateway.tools.search import SearchParams
 
 pytestmark = pytest.mark.anyio

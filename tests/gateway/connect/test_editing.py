@@ -13,7 +13,7 @@ import pytest
 from config.errors import ConfigInvalidError
 from fakes.each import each
 from gateway.connect.clients import CLIENTS
-from gateway.connect.editing import entry_lines, servers_in, with_server, without_server
+from gateway.connect.entries import entry_lines, servers_in, with_server, without_server
 
 CLAUDE, CODEX, ZED = CLIENTS["claude-code"], CLIENTS["codex"], CLIENTS["zed"]
 FILE = Path("/home/me/settings")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.connect.clients import CLIENTS
-from gateway.connect.editing import with_server, without_server
+from gateway.connect.entries import with_server, without_server
 
 ZED, CODEX = CLIENTS["zed"], CLIENTS["codex"]
 FILE = Path("/home/me/settings")

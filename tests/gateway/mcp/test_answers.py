@@ -5,7 +5,7 @@ from __future__ import annotations
 from backends.interface import Fallback, Hit, ReadAnswer, SearchAnswer, Stale
 from fakes.each import each
 from gateway.mcp.tools import append_text, read_text, search_text
-from gateway.tools.append import AppendResult
+from gateway.tools.notes import AppendResult
 from gateway.tools.search import with_citations
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from fakes.each import each
 from gateway.mcp.tools import TOOLS, GetArguments, SearchArguments, tool_list
-from gateway.tools.get import GetParams
+from gateway.tools.notes import GetParams
 from gateway.tools.search import SearchParams
 
 LISTED = {tool["name"]: tool for tool in tool_list(appends=True)}

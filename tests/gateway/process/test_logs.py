@@ -9,12 +9,12 @@ import subprocess
 import sys
 from contextlib import suppress
 
-from gateway.process.logs import LONGEST_TRACEBACK_CHARS
+from gateway.process.log_output import LONGEST_TRACEBACK_CHARS
 
 SCRIPT = """
 import logging
 from config.runtime.logs import bind
-from gateway.process.logs import configure_logs
+from gateway.process.log_output import configure_logs
 configure_logs("info")
 bind(request="7")
 logging.getLogger("some.library").warning("%s is odd", "this")
@@ -34,7 +34,7 @@ def test_what_a_library_logs_is_a_record_like_ours_with_the_id_of_the_request():
 QUIET = """
 import sys
 from config.runtime.logs import Log
-from gateway.process.logs import configure_logs
+from gateway.process.log_output import configure_logs
 configure_logs("warning")
 Log().info("not told")
 print("structlog" in sys.modules)
@@ -69,7 +69,7 @@ def test_a_record_is_told_without_form_where_structlog_cannot_be_loaded():
 
 FAULT = """
 from config.runtime.logs import Log
-from gateway.process.logs import configure_logs
+from gateway.process.log_output import configure_logs
 def sink(depth):
     memory_text = "kestrel-canary"
     if depth:

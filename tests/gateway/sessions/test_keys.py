@@ -5,14 +5,14 @@ import pytest
 from config.settings import ScopeMatch, ScopePolicy, ScopeRule
 from fakes.each import each
 from fakes.settings import make_settings
-from gateway.scope import judge_session
-from gateway.sessions import (
+from gateway.scope import (
     MAX_SESSIONS,
     KnownSessions,
     SessionKey,
     agent_of,
     chat_type_of,
     is_main_session,
+    judge_session,
     parse_session_key,
 )
 from gateway.tools.search import shows_citations

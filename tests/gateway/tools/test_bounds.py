@@ -8,8 +8,7 @@ import pytest
 from fakes.each import each
 from gateway.agent.conversations import FlushParams, SessionStartParams, SessionUpdatedParams
 from gateway.methods import InitializeParams, SyncParams
-from gateway.tools.append import AppendParams
-from gateway.tools.get import GetParams
+from gateway.tools.notes import AppendParams, GetParams
 from gateway.tools.search import (
     MAX_GLOB_CHARS,
     MAX_GLOBS,

@@ -5,7 +5,7 @@ import pytest
 from backends.interface import ReadAnswer, ReadRequest
 from config.errors import ErrorKind
 from gateway.rpc.wire import InvalidParamsError
-from gateway.tools.get import GetParams, failed_result, read_request
+from gateway.tools.notes import GetParams, failed_result, read_request
 
 
 def test_a_path_alone_asks_for_the_whole_file(params_of):

@@ -5,8 +5,8 @@ import pytest
 from fakes import onnx_models
 from fakes.gguf import write_embedder, write_reranker
 from providers.errors import ProviderUnavailableError
-from providers.local.gguf import read_header
 from providers.local.model import Wishes, context_of, read_model
+from providers.local.model_formats import read_header
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from fakes.hub import FakeHub
-from providers.local.engines import LLAMA, ONNX
 from providers.local.model import prompts_for
+from providers.local.model_formats import LLAMA, ONNX
 from providers.local.models import locate, obtain_suggested, suggestions
 from providers.local.models.cache import listed_models, remove
 from providers.local.models.references import ConfiguredModels, ModelDamagedError

@@ -1,0 +1,120 @@
+"""Reading a note, adding to one and forgetting what is gone: parameters, limits and results."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+import msgspec
+
+from backends.interface import ForgetRequest, ReadAnswer, ReadRequest
+from config.errors import ErrorKind
+from gateway.rpc.wire import InvalidParamsError
+from gateway.tools.search import Key, PathText
+
+MAX_ENTRY_BYTES = 64 * 1024
+"""More than one entry of a log should ever hold."""
+_FORBIDDEN = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]"
+Target = Literal["daily", "longterm"]
+
+
+class GetParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Parameters of `memory_get`; `from` and `lines` may be 0 or absent for the whole file."""
+
+    path: PathText
+    first_line: Annotated[int, msgspec.Meta(ge=0)] | None = msgspec.field(default=None, name="from")
+    lines: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    session_key: Key | None = msgspec.field(default=None, name="sessionKey")
+
+
+def read_request(params: GetParams) -> ReadRequest:
+    """The backend's request. Raises InvalidParamsError."""
+    if not params.path.strip():
+        raise InvalidParamsError(
+            "path is blank.", remedy="Give the path of a result, as in memory/2026-02-08.md."
+        )
+    return ReadRequest(
+        path=params.path, first_line=params.first_line or None, line_count=params.lines or None
+    )
+
+
+def denied_result(path: str, reason: str) -> ReadAnswer:
+    """What a conversation that may not read is told; nothing was looked at for it."""
+    error = f"This conversation may not read memory: {reason}."
+    return ReadAnswer(
+        text="", path=path, status="error", first_line=0, line_count=0, denied=True, error=error
+    )
+
+
+def failed_result(
+    path: str, error: str, *, kind: ErrorKind | None = None, disabled: bool = False
+) -> ReadAnswer:
+    """A refusal is a result, not an error of the call: a model can read it and try another path."""
+    return ReadAnswer(
+        text="",
+        path=path,
+        status="error",
+        first_line=0,
+        line_count=0,
+        disabled=disabled,
+        error=error,
+        kind=kind,
+    )
+
+
+class AppendParams(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
+):
+    text: str
+    target: Target = "daily"
+    """Today's log, or `MEMORY.md`."""
+    session_key: Key | None = None
+
+
+class AppendResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The lines that were added; nothing was written when there is an `error`."""
+
+    path: str | None = None
+    start_line: int | None = None
+    end_line: int | None = None
+    created: bool = False
+    denied: bool = False
+    disabled: bool = False
+    error: str | None = None
+
+
+def read_entry(params: AppendParams) -> str:
+    """The entry as it is written. Raises InvalidParamsError."""
+    text = params.text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
+    if not text.strip():
+        raise InvalidParamsError("text is blank.", remedy="Say what should be remembered.")
+    if re.search(_FORBIDDEN, text):
+        raise InvalidParamsError(
+            "text holds control characters.", remedy="Markdown needs only newlines and tabs."
+        )
+    if len(text.encode()) > MAX_ENTRY_BYTES:
+        raise InvalidParamsError(
+            f"text is longer than {MAX_ENTRY_BYTES} bytes.",
+            remedy="Append a summary, or several entries.",
+        )
+    return text
+
+
+class ForgetParams(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """A path or an age in milliseconds. Without `remove` it is only told what is kept."""
+
+    path: str | None = None
+    older_than_ms: int | None = None
+    remove: bool = False
+
+    def request(self) -> ForgetRequest:
+        """Raises InvalidParamsError."""
+        if (self.path is None) == (self.older_than_ms is None):
+            raise InvalidParamsError(
+                "forget takes a path or an age, and one of them.", remedy="See `forget --help`."
+            )
+        if self.older_than_ms is not None and self.older_than_ms < 0:
+            raise InvalidParamsError("An age is not negative.", remedy="Say for example 90d.")
+        return ForgetRequest(path=self.path, older_than_ms=self.older_than_ms, remove=self.remove)
