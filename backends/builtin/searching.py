@@ -36,7 +36,6 @@ from backends.interface import Hit, Mode, SameLine, SearchRequest, Stretch
 from backends.ranking import learnt
 from backends.ranking.evidence import KEYWORDS_ONLY, Candidate, Lanes
 from backends.ranking.fusion import (
-    Explanation,
     PassageRanker,
     RankedPassage,
     confidence_of,
@@ -378,6 +377,7 @@ class Searcher:
             (one, explain(one, lanes, ranker.files) if request.explain else None)
             for one in islice(_ranked(ranker, map(ageing.aged, candidates)), wanted)
         ]
+        terms = _terms_of(query, counts.by_term) if request.explain else {}
         same = [ranker.same_lines(one)[:MAX_PLACES] for one, _ in ranked]
         shown = {one.passage.file_id for one, _ in ranked}
         cards = view.files.cards(shown.union(file_id for places in same for file_id, _ in places))
@@ -389,7 +389,7 @@ class Searcher:
         }
         entries = view.transcripts.entries(turns) if turns else {}
         hits = tuple(
-            _hit(view, cards, one, entries, told, query.times, places)
+            _hit(view, cards, one, entries, told and {**told, **terms}, query.times, places)
             for (one, told), places in zip(ranked, same, strict=True)
         )
         return Found(hits, _mode(candidates), allowed.undated)
@@ -440,8 +440,18 @@ def _mode(candidates: Candidates) -> Mode:
     return "hybrid" if candidates.keywords else "vector"
 
 
+def _terms_of(query: Query, frequency: Mapping[str, int]) -> Mapping[str, Sequence[str]]:
+    """What was asked for, and which of it no note holds."""
+    asked = [one for one in query.concepts if not (one.time or one.instead_of)]
+    unknown = (one for one in asked if not any(map(frequency.get, one.alternatives)))
+    return {
+        "askedTerms": [one.alternatives[0] for one in asked],
+        "unknownTerms": [one.alternatives[0] for one in unknown],
+    }
+
+
 def _explained(
-    view: View, explanation: Explanation, day: str | None, text: str, times: Sequence[Days]
+    view: View, explanation: Mapping[str, Any], day: str | None, text: str, times: Sequence[Days]
 ) -> Mapping[str, Any]:
     links = resolve_links(view.files, links_in(text))
     explained = {**explanation, "date": day}
@@ -473,7 +483,7 @@ def _hit(
     cards: Mapping[int, FileCard],
     ranked: RankedPassage,
     entries: Mapping[TurnRange, tuple[int, int]],
-    explanation: Explanation | None,
+    explanation: Mapping[str, Any] | None,
     times: Sequence[Days],
     same: Sequence[tuple[int, int]],
 ) -> Hit:

@@ -5,6 +5,7 @@ it readable, none shown twice.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, reduce
 from heapq import heapify, heappop, heappush
@@ -227,13 +228,7 @@ class File:
         first = at
         while first and self._adjoin(first - 1):
             first -= 1
-        own = [
-            (number, *parsed)
-            for number in range(first, len(units))
-            if units[number].text[:1] == "#"
-            and is_heading(units[number].text)
-            and (parsed := parse_heading(units[number].text)) is not None
-        ]
+        own = self._headings[bisect_left(self._headings, (first,)) :]
         # Where a chunk repeats the end of the one before it, the path is that of a later line.
         chunk_id = units[first].chunk_id
         inside = {(level, title) for n, level, title in own if units[n].chunk_id == chunk_id}
@@ -244,6 +239,17 @@ class File:
                 above = [one for one in above if one[0] < level]
                 above.append((level, title))
         return tuple(title for _, title in above if title)
+
+    @cached_property
+    def _headings(self) -> list[tuple[int, int, str]]:
+        """The number, level and title of each heading among the units."""
+        return [
+            (number, *parsed)
+            for number, unit in enumerate(self.units)
+            if unit.text[:1] == "#"
+            and is_heading(unit.text)
+            and (parsed := parse_heading(unit.text)) is not None
+        ]
 
     def _cost(self, at: int) -> int:
         return self.units[at].length + len(GAP)

@@ -41,9 +41,10 @@ _WORDS: Final = (
 ).split()
 _PASSWORDS: Final = frozenset(_WORDS) - {"key", "token", "secret", "credential", "credentials"}
 _QUOTED: Final = r"(?P<quote>\\{0,4}[\"'`])(?P<quoted>[^\n]{1,4096}?)(?P=quote)"
+# No possessive repeat of several characters: before Python 3.11.5 it keeps the part of a round that failed.
 _BARE: Final = (
     r"(?P<bare>[^\s\"'`&;\\](?:[^\s\"'`&;\\]|[&;](?![\w ]{1,40}=)|\\(?![\"'n])"
-    r"|[\"'`](?=[^\s,;:)\]}\"'`\\]))*+)"
+    r"|[\"'`](?=[^\s,;:)\]}\"'`\\]))*)"
 )
 _ASSIGNMENT: Final = re.compile(
     rf"(?P<word>{'|'.join(sorted(_WORDS, key=len, reverse=True))})"

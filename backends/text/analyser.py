@@ -310,7 +310,8 @@ WORDS_BYTES: Final = 6 * 1024 * 1024
 _UNSPACED_LETTER = f"[{UNSPACED}]"
 _LETTERS_RUN = f"(?:[^\\W{UNSPACED}]++|[{MARKS}])++"
 _JOINT = "[-._/:@#+&=,'’]"
-_ASCII_TOKEN = re.compile(f"[A-Za-z0-9_]++(?:{_JOINT}[A-Za-z0-9_]++)*+|\n")
+# Before Python 3.11.5 a possessive repeat keeps the part of a round that failed: the joint after the last word.
+_ASCII_TOKEN = re.compile(f"[A-Za-z0-9_]++(?:{_JOINT}[A-Za-z0-9_]++)*|\n")
 
 _JOINT_LEVELS: Final = (re.compile("[/:@#&=,]"), re.compile("[.]"), re.compile("[-_+]"))
 """Loosest joint first: `notes/2026-01-02.md` is a path of a file name of a date."""
@@ -322,7 +323,7 @@ _HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _CAMEL = re.compile("[a-z][A-Z]|[A-Z]{2}[a-z]")
 
 
-_ANY_TOKEN = f"{_LETTERS_RUN}(?:{_JOINT}{_LETTERS_RUN})*+|[{UNSPACED}]++|[{EMOJI}]|\n"
+_ANY_TOKEN = f"{_LETTERS_RUN}(?:{_JOINT}{_LETTERS_RUN})*|[{UNSPACED}]++|[{EMOJI}]|\n"
 
 
 class Analyser:

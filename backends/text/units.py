@@ -77,7 +77,7 @@ def utf16_length(text: str) -> int:
     """Length in UTF-16 code units, the measure of the documented limits."""
     if text.isascii():
         return len(text)
-    return len(text) + sum(character > "\uffff" for character in text)
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 EXCERPT_VERSION: Final = 2

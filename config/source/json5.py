@@ -15,8 +15,8 @@ from config.source.located import Located, SourceText, type_words
 
 LEXEME = re.compile(
     r"""
-    "[^"\\]*+(?:\\.[^"\\]*+)*+"        # a string; a backslash may stand before a line break
-    | '[^'\\]*+(?:\\.[^'\\]*+)*+'
+    "[^"\\]*+(?:\\.[^"\\]*+)*"         # a string; a backslash may stand before a line break
+    | '[^'\\]*+(?:\\.[^'\\]*+)*'
     | //[^\n\r\u2028\u2029]*+
     | /\*.*?\*/
     | [{}\[\],:]

@@ -14,7 +14,7 @@ from gateway.agent.conversations import Conversations
 from gateway.agent.memory import Memory
 from gateway.recall.hooks import HOOK_METHOD, HookEvent, HookParams, in_form, read_event
 from gateway.recall.prompts import read_prompt
-from gateway.recall.selecting import ASKED_FOR, LIKELY, RecallPart, block, choose, started_block
+from gateway.recall.selecting import ASKED_FOR, POSSIBLE, RecallPart, block, choose, started_block
 from gateway.rpc.registry import Method, RequestContext, Session, process_name
 from gateway.tools.recall import RecalledNote, RecallParams, RecallReason, RecallResult
 from gateway.tools.search import SearchParams
@@ -41,11 +41,11 @@ async def _recall(
     question = read_prompt(params.prompt)
     if question.silence is not None:
         return RecallResult(tokens=0, reason=question.silence)
-    min_score = LIKELY if params.min_score is None else params.min_score
     wanted = SearchParams(
         query=question.query,
         max_results=ASKED_FOR,
-        min_score=min_score,
+        min_score=POSSIBLE if params.min_score is None else params.min_score,
+        explain=True,
         session_key=params.session_key,
         exclude=params.exclude,
     )
@@ -56,7 +56,7 @@ async def _recall(
         answer.hits,
         is_shown=lambda line: memory.shown.has(conversation, line),
         max_tokens=params.max_tokens,
-        min_score=min_score,
+        min_score=params.min_score,
     )
     if choice.reason is not None:
         return RecallResult(tokens=0, reason=choice.reason)
@@ -73,7 +73,7 @@ def _why_none(answer: SearchAnswer) -> RecallReason:
 
 def _told(memory: Memory, conversation: str, parts: Sequence[RecallPart]) -> RecallResult:
     for part in parts:
-        memory.shown.recalled(conversation, part.hit.path, part.text)
+        memory.shown.recalled(conversation, part.hit.path, part.shown)
         memory.uses.recalled(part.hit.path)
     text = block(parts)
     notes = tuple(

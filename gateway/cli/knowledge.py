@@ -13,7 +13,7 @@ from backends.interface import LanguageCount
 from backends.text.analyser import guess_latin_language, script_language
 from backends.text.frontmatter import read_front_matter, without_noise
 from config.settings import Settings
-from gateway.cli.naming import Named, names_in
+from gateway.cli.naming import NameCount, names_in
 from gateway.cli.vault import Links, Note, TagCount, Vault
 
 _MOST_TEXT: Final = 20_000_000
@@ -28,7 +28,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     notes: tuple[Note, ...]
     """Newest first."""
     tags: tuple[TagCount, ...]
-    named: tuple[Named, ...]
+    named: tuple[NameCount, ...]
     links: Mapping[str, Links]
     """By the path of the note."""
     languages: tuple[LanguageCount, ...]

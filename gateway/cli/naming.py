@@ -31,7 +31,7 @@ _MOST_UNSPACED: Final = 500
 """Each of these is looked for in every note."""
 
 
-class Named(msgspec.Struct, frozen=True):
+class NameCount(msgspec.Struct, frozen=True):
     name: str
     notes: tuple[str, ...]
     """The paths of those that name it."""
@@ -39,7 +39,7 @@ class Named(msgspec.Struct, frozen=True):
 
 def names_in(
     texts: Mapping[str, str], titles: Mapping[str, Sequence[str]], most: int = 30
-) -> list[Named]:
+) -> list[NameCount]:
     """What most notes name, two at least. `titles` has title, name and aliases of each note."""
     read = {path: _read(text) for path, text in texts.items()}
     small = frozenset[str]().union(*(one.small for one in read.values()))
@@ -53,7 +53,7 @@ def names_in(
     for path, one in read.items():
         for name in (known & one.all) | {name for name in unspaced if name in texts[path]}:
             places[name].append(path)
-    found = [Named(name, tuple(sorted(paths))) for name, paths in places.items()]
+    found = [NameCount(name, tuple(sorted(paths))) for name, paths in places.items()]
     found = [one for one in _without_parts(found) if len(one.notes) >= _LEAST_NOTES]
     return sorted(found, key=lambda one: (-len(one.notes), one.name))[:most]
 
@@ -119,7 +119,7 @@ def _may_be_name(name: str) -> bool:
     )
 
 
-def _without_parts(found: Iterable[Named]) -> Iterator[Named]:
+def _without_parts(found: Iterable[NameCount]) -> Iterator[NameCount]:
     """Without `Anna` where every note that has it says `Anna Meyer`."""
     found = list(found)
     longer: defaultdict[str, set[tuple[str, ...]]] = defaultdict(set)

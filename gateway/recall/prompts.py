@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache
 from typing import Final, Literal
 
 import msgspec
+
+from backends.text.analyser import Analyser
 
 Silence = Literal["small_talk", "machine_output", "command"]
 """Why nothing is looked for: `small_talk` has no subject, `machine_output` is pasted, a `command` is for the client."""
@@ -151,6 +154,17 @@ def _words(text: str) -> list[str]:
     if not text.isascii():
         text = _COURTESIES_CJK.sub(" ", unicodedata.normalize("NFKC", text))
     return [word for word in _WORD.findall(_folded(text)) if len(word) <= _LONGEST_WORD]
+
+
+@cache
+def _courtesy_terms() -> frozenset[str]:
+    analyser = Analyser()
+    return frozenset(term for word in _COURTESIES for term in analyser.terms(word).split())
+
+
+def is_small_talk(term: str) -> bool:
+    """Whether a term, as questions and notes are searched by, says nothing of a subject."""
+    return term in _courtesy_terms() or _is_courtesy(term)
 
 
 def _is_courtesy(word: str) -> bool:

@@ -123,6 +123,18 @@ def needless() -> list[str]:
     return [one for kind in json.loads(NEEDLESS.read_text("utf-8")).values() for one in kind]
 
 
+async def told_gold(
+    collections: Sequence[Collection], system: str, server: EmbeddingServer, **more: Any
+) -> list[bool]:
+    """Of questions that nobody tuned recall on alone."""
+    found = []
+    for collection in collections:
+        prompts = [(one.query, one) for one in collection.questions if one.evidence]
+        told = await tell(collection, prompts, system, server, **more)
+        found += map(shows_gold, told)
+    return found
+
+
 async def quality(
     directory: Path, system: str, keep: Path | None, min_score: float | None
 ) -> Table:
@@ -148,6 +160,10 @@ async def quality(
         got_foreign = await tell(realtalk[0], foreign, system, server, **more)
         others = [(one.query, None) for one in realtalk[0].questions]
         got_others = await tell(realmem[0], others, system, server, **more)
+        chats = {
+            name: await told_gold(conversations(directory / name, None), system, server, **more)
+            for name in ("realtalk", "beam")
+        }
     if keep:
         data = [{"kind": "realmem", "gold": shows_gold(one), **one.result} for one, _ in rows]
         for kind, got in (("junk", got_junk), ("foreign", got_foreign), ("others", got_others)):
@@ -159,6 +175,12 @@ async def quality(
     table.add_row("RealMem prompts that are told some gold", _share(shown, answered), f"{answered}")
     table.add_row("told characters of a session with gold", _share(of_gold, chars), f"{chars:,}")
     table.add_row("tokens a prompt, mean", f"{sum(tokens) / len(tokens):.0f}", f"{_TOKENS}")
+    for name, found in chats.items():
+        table.add_row(
+            f"{name}: questions that are told some gold",
+            _share(sum(found), len(found)),
+            f"{len(found)}",
+        )
     for name, got in (
         ("prompts that need nothing, told anything", got_junk),
         ("RealMem's prompts over REALTALK, told anything", got_foreign),
@@ -235,7 +257,7 @@ def _asked(hook: Sequence[str], event: bytes, environment: dict[str, str]) -> bo
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--families", type=Path, help="holds realmem and realtalk")
+    parser.add_argument("--families", type=Path, help="holds realmem, realtalk and beam")
     parser.add_argument("--system", default="keyword", choices=["keyword", "minilm"])
     parser.add_argument("--keep", type=Path, help="what was told for each prompt, as JSON")
     parser.add_argument("--min-score", type=float, help="instead of what recall takes")

@@ -132,6 +132,8 @@ def test_every_command_runs(home, type_in, command):
     if name in ("connect", "disconnect") and arguments and "--print" not in arguments:
         arguments.append("--yes")  # nobody is there to be asked
     arguments = [one.replace("~", str(home.root)) for one in arguments]
+    if name == "recall":  # what answers it
+        home.write("memory/house.md", "# House\n\nThe boiler is serviced each October.\n")
     if "--notes" in arguments:
         note = home.root / "notes/house/boiler.md"
         note.parent.mkdir(parents=True)

@@ -186,7 +186,7 @@ def offer_suggestion(options: Options, *, yes: bool, again: Sequence[str]) -> in
     here = {one.name for one in SUGGESTIONS if one.is_here(configured.cache_dir)}
     command = install_command(ONNX.extra) if ONNX.not_installed else None
     if not options.json:
-        print_lines(suggestion_lines(SUGGESTIONS, here, command))
+        print_lines(suggestion_lines(SUGGESTIONS, here, command, agreed=yes))
     incomplete = command is not None or first.name not in here
     if incomplete and (yes or (not options.json and _wanted(first, here, command))):
         if command is not None:

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from gateway.cli.knowledge import Known
-from gateway.cli.naming import Named
+from gateway.cli.naming import NameCount
 from gateway.cli.rendering.markup import Markup, element, joined, visible
 from gateway.cli.rendering.places import EDITORS, absolute_path, url_of
 from gateway.cli.rendering.words import counted
@@ -256,7 +256,7 @@ def _tags(known: Known) -> Markup:
     return joined(parts)
 
 
-def _named(named: Sequence[Named], pages: _Pages) -> Markup:
+def _named(named: Sequence[NameCount], pages: _Pages) -> Markup:
     if not named:
         return Markup()
     told = (

@@ -182,6 +182,7 @@ def test_the_suggested_model_is_used_without_any_setting_once_it_was_downloaded(
     done = cli("models", "suggest", "--yes")
     assert done.code == 0
     assert "Searches use it from the next start of the gateway on" in done.out
+    assert "--yes" not in done.out
     assert re.search(r"\* +ready .*granite-embedding-97m", cli("models", "list").out)
     assert "Download" not in cli("models", "suggest").out
     assert suggesting.sent() == len(NETWORK) + 3 * len(BESIDE)

@@ -21,7 +21,7 @@ from backends.interface import (
 )
 from fakes.each import each
 from gateway.cli.knowledge import Known
-from gateway.cli.naming import Named
+from gateway.cli.naming import NameCount
 from gateway.cli.rendering.knowing import SCRIPT
 from gateway.cli.rendering.markup import escape
 from gateway.cli.rendering.page import BEGINNING, Report, columns_of, page_of
@@ -130,7 +130,7 @@ def everywhere(text):
                 ),
             ),
             tags=(TagCount(text, 1),),
-            named=(Named(text, (text,)),),
+            named=(NameCount(text, (text,)),),
             links={text: Links(text, (text,), (text,), (text,))},
             languages=(LanguageCount(text, 1),),
             texts={text: f"plain\n\n```{text}\n{text}\n```\n"},

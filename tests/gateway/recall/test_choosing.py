@@ -31,7 +31,7 @@ def test_only_what_is_likely_is_told():
 def test_of_a_passage_the_lines_that_were_shown_are_left_out():
     one = hit("# Home\n- The boiler is serviced in May.\n- The pump is in the cellar.")
     assert chosen(one, shown=["- The boiler is serviced in May."]) == [
-        ("memory/a.md", "# Home\n…\n- The pump is in the cellar.")
+        ("memory/a.md", "- The pump is in the cellar.")
     ]
     both = ["- The boiler is serviced in May.", "- The pump is in the cellar."]
     assert chosen(one, shown=both) == "already_shown"
@@ -57,6 +57,38 @@ def test_the_block_has_no_more_tokens_than_allowed_and_is_cut_between_lines():
     assert estimate_tokens(block(parts)) <= 150
     assert parts[0].text.split("\n") == LONG.split("\n")[: parts[0].text.count("\n") + 1]
     assert chosen(hit(LONG), tokens=20) == "no_room"
+
+
+def explained(
+    snippet: str, *, score: float, unknown=(), asked=("boiler", "pump", "cellar", "servic")
+):
+    lines = [{"share": 1.0, "text": 0.5, "vector": None}]
+    said = {
+        "fused": 9.0,
+        "lines": lines,
+        "askedTerms": [*asked, *unknown],
+        "unknownTerms": [*unknown],
+    }
+    return hit(snippet, score=score, explain=said)
+
+
+def test_what_may_answer_is_told_where_the_notes_know_the_words_of_the_prompt():
+    line = "- The boiler in the cellar is serviced in May."
+    assert chosen(explained(line, score=0.45), min_score=None) == [("memory/a.md", line)]
+    strange = ["monad", "haskel", "functor", "burrito"]
+    assert chosen(explained(line, score=0.45, unknown=strange), min_score=None) == "nothing_likely"
+    assert chosen(explained(line, score=0.6, unknown=strange), min_score=None) != "nothing_likely"
+    courtesies = ["thank", "hello", "pleas", "great"]
+    assert (
+        chosen(explained(line, score=0.45, unknown=courtesies), min_score=None) != "nothing_likely"
+    )
+
+
+def test_of_a_long_line_the_beginning_is_told_and_all_of_it_counts_as_shown():
+    line = "- " + " ".join(f"The pump of house {n} was replaced in spring." for n in range(20))
+    (part,) = choose([hit(line)], is_shown=lambda _: False, max_tokens=400).parts
+    assert line.startswith(part.text.removesuffix(" …")) and len(part.text) < len(line) / 2
+    assert part.shown == line
 
 
 def test_there_is_a_handful_at_most():
