@@ -1,8 +1,8 @@
 """The two formats of local models, and the engine that each needs: what a file says of itself, without its engine.
 
 Of a GGUF file (versions 2 and 3 of the specification, little-endian) the metadata are read, and only the length of
-arrays, such as vocabularies, is kept. An ONNX file holds the network alone. Its tokenizer, its longest input and how its
-vectors are pooled are in files beside it or one directory up, named as the hub names them.
+arrays, such as vocabularies, is kept. An ONNX file holds the network alone. Its tokenizer, its longest input and how
+its vectors are pooled are in files beside it or one directory up, named as the hub names them.
 """
 
 from __future__ import annotations
