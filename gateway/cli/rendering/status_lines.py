@@ -42,7 +42,8 @@ _STATE_STYLES = {"ok": "bold green", "degraded": "bold yellow", "failing": "bold
 def status_lines(status: StatusResult) -> Iterator[Text]:
     whose = "a folder of notes" if status.notes else f"agent {status.agent_id}"
     yield Text(f"Memory of {whose}", style="bold")
-    rows = [*_about(status), *_places(status), *detail_rows(status.details), *_events(status)]
+    details = detail_rows(status.details, has_host=not status.notes)
+    rows = [*_about(status), *_places(status), *details, *_events(status)]
     yield from aligned(rows, ("cyan", ""), indent=2, widest=20)
 
 
@@ -97,14 +98,26 @@ def _about(status: StatusResult) -> Iterator[tuple[str, str]]:
     if status.disabled:
         yield "Memory", f"off: {status.disabled}"
         return
-    yield "Backend", status.backend or "–"
-    yield "Provider", f"{status.provider or 'none'} (requested: {status.requested_provider})"
-    yield "Model", status.model or "–"
-    yield "Sources", ", ".join(count.source for count in status.sources)
+    if status.backend:
+        yield "Backend", status.backend
+    if status.provider or status.requested_provider != "auto":  # else "Vector search" says it
+        yield "Provider", f"{status.provider or 'none'} (requested: {status.requested_provider})"
+    if status.model:
+        yield "Model", status.model
+    if (sources := ", ".join(count.source for count in status.sources)) != "memory":
+        yield "Sources", sources
     yield "Indexed", f"{_indexed(status.sources)} · {counted(status.chunks, 'chunk')}"
-    yield "Up to date", "no: files have changed since the last sync" if status.dirty else "yes"
+    yield "Up to date", _freshness(status)
     if len(status.sources) > 1:
         yield from ((f"· {one.source}", _source(one)) for one in status.sources)
+
+
+def _freshness(status: StatusResult) -> str:
+    if not status.dirty:
+        return "yes"
+    if not any(one.indexed for one in status.sources):
+        return "no: nothing is indexed yet; the first search does it"
+    return "no: files have changed since the last sync"
 
 
 def _indexed(sources: Sequence[SourceCount]) -> str:
@@ -234,8 +247,11 @@ Pair = tuple[str, str]
 """A name and what is said of it."""
 
 
-def detail_rows(details: Details) -> Iterator[Pair]:
-    """The parts of a backend, each in a row or a few; nothing of those that it does not have."""
+def detail_rows(details: Details, *, has_host: bool = True) -> Iterator[Pair]:
+    """The parts of a backend, each in a row or a few; nothing of those that it does not have.
+
+    Without a host, what only a host would switch on and is off is no news.
+    """
     if keyword := details.keyword:
         languages = ", ".join(keyword.languages) or "none recognised yet"
         yield "Keyword search", f"BM25 · languages: {languages}"
@@ -254,7 +270,7 @@ def detail_rows(details: Details) -> Iterator[Pair]:
             "Shared with",
             f"{counted(others, 'other viewpoint')} · {missing} seen only there",
         )
-    if details.sessions:
+    if details.sessions and (has_host or details.sessions.enabled):
         yield "Transcripts", _sessions(details.sessions)
     if left_out := details.left_out:
         rules = (f"{counted(count, 'file')} by {rule}" for rule, count in left_out.items())

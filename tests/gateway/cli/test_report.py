@@ -7,6 +7,7 @@ import msgspec
 from backends.interface import SkippedFile, SourceCount, SyncProgress, SyncReport
 from config.describe import Row
 from config.settings import SettingOrigin
+from fakes.details import details
 from fakes.each import each
 from gateway.cli.rendering.status_lines import (
     config_lines,
@@ -59,9 +60,30 @@ def row(result, name):
 def test_status_names_the_agent_and_counts_what_is_indexed():
     assert row(status(), "") == "Memory of agent main"
     assert row(status(), "Indexed") == "42/45 files · 300 chunks"
-    assert row(status(), "Provider") == "none (requested: auto)"
+    assert row(status(requested_provider="openai"), "Provider") == "none (requested: openai)"
     assert row(status(), "Store") == "/srv/main.sqlite (1.2 MB)"
     assert row(status(), "Configuration") == "all defaults"
+
+
+def test_status_has_no_row_that_says_nothing():
+    assert shown(status()).keys() == {
+        "", "Backend", "Indexed", "Up to date", "Store", "Workspace", "Configuration",
+    }  # fmt: skip
+    used = shown(status(provider="openai", model="small"))
+    assert used["Provider"].strip() == "openai (requested: auto)"
+    assert used["Model"].strip() == "small"
+
+
+def test_status_of_notes_shows_no_switch_of_a_host():
+    off = details(sessions={"enabled": False})
+    assert row(status(details=off), "Transcripts") == "off: experimental.sessionMemory is false"
+    assert "Transcripts" not in shown(status(details=off, notes=True))
+    assert row(status(details=details("sessions"), notes=True), "Transcripts").startswith("on")
+
+
+def test_status_before_anything_is_indexed_says_what_does_it():
+    cold = status(dirty=True, sources=(count("memory", indexed=0),))
+    assert row(cold, "Up to date") == "no: nothing is indexed yet; the first search does it"
 
 
 def test_status_shortens_the_home_directory(monkeypatch):
