@@ -30,14 +30,8 @@ from backends.chunking.cuts import (
     cuts_inside,
     sentence_starts,
 )
-from backends.chunking.graphemes import next_cut
+from backends.chunking.headings import parse_heading, shorten_title
 from backends.chunking.tokens import Chunk, ChunkLimits, suffix_start, weigh
-
-LONGEST_TITLE: Final = 300
-"""Characters of a title that are kept: every chunk below carries it."""
-
-_MARKER: Final = re.compile(r"(#{1,6})(?:[ \t]|$)")
-
 
 INDENTATION: Final = " \t\ufeff"
 """What may stand before a line's mark; a byte order mark opens some files."""
@@ -55,26 +49,6 @@ _LINES_A_TICK: Final = 1_000
 _VISIBLE: Final = re.compile(r"\S")
 _TITLE: Final = re.compile(r"^title:(.*)$", re.MULTILINE)
 _QUOTES: Final = "\"'"
-
-
-def parse_heading(line: str) -> tuple[int, str] | None:
-    """Level and text of a line without its indentation, or None when it is not a heading."""
-    line = line.rstrip()
-    marker = _MARKER.match(line)
-    if marker is None:
-        return None
-    title = line[marker.end() :].strip()
-    unclosed = title.rstrip("#")
-    if not unclosed or unclosed[-1] in " \t":
-        title = unclosed.rstrip()
-    return len(marker[1]), shorten_title(title)
-
-
-def shorten_title(text: str) -> str:
-    """A heading's text up to `LONGEST_TITLE` characters, with its last grapheme whole."""
-    if len(text) <= LONGEST_TITLE:
-        return text
-    return text[: next_cut(text, 0, LONGEST_TITLE, len(text))]
 
 
 class Fence(msgspec.Struct, frozen=True, gc=False):

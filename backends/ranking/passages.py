@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from backends.chunking import HEADING_SEPARATOR
-from backends.chunking.chunker import parse_heading
+from backends.chunking.headings import parse_heading
 from backends.ranking import learnt
 from backends.ranking.evidence import (
     NO_EVIDENCE,

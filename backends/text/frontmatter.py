@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from backends.chunking.chunker import shorten_title
+from backends.chunking.headings import shorten_title
 
 FRONT_MATTER_VERSION: Final = 4
 """Goes up with every change of what is read: the notes of stored indexes are then prepared again."""

@@ -122,6 +122,7 @@ async def test_answers_are_those_that_are_printed_on_the_sample(home, document):
 @pytest.mark.parametrize("command", commands())
 def test_every_command_runs(home, type_in, command):
     home.state.chmod(0o700)
+    environment = {**home.environment, "BROWSER": "true"}  # a program that just ends well
     name, *arguments = shlex.split(command)
     if name in ELSEWHERE:
         assert name in (ROOT / ELSEWHERE[name]).read_text(encoding="utf-8")
@@ -138,9 +139,9 @@ def test_every_command_runs(home, type_in, command):
         note = home.root / "notes/house/boiler.md"
         note.parent.mkdir(parents=True)
         note.write_text("# Boiler\n\nThe pressure is 1.5 bar.\n", encoding="utf-8")
-        done = type_in(name, *arguments)
+        done = type_in(name, *arguments, environment=environment)
     else:
-        done = type_in(name, *home.arguments, *arguments)
+        done = type_in(name, *home.arguments, *arguments, environment=environment)
     told = done.stderr.splitlines()
     if "--explain" in arguments:
         assert told.pop().startswith("Time (ms): ")

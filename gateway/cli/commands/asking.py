@@ -8,7 +8,6 @@ from datetime import date, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
-import typer
 from msgspec.structs import replace
 
 from config.errors import ErrorKind
@@ -363,9 +362,8 @@ def get(
     params = _with_lines(GetParams(path, first_line, lines))
     settings = load(options)
     result = with_memory(settings, options, lambda memory: memory.get(params))
-    name = params.path.strip()
-    if result.status != "ok" and name and "/" not in name and not is_disabled(settings):
-        found = _named(settings, name)
+    if _may_be_a_name(result, params.path) and not is_disabled(settings):
+        found = _named(settings, params.path.strip(), options)
         if found is not None:
             named = replace(params, path=found)
             result = with_memory(settings, options, lambda memory: memory.get(named))
@@ -378,11 +376,22 @@ def get(
     return _get_code(result)
 
 
-def _named(settings: Settings, name: str) -> str | None:
-    """The path of the note of this name, or of the only one that is nearly of it, which is said."""
+def _may_be_a_name(result: ReadAnswer, asked: str) -> bool:
+    """Whether a path that gave nothing may be a name; why a file may not be read is not hidden by that."""
+    from backends.files.roots import MARKDOWN_SUFFIX
+
+    name = asked.strip()
+    is_refused = result.status == "error" and name.endswith(MARKDOWN_SUFFIX)
+    return result.status != "ok" and bool(name) and "/" not in name and not is_refused
+
+
+def _named(settings: Settings, name: str, options: Options) -> str | None:
+    """The path of the note of this name, or of the only one that is nearly of it; for people it is said."""
     from gateway.cli.commands.listing import find_note
     from gateway.cli.vault import Vault
 
+    if options.json:
+        return Vault(settings).find(name)[0]
     path = find_note(Vault(settings), name)
     if path is not None:
         output.note(f"{name} is {path}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from backends.chunking import chunk_markdown, document_title
-from backends.chunking.chunker import LONGEST_TITLE, parse_heading
+from backends.chunking.headings import LONGEST_TITLE, parse_heading
 from fakes.each import each
 
 BODY = "- Something worth remembering was said on this day.\n" * 40

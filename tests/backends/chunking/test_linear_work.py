@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import FrameType
 
 from backends.chunking import ChunkLimits, chunk_markdown, document_title
-from backends.chunking.chunker import LONGEST_TITLE
+from backends.chunking.headings import LONGEST_TITLE
 from fakes.each import each
 
 KINDS: dict[str, Callable[[int], str]] = {
