@@ -226,8 +226,9 @@ def _read_value(named: NamedKey, text: str) -> Any:
         if is_read and not reading.remarks:
             return read(text)
     raise SettingError(
-        f"{named.path} cannot be that: allowed is {named.key.kind.allowed}.",
-        remedy=f"Its meaning: {named.key.meaning}",
+        f"Nothing is written: this is no value for {named.path}; allowed is {named.key.kind.allowed}.",
+        remedy=f"Give such a value; `memory-gateway config {named.path}` shows the one in force. "
+        f"Its meaning: {named.key.meaning}",
     )
 
 

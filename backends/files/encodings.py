@@ -50,6 +50,11 @@ def encoding_of(data: bytes) -> str:
     return UNKNOWN if _is_hopeless(data) else BROKEN
 
 
+def is_marked(data: bytes) -> bool:
+    """Whether a byte-order mark says that it is UTF-16."""
+    return any(data.startswith(mark) for mark, _ in _MARKS)
+
+
 def _is_hopeless(data: bytes) -> bool:
     shown = data.decode(UTF8, "replace")
     damaged = len(re.findall(_DAMAGED, shown))

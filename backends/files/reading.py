@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from backends.errors import FileUnreadableError, PathNotAllowedError
-from backends.files.encodings import BROKEN, UNKNOWN, UTF8, encoding_of
+from backends.files.encodings import BROKEN, UNKNOWN, UTF8, encoding_of, is_marked
 from backends.files.ignoring import IgnoreFiles
 from backends.files.roots import Location, MemoryRoots, is_below
 from backends.files.safe_open import MomentarilyUnreadableError, RefusedFileError, opened
@@ -53,7 +53,7 @@ class FileContent(msgspec.Struct, frozen=True, kw_only=True):
     inode: int
     device: int
     encoding: str = UTF8
-    """As `encoding_of` has it."""
+    """As `encoding_of` has it; UTF-16 that a mark names counts as UTF-8, since there is nothing to tell of it."""
     notes: tuple[str, ...] = ()
     """What was odd about it; it is indexed nevertheless."""
 
@@ -154,7 +154,7 @@ def _content(path: str, data: bytes, status: os.stat_result) -> FileContent:
         ctime_ns=stamp(status.st_ctime_ns),
         inode=stamp(status.st_ino),
         device=status.st_dev,
-        encoding=encoding,
+        encoding=UTF8 if is_marked(data) and encoding != BROKEN else encoding,
         notes=notes,
     )
 

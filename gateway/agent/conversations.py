@@ -24,6 +24,7 @@ from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork
 from config.settings import Settings
 from gateway.agent.memory import Memory
+from gateway.daily_notes import daily_note
 from gateway.flush import Decision, SessionStore, Situation, WorkspaceAccess, decide, flush_prompts
 from gateway.rpc.registry import Method, RequestContext, Session
 from gateway.rpc.wire import InvalidParamsError
@@ -40,7 +41,6 @@ from gateway.scope import (
 from gateway.session_start import (
     LoadedFile,
     agent_now,
-    daily_log,
     load,
     parts_of,
     recall_instructions,
@@ -346,12 +346,16 @@ async def _written(pool: BoundedWork, write: Callable[[Callable[[], bool]], T], 
 def _append(
     settings: Settings, target: Target, entry: str, is_wanted: Callable[[], bool]
 ) -> Appended:
-    roots = MemoryRoots(settings.workspace)
     if target == "daily":
-        today = agent_now(settings.user_timezone).date()
-        (location,) = roots.locate(daily_log(today))
-        heading = f"# {today.isoformat()}"
-        return append_entry(location, entry, heading=heading, is_wanted=is_wanted)
+        note = daily_note(settings, agent_now(settings.user_timezone).date())
+        if note.new_folder is not None:
+            raise FileUnwritableError(
+                f"There are no daily notes yet, and {note.new_folder}/ is not made unasked.",
+                remedy="Make it, or let `memory-gateway remember --yes TEXT` do it.",
+            )
+        location, *_ = MemoryRoots.of(settings).locate(note.path)
+        return append_entry(location, entry, heading=note.heading, is_wanted=is_wanted)
+    roots = MemoryRoots(settings.workspace)
     lower = settings.workspace / "memory.md"
     upper = settings.workspace / "MEMORY.md"
     name = lower.name if lower.exists() and not upper.exists() else upper.name

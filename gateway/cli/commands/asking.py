@@ -465,14 +465,24 @@ def remember(
     longterm: Annotated[
         bool, typer.Option("--longterm", help="Append it to MEMORY.md instead.")
     ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Make a folder for daily notes where none is.")
+    ] = False,
 ) -> int:
     """Append an entry to today's log; the next search finds it."""
+    from config.host_keys import is_disabled
     from gateway.cli.access import with_memory
     from gateway.cli.options import load
-    from gateway.tools.notes import AppendParams
+    from gateway.tools.notes import AppendParams, read_entry
 
+    settings = load(options)
     params = AppendParams(text=_as_item(" ".join(text)), target="longterm" if longterm else "daily")
-    result = with_memory(load(options), options, lambda memory: memory.append(params))
+    if settings.notes_folder is not None and not longterm and not is_disabled(settings):
+        read_entry(params)  # what would be refused is no reason for a new folder
+        if not _has_place(options, settings, yes=yes):
+            output.note("Nothing was written.")
+            return os.EX_OK
+    result = with_memory(settings, options, lambda memory: memory.append(params))
     if options.json:
         output.write_json(result)
     elif result.error:
@@ -480,6 +490,38 @@ def remember(
     else:
         output.say(f"{result.path}:{result.start_line}-{result.end_line}")
     return os.EX_UNAVAILABLE if result.error else os.EX_OK
+
+
+def _has_place(options: Options, settings: Settings, *, yes: bool) -> bool:
+    """Whether today's note has a folder; where none is, the person is asked.
+
+    Raises CommandLineError, FileUnwritableError.
+    """
+    from backends.errors import FileUnwritableError
+    from config.runtime.files import make_directories
+    from gateway.daily_notes import daily_note
+    from gateway.session_start import agent_now
+
+    name = daily_note(settings, agent_now(settings.user_timezone).date()).new_folder
+    if name is None:
+        return True
+    folder = settings.workspace / name
+    question = f"There are no daily notes yet. Make the folder {folder} for them?"
+    if not yes and (options.json or not output.may_ask()):
+        raise CommandLineError(
+            f"Nothing was written: there are no daily notes yet, and nobody is there to be asked "
+            f"whether to make {folder}.",
+            remedy="--yes makes it.",
+        )
+    if not yes and not output.ask(question, default=True):
+        return False
+    try:
+        make_directories(folder, mode=0o755)
+    except OSError as error:
+        raise FileUnwritableError(
+            f"{folder} cannot be made: {error.strerror}.", remedy="Check the permissions."
+        ) from None
+    return True
 
 
 def _as_item(text: str) -> str:

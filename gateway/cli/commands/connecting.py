@@ -378,7 +378,8 @@ def _say_outcome(
     if hooks is None or hooks_done is None:
         return
     if hooks.new is None:
-        output.say(f"Nothing is recalled by itself any more; {hooks.path} is as before.")
+        how = "is as before" if hooks_done.copy is None else "has changed since, and keeps the rest"
+        output.say(f"Nothing is recalled by itself any more; {hooks.path} {how}.")
     elif done is None:
         output.say(f"What is recalled stands in {hooks.path}.")
 
@@ -443,7 +444,10 @@ def _tell(plan: FilePlan, done: Done) -> None:
         what = "is gone, as before" if plan.after is None else "is written"
         output.say(f"Disconnected; {plan.path} {what}.")
         if copy is not None:
-            output.say(f"It was changed since by others; an earlier copy stays in {copy}.")
+            output.say(
+                f"{plan.client.title}, or somebody else, has changed the file since: only our entry "
+                f"is cut out, the rest stays as it is now. An earlier copy stays in {copy}."
+            )
         return
     kept = f" What it was is in {copy}." if copy is not None else ""
     named = f" --name {plan.name}" if plan.name != _NAME else ""

@@ -58,7 +58,11 @@ def test_comments_and_the_layout_of_our_own_file_stay(notes):
 @pytest.mark.parametrize(
     ("key", "value", "complaint"),
     [
-        ("query.maxResults", "many", "allowed is a whole number, at least 1"),
+        (
+            "query.maxResults",
+            "many",
+            "this is no value for query.maxResults; allowed is a whole number, at least 1",
+        ),
         ("query.maxResults", "0", "allowed is a whole number, at least 1"),
         ("query.minScore", "2", "at most 1"),
         ("append.enabled", "perhaps", "allowed is true or false"),

@@ -48,6 +48,18 @@ def test_a_connection_is_shown_written_and_undone(cli):
     assert (again.code, "is not connected" in again.out) == (0, True)
 
 
+def test_a_client_that_wrote_its_file_anew_is_named_since_the_old_bytes_cannot_come_back(cli):
+    file = cli.home / ".cursor/mcp.json"
+    file.parent.mkdir()
+    file.write_text('{"mcpServers": {"other": {"command": "x"}}}')
+    cli("connect", "cursor", "--notes", str(cli.home), "--yes")
+    file.write_text(json.dumps(json.loads(file.read_text()), indent=8))
+    told = cli("disconnect", "cursor", "--yes").out
+    assert "Cursor, or somebody else, has changed the file since" in told
+    assert f"An earlier copy stays in {file}.before-memory-gateway" in told
+    assert json.loads(file.read_text()) == {"mcpServers": {"other": {"command": "x"}}}
+
+
 def test_nothing_is_written_where_nobody_can_be_asked(cli):
     done = cli("connect", "cursor")
     assert done.code == os.EX_USAGE
@@ -275,7 +287,7 @@ def test_hooks_are_cut_out_of_a_file_that_was_changed_meanwhile(cli, client):
     file.write_text(HOOKED[client])
     cli("connect", client, "--yes")
     file.write_text(file.read_text() + "\n")
-    cli("disconnect", client, "--yes")
+    assert "has changed since, and keeps the rest." in cli("disconnect", client, "--yes").out
     assert "memory-gateway" not in file.read_text()
     left, before = ("".join(text.split()) for text in (file.read_text(), HOOKED[client]))
     assert left == before

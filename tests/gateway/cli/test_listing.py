@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from gateway.cli.opening import keep_hits
+
 NOTES = {
     "house/Heizung.md": "---\naliases: [Boiler]\ntags: [house]\n---\n# Heizung\n\nSee [[Garden]], [[Nowhere]]. #house/heating\n",
     "Garden.md": "# Garden\n\n`#code` #outside\n",
@@ -68,6 +70,23 @@ def test_a_note_is_opened_in_the_editor_at_the_line(vault, tmp_path, monkeypatch
     told = (tmp_path / "told").read_text(encoding="utf-8")
     assert told == f"+3 {tmp_path}/vault/house/Heizung.md\n"
     assert vault("open", "1").code == 66
+
+
+def test_the_number_of_a_hit_opens_it_at_its_line_in_obsidian_too(vault, tmp_path, monkeypatch):
+    place = str(tmp_path / "vault/house/Heizung.md")
+    keep_hits([("/elsewhere.md", 1), (place, 6)])
+    for name in ("vi", "xdg-open"):
+        program = tmp_path / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/{name}.told\n', encoding="utf-8")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert vault("open", "2", "--editor", "vi").code == 0
+    assert (tmp_path / "vi.told").read_text(encoding="utf-8") == f"+6 {place}\n"
+    assert vault("open", "2", "--editor", "obsidian").code == 0
+    told = (tmp_path / "xdg-open.told").read_text(encoding="utf-8")
+    assert told == f"obsidian://open?path={place}\n"
+    assert vault("open", "3").code == 66
 
 
 def test_a_name_that_no_note_has_is_told_with_those_that_are_somewhat_near(cli):

@@ -181,6 +181,7 @@ def test_wiki_links_are_words_and_lead_to_their_notes(cli, vault):
 def test_notes_in_other_encodings_are_found_read_and_told_of(cli, folder):
     (folder / "latin.md").write_bytes("Die Wärmepumpe läuft.\n".encode("latin-1"))
     (folder / "wide.md").write_bytes("Der Wäschetrockner läuft.\n".encode("utf-16"))
+    (folder / "unmarked.md").write_bytes("The gutter is clean.\n".encode("utf-16-le"))
     (folder / "what.md").write_bytes("茶叶的价格".encode("gbk"))
     (folder / "torn.md").write_bytes("Der Kessel läuft".encode()[:-3] + b"\xff\xc3\n")
     for word, name in (("Wärmepumpe", "latin.md"), ("Wäschetrockner", "wide.md")):
@@ -189,7 +190,8 @@ def test_notes_in_other_encodings_are_found_read_and_told_of(cli, folder):
         assert hit["path"] == name and word in text and hit["snippet"].strip() == text.strip()
     assert cli.json("search", "--notes", str(folder), "茶叶 价格")["results"] == []
     told = {one.split()[0]: one for one in cli.json("status", "--notes", str(folder))["issues"]}
-    assert "windows-1252" in told["latin.md"] and "utf-16" in told["wide.md"]
+    assert "windows-1252" in told["latin.md"] and "utf-16-le" in told["unmarked.md"]
+    assert "wide.md" not in told  # its byte-order mark says what it is
     assert "U+FFFD" in told["torn.md"] and "not searched" in told["what.md"]
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from datetime import datetime
+
 import pytest
+
+from gateway.cli import output
 
 
 def test_what_is_remembered_stands_in_todays_log_and_is_found(indexed):
@@ -53,3 +58,47 @@ def test_memory_that_is_off_is_not_written_and_says_so(cli):
     done = cli("remember", "x")
     assert done.code == 69
     assert "enabled" in done.err
+
+
+@pytest.fixture
+def folder(cli):
+    place = cli.home / "notes"
+    place.mkdir()
+    (place / "Boiler.md").write_text("# Boiler\n", encoding="utf-8")
+    return place
+
+
+def remember_in(cli, folder, *options):
+    return cli("remember", "--notes", str(folder), "The kettle is new.", *options)
+
+
+def test_in_a_persons_notes_it_stands_in_the_daily_note_as_that_person_keeps_it(cli, folder):
+    today = datetime.now().astimezone().date()
+    (folder / "journals").mkdir()
+    (folder / "journals/2020_01_02.md").write_text("- Snow.\n", encoding="utf-8")
+    done = remember_in(cli, folder)
+    assert done.out == f"journals/{today:%Y_%m_%d}.md:1-1\n", done.err
+    outside = cli.home / "outside.json"
+    outside.write_text(json.dumps({"folder": "Elsewhere"}), encoding="utf-8")
+    settings = folder / ".obsidian/daily-notes.json"
+    settings.parent.mkdir()
+    settings.symlink_to(outside)
+    assert remember_in(cli, folder).out == f"journals/{today:%Y_%m_%d}.md:2-2\n"
+    settings.unlink()
+    settings.write_text(json.dumps({"folder": "My days", "format": "YYYY/YYYY-MM-DD"}))
+    assert remember_in(cli, folder).out == f"My days/{today:%Y/%Y-%m-%d}.md:1-1\n"
+    assert not (folder / "memory").exists()
+
+
+def test_a_new_folder_is_made_only_for_who_agrees(cli, folder, monkeypatch):
+    alone = remember_in(cli, folder)
+    assert (alone.code, alone.out) == (64, "")
+    assert "--yes" in alone.err
+    monkeypatch.setattr(output, "may_ask", lambda: True)
+    monkeypatch.setattr(output, "ask", lambda question, *, default: False)
+    assert "Nothing was written" in remember_in(cli, folder).err
+    assert [one.name for one in folder.iterdir()] == ["Boiler.md"]
+    assert cli("remember", "--notes", str(folder), "--yes", " ").code == 64
+    assert not (folder / "memory").exists()
+    assert remember_in(cli, folder, "--yes").out.startswith("memory/")
+    assert remember_in(cli, folder).out.startswith("memory/")  # which is there now

@@ -1,0 +1,195 @@
+"""Where the note of a day is: an agent's in `memory/`, a person's among that person's daily notes.
+
+Those are where Obsidian is set to make them, else where the newest note is whose name is a day, else in `memory/`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from datetime import date
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from backends.errors import FileUnreadableError, PathNotAllowedError
+from backends.files.roots import Location, MemoryRoots
+from backends.files.safe_open import opened
+from backends.files.scan import scan
+from backends.text.times import date_of
+from config.settings import Settings
+from gateway.session_start import MEMORY_DIRECTORY, daily_log
+
+_MONTHS: Final = (
+    "January February March April May June July August September October November December".split()
+)
+_WEEKDAYS: Final = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+_TOKENS: Final[Mapping[str, Callable[[date], str]]] = {
+    "YYYY": lambda day: f"{day.year:04}",
+    "MMMM": lambda day: _MONTHS[day.month - 1],
+    "MMM": lambda day: _MONTHS[day.month - 1][:3],
+    "MM": lambda day: f"{day.month:02}",
+    "M": lambda day: str(day.month),
+    "DD": lambda day: f"{day.day:02}",
+    "D": lambda day: str(day.day),
+    "dddd": lambda day: _WEEKDAYS[day.weekday()],
+    "ddd": lambda day: _WEEKDAYS[day.weekday()][:3],
+}
+"""The common part of moment's format, in which Obsidian writes names."""
+_PIECE: Final = re.compile(
+    r"\[(?P<text>[^\[\]]*)\]|(?P<token>(?P<letter>[A-Za-z])(?P=letter)*)|(?P<other>[^A-Za-z\[\]\\])"
+)
+_USUAL: Final = "YYYY-MM-DD"
+_NAMES: Final = (
+    _USUAL,
+    "YYYY_MM_DD",
+    "YYYY.MM.DD",
+    "YYYYMMDD",
+    "YYYY-MM-DD dddd",
+    "YYYY-MM-DD ddd",
+    "DD.MM.YYYY",
+    "D.M.YYYY",
+    "D MMMM YYYY",
+    "DD MMMM YYYY",
+    "MMMM D, YYYY",
+    "YYYY年MM月DD日",
+    "YYYY年M月D日",
+    "DD",
+)
+_FOLDERS: Final = (
+    "YYYY",
+    "YYYY-MM",
+    "YYYY_MM",
+    "MM",
+    "MM-MMMM",
+    "MM MMMM",
+    "MMMM",
+    "YYYY年",
+    "MM月",
+)
+"""What folders of a year or a month are called. A note `DD` is in both, or no day is read from its path."""
+_SETTINGS: Final = (".obsidian", "daily-notes.json")
+_SETTINGS_BYTES: Final = 64 * 1024
+_NAME_BYTES: Final = 255
+
+
+class DailyNote(NamedTuple):
+    path: str
+    """Relative to the workspace or the folder of notes."""
+    heading: str = ""
+    """What a new one begins with. A person's does with the entry: its name tells the day."""
+    new_folder: str | None = None
+    """The folder that nobody has chosen, and that would have to be made."""
+
+
+class _ObsidianDaily(msgspec.Struct, frozen=True):
+    folder: str = ""
+    format: str = ""
+
+
+def write_day(form: str, day: date) -> str | None:
+    """The day in moment's format; None where the format has more than its common part."""
+    written, at = "", 0
+    while at < len(form):
+        piece = _PIECE.match(form, at)
+        if piece is None:
+            return None
+        if token := piece["token"]:
+            if token not in _TOKENS:
+                return None
+            written += _TOKENS[token](day)
+        else:
+            written += piece["text"] or piece["other"] or ""
+        at = piece.end()
+    return written
+
+
+def set_in_obsidian(data: bytes, day: date) -> str | None:
+    """The note of the day as `.obsidian/daily-notes.json` says; None where that is not understood or leads outside."""
+    try:
+        chosen = msgspec.json.decode(data, type=_ObsidianDaily)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    name = write_day(chosen.format.strip() or _USUAL, day)
+    folder = chosen.folder.strip().strip("/")
+    return _checked("/".join(filter(None, (folder, name)))) if name else None
+
+
+def as_the_newest(paths: Iterable[str], day: date) -> str | None:
+    """The note of the day beside the newest one whose whole name is a day, named as that is.
+
+    A later day is a plan. Of two forms with the same newest day the one with more notes counts.
+    """
+    newest: dict[str, date] = {}
+    counts: Counter[str] = Counter()
+    for path in paths:
+        its_day = date_of(path)
+        if its_day is None or its_day > day:
+            continue
+        if form := _form_of(path, its_day):
+            newest[form] = max(newest.get(form, its_day), its_day)
+            counts[form] += 1
+    if not newest:
+        return None
+    best = max(newest, key=lambda form: (newest[form], counts[form], form))
+    name = write_day(best, day)
+    return _checked(name) if name else None
+
+
+def _form_of(path: str, day: date) -> str | None:
+    """In moment's format, folders included; None where the name is more than the day."""
+    *folders, name = path.removesuffix(".md").split("/")
+    form = _fitting(_NAMES, name, day)
+    if form is None or any(one in path for one in "[]"):
+        return None
+    return "/".join([*(_fitting(_FOLDERS, one, day) or f"[{one}]" for one in folders), form])
+
+
+def _fitting(forms: Iterable[str], name: str, day: date) -> str | None:
+    return next((form for form in forms if write_day(form, day) == name), None)
+
+
+def _checked(name: str) -> str | None:
+    """The path of a note that is inside, visible and can be made."""
+    parts = f"{name}.md".split("/")
+    is_note = all(
+        part == part.strip()
+        and part not in {"", ".md"}
+        and not part.startswith(".")
+        and "\\" not in part
+        and part.isprintable()
+        and len(part.encode()) <= _NAME_BYTES
+        for part in parts
+    )
+    return "/".join(parts) if is_note else None
+
+
+def daily_note(settings: Settings, day: date) -> DailyNote:
+    """Blocking: lists the folder of a person whose Obsidian says nothing."""
+    ours = DailyNote(daily_log(day), heading=f"# {day.isoformat()}")
+    folder = settings.notes_folder
+    if folder is None:
+        return ours
+    roots = MemoryRoots.of(settings)
+    data = _obsidian_settings(folder)
+    path = None if data is None else set_in_obsidian(data, day)
+    if path is None or not roots.locate(path):
+        path = as_the_newest((one.path for one in scan(roots).files), day)
+    if path is not None and path != ours.path:
+        return DailyNote(path)
+    if path is None and not os.path.lexists(folder / MEMORY_DIRECTORY):
+        return ours._replace(new_folder=MEMORY_DIRECTORY)
+    return ours
+
+
+def _obsidian_settings(folder: Path) -> bytes | None:
+    location = Location(path="/".join(_SETTINGS), anchor=str(folder), names=_SETTINGS)
+    with suppress(FileNotFoundError, PathNotAllowedError, FileUnreadableError):
+        with opened(location) as descriptor, os.fdopen(os.dup(descriptor), "rb") as file:
+            data = file.read(_SETTINGS_BYTES + 1)
+        return data if len(data) <= _SETTINGS_BYTES else None
+    return None
