@@ -52,8 +52,9 @@ ELSEWHERE = {
     "store": "tests/system/test_store_commands.py",
     "batch": "tests/backends/builtin/batch/test_batch_by_hand.py",
     "upgrade": "tests/gateway/test_upgrade.py",
+    "browse": "tests/system/test_browsing.py",
 }
-"""Commands that need a network, a service manager or a program of their own, and who gives them one."""
+"""Commands that need a network, a terminal, a service manager or a program of their own, and who gives them one."""
 
 
 VOLATILE = "jsonrpc|id|version|sweep|prepare|search|today|timeZone|syncStarted"

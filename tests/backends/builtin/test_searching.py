@@ -162,7 +162,10 @@ async def test_an_explanation_is_given_only_when_asked_for(backend, hits_of):
     explain = (await hits_of(backend, "boiler dinosaurs", explain=True))[0].explain
     assert explain is not None
     assert explain["matchedTerms"] == ["boiler"]
-    assert (explain["askedTerms"], explain["unknownTerms"]) == (["boiler", "dinosaur"], ["dinosaur"])
+    assert (explain["askedTerms"], explain["unknownTerms"]) == (
+        ["boiler", "dinosaur"],
+        ["dinosaur"],
+    )
 
 
 async def test_an_explanation_tells_how_the_words_were_scored_and_weighed(backend, hits_of):
