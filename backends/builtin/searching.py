@@ -307,7 +307,7 @@ def allowed_files(
 
 SNIPPET_CHARS: Final = 700
 """UTF-16 units, as documented."""
-_MIN_CANDIDATES: Final = 28
+_MIN_CANDIDATES: Final = 100
 _MAX_CANDIDATES: Final = 200
 
 
