@@ -235,8 +235,9 @@ class File:
         stored = units[first].headings.split(HEADING_SEPARATOR)
         above = [one for one in map(parse_heading, stored) if one and one not in inside]
         for number, level, title in own:
-            if number < at:
+            if number <= at:
                 above = [one for one in above if one[0] < level]
+            if number < at:
                 above.append((level, title))
         return tuple(title for _, title in above if title)
 
