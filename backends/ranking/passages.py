@@ -235,8 +235,9 @@ class File:
         stored = units[first].headings.split(HEADING_SEPARATOR)
         above = [one for one in map(parse_heading, stored) if one and one not in inside]
         for number, level, title in own:
-            if number < at:
+            if number <= at:
                 above = [one for one in above if one[0] < level]
+            if number < at:
                 above.append((level, title))
         return tuple(title for _, title in above if title)
 
@@ -292,7 +293,12 @@ class File:
             sides = {}
             if below in free and not taken[below] and self._adjoin(run[-1]):
                 sides[True] = below
-            if above in free and not taken[above] and self._adjoin(above):
+            if (
+                above in free
+                and not taken[above]
+                and self._adjoin(above)
+                and not is_heading(units[run[0]].text)
+            ):
                 sides[False] = above
             at = sides.get(is_below, sides.get(not is_below))
             if at is None or length - before + units[at].length + 1 > room:

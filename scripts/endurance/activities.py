@@ -20,6 +20,8 @@ _PAUSE_S: Final = 0.02
 """After a refusal."""
 _SPAN_S: Final = 0.6
 """Faults inject within so many seconds after the work began."""
+_FIRST_TEXT_S: Final = 10.0
+_LOOK_S: Final = 0.01
 _BETWEEN_EDITS_S: Final = 0.5
 """A download begins when the notes have come to rest."""
 BACKLOG: Final = 1_100
@@ -28,6 +30,14 @@ BACKLOG: Final = 1_100
 
 async def _soon(run: Run) -> None:
     await anyio.sleep(run.rng.uniform(0.0, _SPAN_S))
+
+
+async def _once_embedding(run: Run) -> None:
+    """However slow the machine is, something has been paid for, where a host embeds."""
+    with anyio.move_on_after(_FIRST_TEXT_S):
+        while run.agent.embeds and run.is_alive and not run.paid():  # noqa: ASYNC110  (a thread serves)
+            await anyio.sleep(_LOOK_S)
+    await _soon(run)
 
 
 class Activity(NamedTuple):
@@ -133,7 +143,7 @@ async def keep_at_work(activity: Activity, run: Run) -> None:
 ACTIVITIES: Final = (
     Activity("first-index", "the first index of all notes", _sync, Agent.forget_index),
     Activity("re-sync", "notes change, and a sync follows", _resync),
-    Activity("rebuild", "every note is indexed again", _rebuild),
+    Activity("rebuild", "every note is indexed again", _rebuild, instant=_once_embedding),
     Activity("search", "searches while notes change", _search),
     Activity("transcripts", "transcripts grow, and are taken in", _grow, sessions=True),
     Activity(

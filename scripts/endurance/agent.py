@@ -140,6 +140,11 @@ class Agent(Home):
         self._search = search
         self._write(memory)
 
+    @property
+    def embeds(self) -> bool:
+        """Whether a host embeds what it indexes."""
+        return "remote" in self._search
+
     def add(self, blocks: Mapping[str, Any]) -> None:
         """Further blocks of the configuration, beside what was configured last."""
         self._write(blocks)

@@ -54,7 +54,7 @@ async def test_no_gateway_is_left_of_a_parent_that_is_killed_while_it_starts_or_
 
 async def test_a_process_killed_at_any_instant_pays_for_no_text_twice():
     stored = 0
-    for seed in range(1, 9):  # a slow machine may store nothing before it is killed
+    for seed in range(1, 9):  # a text that was paid for may not be stored before the kill
         for outcome in await outcomes_of("kill", "rebuild", runs=1, seed=seed):
             assert outcome.failures == []
             stored += outcome.stored

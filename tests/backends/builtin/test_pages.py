@@ -58,6 +58,19 @@ async def test_a_line_far_below_its_heading_begins_with_the_path_of_headings(hom
     assert hit.end_line == 35
 
 
+async def test_a_part_that_begins_with_a_heading_names_those_above_it_and_no_section_before_it(
+    home, found
+):
+    orders = "".join(f"- Order number {n} was paid at noon.\n" for n in range(40))
+    home.write(
+        "memory/day.md",
+        f"# Friday\n\n## Tea order\n\n{orders}\n## Choir\n\n- The singers warm up.\n{orders}",
+    )
+    hit = (await found("singers of the choir"))[0]
+    assert hit.snippet.startswith("§ Friday\n## Choir\n\n- The singers warm up.")
+    assert hit.headings == ("Friday", "Choir")
+
+
 async def test_a_row_of_a_table_is_shown_with_its_head(home, found):
     rows = "".join(f"| Tenor {n} | 1{n % 10}:00 | Hall {n} |\n" for n in range(30))
     home.write(

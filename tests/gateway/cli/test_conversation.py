@@ -21,6 +21,10 @@ def test_a_repeated_word_counts_once():
     )
 
 
+def test_the_first_line_is_shown_where_only_another_form_of_a_word_matches():
+    assert telling_lines("- She sang.\n- It rained.", "singing") == ["- She sang."]
+
+
 def answered(path):
     hit = {"path": path, "startLine": 3, "endLine": 4, "score": 0.5, "snippet": "green tea"}
     exchange = Exchange("memory_search", {}, {"results": [hit]}, 1.25)
