@@ -53,7 +53,8 @@ EVEN: Final = 0.5
 this, in the same order."""
 
 # How likely a passage answers: a logistic regression on passages of all families, each counting the same, with
-# questions that have no answer among them, by words and with vectors; learnt by `./scripts/fit_ranking`.
+# questions that have no answer among them, by words and with vectors; `./scripts/bench_recall --reliability` says how
+# true it is.
 CONSTANT: Final = -1.1
 SHARE: Final = 0.78
 """For each nat of its share of all that speaks for any line of the first candidates ..."""
