@@ -88,12 +88,13 @@ async def warm_latencies(arguments: list[str]) -> list[float]:
 
 
 COMMANDS: Final = (
-    ("search", "--json", "--max-results", "1", QUERIES[1]),
-    ("search", "--max-results", "1", QUERIES[1]),
+    ("search", "--json", "--max-results", "1"),
+    ("search", "--max-results", "1"),
     ("get", "--json"),
     ("status", "--json"),
     ("status",),
 )
+_WORDS: Final = 4
 _COUNT: Final = re.compile(rb"Collected : (\d+)")
 _ASKED: Final = {
     "jsonrpc": "2.0",
@@ -133,12 +134,16 @@ def instructions(argv: Sequence[str], mode: str | None = None) -> int:
 
 
 async def commands(
-    arguments: list[str], note: str, gateway: str, table: Table, *, counted: bool
+    arguments: list[str], workspace: Path, gateway: str, table: Table, *, counted: bool
 ) -> None:
-    """The commands against the bare interpreter, by turns; `note` is what `get` reads."""
-    bare = [sys.executable, "-c", BARE]
-    lines = {one: [*command_of("gateway"), one[0], *arguments, *one[1:]] for one in COMMANDS}
-    lines = {one: [*argv, *([note] if one[0] == "get" else [])] for one, argv in lines.items()}
+    """The commands against the bare interpreter, by turns; `get` reads the first note, `search` looks for its first words."""
+    bare, note = [sys.executable, "-c", BARE], first_note(workspace)
+    words = (workspace / note).read_text(encoding="utf-8").split()[:_WORDS]
+    about = {"get": [note], "search": [" ".join(words)]}
+    lines = {
+        one: [*command_of("gateway"), one[0], *arguments, *one[1:], *about.get(one[0], [])]
+        for one in COMMANDS
+    }
     if counted:
         yardstick = float(instructions(bare))
         taken = {one: float(instructions(argv)) for one, argv in lines.items()}
@@ -147,7 +152,7 @@ async def commands(
         yardstick, *found = (percentile(list(one), 0.5) for one in zip(*rounds, strict=True))
         taken = dict(zip(lines, found, strict=True))
     for one, cost in taken.items():
-        name = " ".join(part for part in one if part not in {"--max-results", "1", QUERIES[1]})
+        name = " ".join(part for part in one if part not in {"--max-results", "1"})
         shown = f"{cost / 1e6:.0f} M" if counted else f"{cost * 1000:.0f} ms"
         table.add_row(name, gateway, shown, f"{cost / yardstick:.2f}")
 
@@ -167,16 +172,15 @@ async def measure_commands(workspace: Path, *, counted: bool) -> Table:
     table = Table(title=f"Commands against the bare interpreter, {workspace.name}")
     for column in ("command", "gateway", "instructions" if counted else "median", "ratio"):
         table.add_column(column, justify="right")
-    note = first_note(workspace)
     with tempfile.TemporaryDirectory() as state:
         arguments = write_configuration(Path(state), workspace)
         await build(arguments)
         if counted:
             count_start(arguments, table)
-        await commands(arguments, note, "none", table, counted=counted)
+        await commands(arguments, workspace, "none", table, counted=counted)
         async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
             await client.call("sync", {}, timeout_s=60)
-            await commands(arguments, note, "runs", table, counted=counted)
+            await commands(arguments, workspace, "runs", table, counted=counted)
     return table
 
 
