@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from backends.builtin.embedding.semantics import Semantics
     from backends.builtin.store.port import FileReads, Store, View
     from backends.builtin.syncing.freshness import Freshness
-    from backends.builtin.syncing.planning import Held
+    from backends.builtin.syncing.planning import Held, SyncPlan
     from backends.builtin.syncing.sessions import SessionIndexer
     from backends.builtin.syncing.surveying import Surveyor
     from backends.files.scan import ScanResult
@@ -53,11 +53,7 @@ MEASURED_CHUNKS: Final = 1_000_000
 
 
 def report_status(
-    settings: Settings,
-    store: Store,
-    surveyor: Surveyor,
-    freshness: Freshness,
-    semantics: Semantics,
+    settings: Settings, store: Store, surveyor: Surveyor, freshness: Freshness, semantics: Semantics
 ) -> BackendStatus:
     """Blocks: it lists the disk. Raises IndexUnavailableError when the index cannot be read."""
     counted = surveyor.scan(counting=True)
@@ -67,15 +63,13 @@ def report_status(
         plan = surveyor.compare(view, scan)
         sessions = report_sessions(view, surveyor.sessions, listing, freshness.unreadable)
         files, chunks = view.files.count("memory")
-        vector = semantics.report(view)
-        languages = view.keywords.corpus().languages
-        journal = view.journal()
-        place = view.details()
-        viewpoints = _viewpoints(view, store.viewpoint)
+        details = _details(view, store, semantics)
         encodings = odd_encodings(view.files)
     differing = {found.path for found in plan.to_read} - plan.doubtful
     unreadable = tuple(one for one in freshness.unreadable if one.path in differing)
+    skipped = (*unreadable, *sessions.skipped)
     pending = len(differing) - len(unreadable) + sum(one.files for one in plan.held)
+    notes = _note_counts(scan, files, chunks, pending=pending, unreadable=len(unreadable))
     lost = _lost(len(unreadable) + len(scan.failed_dirs) + sessions.unreadable)
     mark = semantics.fingerprint
     return BackendStatus(
@@ -85,41 +79,64 @@ def report_status(
         workspace=str(settings.workspace),
         database_path=store.place,
         database_bytes=store.size_bytes(),
-        sources=(
-            SourceCount(
-                source="memory",
-                on_disk=len(scan.files),
-                indexed=files,
-                pending=pending,
-                skipped=scan.skipped_count + len(scan.failed_dirs) + len(unreadable),
-                chunks=chunks,
-            ),
-            *sessions.counts,
-        ),
-        skipped=(*skipped_by(scan), *unreadable, *sessions.skipped),
+        sources=(notes, *sessions.counts),
+        skipped=(*skipped_by(scan), *skipped),
         dirty=bool(pending or plan.to_remove or sessions.is_dirty),
         syncing=freshness.running,
         recent_syncs=tuple(freshness.recent),
-        issues=(
-            *store.notes,
-            *(_sentence(one) for one in plan.held if one.remedy),
-            *scan.issues,
-            *counted.near_misses,
-            *encodings,
-            *many_chunks(chunks + sessions.chunks),
-        ),
+        issues=tuple(_issues(store, counted, plan, encodings, chunks + sessions.chunks)),
         weaknesses=(*_away(plan.held), *lost, *semantics.weaknesses()),
-        details=Details(
-            keyword=KeywordDetails("fts5", available=True, languages=languages),
-            vector=vector,
-            store=place,
-            journal=journal or msgspec.UNSET,
-            viewpoints=viewpoints or msgspec.UNSET,
-            sessions=sessions.details,
-            skipped=_by_reason(scan, (*unreadable, *sessions.skipped)) or msgspec.UNSET,
-            left_out={one.rule: one.files for one in counted.ignored} or msgspec.UNSET,
-        ),
+        details=_with_files(details, sessions, counted, skipped),
     )
+
+
+def _details(view: View, store: Store, semantics: Semantics) -> Details:
+    """What the index alone says, without a look at the disk."""
+    return Details(
+        keyword=KeywordDetails("fts5", available=True, languages=view.keywords.corpus().languages),
+        vector=semantics.report(view),
+        store=view.details(),
+        journal=view.journal() or msgspec.UNSET,
+        viewpoints=_viewpoints(view, store.viewpoint) or msgspec.UNSET,
+    )
+
+
+def _with_files(
+    details: Details,
+    sessions: SessionReport,
+    counted: ScanResult,
+    skipped: Sequence[SkippedFile],
+) -> Details:
+    return msgspec.structs.replace(
+        details,
+        sessions=sessions.details,
+        skipped=_by_reason(counted, skipped) or msgspec.UNSET,
+        left_out={one.rule: one.files for one in counted.ignored} or msgspec.UNSET,
+    )
+
+
+def _note_counts(
+    scan: ScanResult, files: int, chunks: int, *, pending: int, unreadable: int
+) -> SourceCount:
+    return SourceCount(
+        source="memory",
+        on_disk=len(scan.files),
+        indexed=files,
+        pending=pending,
+        skipped=scan.skipped_count + len(scan.failed_dirs) + unreadable,
+        chunks=chunks,
+    )
+
+
+def _issues(
+    store: Store, counted: ScanResult, plan: SyncPlan, encodings: Iterable[str], chunks: int
+) -> Iterator[str]:
+    yield from store.notes
+    yield from (_sentence(one) for one in plan.held if one.remedy)
+    yield from counted.issues
+    yield from counted.near_misses
+    yield from encodings
+    yield from many_chunks(chunks)
 
 
 def _viewpoints(view: View, here: str) -> ViewpointDetails | None:

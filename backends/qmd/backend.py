@@ -33,7 +33,7 @@ from backends.interface import (
     SyncRequest,
     Trial,
 )
-from backends.qmd.answering import Answerer, of_rank
+from backends.qmd.answering import Answerer, QmdAnswer, of_rank
 from backends.qmd.collections import CollectionPlaces, plan_collections
 from backends.qmd.engine import AWAY_PAUSE_S, Away, Engine
 from backends.qmd.exporting import Exports
@@ -299,15 +299,9 @@ class QmdBackend:
         seen, by_model = engine.upkeep.seen, question.mode != "keyword"
         if question.mode == "vector":
             rows = [row._replace(score=of_rank(row.score)) for row in rows]
-        try:
-            answer = await self._answering.run(
-                lambda: self._answerer.answer(request, rows, seen, by_model=by_model),
-                READ_PATIENCE_S,
-                queue_s=READ_PATIENCE_S,
-            )
-        except TimeoutError:
-            message = f"The files that QMD found were not read within {READ_PATIENCE_S:g} s."
-            raise QmdUnavailableError("timeout", message) from None
+        answer = await self._passages(
+            lambda: self._answerer.answer(request, rows, seen, by_model=by_model)
+        )
         if answer.changed:
             engine.schedule.request()
         return SearchAnswer(
@@ -324,6 +318,14 @@ class QmdBackend:
                 "passages": round((time.perf_counter() - asked) * 1000, 2),
             },
         )
+
+    async def _passages(self, read: Callable[[], QmdAnswer]) -> QmdAnswer:
+        """Raises QmdUnavailableError when the files are not read in time."""
+        try:
+            return await self._answering.run(read, READ_PATIENCE_S, queue_s=READ_PATIENCE_S)
+        except TimeoutError:
+            message = f"The files that QMD found were not read within {READ_PATIENCE_S:g} s."
+            raise QmdUnavailableError("timeout", message) from None
 
     async def read(self, request: ReadRequest) -> ReadAnswer:
         return await self._reads.run(self.places.read, request)

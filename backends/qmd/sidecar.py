@@ -350,12 +350,7 @@ def reconcile(
 
     Raises QmdUnavailableError when `document` is not the configuration of a QMD.
     """
-    present, chosen = document.get("collections") or {}, document.get("models") or {}
-    mappings = [present, chosen, *(present.values() if isinstance(present, dict) else ())]
-    if not all(isinstance(one, dict) for one in mappings):
-        raise QmdUnavailableError(
-            "broken", "The collections or models of QMD's configuration are not mappings."
-        )
+    present, chosen = _collections_and_models(document)
     bindings = {name: _binding(entry) for name, entry in present.items()}
     certain = {name for name, made in ledger.collections.items() if bindings.get(name) == made}
     wanted = {one.name: Binding(str(one.path), one.pattern) for one in planned}
@@ -382,6 +377,17 @@ def reconcile(
         dropped=tuple(sorted(certain - wanted.keys())),
         conflicts=conflicts,
     )
+
+
+def _collections_and_models(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Raises QmdUnavailableError."""
+    present, chosen = document.get("collections") or {}, document.get("models") or {}
+    mappings = [present, chosen, *(present.values() if isinstance(present, dict) else ())]
+    if not all(isinstance(one, dict) for one in mappings):
+        raise QmdUnavailableError(
+            "broken", "The collections or models of QMD's configuration are not mappings."
+        )
+    return present, chosen
 
 
 async def read_document(sidecar: Sidecar, *, timeout_s: float) -> dict[str, Any]:

@@ -520,17 +520,43 @@ def _session(connection: apsw.Connection, shape: _Shape, session_id: str) -> _Se
 def _sessions(
     connection: apsw.Connection, shape: _Shape, session_id: str | None = None
 ) -> Iterator[_Session]:
-    def column(table: str, alias: str, name: str, other: str = "NULL") -> str:
-        return f"{alias}.{name}" if name in shape.get(table, ()) else other
+    sql = _select_sessions(shape)
+    rows = (
+        connection.execute(sql)
+        if session_id is None
+        else connection.execute(f"{sql} WHERE w.session_id = ?", (session_id,))
+    )
+    for row in rows:
+        key = row[1]
+        if not (isinstance(row[0], str) and isinstance(key, str) and isinstance(row[2], int)):
+            raise apsw.MismatchError("its sessions are not described as they were in 2026.9")
+        is_current = row[9] == row[0]
+        yield _Session(
+            session_id=row[0],
+            key=key,
+            updated_ms=row[2],
+            last_seq=row[3],
+            generation=row[4],
+            projected_seq=row[5],
+            leaf=row[6],
+            parts=row[7],
+            is_rebuilding=bool(row[8]),
+            why_not=_why_not(key, row[10:14], is_current=is_current),
+            parents=(row[14], row[15]),
+        )
+
+
+def _select_sessions(shape: _Shape) -> str:
+    """By the tables and columns that this release of the host has; NULL for what it lacks."""
+
+    def column(table: str, alias: str, name: str) -> str:
+        return f"{alias}.{name}" if name in shape.get(table, ()) else "NULL"
 
     windows, nodes = "session_windows", "session_nodes"
     state, marks = "session_transcript_index_state", "transcript_rewrite_watermarks"
     has_state = shape.get(state, frozenset()) >= {"session_id", "indexed_seq", "needs_rebuild"}
-    has_active = shape.get("session_transcript_active_events", frozenset()) >= {
-        "session_id",
-        "event_seq",
-    }
-    is_projected = has_state and has_active
+    active = shape.get("session_transcript_active_events", frozenset())
+    is_projected = has_state and active >= {"session_id", "event_seq"}
     has_marks = shape.get(marks, frozenset()) >= {"session_id", "generation"}
     columns = (
         "w.session_id",
@@ -558,29 +584,7 @@ def _sessions(
         sql += f" LEFT JOIN {state} AS s ON s.session_id = w.session_id"
     if has_marks:
         sql += f" LEFT JOIN {marks} AS m ON m.session_id = w.session_id"
-    rows = (
-        connection.execute(sql)
-        if session_id is None
-        else connection.execute(f"{sql} WHERE w.session_id = ?", (session_id,))
-    )
-    for row in rows:
-        key = row[1]
-        if not (isinstance(row[0], str) and isinstance(key, str) and isinstance(row[2], int)):
-            raise apsw.MismatchError("its sessions are not described as they were in 2026.9")
-        is_current = row[9] == row[0]
-        yield _Session(
-            session_id=row[0],
-            key=key,
-            updated_ms=row[2],
-            last_seq=row[3],
-            generation=row[4],
-            projected_seq=row[5],
-            leaf=row[6],
-            parts=row[7],
-            is_rebuilding=bool(row[8]),
-            why_not=_why_not(key, row[10:14], is_current=is_current),
-            parents=(row[14], row[15]),
-        )
+    return sql
 
 
 def _why_not(key: str, facts: Sequence[Any], *, is_current: bool) -> str | None:

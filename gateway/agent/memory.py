@@ -235,7 +235,13 @@ class Memory:
             answer = search.partly_answered(answer, unsearched)
         if session.guest is not None and (missed := session.guest.missed(settings)):
             answer = search.without(answer, missed)
-        citations: CitationsMode = "off" if session.operator else settings.citations
+        return self._with_citations(answer, params, session, key)
+
+    def _with_citations(
+        self, answer: SearchAnswer, params: SearchParams, session: Session, key: str | None
+    ) -> SearchAnswer:
+        """And with the limits that were met, and a hint that meaning is missing, once."""
+        citations: CitationsMode = "off" if session.operator else self.settings.citations
         limits, hints = search.limits_met(params), params.explain or not self._has_hinted
         result = search.with_citations(answer, citations, key, limits, hints=hints)
         self._has_hinted |= search.ONLY_WORDS in (result.warning or "")

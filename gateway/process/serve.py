@@ -34,7 +34,12 @@ from gateway.ownership.lock import check_workspace, place_of, read_owner
 from gateway.process.log_output import configure_logs
 from gateway.process.orphans import OUTSIDE, PARENT, is_orphan
 from gateway.process.tuning import limit_arenas, settle_collector, share_interpreter
-from gateway.rpc.transport import DescriptorReader, DescriptorWriter, claim_stdio
+from gateway.rpc.transport import (
+    DescriptorReader,
+    DescriptorWriter,
+    ProtocolDescriptors,
+    claim_stdio,
+)
 
 _log = Log()
 
@@ -57,9 +62,31 @@ def serve(
     `read_settings` gives the settings of the same agent again, for a reload. With `socket_only` it is
     a service: nobody is at its pipe, and its parent is no concern. `sockets` are listening ones that
     were handed in, beside the one that the owner of an index makes for itself. The `notifier` tells a
-    service manager how it goes. With `idle_s` it ends when no client was there for so long. Raises IndexUnavailableError when the index cannot be opened at all.
+    service manager how it goes. With `idle_s` it ends when no client was there for so long.
+    Raises IndexUnavailableError when the index cannot be opened at all.
     """
     notifier = notifier or Notifier()
+    claimed = _claim_process(settings, log_level)
+    make_host = partial(
+        Host,
+        settings,
+        read_settings=read_settings,
+        sockets=sockets,
+        notifier=notifier,
+        idle_s=idle_s,
+    )
+    ending = Ending()
+    try:
+        with ungrouped():
+            anyio.run(_run, make_host, claimed, notifier, ending, socket_only)
+    finally:
+        ending.call_off()
+    _log.info("ended", agent=settings.agent_id)
+    return 0
+
+
+def _claim_process(settings: Settings, log_level: str) -> ProtocolDescriptors:
+    """The pipe is ours alone, the log is set up, and memory and interpreter are tuned."""
     limit_arenas()
     claimed = claim_stdio()
     sys.stdout = claim_standard_error()  # as its descriptor, for whatever prints
@@ -68,42 +95,33 @@ def serve(
     share_interpreter()
     for warning in settings.warnings:
         _log.warning("configuration", path=warning.path, line=warning.line, message=warning.message)
-
-    ending = Ending()
-
-    async def run() -> None:
-        writer = DescriptorWriter(claimed.output)
-        process = PARENT if PARENT != OUTSIDE else None
-        pipe = Pipe(DescriptorReader(claimed.input), writer, process)
-        shutdown = anyio.Event()
-        host = Host(
-            settings,
-            read_settings=read_settings,
-            pipe=None if socket_only else pipe,
-            sockets=sockets,
-            shutdown=shutdown,
-            notifier=notifier,
-            idle_s=idle_s,
-        )
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_heed_signals, shutdown, host, tasks)
-            tasks.start_soon(ending.limit, host.closing, shutdown, writer)
-            tasks.start_soon(notifier.keep_alive)
-            if not socket_only:
-                tasks.start_soon(end_with_parent, PARENT, shutdown)
-            await host.run()
-            tasks.cancel_scope.cancel()
-
-    try:
-        with ungrouped():
-            anyio.run(run)
-    finally:
-        ending.call_off()
-    _log.info("ended", agent=settings.agent_id)
-    return 0
+    return claimed
 
 
-async def _heed_signals(shutdown: anyio.Event, host: Host, tasks: TaskGroup) -> None:
+async def _run(
+    make_host: Callable[..., Host],
+    claimed: ProtocolDescriptors,
+    notifier: Notifier,
+    ending: Ending,
+    socket_only: bool,
+) -> None:
+    """Until the host ends, with what watches beside it."""
+    writer = DescriptorWriter(claimed.output)
+    process = PARENT if PARENT != OUTSIDE else None
+    pipe = Pipe(DescriptorReader(claimed.input), writer, process)
+    shutdown = anyio.Event()
+    host = make_host(pipe=None if socket_only else pipe, shutdown=shutdown)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_receive_signals, shutdown, host, tasks)
+        tasks.start_soon(ending.limit, host.closing, shutdown, writer)
+        tasks.start_soon(notifier.keep_alive)
+        if not socket_only:
+            tasks.start_soon(end_with_parent, PARENT, shutdown)
+        await host.run()
+        tasks.cancel_scope.cancel()
+
+
+async def _receive_signals(shutdown: anyio.Event, host: Host, tasks: TaskGroup) -> None:
     """SIGTERM and SIGINT end the process in order, a second one changes nothing; SIGHUP reloads."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async for number in signals:

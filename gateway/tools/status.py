@@ -140,22 +140,7 @@ def write_status(
     activity: Activity | None = None,
     watcher: WatchState | None = None,
 ) -> StatusResult:
-    off = StatusResult(
-        agent_id=settings.agent_id,
-        version=VERSION,
-        pid=os.getpid(),
-        enabled=False,
-        workspace=str(settings.workspace),
-        notes=settings.notes_folder is not None,
-        claude_code=settings.search.claude_code,
-        config_path=_config_path(settings, config_error),
-        disabled=disabled,
-        started_as=settings.started_as,
-        switches=switches(settings),
-        activity=activity,
-        config_error=str(config_error) if config_error else None,
-        warnings=tuple(f"{one.path}{_line(one.line)}: {one.message}" for one in settings.warnings),
-    )
+    off = _status_without_index(settings, disabled, config_error, activity)
     if backend is None:
         return off
     return msgspec.structs.replace(
@@ -179,6 +164,30 @@ def write_status(
         database_bytes=backend.database_bytes,
         issues=backend.issues,
         details=backend.details,
+    )
+
+
+def _status_without_index(
+    settings: Settings,
+    disabled: str | None,
+    config_error: MemoryGatewayError | None,
+    activity: Activity | None,
+) -> StatusResult:
+    return StatusResult(
+        agent_id=settings.agent_id,
+        version=VERSION,
+        pid=os.getpid(),
+        enabled=False,
+        workspace=str(settings.workspace),
+        notes=settings.notes_folder is not None,
+        claude_code=settings.search.claude_code,
+        config_path=_config_path(settings, config_error),
+        disabled=disabled,
+        started_as=settings.started_as,
+        switches=switches(settings),
+        activity=activity,
+        config_error=str(config_error) if config_error else None,
+        warnings=tuple(f"{one.path}{_line(one.line)}: {one.message}" for one in settings.warnings),
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from config.paths import auth_profile_paths
-from config.settings import Settings
+from config.settings import ModelProviderSettings, Settings
 from config.vendors import Vendor
 from providers.endpoints import Endpoint, may_receive
 from providers.errors import ProviderAuthError, ProviderUnavailableError
@@ -105,13 +105,7 @@ def resolve_spec(settings: Settings, vendor: Vendor, role: Role) -> RemoteSpec:
     search, primary = settings.search, role == "primary"
     provider = entry_of(settings, vendor.config_key)
     remote_url = search.remote.base_url if primary else None
-    if remote_url is None and provider.base_url_problem is not None:
-        raise ProviderUnavailableError(
-            f"The address of {vendor.name} is configured and cannot be read.",
-            remedy=f"Correct models.providers.{vendor.config_key}.baseUrl; nothing is sent elsewhere "
-            "meanwhile.",
-        )
-    endpoint = _endpoint(vendor, remote_url or provider.base_url or vendor.base_url, role)
+    endpoint = _endpoint(vendor, remote_url or _own_address(vendor, provider), role)
     sources = KeySources(
         vendor=vendor,
         endpoint=endpoint,
@@ -136,6 +130,17 @@ def resolve_spec(settings: Settings, vendor: Vendor, role: Role) -> RemoteSpec:
         query_type=search.query_input_type if primary else None,
         document_type=search.document_input_type if primary else None,
     )
+
+
+def _own_address(vendor: Vendor, provider: ModelProviderSettings) -> str | None:
+    """What `models.providers` says of it, or its public one. Raises `ProviderUnavailableError`."""
+    if provider.base_url_problem is not None:
+        raise ProviderUnavailableError(
+            f"The address of {vendor.name} is configured and cannot be read.",
+            remedy=f"Correct models.providers.{vendor.config_key}.baseUrl; nothing is sent elsewhere "
+            "meanwhile.",
+        )
+    return provider.base_url or vendor.base_url
 
 
 def _endpoint(vendor: Vendor, base_url: str | None, role: Role) -> Endpoint:

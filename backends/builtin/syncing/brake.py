@@ -118,14 +118,8 @@ class Brake:
         if force:
             self._give_in()
             return msgspec.structs.replace(plan, held=denied)
-        gone: dict[Place, list[ObsoleteFile]] = defaultdict(list)
-        held, removed = [], []
-        for file in plan.to_remove:
-            place = self._place_of(self._roots.absolute(file.path))
-            if place is None:  # it is no place of notes any more
-                removed.append(file)
-            else:
-                gone[place].append(file)
+        gone, removed = self._by_place_missed(plan.to_remove)
+        held = []
         for place, missed in gone.items():
             left = partial(self._left, place, found, indexed)
             files = _accountable(missed, left)
@@ -141,6 +135,20 @@ class Brake:
         missing = (self._lost(place) for place in self._places if place.absolute not in told)
         held += [one for one in missing if one is not None]
         return msgspec.structs.replace(plan, to_remove=tuple(removed), held=(*held, *denied))
+
+    def _by_place_missed(
+        self, files: Iterable[ObsoleteFile]
+    ) -> tuple[dict[Place, list[ObsoleteFile]], list[ObsoleteFile]]:
+        """And those of what is no place of notes any more."""
+        gone: dict[Place, list[ObsoleteFile]] = defaultdict(list)
+        homeless = []
+        for file in files:
+            place = self._place_of(self._roots.absolute(file.path))
+            if place is None:
+                homeless.append(file)
+            else:
+                gone[place].append(file)
+        return gone, homeless
 
     def by_place(
         self, found: ScanResult, indexed: Iterable[str]

@@ -8,13 +8,15 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
 from typing import TYPE_CHECKING, Final
 
 from backends.builtin.store.port import PreparedChunk, PreparedExcerpt, PreparedFile
 from backends.chunking import (
     CHUNKING_VERSION,
     HEADING_SEPARATOR,
+    Chunk,
     ChunkLimits,
     chunk_markdown,
     document_title,
@@ -115,35 +117,12 @@ class Preparer:
             languages.add(language)
             analyser = self._analyser(language)
             units = split_units(chunk_text)
-            if chunk.start < facts.end or len(units) > units[-1].line + 1:
-                terms = "\n".join(
-                    analyser.terms(told_in(line) if chunk.start + unit.start < facts.end else line)
-                    for unit in units
-                    for line in (chunk_text[unit.start : unit.end],)
-                )
-            else:  # each unit is a line
-                terms = analyser.terms_by_line(chunk_text.removesuffix("\n"))
+            terms = _terms(analyser, chunk_text, units, facts.end - chunk.start)
             excerpts = _excerpts(chunk_text, max(0, end - chunk.start), units)
             end = chunk.end
-            headings = HEADING_SEPARATOR.join(map(marked, chunk.levels, chunk.headings))
-            days = filter(None, map(date_in, chunk.headings))
-            told = " ".join(date_words(day) for day in dict.fromkeys(days) if day != note_date)
-            context = analyser.terms(f"{about_file} {' '.join(chunk.headings)} {told}".rstrip(" "))
-            chunks.append(
-                PreparedChunk(
-                    start=chunk.start,
-                    start_line=chunk.start_line,
-                    end_line=chunk.end_line,
-                    identity=_digest(
-                        chunk_text, terms, context, headings, repr(excerpts), str(ANALYSER_VERSION)
-                    ),
-                    headings=headings,
-                    text=chunk_text,
-                    terms=terms,
-                    context=context,
-                    excerpts=excerpts,
-                )
-            )
+            days = _days_of(chunk.headings, note_date)
+            context = analyser.terms(f"{about_file} {' '.join(chunk.headings)} {days}".rstrip(" "))
+            chunks.append(_prepared(chunk, chunk_text, terms, context, excerpts))
         return PreparedFile(
             tuple(chunks),
             note_date.isoformat() if note_date else None,
@@ -190,6 +169,40 @@ class _Ticks:
 def marked(level: int, title: str) -> str:
     """A heading as a line of Markdown."""
     return f"{'#' * level} {title}"
+
+
+def _prepared(
+    chunk: Chunk, text: str, terms: str, context: str, excerpts: tuple[PreparedExcerpt, ...]
+) -> PreparedChunk:
+    headings = HEADING_SEPARATOR.join(map(marked, chunk.levels, chunk.headings))
+    return PreparedChunk(
+        start=chunk.start,
+        start_line=chunk.start_line,
+        end_line=chunk.end_line,
+        identity=_digest(text, terms, context, headings, repr(excerpts), str(ANALYSER_VERSION)),
+        headings=headings,
+        text=text,
+        terms=terms,
+        context=context,
+        excerpts=excerpts,
+    )
+
+
+def _terms(analyser: Analyser, text: str, units: Sequence[TextUnit], front_matter_end: int) -> str:
+    """The terms of each line; of front matter, which ends there, those of its values."""
+    if front_matter_end <= 0 and len(units) <= units[-1].line + 1:  # each unit is a line
+        return analyser.terms_by_line(text.removesuffix("\n"))
+    return "\n".join(
+        analyser.terms(told_in(line) if unit.start < front_matter_end else line)
+        for unit in units
+        for line in (text[unit.start : unit.end],)
+    )
+
+
+def _days_of(headings: Iterable[str], note_date: date | None) -> str:
+    """The days that headings name, in words; that of the note is said for all of it."""
+    days = filter(None, map(date_in, headings))
+    return " ".join(date_words(day) for day in dict.fromkeys(days) if day != note_date)
 
 
 def _excerpts(text: str, start: int, units: Sequence[TextUnit]) -> tuple[PreparedExcerpt, ...]:

@@ -197,14 +197,7 @@ def offer_suggestion(options: Options, *, yes: bool, again: Sequence[str]) -> in
     if options.json:
         output.write_json(
             {
-                "suggestions": [
-                    {
-                        **msgspec.to_builtins(one),
-                        "path": str(one.path(configured.cache_dir)),
-                        "here": one.name in here,
-                    }
-                    for one in SUGGESTIONS
-                ],
+                "suggestions": [_as_json(one, configured, here) for one in SUGGESTIONS],
                 "install": command,
                 "choice": {"provider": choice.primary and choice.primary.provider, "reason": choice.reason},
             }
@@ -212,6 +205,14 @@ def offer_suggestion(options: Options, *, yes: bool, again: Sequence[str]) -> in
     elif first.name in here:
         print_lines(suggestion_use_lines(first, choice))
     return os.EX_OK
+
+
+def _as_json(
+    suggestion: Suggestion, configured: ConfiguredModels, here: Container[str]
+) -> dict[str, object]:
+    facts: dict[str, object] = msgspec.to_builtins(suggestion)
+    path = str(suggestion.path(configured.cache_dir))
+    return {**facts, "path": path, "here": suggestion.name in here}
 
 
 def _wanted(suggestion: Suggestion, here: Container[str], command: str | None) -> bool:

@@ -103,16 +103,6 @@ def page_of(report: Report) -> str:
     status = report.status
     whose = "a folder of notes" if status.notes else f"agent {status.agent_id}"
     title = f"Memory of {whose}"
-    head = joined(
-        [
-            Markup('<meta charset="utf-8">\n'),
-            Markup(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'),
-            Markup('<meta name="viewport" content="width=device-width, initial-scale=1">\n'),
-            Markup('<meta name="referrer" content="no-referrer">\n'),
-            element("title", title),
-            Markup(f"\n<style>{_ALL_STYLE}</style>\n"),
-        ]
-    )
     known = report.known
     knowledge = [
         ("What was asked", _answer(report)),
@@ -139,7 +129,20 @@ def page_of(report: Report) -> str:
             Markup(f"<script>{SCRIPT}</script>") if known else Markup(),
         ]
     )
-    return f"{BEGINNING}{element('head', head)}\n{element('body', body)}\n</html>\n"
+    return f"{BEGINNING}{element('head', _head(title))}\n{element('body', body)}\n</html>\n"
+
+
+def _head(title: str) -> Markup:
+    return joined(
+        [
+            Markup('<meta charset="utf-8">\n'),
+            Markup(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'),
+            Markup('<meta name="viewport" content="width=device-width, initial-scale=1">\n'),
+            Markup('<meta name="referrer" content="no-referrer">\n'),
+            element("title", title),
+            Markup(f"\n<style>{_ALL_STYLE}</style>\n"),
+        ]
+    )
 
 
 def _header(report: Report, title: str) -> Markup:

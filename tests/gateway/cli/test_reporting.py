@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import webbrowser
 
 import pytest
 
@@ -162,6 +163,8 @@ def test_the_notes_are_counted_before_the_figures_and_their_text_is_there_if_ask
 
 def test_open_shows_the_page_in_the_browser(indexed, tmp_path, monkeypatch):
     seen = tmp_path / "seen"
+    # which browsers there are is looked up once a process: those of this test are forgotten after it
+    monkeypatch.setattr(webbrowser, "_tryorder", None)
     monkeypatch.setenv("BROWSER", f"sh -c 'printf %s \"$0\" > {seen}' %s")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert indexed("report", "--open").code == 0

@@ -516,14 +516,7 @@ def replace_chunks(
     kept: dict[bytes, list[int]] = defaultdict(list)
     for chunk_id, identity in rows:
         kept[identity].append(chunk_id)
-    new: list[PreparedChunk] = []
-    moved: list[tuple[int, PreparedChunk]] = []
-    for chunk in chunks:
-        tick()
-        if kept[chunk.identity]:
-            moved.append((kept[chunk.identity].pop(), chunk))
-        else:
-            new.append(chunk)
+    new, moved = _new_and_moved(chunks, kept, tick)
     obsolete = [chunk_id for ids in kept.values() for chunk_id in ids]
     columns = {**_chunk_columns([one for _, one in moved]), "ids": [at for at, _ in moved]}
     moving: tuple[AgentStatement, ...] = ((_MOVE_CHUNKS, columns),)
@@ -536,6 +529,20 @@ def replace_chunks(
             raise TooLargeError(f"more than {MOST_WORDS:,} words for PostgreSQL")
         moving = ()
     return Replaced(len(new), len(obsolete))
+
+
+def _new_and_moved(
+    chunks: Iterable[PreparedChunk], kept: Mapping[bytes, list[int]], tick: Callable[[], None]
+) -> tuple[list[PreparedChunk], list[tuple[int, PreparedChunk]]]:
+    """Takes out of `kept` what may stay, with its new place."""
+    new, moved = [], []
+    for chunk in chunks:
+        tick()
+        if kept[chunk.identity]:
+            moved.append((kept[chunk.identity].pop(), chunk))
+        else:
+            new.append(chunk)
+    return new, moved
 
 
 _STEP_CHUNKS: Final = 50

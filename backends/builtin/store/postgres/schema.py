@@ -449,17 +449,21 @@ def index_vectors(address: Address, *, tenant: str, agent: str, at_least: int) -
             connection.execute(f"DROP INDEX CONCURRENTLY {index}")
         for index, (agent_id, fingerprint, dimensions, vectors) in large.items():
             if not found.get(index):
-                connection.execute(
-                    f"CREATE INDEX CONCURRENTLY {index} ON embeddings"
-                    f" USING hnsw ((half::halfvec({dimensions})) halfvec_ip_ops)"
-                    f" WHERE agent_id = {agent_id} AND fingerprint_id = {fingerprint}"
-                )
+                connection.execute(_vector_index(index, agent_id, fingerprint, dimensions))
                 done.append(f"{vectors:,} vectors of {agent!r} are indexed.")
         if done:
             connection.execute(
                 "ANALYZE embeddings"
             )  # else the server may not know yet that they are worth asking
     return done
+
+
+def _vector_index(name: str, agent_id: int, fingerprint: int, dimensions: int) -> str:
+    return (
+        f"CREATE INDEX CONCURRENTLY {name} ON embeddings"
+        f" USING hnsw ((half::halfvec({dimensions})) halfvec_ip_ops)"
+        f" WHERE agent_id = {agent_id} AND fingerprint_id = {fingerprint}"
+    )
 
 
 _SELECT_OWN_INDEXES: Final = r"""
