@@ -6,43 +6,11 @@ import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Final
 
-import msgspec
-
-from config.runtime.files import make_directories, read_file, replace_file
-from gateway.cli.options import PROGRAM, CommandLineError
+from gateway.cli.options import CommandLineError
 from gateway.cli.rendering.places import EDITORS, url_of
-
-_MOST_BYTES: Final = 1 << 20
-
-
-def _last_hits() -> Path:
-    state = os.environ.get("XDG_STATE_HOME", "")
-    base = Path(state) if state.startswith("/") else Path.home() / ".local/state"
-    return base / PROGRAM / "last-search.json"
-
-
-def keep_hits(places: Sequence[tuple[str, int]]) -> None:
-    """Remembers where the hits are that a person was shown, for `open 2`. That it cannot be kept fails no search."""
-    file = _last_hits()
-    with suppress(OSError, RuntimeError):
-        make_directories(file.parent)
-        replace_file(file, msgspec.json.encode(places), mode=0o600)
-
-
-def last_hit(number: int) -> tuple[str, int] | None:
-    """Path and line of a hit of the last search, counted from 1."""
-    try:
-        data = read_file(_last_hits(), _MOST_BYTES)
-        places = msgspec.json.decode(data, type=list[tuple[str, int]])
-    except (OSError, RuntimeError, msgspec.MsgspecError):
-        return None
-    return places[number - 1] if 0 < number <= len(places) else None
-
 
 _WITH_PLUS: Final = frozenset("vi vim nvim nano emacs emacsclient micro kak ne joe mg ed".split())
 _WITH_COLON: Final = frozenset("hx helix subl sublime_text zed cursor".split())

@@ -237,7 +237,9 @@ class _Manner(NamedTuple):
 def _show_result(found: _Found, params: SearchParams, settings: Settings, manner: _Manner) -> None:
     from gateway.cli.rendering.results import no_match, remarks, result_lines
     from gateway.cli.rendering.words import short_path
+    from gateway.cli.state import may_hint
     from gateway.cli.terminal import print_lines
+    from gateway.tools.search import ONLY_WORDS
 
     result = found.answer
     if result.error:
@@ -246,9 +248,9 @@ def _show_result(found: _Found, params: SearchParams, settings: Settings, manner
         place = short_path(str(settings.workspace))
         output.say(no_match(params, found.files, place, found.issues))
     if manner.looked_at:
-        from gateway.cli.opening import keep_hits
         from gateway.cli.rendering.on_terminal import Look, best_line, shown_hits
         from gateway.cli.rendering.places import absolute_path, url_pattern
+        from gateway.cli.state import keep_hits
 
         look = Look(
             query=params.query,
@@ -270,6 +272,8 @@ def _show_result(found: _Found, params: SearchParams, settings: Settings, manner
             )
     else:
         print_lines(result_lines(result, params.query))
+    if not params.explain and result.warning == ONLY_WORDS and not may_hint():
+        result = replace(result, warning=None)
     for remark in remarks(result, with_times=params.explain):
         output.note(remark)
 

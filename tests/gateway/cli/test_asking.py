@@ -51,6 +51,14 @@ def test_no_hit_says_what_was_searched_and_ends_with_one(indexed):
     assert indexed.json("search", "xylophone")["outcome"] == "empty"
 
 
+def test_that_meaning_is_missing_is_said_once_and_where_somebody_asks_why(indexed):
+    hint = "Only words were compared"
+    assert hint in indexed("search", "xylophone").err
+    assert indexed("search", "xylophones").err == ""
+    assert hint in indexed("search", "xylophones", "--explain").err
+    assert hint in indexed.json("search", "xylophone")["warning"]
+
+
 def test_a_source_that_is_not_indexed_is_not_said_to_have_been_searched(indexed):
     done = indexed("search", "boiler", "--source", "sessions")
     assert (done.code, done.out) == (0, "")
