@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import or_
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -112,17 +113,17 @@ class Line(NamedTuple):
 def lines_of(hit: Hit) -> list[Line]:
     """The lines of a hit's snippet."""
     lines = hit.snippet.rstrip("\n").split("\n")
-    is_beside = [
-        (bool(hit.stretches) and line == GAP.strip())
-        or (bool(hit.headings) and line.startswith(BREADCRUMB))
-        for line in lines
-    ]
     ranges = [(one.start_line, one.end_line) for one in hit.stretches]
     numbers = [
         number
         for first, last in ranges or [(hit.start_line, hit.end_line)]
         for number in range(first, last + 1)
     ]
+    is_gap = [bool(ranges) and line == GAP.strip() for line in lines]
+    is_path = [bool(ranges or hit.headings) and line.startswith(BREADCRUMB) for line in lines]
+    is_beside = list(map(or_, is_gap, is_path))
+    if not hit.headings and len(lines) - sum(is_gap) == len(numbers):
+        is_beside = is_gap  # lines of the note that only look so
     is_counted = len(numbers) == len(lines) - sum(is_beside)
     told = iter(numbers if is_counted else ())
     return [
