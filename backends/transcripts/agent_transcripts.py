@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from backends.errors import FileUnreadableError
+from backends.backend_errors import FileUnreadableError
 from backends.files.reading import MAX_SCANNED_BYTES, not_found, read_blocks
 from backends.files.roots import MARKDOWN_SUFFIX
 from backends.interface import ReadAnswer, ReadRequest

@@ -16,11 +16,11 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.opening import look_into
 from backends.builtin.store.port import IndexedFile, View, Writer
 from backends.builtin.syncing.planning import Held, ObsoleteFile, SyncPlan
 from backends.builtin.syncing.sessions import CLAUDE, DATABASE, FILES, SessionPlan, source_of
-from backends.errors import IndexUnavailableError
 from backends.files.roots import MemoryRoots
 from backends.files.scan import MANY_FILES, SECOND_LOOK_S, FoundFile, ScanResult, is_mass
 from backends.transcripts.source import TranscriptListing, id_of

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from backends.backend_errors import FileUnreadableError
 from backends.builtin.store.port import (
     START,
     Checkpoint,
@@ -22,7 +23,6 @@ from backends.builtin.store.port import (
 )
 from backends.builtin.syncing.planning import Change, FileOutcome, ObsoleteFile
 from backends.builtin.syncing.preparing import Preparer
-from backends.errors import FileUnreadableError
 from backends.files.safe_open import MomentarilyUnreadableError, RefusedFileError
 from backends.interface import SkippedFile
 from backends.transcripts.source import (

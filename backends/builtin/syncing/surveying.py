@@ -13,12 +13,12 @@ from typing import Final
 
 import msgspec
 
+from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.opening import look_into
 from backends.builtin.store.port import ARRIVAL_MS, Store, Version, View, Writer, now_ms
 from backends.builtin.syncing.brake import Brake
 from backends.builtin.syncing.planning import Held, SyncPlan, plan_sync
 from backends.builtin.syncing.sessions import SessionIndexer, SessionPlan
-from backends.errors import IndexUnavailableError
 from backends.files.ignoring import IgnoreFiles
 from backends.files.roots import MemoryRoots
 from backends.files.scan import ScanResult, scan
