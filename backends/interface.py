@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from config.errors import ErrorKind
 from config.settings import CitationsMode, Source
-from providers.interface import EmbeddingsState, ProviderCandidate
+from providers.provider_interface import EmbeddingsState, ProviderCandidate
 
 Outcome = Literal["ok", "empty", "denied", "disabled", "partial"]
 Mode = Literal["hybrid", "keyword", "vector", "rerank"]
@@ -549,7 +549,7 @@ class MemoryBackend(Protocol):
     """A memory that can be searched, read and brought up to date.
 
     All methods may be cancelled; none blocks the event loop. Errors: `IndexUnavailableError`,
-    `PathNotAllowedError`, `FileUnreadableError` (all of `backends.errors`).
+    `PathNotAllowedError`, `FileUnreadableError` (all of `backends.backend_errors`).
     """
 
     async def search(self, request: SearchRequest) -> SearchAnswer: ...

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from backends.errors import IndexUnavailableError
+from backends.backend_errors import IndexUnavailableError
 from config.agents import normalize_agent_id
 from config.settings import ScopeMatch, ScopePolicy, Settings
 

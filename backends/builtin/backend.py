@@ -14,6 +14,7 @@ import anyio
 import msgspec
 from anyio import CancelScope, create_task_group
 
+from backends.backend_errors import IndexUnavailableError, out_of_reach
 from backends.builtin.embedding.semantics import Meaning, Semantics
 from backends.builtin.forgetting import forget
 from backends.builtin.index_status import probe_weaknesses, report_status, try_out
@@ -24,10 +25,9 @@ from backends.builtin.store.port import READERS, SCRUB_LIMIT_S, IndexDamagedErro
 from backends.builtin.syncing.freshness import Freshness, SearchPriority
 from backends.builtin.syncing.indexing import Indexer
 from backends.builtin.syncing.preparing import Preparer, chunk_limits
-from backends.builtin.syncing.sessions import SessionIndexer
+from backends.builtin.syncing.sessions import SessionIndexer, places_of
 from backends.builtin.syncing.surveying import Surveyor
 from backends.chunking import ChunkLimits
-from backends.errors import IndexUnavailableError, out_of_reach
 from backends.files.reading import NoteReads, read_lines
 from backends.files.roots import MemoryRoots
 from backends.interface import (
@@ -57,7 +57,7 @@ from config.runtime.tasks import BoundedWork
 from config.settings import Settings
 
 if TYPE_CHECKING:
-    from providers.interface import QueryVector
+    from providers.provider_interface import QueryVector
 
 
 _log = Log()
@@ -171,7 +171,7 @@ class BuiltinBackend:
         )
         """Whether conversations are answered at all, be it by QMD."""
         self._surveyor = Surveyor(
-            store, self._roots, preparer.notes_pipeline, self._sessions, settings.sessions_dir
+            store, self._roots, preparer.notes_pipeline, self._sessions, places_of(settings)
         )
         self._freshness = Freshness(
             Indexer(store, self._surveyor, preparer),

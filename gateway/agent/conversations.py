@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
-from backends.errors import FileUnreadableError, FileUnwritableError
+from backends.backend_errors import FileUnreadableError, FileUnwritableError
 from backends.files.appending import Appended, append_entry
 from backends.files.roots import MemoryRoots
 from backends.interface import SyncRequest

@@ -14,8 +14,8 @@ import anyio
 from anyio.abc import TaskStatus
 from msgspec.structs import replace
 
+from backends.backend_errors import FileUnreadableError, IndexUnavailableError, PathNotAllowedError
 from backends.builtin.backend import open_builtin, open_store
-from backends.errors import FileUnreadableError, IndexUnavailableError, PathNotAllowedError
 from backends.interface import (
     BackfillState,
     ForgetReport,

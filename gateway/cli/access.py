@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar, cast
 import msgspec
 from msgspec.structs import replace
 
+from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.opening import is_there, owner_lock
-from backends.errors import IndexUnavailableError
 from backends.interface import (
     BackfillState,
     ForgetReport,

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from backends.errors import FileUnreadableError, FileUnwritableError
+from backends.backend_errors import FileUnreadableError, FileUnwritableError
 from config.errors import ConfigInvalidError, ConfigProblem
 from config.runtime.files import copies_of, is_copy, keep_copy, make_directories, replace_file
 from config.source.json5 import MAX_BYTES

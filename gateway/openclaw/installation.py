@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from backends.errors import FileUnwritableError
+from backends.backend_errors import FileUnwritableError
 from config.errors import MemoryGatewayError
 from config.host_keys import PLUGIN_ID, plain
 from config.paths import own_dir

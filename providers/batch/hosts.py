@@ -8,7 +8,7 @@ from typing import IO, Any, Final, Literal, Protocol
 
 import msgspec
 
-from providers.interface import ItemError, Vector
+from providers.provider_interface import ItemError, Vector
 
 Outcome = Literal["completed", "failed", "expired", "cancelled"]
 """How a job ended. Any of them may have left results."""

@@ -19,7 +19,7 @@ from config.runtime.logs import Log
 from config.runtime.remembered import Remembered, size_of
 from providers.embedding import sizing
 from providers.embedding.sizing import LearnedLimits, WorkList
-from providers.errors import (
+from providers.provider_errors import (
     ProviderBadResponseError,
     ProviderError,
     ProviderInputTooLargeError,
@@ -28,7 +28,7 @@ from providers.errors import (
     ProviderTimeoutError,
     ProviderUnavailableError,
 )
-from providers.interface import (
+from providers.provider_interface import (
     EmbeddedBatch,
     Embedder,
     Fingerprint,

@@ -11,8 +11,6 @@ from typing import Any, Final
 import msgspec
 
 from config.settings import Settings
-from providers.errors import ProviderError, ProviderUnavailableError
-from providers.interface import Fingerprint, Purpose
 from providers.local.model_formats import (
     ONNX,
     EngineName,
@@ -25,6 +23,8 @@ from providers.local.model_formats import (
 from providers.local.models import configured_models, locate
 from providers.local.models.references import HubReference, parse_reference
 from providers.local.protocol import Open
+from providers.provider_errors import ProviderError, ProviderUnavailableError
+from providers.provider_interface import Fingerprint, Purpose
 
 TEXT: Final = "{text}"
 _RETRIEVE: Final = "Given a web search query, retrieve relevant passages that answer the query"

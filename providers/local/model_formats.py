@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Final, Literal
 
 import msgspec
 
-from providers.errors import ProviderUnavailableError
+from providers.provider_errors import ProviderUnavailableError
 
 EngineName = Literal["onnxruntime", "llama.cpp"]
 

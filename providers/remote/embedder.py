@@ -14,9 +14,13 @@ import anyio
 from anyio.to_thread import run_sync
 
 from config.vendors import Vendor
-from providers.errors import ProviderAuthError, ProviderBadResponseError, ProviderUnavailableError
 from providers.installing import install_remedy
-from providers.interface import (
+from providers.provider_errors import (
+    ProviderAuthError,
+    ProviderBadResponseError,
+    ProviderUnavailableError,
+)
+from providers.provider_interface import (
     EmbeddedBatch,
     Fingerprint,
     InputLimits,
@@ -60,7 +64,7 @@ def fingerprint_of(spec: RemoteSpec) -> Fingerprint:
 
 
 class RemoteEmbedder:
-    """Implements `providers.interface.Embedder`.
+    """Implements `providers.provider_interface.Embedder`.
 
     `renew` builds the spec afresh; it is asked after the host refused the key, so that a key that was
     replaced in the auth profiles is taken up without a restart.

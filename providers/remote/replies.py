@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from config.secrets import redact
-from providers.errors import (
+from providers.provider_errors import (
     ProviderAuthError,
     ProviderError,
     ProviderInputTooLargeError,

@@ -20,11 +20,11 @@ from typing import Any, Final, NamedTuple
 import anyio
 import msgspec
 
+from backends.backend_errors import IndexUnavailableError
 from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
 from backends.builtin.batch.jobs import BatchJobs
 from backends.builtin.store.leasing import LOOK_S, LeaseHolder
 from backends.builtin.store.port import LeaseLostError, Store, Version, View, Writer, now_ms
-from backends.errors import IndexUnavailableError
 from backends.interface import BackfillState, ProgressCallback, SyncProgress
 from config.errors import ErrorKind
 from config.runtime.logs import Log
@@ -32,8 +32,8 @@ from config.runtime.tasks import Backoff, BoundedWork, ResettableEvent, Wakeup
 from config.settings import CacheSettings
 from providers.embedding.failover import Embeddings, ProviderChange
 from providers.embedding.service import Delivery
-from providers.errors import ProviderError
-from providers.interface import Fingerprint, ItemError, QueryVector, Vector
+from providers.provider_errors import ProviderError
+from providers.provider_interface import Fingerprint, ItemError, QueryVector, Vector
 from providers.resilience import Clock, SystemClock
 
 _log = Log()

@@ -11,8 +11,8 @@ import msgspec
 from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
+from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import Store, View
-from backends.errors import IndexUnavailableError
 from backends.interface import (
     BackfillState,
     BatchReport,
@@ -25,8 +25,8 @@ from backends.interface import (
 from config.errors import MemoryGatewayError
 from config.runtime.logs import Log
 from config.settings import Settings
-from providers.errors import ProviderError
-from providers.interface import Fingerprint, QueryVector
+from providers.provider_errors import ProviderError
+from providers.provider_interface import Fingerprint, QueryVector
 
 if TYPE_CHECKING:
     from backends.builtin.batch.jobs import BatchJobs
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from providers.choosing import Choice
     from providers.embedding.failover import Embeddings
     from providers.embedding.service import EmbeddingService
-    from providers.interface import EmbeddingsState
+    from providers.provider_interface import EmbeddingsState
 
 _log = Log()
 

@@ -15,13 +15,13 @@ from typing import Final
 
 import anyio
 
+from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import IndexDamagedError, View
 from backends.builtin.syncing.helper import Helper, helped
 from backends.builtin.syncing.indexing import Group, Indexer
 from backends.builtin.syncing.planning import FileOutcome, Held, ObsoleteFile
 from backends.builtin.syncing.surveying import Survey
 from backends.builtin.syncing.tally import RecentSyncs, Tally, Task
-from backends.errors import IndexUnavailableError
 from backends.files.scan import FoundFile
 from backends.interface import (
     ProgressCallback,

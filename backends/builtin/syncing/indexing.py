@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import (
     OvertakenError,
     PreparedFile,
@@ -25,7 +26,6 @@ from backends.builtin.syncing.preparing import EndedError, Preparer, TooCostlyEr
 from backends.builtin.syncing.sessions import TranscriptPart
 from backends.builtin.syncing.surveying import Surveyor
 from backends.builtin.syncing.tally import Task
-from backends.errors import IndexUnavailableError
 from backends.files.reading import (
     FileChanging,
     FileContent,

@@ -478,7 +478,7 @@ def _has_place(options: Options, settings: Settings, *, yes: bool) -> bool:
 
     Raises CommandLineError, FileUnwritableError.
     """
-    from backends.errors import FileUnwritableError
+    from backends.backend_errors import FileUnwritableError
     from config.runtime.files import make_directories
     from gateway.daily_notes import daily_note
     from gateway.session_start import agent_now

@@ -271,7 +271,7 @@ def _write_folder(plan: Plan) -> None:
 
 def _offer_meaning(options: Options, *, wanted: bool | None, yes: bool) -> None:
     from config.runtime.tasks import run_within
-    from gateway.cli.commands.indexing import offer_suggestion
+    from gateway.cli.commands.maintaining import offer_suggestion
     from gateway.cli.options import READING_PATIENCE_S, load
     from providers.choosing import choose
 

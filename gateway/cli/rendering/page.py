@@ -33,7 +33,7 @@ from gateway.cli.rendering.status_lines import detail_rows, sync_summary
 from gateway.cli.rendering.words import counted, duration, short_path, size
 from gateway.metrics import Counted, SearchesOfMode
 from gateway.tools.status import StatusResult
-from providers.interface import ServiceState
+from providers.provider_interface import ServiceState
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

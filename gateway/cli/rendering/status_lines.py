@@ -24,7 +24,7 @@ from gateway.cli.options import PROGRAM
 from gateway.cli.rendering.words import aligned, counted, duration, short_path, size
 from gateway.doctor.finding import SEVERITIES, Diagnosis, Finding, Severity
 from gateway.tools.status import Health, StatusResult
-from providers.interface import ProviderCandidate, ServiceState
+from providers.provider_interface import ProviderCandidate, ServiceState
 
 if TYPE_CHECKING:
     from config.describe import Row

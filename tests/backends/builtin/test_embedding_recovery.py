@@ -18,8 +18,8 @@ from fakes.vendors import FakeVendor
 from providers.choosing import provider
 from providers.embedding.failover import Embeddings
 from providers.embedding.service import REMOTE, EmbeddingService
-from providers.errors import ProviderError
-from providers.interface import ProviderRequest
+from providers.provider_errors import ProviderError
+from providers.provider_interface import ProviderRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 

@@ -27,7 +27,7 @@ class Notes:
 def hit(snippet, start, end, *stretches):
     return Hit(
         path="a.md", start_line=start, end_line=end, score=1, snippet=snippet, source="memory",
-        stretches=tuple(Stretch(first, last) for first, last in stretches),
+        stretches=tuple(Stretch(start_line=first, end_line=last) for first, last in stretches),
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from backends.builtin.store.port import (
     Word,
     WordPart,
 )
-from backends.builtin.store.postgres.files import split
+from backends.builtin.store.postgres.file_rows import split
 from backends.builtin.store.postgres.schema import LONG
 from backends.ranking.evidence import BM25_K1, Candidate
 

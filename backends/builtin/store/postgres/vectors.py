@@ -17,12 +17,12 @@ import numpy as np
 
 from backends.builtin.store.port import LONGEST_RETRY_MS, VectorAnswer, VectorHit
 from backends.builtin.store.postgres.connections import Reals
-from backends.builtin.store.postgres.files import plain
+from backends.builtin.store.postgres.file_rows import plain
 from backends.builtin.store.postgres.leases import IS_AHEAD
 from backends.builtin.store.postgres.transactions import NOW_MS
 from backends.interface import Coverage, FailedText, VectorStatus
 from backends.ranking.evidence import Background, Excerpt
-from providers.interface import Fingerprint
+from providers.provider_interface import Fingerprint
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         WritingTransaction,
     )
     from config.settings import VectorStoreSettings
-    from providers.interface import Vector
+    from providers.provider_interface import Vector
 
 FIRST_RETRY_MS: Final = 5_000
 _MOST_DOUBLINGS: Final = 16

@@ -18,7 +18,7 @@ from backends.builtin.store.port import EngineName, Unavailable, VectorAnswer
 from config.runtime.logs import Log
 
 if TYPE_CHECKING:
-    from providers.interface import Vector
+    from providers.provider_interface import Vector
 
 __all__ = ["np"]  # everything in this package that computes takes it from here
 _log = Log()

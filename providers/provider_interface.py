@@ -12,7 +12,7 @@ import msgspec
 
 from config.errors import ErrorKind
 from config.settings import Settings
-from providers.errors import ProviderError
+from providers.provider_errors import ProviderError
 
 
 class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +91,7 @@ class EmbeddedBatch(msgspec.Struct, frozen=True):
 class Embedder(Protocol):
     """One model behind one endpoint.
 
-    Both embedding calls raise `providers.errors.ProviderError` and may be cancelled at any time,
+    Both embedding calls raise `providers.provider_errors.ProviderError` and may be cancelled at any time,
     which aborts the request that is under way. `dimensions` is None until the first answer unless
     it is configured.
     """

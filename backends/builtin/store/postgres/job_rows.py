@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from backends.builtin.store.port import BY_REQUEST, JobRecord
-from backends.builtin.store.postgres.files import plain
+from backends.builtin.store.postgres.file_rows import plain
 
 if TYPE_CHECKING:
     from backends.builtin.store.postgres.transactions import AgentTransaction, WritingTransaction
