@@ -25,7 +25,7 @@ from backends.builtin.store.port import READERS, SCRUB_LIMIT_S, IndexDamagedErro
 from backends.builtin.syncing.freshness import Freshness, SearchPriority
 from backends.builtin.syncing.indexing import Indexer
 from backends.builtin.syncing.preparing import Preparer, chunk_limits
-from backends.builtin.syncing.sessions import SessionIndexer
+from backends.builtin.syncing.sessions import SessionIndexer, places_of
 from backends.builtin.syncing.surveying import Surveyor
 from backends.chunking import ChunkLimits
 from backends.files.reading import NoteReads, read_lines
@@ -171,7 +171,7 @@ class BuiltinBackend:
         )
         """Whether conversations are answered at all, be it by QMD."""
         self._surveyor = Surveyor(
-            store, self._roots, preparer.notes_pipeline, self._sessions, settings.sessions_dir
+            store, self._roots, preparer.notes_pipeline, self._sessions, places_of(settings)
         )
         self._freshness = Freshness(
             Indexer(store, self._surveyor, preparer),

@@ -6,7 +6,7 @@ What belongs to a place that is away is no deletion (`brake`); what was level at
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -47,10 +47,10 @@ class Surveyor:
         roots: MemoryRoots,
         pipeline: str,
         sessions: SessionIndexer | None = None,
-        transcripts: Path | None = None,
+        transcripts: Mapping[str, Path] | None = None,
     ) -> None:
-        """`pipeline`: what notes that are indexed now are stored with. `transcripts`: the directory of the
-        transcripts, where `sessions` has one.
+        """`pipeline`: what notes that are indexed now are stored with. `transcripts`: where each
+        source of `sessions` has its conversations.
         """
         self._store = store
         self.roots = roots
@@ -89,23 +89,23 @@ class Surveyor:
             with self._store.view() as view:
                 plan = self.compare(view, found, force=force, verify=verify)
         notes = plan
-        if sessions is not None and self.sessions is not None and self.sessions.enabled:
-            sessions, plan = self._hold_transcripts(sessions, plan, force=force)
+        if (
+            sessions is not None
+            and self.sessions is not None
+            and self.sessions.enabled
+            and not force
+        ):
+            sessions, plan = self._hold_transcripts(sessions, plan)
         self._remember_places(plan, None if force else _REMEMBERING_PATIENCE_S)
         return Survey(found, plan, sessions or SessionPlan(), notes)
 
     def _hold_transcripts(
-        self, sessions: SessionPlan, plan: SyncPlan, *, force: bool
+        self, sessions: SessionPlan, plan: SyncPlan
     ) -> tuple[SessionPlan, SyncPlan]:
-        left = len(sessions.listing.files) - len(sessions.added)
-        found = sessions.listing.database
-        database = found.path if found else None
-        held = None if force else self._brake.hold_transcripts(sessions.to_remove, left, database)
-        if held is None:
-            return sessions, plan
+        removed, held = self._brake.hold_transcripts(sessions)
         return (
-            msgspec.structs.replace(sessions, to_remove=()),
-            msgspec.structs.replace(plan, held=(*plan.held, held)),
+            msgspec.structs.replace(sessions, to_remove=removed),
+            msgspec.structs.replace(plan, held=(*plan.held, *held)),
         )
 
     def _remember_places(self, plan: SyncPlan, patience_s: float | None) -> None:
