@@ -215,17 +215,17 @@ def _meaning(vector: Mapping[str, Any] | None) -> str:
     return f"similarity {vector['raw']:.2f}, {unusual}{_ranked(vector)}"
 
 
-def _ranked(lane: Mapping[str, Any]) -> str:
+def _ranked(lane: Mapping[str, object]) -> str:
     return f", rank {lane['rank']:,} of all lines" if lane["rank"] else ""
 
 
-def _age(explain: Mapping[str, Any]) -> str:
+def _age(explain: Mapping[str, object]) -> str:
     day = f"of {explain['date']}" if explain.get("date") else "without a date"
     left = explain["freshness"]
     return day if left == 1 else f"{day}, which leaves {left:.0%} of its weight"
 
 
-def _time(asked: Mapping[str, Any]) -> str:
+def _time(asked: Mapping[str, object]) -> str:
     days = asked["from"] if asked["from"] == asked["to"] else f"{asked['from']} to {asked['to']}"
     return f'"{asked["text"]}" is {days}, {"" if asked["matches"] else "not "}the day of this note'
 
@@ -241,7 +241,7 @@ def _rule(explain: Mapping[str, Any]) -> str:
     return f"by words and meaning together (weights {text:.2g} and {vector['weight']:.2g})"
 
 
-def _flat(values: Mapping[str, Any]) -> str:
+def _flat(values: Mapping[str, object]) -> str:
     """`score 0.71, terms {"tea":2}`."""
     return ", ".join(f"{name} {_plain(value)}" for name, value in values.items())
 
