@@ -210,7 +210,7 @@ def _given(arguments: ToolArguments) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not UNSET}
 
 
-def arguments_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
+def arguments_schema(kind: type[msgspec.Struct]) -> dict[str, object]:
     """The schema of a tool's arguments, without what is said elsewhere."""
     _reference, components = msgspec.json.schema_components((kind,))
     left_out = {"title", "description"}
@@ -254,7 +254,7 @@ class Tool(Generic[A]):
     run: Callable[[Memory, A, RequestContext], Awaitable[Result]]
     hints: Mapping[str, bool] = field(default_factory=lambda: _READS)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """As `tools/list` has it."""
         return {
             "name": self.name,
@@ -317,7 +317,7 @@ TOOLS: Final[dict[str, Tool[Any]]] = {
 
 
 @cache
-def tool_list(*, appends: bool) -> tuple[dict[str, Any], ...]:
+def tool_list(*, appends: bool) -> tuple[dict[str, object], ...]:
     """The tools that are offered, always in the same order; one that writes only if that is allowed."""
     return tuple(
         tool.describe() for tool in TOOLS.values() if appends or tool.name != "memory_append"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
@@ -46,7 +46,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     is_workspace: bool
     """It is the workspace that commands use anyway: nothing has to be written."""
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         one = self.folder
         return {
             "name": self.name,
@@ -118,7 +118,7 @@ def setup(
     return _end(options, data, plan if writes else None)
 
 
-def _end(options: Options, data: Mapping[str, Any], plan: Plan | None = None) -> int:
+def _end(options: Options, data: Mapping[str, object], plan: Plan | None = None) -> int:
     if options.json:
         output.write_json(data)
     elif plan is not None:
@@ -246,7 +246,7 @@ def _show(plan: Plan) -> None:
 def _member_lines(plan: Plan) -> Sequence[str]:
     from config.source.editing import member_lines
 
-    value: dict[str, Any] = {"folders": {plan.name: str(plan.folder.path)}}
+    value: dict[str, object] = {"folders": {plan.name: str(plan.folder.path)}}
     if plan.is_default:
         value["default"] = plan.name
     return member_lines("notes", value)
@@ -287,7 +287,7 @@ def _offer_meaning(options: Options, *, wanted: bool | None, yes: bool) -> None:
     offer_suggestion(options, yes=bool(wanted), again=["models", "suggest", *named])
 
 
-def _connect(options: Options, client: Client, *, yes: bool, writes: bool) -> dict[str, Any]:
+def _connect(options: Options, client: Client, *, yes: bool, writes: bool) -> dict[str, object]:
     """One client that cannot be connected does not keep the others from it."""
     from config.errors import MemoryGatewayError
     from gateway.cli.commands.connecting import connect_found
@@ -311,7 +311,7 @@ def _undo(options: Options, *, yes: bool, dry_run: bool) -> int:
     root = _own_root()
     present = [one for one in _OURS if root is not None and one in root.value]
     clients = _noted_clients(root)
-    data: dict[str, Any] = {"file": str(file.path), "written": False, "clients": []}
+    data: dict[str, object] = {"file": str(file.path), "written": False, "clients": []}
     if root is None or not present:
         if not options.json:
             output.say("There is nothing to undo.")
