@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from config.errors import ConfigInvalidError
 from endurance.processes import has_ended
 from fakes.openclaw_command import make_openclaw
 from gateway.cli.app import run_app
@@ -168,6 +169,27 @@ def test_a_link_is_a_link_again_and_what_is_behind_it_was_never_written(machine,
     assert outcome.config == "edited"
     assert outcome.remarks[0].startswith("It was a link to ../dotfiles.json5, which is as it was")
     assert kept.read_text() == WRITTEN_BY_HAND
+
+
+def test_a_configuration_of_20_megabytes_is_refused_before_anything_is_touched_and_after_it_grew(
+    machine,
+):
+    huge = WRITTEN_BY_HAND.replace("the boiler's agent", "x" * 20_000_000)
+    machine.config.write_text(huge)
+    with pytest.raises(ConfigInvalidError, match=r"openclaw\.json: is larger than 4 MiB") as caught:
+        machine.install()
+    assert "make this one smaller" in caught.value.remedy
+    assert machine.config.read_text() == huge
+    assert not (machine.state / "memory-gateway").exists()
+    machine.config.write_text(WRITTEN_BY_HAND)
+    machine.install()
+    installed = machine.config.read_text()
+    machine.config.write_text(installed + " " * 20_000_000)
+    with pytest.raises(ConfigInvalidError, match="is larger than 4 MiB"):
+        machine.uninstall()
+    machine.config.write_text(installed)
+    assert machine.uninstall().config == "restored"
+    assert machine.config.read_text() == WRITTEN_BY_HAND
 
 
 @pytest.mark.parametrize("is_changed", [False, True])
