@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -194,7 +193,7 @@ def _encoding_error(before: bytes, message: str, path: Path) -> ConfigInvalidErr
     return error_at(SourceText(path, text), len(text), message, remedy)
 
 
-def _parse(source: SourceText) -> Any:
+def _parse(source: SourceText) -> object:
     import pyjson5  # noqa: PLC0415 - costs start-up time that a start without a file need not pay
 
     try:
@@ -210,7 +209,7 @@ def _decode_string(quoted: str) -> str:
     return text
 
 
-def _locate(value: Any, spot: Spot, source: SourceText) -> Located:
+def _locate(value: object, spot: Spot, source: SourceText) -> Located:
     """Values and spots as one tree; recursion is bounded by `MAX_DEPTH`."""
     if isinstance(value, dict):
         members = spot.members

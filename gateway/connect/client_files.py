@@ -12,7 +12,7 @@ import stat
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -271,7 +271,7 @@ def _put_back(plan: FilePlan) -> Done:
     return Done(copy=next(iter(_copies(plan.path)), None), lost=lost)
 
 
-def shown(entry: Mapping[str, Any]) -> dict[str, Any]:
+def shown(entry: Mapping[str, object]) -> dict[str, object]:
     """What of an entry may be printed: people keep keys in the variables of theirs."""
     return {
         name: dict.fromkeys(value, "...") if isinstance(value, Mapping) else value

@@ -186,7 +186,7 @@ def _refuse_links(places: InstallPlaces) -> None:
             )
 
 
-def _refuse_includes(config: Any, path: Path) -> None:
+def _refuse_includes(config: object, path: Path) -> None:
     """OpenClaw writes into the files that `plugins` includes, which are not kept, and below what the whole includes it
     writes nothing. Raises HostError.
     """
@@ -202,13 +202,13 @@ def _refuse_includes(config: Any, path: Path) -> None:
         )
 
 
-def _has_include(value: Any) -> bool:
+def _has_include(value: object) -> bool:
     if isinstance(value, list):
         return any(map(_has_include, value))
     return isinstance(value, dict) and (INCLUDE in value or any(map(_has_include, value.values())))
 
 
-def install(host: OpenClawHost, state_dir: Path, plan: InstallPlan) -> dict[str, Any]:
+def install(host: OpenClawHost, state_dir: Path, plan: InstallPlan) -> dict[str, object]:
     """What OpenClaw says of the plugin, once it loads it.
 
     Raises HostError where it does not; all is then as before. Raises FileUnwritableError.
@@ -233,7 +233,7 @@ def _alone(state_dir: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _install(host: OpenClawHost, state_dir: Path, plan: InstallPlan) -> dict[str, Any]:
+def _install(host: OpenClawHost, state_dir: Path, plan: InstallPlan) -> dict[str, object]:
     places = InstallPlaces.below(state_dir)
     is_update = places.record.exists()
     try:
@@ -274,7 +274,7 @@ def allow_recall(host: OpenClawHost) -> None:
         host.run("config", "set", place, "true", "--strict-json")
 
 
-def _loaded(host: OpenClawHost) -> dict[str, Any]:
+def _loaded(host: OpenClawHost) -> dict[str, object]:
     """An entry that was disabled once stays so when it is installed again."""
     for attempt in ("plugins", "enable", PLUGIN_ID, "--accept-capabilities"), None:
         known = host.inspect(PLUGIN_ID)
@@ -450,7 +450,7 @@ def _unwritable(path: Path, error: OSError) -> FileUnwritableError:
     )
 
 
-def _restore_values(host: OpenClawHost, before: Any, now: Any) -> None:
+def _restore_values(host: OpenClawHost, before: object, now: object) -> None:
     """After OpenClaw has taken out its part: who had the slot, and the settings of ours that are in force."""
     slot = _dig(before, "plugins", "slots", "memory")
     if slot not in (None, PLUGIN_ID):
@@ -465,7 +465,7 @@ def _restore_values(host: OpenClawHost, before: Any, now: Any) -> None:
         _set(host, f'plugins.entries["{PLUGIN_ID}"].config', settings)
 
 
-def _set(host: OpenClawHost, place: str, value: Any) -> None:
+def _set(host: OpenClawHost, place: str, value: object) -> None:
     host.run("config", "set", place, msgspec.json.encode(value).decode(), "--strict-json")
 
 
@@ -475,13 +475,13 @@ def _restore_mode(path: Path, mode: int) -> None:
         path.chmod(mode)
 
 
-def _same_but_for_ours(before: Any, now: Any, plugin: Path) -> bool:
+def _same_but_for_ours(before: object, now: object, plugin: Path) -> bool:
     slot = _dig(now, "plugins", "slots", "memory")
     is_slot_ours = slot in (PLUGIN_ID, _dig(before, "plugins", "slots", "memory"))
     return is_slot_ours and _without_ours(before, plugin) == _without_ours(now, plugin)
 
 
-def _without_ours(config: Any, plugin: Path) -> Any:
+def _without_ours(config: object, plugin: Path) -> object:
     """What somebody else wrote: without slot, our switch and link, OpenClaw's notes to itself, and empty objects."""
     if not isinstance(config, dict):
         return {}
@@ -501,7 +501,7 @@ def _without_ours(config: Any, plugin: Path) -> Any:
     return _pruned(others | {"plugins": plugins})
 
 
-def _without_recall(entry: dict[str, Any]) -> dict[str, Any]:
+def _without_recall(entry: dict[str, Any]) -> dict[str, object]:
     """Nor what `allow_recall` wrote."""
     config, hooks = dict(entry.get("config") or {}), dict(entry.get("hooks") or {})
     if config.pop("recall", None) is True:
@@ -510,7 +510,7 @@ def _without_recall(entry: dict[str, Any]) -> dict[str, Any]:
     return kept | {"config": config, "hooks": hooks}
 
 
-def _pruned(value: Any) -> Any:
+def _pruned(value: object) -> object:
     """Without members that are empty objects: OpenClaw adds some, such as `agents.entries.main`."""
     if not isinstance(value, dict):
         return value
@@ -518,7 +518,7 @@ def _pruned(value: Any) -> Any:
     return {name: member for name, member in members.items() if member != {}}
 
 
-def _dig(value: Any, *names: str) -> Any:
+def _dig(value: object, *names: str) -> Any:
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value
@@ -531,7 +531,7 @@ def _read(path: Path) -> bytes | None:
         return None
 
 
-def _parse(data: bytes | None, path: Path) -> Any:
+def _parse(data: bytes | None, path: Path) -> object:
     """The values; raises ConfigInvalidError for what is no JSON5."""
     return {} if data is None else plain(parse_json5(data, path))
 
@@ -562,7 +562,7 @@ SHARED: Final = PLUGIN / "shared.json"
 def shared_json() -> str:
     """Numbers and words of the flush, instructions for recall, and variables of keys that a child gets: one document."""
     compaction = CompactionSettings()
-    shared: dict[str, Any] = {
+    shared: dict[str, object] = {
         "flush": {
             "softThresholdTokens": compaction.memory_flush.soft_threshold_tokens,
             "reserveTokensFloor": compaction.reserve_tokens_floor,

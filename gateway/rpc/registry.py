@@ -227,7 +227,7 @@ def _range(low: float | None, high: float | None, unit: str = "") -> str:
             return f" ({low} to {high}{unit})"
 
 
-def _spell(value: Any) -> str:
+def _spell(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 

@@ -109,7 +109,7 @@ def _lone(line: bytes) -> Iterator[re.Match[bytes]]:
         yield high
 
 
-def replace_lone_surrogates(value: Any) -> Any:
+def replace_lone_surrogates(value: object) -> Any:
     """Return plain data (`dict`, `list`, `str`, ...) with every string fit for UTF-8."""
     if isinstance(value, str):
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from typing import IO, Any, Final, Literal, Protocol
+from typing import IO, Final, Literal, Protocol
 
 import msgspec
 
@@ -112,7 +112,7 @@ class _Job(msgspec.Struct):
     request_counts: _Counts | None = None
 
 
-def read_job(fields: Any) -> RemoteJob:
+def read_job(fields: object) -> RemoteJob:
     """Raises `msgspec.ValidationError` if this is not a job."""
     job = msgspec.convert(fields, _Job)
     counts = job.request_counts or _Counts()

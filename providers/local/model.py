@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -288,7 +288,7 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _whole(value: Any) -> int:
+def _whole(value: object) -> int:
     """A positive whole number of the header; 0 for anything else."""
     return value if isinstance(value, int) and value > 0 else 0
 

@@ -150,7 +150,7 @@ def _norm(name: str) -> str:
     return name.strip().lower()
 
 
-def _strings(values: Any) -> list[str]:
+def _strings(values: object) -> list[str]:
     return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
 
 

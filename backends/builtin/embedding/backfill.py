@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import anyio
 import msgspec
@@ -470,14 +470,14 @@ LEARNED_KEY: Final = "learned_limits"
 """Under which the store remembers them."""
 
 
-def load_learned(view: View) -> dict[bytes, Mapping[str, Any]]:
+def load_learned(view: View) -> dict[bytes, Mapping[str, object]]:
     """Request limits that hosts taught an earlier process, by fingerprint digest."""
     text = view.remembered(LEARNED_KEY)
-    learned: dict[str, Mapping[str, Any]] = msgspec.json.decode(text) if text else {}
+    learned: dict[str, Mapping[str, object]] = msgspec.json.decode(text) if text else {}
     return {bytes.fromhex(digest): limits for digest, limits in learned.items()}
 
 
-def save_learned(writer: Writer, learned: Mapping[bytes, Mapping[str, Any]]) -> None:
+def save_learned(writer: Writer, learned: Mapping[bytes, Mapping[str, object]]) -> None:
     known = {**load_learned(writer), **learned}
     text = msgspec.json.encode({digest.hex(): limits for digest, limits in known.items()}).decode()
     writer.remember(LEARNED_KEY, text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 import msgspec
@@ -300,7 +300,7 @@ class Semantics:
             return None
         return jobs
 
-    def _learned(self) -> tuple[Mapping[bytes, Mapping[str, Any]], Mapping[bytes, int]]:
+    def _learned(self) -> tuple[Mapping[bytes, Mapping[str, object]], Mapping[bytes, int]]:
         """What is known of hosts, and of the vectors that they gave."""
         from backends.builtin.embedding.backfill import load_learned  # noqa: PLC0415 - not for the start
 

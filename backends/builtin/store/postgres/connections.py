@@ -446,7 +446,7 @@ class Transaction:
         """How often the server was waited for."""
 
     def run(
-        self, statement: str | sql.Composed, parameters: Sequence[Any] | dict[str, Any] = ()
+        self, statement: str | sql.Composed, parameters: Sequence[object] | dict[str, object] = ()
     ) -> Cursor:
         """The result of one statement."""
         return self.run_all((statement, parameters))[-1]

@@ -243,7 +243,7 @@ class PostgresVectorSpace:
             return VectorAnswer([], "pgvector")
         most = 2 * limit + _SPARE
         unit = numbers / np.float32(length)
-        row: dict[str, Any] = {"query": reals(unit), "limit": limit}
+        row: dict[str, object] = {"query": reals(unit), "limit": limit}
         if file_ids is None:
             within = self._within(known, unit, limit)
             rows = self._nearest(_NEAREST_OF_ALL, known, {**row, "most": most, "within": within})
