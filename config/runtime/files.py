@@ -285,7 +285,7 @@ def replace_file(
 
 
 def attributes_of(path: Path) -> dict[str, bytes | None]:
-    """The extended attributes of a file, None for one that may not be read. Where there are none (macOS), there are none."""
+    """The extended attributes of a file, None for one that may not be read. Empty where there are none (macOS)."""
     if not hasattr(os, "listxattr"):
         return {}
     found: dict[str, bytes | None] = {}
