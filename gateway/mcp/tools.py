@@ -17,12 +17,13 @@ from typing import Annotated, Any, Final, Generic, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from backends.backend_errors import FileUnwritableError
 from backends.interface import Hit, ReadAnswer, SearchAnswer
 from config.settings import Source
 from gateway.agent.conversations import Conversations
 from gateway.agent.memory import Memory
 from gateway.escaping import escape_line
-from gateway.mcp.eras import Result, tool_result
+from gateway.mcp.eras import Result, tool_failure, tool_result
 from gateway.rpc.registry import RequestContext
 from gateway.tools.marking import attributes, bare_snippet, contained, line_range, passage_tag
 from gateway.tools.notes import AppendParams, AppendResult, GetParams
@@ -276,7 +277,10 @@ async def _get(memory: Memory, arguments: GetArguments, context: RequestContext)
 
 
 async def _append(memory: Memory, arguments: AppendArguments, context: RequestContext) -> Result:
-    answer = await Conversations(memory).append(arguments.to_params(), context)
+    try:
+        answer = await Conversations(memory).append(arguments.to_params(), context)
+    except FileUnwritableError as error:  # most clients show their model no remedy of an error
+        return tool_failure(str(error))
     return tool_result(append_text(answer), failed=answer.error is not None)
 
 
