@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import anyio
 from msgspec.structs import replace
 
-from backends.errors import IndexUnavailableError, out_of_reach
+from backends.backend_errors import IndexUnavailableError, out_of_reach
 from backends.interface import (
     BackendStatus,
     BackfillState,

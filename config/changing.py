@@ -213,7 +213,7 @@ def change_setting(request: LoadRequest, text: str, value: str | None) -> Settin
     return SettingChange(file=file, text=changed, key=named.path, settings=settings, left=left)
 
 
-def _read_value(named: NamedKey, text: str) -> Any:
+def _read_value(named: NamedKey, text: str) -> object:
     """The value as JSON if that is allowed, else the text itself. Raises SettingError with what is allowed."""
     for read in (_json, str):
         try:
@@ -232,7 +232,7 @@ def _read_value(named: NamedKey, text: str) -> Any:
     )
 
 
-def _json(text: str) -> Any:
+def _json(text: str) -> object:
     """Raises ValueError for what is no JSON; JSON5 is taken."""
     import pyjson5  # noqa: PLC0415 - as the reader of files
 

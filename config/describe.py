@@ -81,7 +81,7 @@ def short_name(key: str) -> str:
     return key
 
 
-def describe_json(settings: Settings, rows: Sequence[Row] | None = None) -> dict[str, Any]:
+def describe_json(settings: Settings, rows: Sequence[Row] | None = None) -> dict[str, object]:
     """`{"values": {path: {"value", "origin": {"kind", "detail"}}}, "warnings": [...]}`, of all rows
     unless some are given.
     """
@@ -112,7 +112,7 @@ def _keys(settings: Settings) -> Iterator[Row]:
 
 def _free_names(settings: Settings) -> Iterator[Row]:
     """What stands below names that the user chose, as far as the file gives it."""
-    members: dict[KeyPath, Any] = {}
+    members: dict[KeyPath, object] = {}
     for name, model in settings.model_providers.items():
         members["models", "providers", name, "baseUrl"] = WebAddress().render(model.base_url)
         members["models", "providers", name, "apiKey"] = ApiKey().render(model.api_key)
@@ -132,11 +132,11 @@ def _variables(settings: Settings) -> Iterator[Row]:
         yield _row(settings, name, MASK)
 
 
-def _row(settings: Settings, path: str, value: Any) -> Row:
+def _row(settings: Settings, path: str, value: object) -> Row:
     return Row(path, _encodable(value), settings.origins.get(path) or SettingOrigin(kind="default"))
 
 
-def _encodable(value: Any) -> Any:
+def _encodable(value: object) -> object:
     """The value with bytes of file names that are no text replaced by question marks."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")

@@ -38,19 +38,19 @@ _AGENTS: Final = (("agents", "list"), ("agents", "entries"))
 Accepts = Callable[[Any], bool]
 
 
-def _flag(value: Any) -> bool:
+def _flag(value: object) -> bool:
     return isinstance(value, bool)
 
 
-def _text(value: Any) -> bool:
+def _text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _words(value: Any) -> bool:
+def _words(value: object) -> bool:
     return isinstance(value, str) and bool(value)
 
 
-def _count(value: Any) -> bool:
+def _count(value: object) -> bool:
     return (
         not isinstance(value, bool)
         and isinstance(value, int | float)
@@ -59,19 +59,19 @@ def _count(value: Any) -> bool:
     )
 
 
-def _share(value: Any) -> bool:
+def _share(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, int | float) and 0 <= value <= 1
 
 
-def _sources(value: Any) -> bool:
+def _sources(value: object) -> bool:
     return isinstance(value, list) and all(one in ("memory", "sessions") for one in value)
 
 
-def _paths(value: Any) -> bool:
+def _paths(value: object) -> bool:
     return isinstance(value, list) and all(map(_path, value))
 
 
-def _path(value: Any) -> bool:
+def _path(value: object) -> bool:
     if isinstance(value, str):
         return True
     return (
@@ -82,11 +82,11 @@ def _path(value: Any) -> bool:
     )
 
 
-def _texts(value: Any) -> bool:
+def _texts(value: object) -> bool:
     return isinstance(value, dict) and all(map(_text, value.values()))
 
 
-def _anything(_value: Any) -> bool:
+def _anything(_value: object) -> bool:
     return True
 
 
@@ -149,7 +149,7 @@ def tolerates(at: KeyPath) -> bool:
     return True
 
 
-def _leads_to(known: Mapping[str, Any] | frozenset[str], below: KeyPath) -> bool:
+def _leads_to(known: Mapping[str, object] | frozenset[str], below: KeyPath) -> bool:
     """Whether the path is a known one, inside a known one, or a parent of one."""
     dotted = ".".join(map(str, below))
     return not below or any(

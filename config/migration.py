@@ -261,7 +261,7 @@ class _Levels:
     def agent(self, at: KeyPath) -> str:
         """The id of the agent that a path belongs to; empty for what applies to all."""
         if at[:1] == ("agents",) and at[1:2] in (("list",), ("entries",)):
-            name: Any = at[2]
+            name: object = at[2]
             if isinstance(name, int):
                 item = self._root.value["agents"].value["list"].value[name]
                 name = plain(item).get("id", "") if isinstance(item.value, dict) else ""
@@ -358,7 +358,7 @@ class _Editor:
         gone |= {node.offset for to in in_own_entry if (node := _at(self._root, to)) is not None}
         edits = list(self._cuts(self._root, (), gone))
         cut = [(one.start, one.end) for one in edits]
-        grown: dict[int, tuple[Located, dict[str, Any]]] = {}
+        grown: dict[int, tuple[Located, dict[str, object]]] = {}
         for move in moves:
             if move.to is not None:
                 container, depth = self._container(move, cut)
@@ -492,7 +492,7 @@ class _Editor:
         found = node.value.get(name) if isinstance(node.value, dict) else None
         return found if isinstance(found, Located) else None
 
-    def _insertion(self, container: Located, tree: dict[str, Any]) -> _Cut:
+    def _insertion(self, container: Located, tree: dict[str, object]) -> _Cut:
         position = container.start + 1
         line = _NEXT_LINE.match(self._text, position)
         indent = self._indent_of(container) + _INDENT

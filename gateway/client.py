@@ -85,7 +85,7 @@ class Frame(msgspec.Struct, frozen=True):
     result: Any = None
     error: _Error | UnsetType = UNSET
 
-    def outcome(self) -> Any:
+    def outcome(self) -> object:
         """The result of a reply. Raises RemoteError."""
         if isinstance(self.error, _Error):
             raise RemoteError(self.error.code, self.error.message, self.error.data)
@@ -120,7 +120,7 @@ NotificationCallback = Callable[[str, Any], None]
 """Takes the method and the parameters of a notification. Called on the event loop; must not wait."""
 
 
-def _ignore(_method: str, _params: Any) -> None:
+def _ignore(_method: str, _params: object) -> None:
     """Stand in where nobody listens to notifications."""
 
 
@@ -147,7 +147,7 @@ class BlockingClient:
         timeout_s: float = DEFAULT_TIMEOUT_S,
         look_after_s: float = math.inf,
         patience_s: float = math.inf,
-    ) -> Any:
+    ) -> object:
         """The result of one request, as plain data.
 
         After each `look_after_s` a sign of life is asked for, which waits for no work of the gateway, and has

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from backends.errors import FileUnreadableError, PathNotAllowedError
+from backends.backend_errors import FileUnreadableError, PathNotAllowedError
 from backends.files.roots import Location, MemoryRoots
 from backends.files.safe_open import opened
 from backends.files.scan import scan

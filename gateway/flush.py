@@ -14,7 +14,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from backends.errors import FileUnreadableError, FileUnwritableError
+from backends.backend_errors import FileUnreadableError, FileUnwritableError
 from config.runtime.files import make_directories, read_file, replace_file
 from config.settings import CompactionSettings, MemoryFlushSettings
 from gateway.session_start import MEMORY_DIRECTORY, daily_log
@@ -294,7 +294,7 @@ class SessionStore:
         replace_file(path, text.encode("utf-8", "surrogatepass"), mode=mode)
         return count
 
-    def _read(self) -> dict[str, dict[str, Any]]:
+    def _read(self) -> dict[str, dict[str, object]]:
         return self._entries(self._text())
 
     def _text(self) -> str:
@@ -312,7 +312,7 @@ class SessionStore:
             raise self._unreadable(f"it is not JSON ({error})") from None
         return f"{text.removeprefix(_BYTE_ORDER_MARK).strip() or '{}'}\n"
 
-    def _entries(self, text: str) -> dict[str, dict[str, Any]]:
+    def _entries(self, text: str) -> dict[str, dict[str, object]]:
         try:
             entries = json.loads(text, parse_int=_whole)
         except (ValueError, RecursionError) as error:
@@ -382,7 +382,7 @@ def _whole(digits: str) -> float:
     return int(digits) if len(digits) < 400 else math.inf
 
 
-def _number(entry: dict[str, Any], name: str) -> int | None:
+def _number(entry: dict[str, object], name: str) -> int | None:
     value = entry.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None

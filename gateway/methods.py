@@ -59,7 +59,9 @@ class PipeMethods:
         self._reload = reload_settings
         self._registry = registry
 
-    async def initialize(self, params: InitializeParams, context: RequestContext) -> dict[str, Any]:
+    async def initialize(
+        self, params: InitializeParams, context: RequestContext
+    ) -> dict[str, object]:
         from gateway.mcp.eras import handshake  # noqa: PLC0415 - see `_later`
         from gateway.session_start import recall_instructions  # noqa: PLC0415
 
@@ -169,5 +171,5 @@ def _later(memory: Memory) -> list[Method[Any]]:
     return [*session_methods(memory), *recall_methods(memory), *mcp_methods(memory)]
 
 
-def _client_name(client: str | dict[str, Any] | None) -> str | None:
+def _client_name(client: str | dict[str, object] | None) -> str | None:
     return str(client.get("name", ""))[:MAX_NAME_CHARS] if isinstance(client, dict) else client

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import msgspec
 
-from backends.errors import IndexUnavailableError
+from backends.backend_errors import IndexUnavailableError
 from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork
 

@@ -69,7 +69,7 @@ class RpcRefusal(msgspec.Struct, frozen=True):
     data: RefusalData
 
 
-METHODS: Final[dict[str, tuple[Any, Any]]] = {
+METHODS: Final[dict[str, tuple[object, object]]] = {
     "initialize": (InitializeParams, Greeting),
     "memory_search": (SearchParams, SearchAnswer),
     "memory_get": (GetParams, ReadAnswer),
@@ -91,7 +91,7 @@ METHODS: Final[dict[str, tuple[Any, Any]]] = {
 """The type of the parameters, and of the result, by method."""
 
 
-def all_schemas() -> dict[str, Any]:
+def all_schemas() -> dict[str, object]:
     """`{"methods": {name: {"params", "result"}}, "error", "$defs"}`."""
     types = [one for pair in METHODS.values() for one in pair if one is not Any]
     parts = [part for one in types for part in _members(one)]
@@ -109,11 +109,11 @@ def all_schemas() -> dict[str, Any]:
     }
 
 
-def _members(kind: Any) -> tuple[Any, ...]:
+def _members(kind: object) -> tuple[Any, ...]:
     return tuple(getattr(kind, "__args__", (kind,)))
 
 
-def _schema(kind: Any) -> dict[str, Any]:
+def _schema(kind: object) -> dict[str, Any]:
     """Msgspec tells structs in a union apart by a tag, which these answers do not have."""
     if kind is Any:
         return {}

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from backends.errors import IndexUnavailableError
+from backends.backend_errors import IndexUnavailableError
 from config.agents import normalize_agent_id
 from config.settings import ScopeMatch, ScopePolicy, Settings
 
@@ -259,10 +259,10 @@ class Guest(msgspec.Struct, frozen=True):
 
 
 def may_append(settings: Settings, guest: Guest | None) -> bool:
-    """Whether agents may append by this configuration, and a guest's client by its own."""
-    if guest is not None and guest.terms.writes:
-        return True
-    return settings.append_enabled and (guest is None or guest.may_append(settings))
+    """Whether agents may append: by this configuration, a guest's client by its own, too; else by its own command line."""
+    if guest is None:
+        return settings.append_enabled or settings.write_granted
+    return guest.terms.writes or (settings.append_enabled and guest.may_append(settings))
 
 
 def judge_request(

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from backends.errors import FileUnreadableError, PathNotAllowedError
+from backends.backend_errors import FileUnreadableError, PathNotAllowedError
 from backends.interface import ReadAnswer, ReadRequest
 from config.settings import CitationsMode
 from gateway.scope import ChatKind, is_main_session

@@ -22,8 +22,9 @@ from config.vendors import Vendor
 from providers.embedding.failover import Embeddings
 from providers.embedding.service import REMOTE, EmbeddingService
 from providers.embedding.sizing import LearnedLimits
-from providers.errors import ProviderError, ProviderUnavailableError
-from providers.interface import (
+from providers.local.models import configured_models, suggestions
+from providers.provider_errors import ProviderError, ProviderUnavailableError
+from providers.provider_interface import (
     Embedder,
     FallbackRecord,
     Fingerprint,
@@ -33,7 +34,6 @@ from providers.interface import (
     Role,
     unusable,
 )
-from providers.local.models import configured_models, suggestions
 from providers.remote.embedder import RemoteEmbedder, library_missing
 from providers.remote.spec import RemoteSpec, resolve_spec
 from providers.remote.vendor_rules import find_vendor

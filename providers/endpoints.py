@@ -18,7 +18,7 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from config.keys.kinds import address_fault
-from providers.errors import ProviderUnavailableError
+from providers.provider_errors import ProviderUnavailableError
 
 _NUMBERS = re.compile(r"[0-9a-fx.]+", re.IGNORECASE)
 _DEFAULT_PORTS = {"http": 80, "https": 443}

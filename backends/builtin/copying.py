@@ -20,7 +20,7 @@ from backends.builtin.store.port import Store, View
 from backends.interface import ProgressCallback, SyncProgress, SyncReport, SyncRequest
 from config.runtime.tasks import BoundedWork
 from config.settings import Settings
-from providers.interface import Fingerprint
+from providers.provider_interface import Fingerprint
 
 _VECTORS_A_STEP: Final = 500
 """One transaction: some megabytes."""

@@ -16,10 +16,10 @@ import anyio
 import msgspec
 from anyio.to_thread import run_sync
 
+from backends.backend_errors import FileUnreadableError
 from backends.builtin.store.port import Unavailable
 from backends.builtin.syncing.sessions import skipped_transcripts
 from backends.builtin.syncing.tally import skipped_by
-from backends.errors import FileUnreadableError
 from backends.files.encodings import BROKEN, UNKNOWN
 from backends.files.roots import MemoryRoots
 from backends.interface import (
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from backends.transcripts.source import HostDatabase, TranscriptListing
     from config.settings import Settings
     from providers.embedding.failover import Embeddings
-    from providers.interface import QueryVector
+    from providers.provider_interface import QueryVector
 
 MEASURED_CHUNKS: Final = 1_000_000
 """The largest index that was timed; resident vectors then take 0.8 GB, the file 8 GB."""

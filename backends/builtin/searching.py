@@ -55,7 +55,7 @@ from config.runtime.remembered import Remembered, size_of
 from config.settings import DecaySettings, MemorySearchSettings, Source
 
 if TYPE_CHECKING:
-    from providers.interface import QueryVector, Vector
+    from providers.provider_interface import QueryVector, Vector
 
 
 COMMON: Final = 1_000

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from backends.errors import FileUnwritableError, PathNotAllowedError
+from backends.backend_errors import FileUnwritableError, PathNotAllowedError
 from backends.files.encodings import BROKEN, UNKNOWN, UTF8, encoding_of
 from backends.files.reading import MAX_FILE_BYTES, decode
 from backends.files.roots import Location

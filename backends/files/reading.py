@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from backends.errors import FileUnreadableError, PathNotAllowedError
+from backends.backend_errors import FileUnreadableError, PathNotAllowedError
 from backends.files.encodings import BROKEN, UNKNOWN, UTF8, encoding_of, is_marked
 from backends.files.ignoring import IgnoreFiles
 from backends.files.roots import Location, MemoryRoots, is_below

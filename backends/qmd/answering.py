@@ -12,9 +12,9 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from backends.backend_errors import FileUnreadableError, PathNotAllowedError
 from backends.chunking import chunk_markdown
 from backends.chunking.graphemes import next_cut
-from backends.errors import FileUnreadableError, PathNotAllowedError
 from backends.files.reading import decode
 from backends.files.roots import Filter, Location
 from backends.files.safe_open import opened

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from backends.errors import FileUnreadableError, PathNotAllowedError
+from backends.backend_errors import FileUnreadableError, PathNotAllowedError
 from backends.files.scan import SECOND_LOOK_S, is_mass
 from backends.transcripts.source import (
     BEGINNING,

@@ -38,7 +38,7 @@ async def get_health(port: int, *, timeout_s: float) -> None:
     await run_sync(_exchange, port, "GET", "/health", None, timeout_s, abandon_on_cancel=True)
 
 
-async def post_query(port: int, question: dict[str, Any], *, timeout_s: float) -> Any:
+async def post_query(port: int, question: dict[str, object], *, timeout_s: float) -> object:
     """The decoded answer. Raises QmdUnavailableError."""
     body = json.dumps(question).encode()
     return await run_sync(
@@ -46,7 +46,7 @@ async def post_query(port: int, question: dict[str, Any], *, timeout_s: float) -
     )
 
 
-def _exchange(port: int, method: str, path: str, body: bytes | None, timeout_s: float) -> Any:
+def _exchange(port: int, method: str, path: str, body: bytes | None, timeout_s: float) -> object:
     connection = http.client.HTTPConnection(HOST, port, timeout=timeout_s)
     try:
         connection.request(method, path, body, {"Content-Type": "application/json"})
@@ -230,7 +230,7 @@ class SubQuery(NamedTuple):
     kind: Kind
     text: str
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return {"type": self.kind, "query": self.text}
 
 
@@ -288,7 +288,7 @@ class QmdQuestion(NamedTuple):
     rerank: bool
     mode: Mode
 
-    def as_json(self, collections: Sequence[str]) -> dict[str, Any]:
+    def as_json(self, collections: Sequence[str]) -> dict[str, object]:
         """The body of a request to the server."""
         return {
             "searches": [one.as_json() for one in self.searches],
@@ -341,7 +341,7 @@ async def ask(
     return rows
 
 
-def rows_of_answer(answer: Any) -> list[ResultRow] | None:
+def rows_of_answer(answer: object) -> list[ResultRow] | None:
     """The rows in an answer of the server; None when it is not one."""
     results = answer.get("results") if isinstance(answer, dict) else None
     if not isinstance(results, list):

@@ -379,7 +379,9 @@ def reconcile(
     )
 
 
-def _collections_and_models(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _collections_and_models(
+    document: Mapping[str, Any],
+) -> tuple[dict[str, Any], dict[str, object]]:
     """Raises QmdUnavailableError."""
     present, chosen = document.get("collections") or {}, document.get("models") or {}
     mappings = [present, chosen, *(present.values() if isinstance(present, dict) else ())]
@@ -390,7 +392,7 @@ def _collections_and_models(document: Mapping[str, Any]) -> tuple[dict[str, Any]
     return present, chosen
 
 
-async def read_document(sidecar: Sidecar, *, timeout_s: float) -> dict[str, Any]:
+async def read_document(sidecar: Sidecar, *, timeout_s: float) -> dict[str, object]:
     """The configuration, empty when there is none. Raises QmdUnavailableError and OSError."""
     file = sidecar.home.config_file
     try:
@@ -406,7 +408,7 @@ async def read_document(sidecar: Sidecar, *, timeout_s: float) -> dict[str, Any]
     return document
 
 
-async def _converted(sidecar: Sidecar, file: Path, timeout_s: float) -> Any:
+async def _converted(sidecar: Sidecar, file: Path, timeout_s: float) -> object:
     """What stands in YAML there."""
     command = sidecar.program.command
     if command.node is None:
@@ -425,7 +427,7 @@ async def _converted(sidecar: Sidecar, file: Path, timeout_s: float) -> Any:
         ) from None
 
 
-def _write_document(path: Path, document: Mapping[str, Any]) -> None:
+def _write_document(path: Path, document: Mapping[str, object]) -> None:
     """Only when something differs: a file that stays the same is never read half."""
     data = f"{json.dumps(document, indent=1, ensure_ascii=False)}\n".encode()
     if not path.exists() or path.read_bytes() != data:
@@ -444,5 +446,5 @@ def write_ledger(path: Path, ledger: Ledger) -> None:
     replace_file(path, msgspec.json.format(msgspec.json.encode(ledger), indent=1))
 
 
-def _binding(entry: Mapping[str, Any]) -> Binding:
+def _binding(entry: Mapping[str, object]) -> Binding:
     return Binding(str(entry.get("path")), str(entry.get("pattern", "**/*.md")))

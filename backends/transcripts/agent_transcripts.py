@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from backends.errors import FileUnreadableError
+from backends.backend_errors import FileUnreadableError
 from backends.files.reading import MAX_SCANNED_BYTES, not_found, read_blocks
 from backends.files.roots import MARKDOWN_SUFFIX
 from backends.interface import ReadAnswer, ReadRequest
 from backends.transcripts.source import (
     BEGINNING,
     PREFIX,
-    SUFFIX,
     FoundTranscript,
     OpenTranscript,
     Position,
     Taken,
     TranscriptListing,
     TranscriptSource,
+    id_of,
     is_claude,
     is_file,
 )
@@ -92,7 +92,7 @@ class AgentTranscripts:
         return replace(
             files,
             files=(
-                *(found for found in files.files if _id_of(found.path) not in self._ids),
+                *(found for found in files.files if id_of(found.path) not in self._ids),
                 *sessions.files,
                 *(claude.files if claude else ()),
             ),
@@ -123,7 +123,7 @@ class AgentTranscripts:
         if self._claude is not None and (path := self._claude.path_of(reference)):
             return path
         path = self._files.path_of(reference)
-        return path and (self._database.path_of(_id_of(path)) or path)
+        return path and (self._database.path_of(id_of(path)) or path)
 
     def rendering(self, path: str) -> str:
         return self._of(path).rendering(path)
@@ -135,10 +135,6 @@ class AgentTranscripts:
         if self._claude is not None and is_claude(path):
             return self._claude
         return self._files if is_file(path) else self._database
-
-
-def _id_of(path: str) -> str:
-    return path.removeprefix(PREFIX).removesuffix(SUFFIX)
 
 
 _STEP_BYTES = 256 * 1024

@@ -10,7 +10,7 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -122,7 +122,7 @@ def render_entry(line: bytes) -> str | None:
     return f"{speaker}: {text}" if speaker and text else None
 
 
-def _decoded_leniently(line: bytes) -> Any:
+def _decoded_leniently(line: bytes) -> object:
     try:
         return json.loads(line.decode(errors="replace"))
     except (ValueError, RecursionError):

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import apsw
 from msgspec.structs import replace
 
-from backends.errors import FileUnreadableError
+from backends.backend_errors import FileUnreadableError
 from backends.files.roots import is_addressable
 from backends.files.safe_open import (
     BEHIND_LINK,

@@ -102,6 +102,11 @@ def is_file(path: str) -> bool:
     return path.endswith(SUFFIX)
 
 
+def id_of(path: str) -> str:
+    """The id of the session that an index path names, be it of a file or of the host's database."""
+    return path.removeprefix(PREFIX).removesuffix(SUFFIX)
+
+
 def list_transcripts(directory: Path) -> TranscriptListing:
     """Never raises for the state of the disk. A directory that does not exist has no transcripts."""
     try:

@@ -94,7 +94,7 @@ def _own(text: str) -> str:
     return _INTERNAL.sub("", text) if "<<<BEGIN_OPENCLAW" in text else text
 
 
-def _decoded(line: bytes) -> dict[str, Any] | None:
+def _decoded(line: bytes) -> dict[str, object] | None:
     entry = _entries.decode(line)
     if entry.type != "message":
         return None
@@ -102,7 +102,7 @@ def _decoded(line: bytes) -> dict[str, Any] | None:
     return message if isinstance(message, dict) else None
 
 
-def _decoded_leniently(line: bytes) -> dict[str, Any] | None:
+def _decoded_leniently(line: bytes) -> dict[str, object] | None:
     """Lone surrogates and broken UTF-8 spoil some characters, not the turn."""
     try:
         entry = json.loads(line.decode(errors="replace"))
@@ -112,7 +112,7 @@ def _decoded_leniently(line: bytes) -> dict[str, Any] | None:
     return message if isinstance(message, dict) and entry.get("type") == "message" else None
 
 
-def _read(line: bytes) -> tuple[Any, Any]:
+def _read(line: bytes) -> tuple[object, object]:
     """Role and content; what is no message is passed over without being decoded."""
     entry = _entries.decode(line)
     if entry.type != "message":
@@ -123,17 +123,17 @@ def _read(line: bytes) -> tuple[Any, Any]:
     return message.role, msgspec.json.decode(message.content)
 
 
-def speaker_of(role: Any) -> str | None:
+def speaker_of(role: object) -> str | None:
     """As what a role is shown; None for one that says nothing to remember."""
     return _SPEAKERS.get(role) if isinstance(role, str) else None
 
 
-def _read_leniently(line: bytes) -> tuple[Any, Any]:
+def _read_leniently(line: bytes) -> tuple[object, object]:
     message = _decoded_leniently(line)
     return (message.get("role"), message.get("content")) if message else (None, None)
 
 
-def _text(content: Any) -> str:
+def _text(content: object) -> str:
     return joined(texts_of(content))
 
 
@@ -142,7 +142,7 @@ def joined(texts: Iterable[str]) -> str:
     return " ".join(filter(None, map(_normal, texts)))
 
 
-def texts_of(content: Any) -> list[str]:
+def texts_of(content: object) -> list[str]:
     """What is text in the content of a message, as it stands there."""
     if isinstance(content, str):
         return [_without_recalled(content)]

@@ -69,7 +69,7 @@ def setting(
     kind: Kind[Any],
     meaning: str,
     *,
-    default: Any = NODEFAULT,
+    default: object = NODEFAULT,
     path: str | None = None,
     section: str | None = None,
     merge: Literal["replace", "concatenate"] = "replace",

@@ -69,19 +69,19 @@ class Kind(msgspec.Struct, Generic[ValueT], frozen=True):
         """For messages and the reference: "a whole number of at least 1"."""
         raise NotImplementedError
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
         """The value, or `UNSET` after a problem and for a value that means none."""
         raise NotImplementedError
 
-    def settle(self, value: Any, dirs: Directories) -> Any:  # noqa: ARG002 - for kinds of paths
+    def settle(self, value: object, dirs: Directories) -> Any:  # noqa: ARG002 - for kinds of paths
         """The value as it stands in the settings."""
         return value
 
-    def render(self, value: Any) -> Any:
+    def render(self, value: object) -> object:
         """The value of the settings as it would be written in the file."""
         return value
 
-    def mismatch(self, node: Located, at: KeyPath, reading: Reading, found: str) -> Any:
+    def mismatch(self, node: Located, at: KeyPath, reading: Reading, found: str) -> object:
         reading.problem(at, node, f"found {found}, allowed is {self.allowed}")
         return UNSET
 
@@ -91,7 +91,7 @@ class Flag(Kind[bool], frozen=True):
     def allowed(self) -> str:
         return "true or false"
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
         if isinstance(node.value, bool):
             return node.value
         return self.mismatch(node, at, reading, value_words(node.value))
@@ -113,7 +113,7 @@ class Whole(Kind[int], frozen=True):
         unit = f" of {self.unit}" if self.unit else ""
         return f"a whole number{unit}, at least {self.minimum}"
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
         number = self._whole(node.value)
         if number is None or number < self.minimum:
             return self.mismatch(node, at, reading, value_words(node.value))
@@ -131,7 +131,7 @@ class Whole(Kind[int], frozen=True):
             return self.mismatch(node, at, reading, "a number that is too large")
         return number
 
-    def settle(self, value: Any, dirs: Directories) -> Any:  # noqa: ARG002 - as every kind
+    def settle(self, value: object, dirs: Directories) -> object:  # noqa: ARG002 - as every kind
         return None if value == 0 and self.zero == "none" else value
 
     def _whole(self, value: object) -> int | None:
@@ -154,7 +154,7 @@ class Real(Kind[float], frozen=True):
         upper = f" and at most {self.maximum:g}" if math.isfinite(self.maximum) else ""
         return f"a number{unit}, at least {self.minimum:g}{upper}"
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
         value = node.value
         if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value):
             return self.mismatch(node, at, reading, value_words(value))
@@ -206,7 +206,7 @@ class Name(FreeText, frozen=True):
     def allowed(self) -> str:
         return f"a string of at most {self.most_bytes} bytes"
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
         text = TextKind.read(self, node, at, reading)
         if text is UNSET:
             return text
@@ -226,7 +226,7 @@ class OneOf(TextKind[ValueT], Generic[ValueT], frozen=True):
     def allowed(self) -> str:
         return "one of " + ", ".join(quote(str(value)) for value in self.values)
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
         text = TextKind.read(self, node, at, reading)
         if text is UNSET or text in self.values:
             return text
@@ -267,7 +267,7 @@ class Duration(Kind[int], frozen=True):
             )
         return min(milliseconds, MAX_TIMER_MS)
 
-    def render(self, value: Any) -> Any:
+    def render(self, value: Any) -> object:
         return format_duration(value)
 
 
@@ -285,7 +285,7 @@ class ByteSize(Kind[int], frozen=True):
     def allowed(self) -> str:
         return 'a number of bytes, or a size such as "512kb" or "2mb"'
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
         value = node.value
         if isinstance(value, str):
             value = FreeText().read(node, at, reading)
@@ -318,7 +318,7 @@ class CommandLine(FreeText, frozen=True):
     def allowed(self) -> str:
         return "the name or path of a program, and its arguments if it has any"
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
         text = TextKind.read(self, node, at, reading)
         if text is UNSET:
             return UNSET
@@ -330,7 +330,7 @@ class CommandLine(FreeText, frozen=True):
             return self.mismatch(node, at, reading, "a string with an open quotation mark")
         return shlex.join(words) if words and words[0] else UNSET
 
-    def settle(self, value: Any, dirs: Directories) -> Any:
+    def settle(self, value: Any, dirs: Directories) -> object:
         if "~/" not in value:
             return value
         import shlex  # noqa: PLC0415 - only when the key is set
@@ -362,7 +362,7 @@ class WebAddress(FreeText, frozen=True):
             reading.warn(at, node, f"{fault}, so no request can be sent there")
         return text
 
-    def render(self, value: Any) -> Any:
+    def render(self, value: Any) -> object:
         if value is None:
             return None
         from config.secrets import redact  # noqa: PLC0415 - only for output
@@ -407,7 +407,7 @@ class ProviderId(FreeText, frozen=True):
         known = ", ".join(quote(one) for one in self.known)
         return f"one of {known}, or the id of an entry of models.providers"
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
         text = TextKind.read(self, node, at, reading)
         if text is UNSET or text.lower() in self.known:
             return text if text is UNSET else text.lower()
@@ -431,7 +431,7 @@ class PathText(TextKind[Path], frozen=True):
     def settle(self, value: Any, dirs: Directories) -> Path:
         return dirs.resolve(value, dirs.workspace if self.base == "workspace" else dirs.cwd)
 
-    def render(self, value: Any) -> Any:
+    def render(self, value: object) -> object:
         return None if value is None else str(value)
 
 
@@ -449,7 +449,7 @@ class ModelPath(FreeText, frozen=True):
     def allowed(self) -> str:
         return "a path, an hf: URI or an http(s) URI, as a string"
 
-    def settle(self, value: Any, dirs: Directories) -> Any:
+    def settle(self, value: Any, dirs: Directories) -> object:
         return value if value.startswith(_URI_PREFIXES) else str(dirs.resolve(value))
 
 
@@ -460,7 +460,7 @@ class TimeZoneName(FreeText, frozen=True):
     def allowed(self) -> str:
         return 'the name of a time zone, such as "Europe/Vienna"'
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
         name = TextKind.read(self, node, at, reading)
         if name is UNSET:
             return UNSET
@@ -489,7 +489,7 @@ class ApiKey(Kind[Secret], frozen=True):
     def allowed(self) -> str:
         return 'a string, or {source: "env", id: "NAME"}'
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
         if isinstance(node.value, dict):
             return self._reference(node, at, reading)
         if not isinstance(node.value, str):
@@ -501,14 +501,14 @@ class ApiKey(Kind[Secret], frozen=True):
             reading.variables[at] = filled.used
         return self._secret(filled.text, node, at, reading)
 
-    def _secret(self, text: str, node: Located, at: KeyPath, reading: Reading) -> Any:
+    def _secret(self, text: str, node: Located, at: KeyPath, reading: Reading) -> object:
         # Keys are often pasted with a line break.
         text = text.strip()
         if not text.isprintable():
             return self.mismatch(node, at, reading, "a string with control characters")
         return Secret(text) if text else UNSET
 
-    def _reference(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+    def _reference(self, node: Located, at: KeyPath, reading: Reading) -> object:
         source, name = descend(node, "source"), descend(node, "id")
         if not _is_text(source) or not _is_text(name):
             found = "an object without the strings source and id"
@@ -524,7 +524,7 @@ class ApiKey(Kind[Secret], frozen=True):
         reading.variables[at] = (name.value.strip(),)
         return self._secret(value, node, at, reading)
 
-    def render(self, value: Any) -> Any:
+    def render(self, value: object) -> object:
         return None if value is None else "***"
 
 
@@ -535,7 +535,7 @@ class Headers(Kind[Mapping[str, str]], frozen=True):
     def allowed(self) -> str:
         return "an object of strings"
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
         if not isinstance(node.value, dict):
             return self.mismatch(node, at, reading, type_words(node.value))
         headers: dict[str, str] = {}
@@ -554,7 +554,7 @@ class Headers(Kind[Mapping[str, str]], frozen=True):
             return self.mismatch(node, at, reading, found)
         return secret.reveal() if isinstance(secret, Secret) else UNSET
 
-    def render(self, value: Any) -> Any:
+    def render(self, value: Any) -> object:
         return dict.fromkeys(value, "***")
 
 

@@ -22,7 +22,7 @@ class ListOf(Kind[tuple[ValueT, ...]], Generic[ValueT], frozen=True):
     def allowed(self) -> str:
         return f"a list, each item {self.item.allowed}"
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
         if not isinstance(node.value, list):
             return self.mismatch(node, at, reading, type_words(node.value))
         read = [
@@ -30,10 +30,10 @@ class ListOf(Kind[tuple[ValueT, ...]], Generic[ValueT], frozen=True):
         ]
         return tuple(value for value in read if value is not UNSET)
 
-    def settle(self, value: Any, dirs: Directories) -> Any:
+    def settle(self, value: Any, dirs: Directories) -> object:
         return tuple(dict.fromkeys(self.item.settle(item, dirs) for item in value))
 
-    def render(self, value: Any) -> Any:
+    def render(self, value: Any) -> object:
         return [self.item.render(item) for item in value]
 
 
@@ -57,7 +57,7 @@ class Record(Kind[ValueT], Generic[ValueT], frozen=True):
         return {given.leaf.key.path: given.value for given in walk(self.tree(), node, at, reading)}
 
 
-_EXTRA_PATH: Record[Any] = Record(
+_EXTRA_PATH: Record[object] = Record(
     (
         Key("path", PathText(), "A file or directory.", required=True),
         Key("pattern", FreeText(), "Which files below it, as a glob."),
@@ -80,7 +80,7 @@ class _Name(FreeText, frozen=True):
     def allowed(self) -> str:
         return "a string that is not blank"
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
         if isinstance(node.value, str) and not node.value.strip():
             return self.mismatch(node, at, reading, "a blank string")
         return TextKind.read(self, node, at, reading)
@@ -89,7 +89,7 @@ class _Name(FreeText, frozen=True):
 _ACTION = OneOf(("allow", "deny"))
 _CHAT_TYPE = OneOf(("direct", "group", "channel", "dm"))
 # A condition that is not understood would widen what a rule allows, so unknown members are refused.
-_RULE: Record[Any] = Record(
+_RULE: Record[object] = Record(
     (
         Key("action", _ACTION, "What the rule does.", required=True),
         Key("match.channel", _Name(), "Channel of the session."),
@@ -99,7 +99,7 @@ _RULE: Record[Any] = Record(
     ),
     unknown="refuse",
 )
-_SCOPE: Record[Any] = Record(
+_SCOPE: Record[object] = Record(
     (
         Key("default", _ACTION, "What holds when no rule matches; allow without it."),
         Key("rules", ListOf(_RULE), "Rules in order; the first that matches wins."),
@@ -115,7 +115,7 @@ class ExtraPathItem(Kind[ExtraPath], frozen=True):
     def allowed(self) -> str:
         return f"a path as a string, or {_EXTRA_PATH.allowed}"
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
         if isinstance(node.value, str):
             text = PathText().read(node, at, reading)
             return UNSET if text is UNSET else {"path": text}
@@ -133,9 +133,9 @@ class ExtraPathItem(Kind[ExtraPath], frozen=True):
             raw=value["path"],
         )
 
-    def render(self, value: Any) -> Any:
+    def render(self, value: Any) -> object:
         path = str(value.path)
-        limits: dict[str, Any] = {"pattern": value.pattern} if value.pattern else {}
+        limits: dict[str, object] = {"pattern": value.pattern} if value.pattern else {}
         if value.exclude:
             limits["exclude"] = list(value.exclude)
         return {"path": path, **limits} if limits else path
@@ -211,7 +211,7 @@ def _rule(rule: dict[str, Any]) -> ScopeRule:
     return ScopeRule(action=rule["action"], match=match)
 
 
-def _plain_rule(rule: ScopeRule) -> dict[str, Any]:
+def _plain_rule(rule: ScopeRule) -> dict[str, object]:
     match = {
         "channel": rule.match.channel,
         "chatType": rule.match.chat_type,

@@ -211,7 +211,7 @@ def _value(values: Mapping[str, Chosen], name: str, default: Any) -> Any:
     return values[name].value if name in values else default
 
 
-def _derive(values: _Values, name: str, value: Any, how: str) -> None:
+def _derive(values: _Values, name: str, value: object, how: str) -> None:
     known = values.get(name)
     if known is None:
         values[name] = Chosen(value, SettingOrigin(kind="derived", detail=how))
@@ -254,7 +254,7 @@ def default_settings(dirs: Directories) -> Settings:
 
 def build_settings(chosen: Mapping[str, Chosen], dirs: Directories) -> Settings:
     """The defaults with every chosen value in its field."""
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for section in SECTIONS:
         for key in section.keys:
             found = chosen.get(section.documented(key))
@@ -297,10 +297,10 @@ def settings_of_notes(settings: Settings, folder: Path, origin: SettingOrigin) -
     )
 
 
-def assign(target: _StructT, values: Mapping[str, Any]) -> _StructT:
+def assign(target: _StructT, values: Mapping[str, object]) -> _StructT:
     """A copy of `target` with the fields at these dotted paths replaced."""
-    direct: dict[str, Any] = {}
-    nested: dict[str, dict[str, Any]] = {}
+    direct: dict[str, object] = {}
+    nested: dict[str, dict[str, object]] = {}
     for path, value in values.items():
         head, _, rest = path.partition(".")
         if rest:
@@ -312,7 +312,7 @@ def assign(target: _StructT, values: Mapping[str, Any]) -> _StructT:
     return msgspec.structs.replace(target, **direct)
 
 
-def _settled(field: str, key: Key, value: Any, dirs: Directories) -> dict[str, Any]:
+def _settled(field: str, key: Key, value: object, dirs: Directories) -> dict[str, object]:
     if isinstance(value, Unresolved):
         return {f"{field}_problem": value.reason}
     return {field: key.kind.settle(value, dirs)}
@@ -345,7 +345,7 @@ def _auth(chosen: Iterable[Chosen], dirs: Directories) -> AuthSettings:
     return AuthSettings(order=order, profiles=refs)
 
 
-def _named(chosen: Iterable[Chosen], section: str) -> Iterator[tuple[str, Key, Any]]:
+def _named(chosen: Iterable[Chosen], section: str) -> Iterator[tuple[str, Key, object]]:
     """Free name, key and value of what a section holds below free names.
 
     In both sections that have free names (`models.providers.*`, `auth.order.*`) they come third.
@@ -367,7 +367,7 @@ def _fields(old: Settings, new: Settings) -> Iterator[str]:
                 yield section.documented(key)
 
 
-def _value_of(settings: Settings, field: str) -> tuple[Any, Any]:
+def _value_of(settings: Settings, field: str) -> tuple[object, object]:
     """The value and, for a key that could not be read, why."""
     parent, _, name = f".{field}".rpartition(".")
     holder = attrgetter(parent[1:])(settings) if parent else settings
@@ -381,8 +381,8 @@ def _free_names(old: Settings, new: Settings) -> Iterator[str]:
         ("auth.order.", "auth.order"),
         ("", "environment_keys"),
     ):
-        before: Mapping[str, Any] = attrgetter(field)(old)
-        after: Mapping[str, Any] = attrgetter(field)(new)
+        before: Mapping[str, object] = attrgetter(field)(old)
+        after: Mapping[str, object] = attrgetter(field)(new)
         for name in sorted(before.keys() | after.keys()):
             if before.get(name) != after.get(name):
                 yield f"{path}{name}"

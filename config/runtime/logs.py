@@ -24,8 +24,8 @@ def bind(**fields: object) -> None:
 
 
 def merge_bound(
-    _logger: object, _method: str, record: MutableMapping[str, Any]
-) -> MutableMapping[str, Any]:
+    _logger: object, _method: str, record: MutableMapping[str, object]
+) -> MutableMapping[str, object]:
     """What `bind` was told, for structlog's processors. What the record says itself comes first."""
     for name, value in _bound.get({}).items():
         record.setdefault(name, value)

@@ -224,7 +224,7 @@ class _Worker(threading.Thread):
         self.busy = False
         """Whether it runs a piece, which may never end."""
         self._token = token
-        self._pieces: SimpleQueue[tuple[_Piece[Any], Callable[[], None]]] = SimpleQueue()
+        self._pieces: SimpleQueue[tuple[_Piece[object], Callable[[], None]]] = SimpleQueue()
 
     def give(self, name: str, piece: _Piece[Any], finish: Callable[[], None]) -> None:
         """`finish` is called on the event loop afterwards."""

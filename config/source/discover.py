@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from functools import reduce
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -216,7 +215,7 @@ def _refused(node: Located, message: str) -> ConfigInvalidError:
     return error_at(node.source, node.offset, f"{INCLUDE}: {message}", "Correct it there.")
 
 
-def _replaced(node: Located, value: Any) -> Located:
+def _replaced(node: Located, value: object) -> Located:
     return msgspec.structs.replace(node, value=value)
 
 

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from config.source.json5 import LEXEME, parse_json5, require_object
 from config.source.located import KeyPath, Located
@@ -22,7 +22,7 @@ def parse_object(text: str, path: Path) -> Located:
     return require_object(parse_json5(text.encode(), path))
 
 
-def with_member(text: str, path: Path, at: KeyPath, value: Any) -> str:
+def with_member(text: str, path: Path, at: KeyPath, value: object) -> str:
     """The text with this value at a path: in place of the one there, else as the first of its object.
 
     Objects that are missing on the way are made; an empty text becomes an object. Raises ConfigInvalidError.
@@ -42,7 +42,7 @@ def with_member(text: str, path: Path, at: KeyPath, value: Any) -> str:
     return bom + text[: node.start] + _dumps(_nested(at[depth:], value)) + text[node.end :]
 
 
-def with_item(text: str, path: Path, at: KeyPath, value: Any) -> str:
+def with_item(text: str, path: Path, at: KeyPath, value: object) -> str:
     """The text with a first item more in the list at a path. Raises ConfigInvalidError."""
     bom, text = split_bom(text)
     container = parse_object(text, path)
@@ -76,7 +76,7 @@ def without_member(text: str, path: Path, at: KeyPath) -> str:
     return bom + text[:start] + text[end:].removeprefix(" ")
 
 
-def member_lines(name: str, value: Any) -> list[str]:
+def member_lines(name: str, value: object) -> list[str]:
     """A member as it is written where there is room."""
     return _member(name, value, "", "\n").split("\n")
 
@@ -93,20 +93,20 @@ def _step(node: Located, name: str | int) -> Located | None:
     return found if isinstance(found, Located) else None
 
 
-def _nested(at: KeyPath, value: Any) -> Any:
+def _nested(at: KeyPath, value: object) -> object:
     for name in reversed(at):
         value = {name: value}
     return value
 
 
-def _dumps(value: Any) -> str:
+def _dumps(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
 _REST_OF_LINE: Final = re.compile(r"[ \t]*(?://[^\n]*)?\r?\n")
 
 
-def _insert(text: str, container: Located, name: str, value: Any) -> str:
+def _insert(text: str, container: Located, name: str, value: object) -> str:
     """As the first member: whatever follows, commas and comments included, stays as it is."""
     newline = "\r\n" if "\r\n" in text else "\n"
     position = container.start + 1
@@ -125,7 +125,7 @@ def _insert(text: str, container: Located, name: str, value: Any) -> str:
     return text[:position] + f"{newline}{member}{newline}{outer}" + text[position:].lstrip(" \t")
 
 
-def _insert_item(text: str, container: Located, value: Any) -> str:
+def _insert_item(text: str, container: Located, value: object) -> str:
     """As the first item of a list, as `_insert` does."""
     newline = "\r\n" if "\r\n" in text else "\n"
     position = container.start + 1
@@ -144,7 +144,7 @@ def _insert_item(text: str, container: Located, value: Any) -> str:
     return f"{text[:position]}{newline}{lines}{newline}{outer}" + text[position:].lstrip(" \t")
 
 
-def _member(name: str, value: Any, indent: str, newline: str) -> str:
+def _member(name: str, value: object, indent: str, newline: str) -> str:
     step = _indent_step(indent)
     lines = json.dumps({name: value}, indent=step, ensure_ascii=False).split("\n")[1:-1]
     inner = len(lines[0]) - len(lines[0].lstrip())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -175,7 +174,8 @@ def require_object(root: Located) -> Located:
 def _decode(data: bytes, path: Path) -> str:
     if len(data) > MAX_BYTES:
         problem = ConfigProblem(message=f"is larger than {MAX_BYTES >> 20} MiB", file=str(path))
-        raise ConfigInvalidError([problem], remedy="Name a configuration file.")
+        remedy = "Name another file, or make this one smaller: what is large may stand in one that it includes."
+        raise ConfigInvalidError([problem], remedy=remedy)
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise _encoding_error(b"", "the text is UTF-16", path)
     try:
@@ -193,7 +193,7 @@ def _encoding_error(before: bytes, message: str, path: Path) -> ConfigInvalidErr
     return error_at(SourceText(path, text), len(text), message, remedy)
 
 
-def _parse(source: SourceText) -> Any:
+def _parse(source: SourceText) -> object:
     import pyjson5  # noqa: PLC0415 - costs start-up time that a start without a file need not pay
 
     try:
@@ -209,7 +209,7 @@ def _decode_string(quoted: str) -> str:
     return text
 
 
-def _locate(value: Any, spot: Spot, source: SourceText) -> Located:
+def _locate(value: object, spot: Spot, source: SourceText) -> Located:
     """Values and spots as one tree; recursion is bounded by `MAX_DEPTH`."""
     if isinstance(value, dict):
         members = spot.members

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
-from backends.errors import FileUnreadableError, FileUnwritableError
+from backends.backend_errors import FileUnreadableError, FileUnwritableError
 from backends.files.appending import Appended, append_entry
 from backends.files.roots import MemoryRoots
 from backends.interface import SyncRequest
@@ -49,6 +49,11 @@ from gateway.tools.notes import AppendParams, AppendResult, Target, read_entry
 from gateway.tools.search import Key, PathText
 
 _log = Log()
+
+_MAY_NOT: Final = (
+    "Agents may not write here. `memory-gateway connect CLIENT --write` lets that client's agent write, and append.enabled, "
+    "set to true, every agent."
+)
 
 T = TypeVar("T")
 
@@ -264,9 +269,7 @@ class Conversations:
         """
         settings, session = self._memory.settings, context.session
         if not (may_append(settings, session.guest) or session.operator):
-            return AppendResult(
-                disabled=True, error="Set append.enabled to true to let agents append."
-            )
+            return AppendResult(disabled=True, error=_MAY_NOT)
         if self._memory.why_off is not None:
             return AppendResult(disabled=True, error=self._memory.why_off)
         entry = read_entry(params)

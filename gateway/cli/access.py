@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar, cast
 import msgspec
 from msgspec.structs import replace
 
+from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.opening import is_there, owner_lock
-from backends.errors import IndexUnavailableError
 from backends.interface import (
     BackfillState,
     ForgetReport,
@@ -108,7 +108,7 @@ class Access(Protocol):
 def with_memory(
     settings: Settings,
     options: Options,
-    work: Callable[[Access], Coroutine[Any, Any, T]],
+    work: Callable[[Access], Coroutine[object, object, T]],
     *,
     patient: bool = False,
     embeds: bool = False,
@@ -139,7 +139,7 @@ def with_memory(
     return anyio.run(own)
 
 
-def _finished(work: Coroutine[Any, Any, T]) -> T:
+def _finished(work: Coroutine[object, object, T]) -> T:
     """What comes of work that waits for nothing but an owner, which is asked in calls that block."""
     try:
         work.send(None)
@@ -152,7 +152,7 @@ def _finished(work: Coroutine[Any, Any, T]) -> T:
 
 async def _with_own_memory(
     settings: Settings,
-    work: Callable[[Access], Coroutine[Any, Any, T]],
+    work: Callable[[Access], Coroutine[object, object, T]],
     passed_over: str,
     *,
     patient: bool,
@@ -332,7 +332,7 @@ class _Owner(msgspec.Struct, frozen=True):
     def name(self) -> str:
         return name_owner(self.lock)
 
-    def call(self, method: str, params: Any = None, timeout_s: float = DEFAULT_TIMEOUT_S) -> Any:
+    def call(self, method: str, params: object = None, timeout_s: float = DEFAULT_TIMEOUT_S) -> Any:
         """Like `BlockingClient.call`. Raises IndexUnavailableError as soon as the owner is silent for too long."""
         try:
             return self.client.call(
@@ -393,7 +393,7 @@ class _AskedBeside:
     async def get(self, params: GetParams) -> ReadAnswer:
         return await self._run(self._asked.get(params))
 
-    async def _run(self, question: Coroutine[Any, Any, T]) -> T:
+    async def _run(self, question: Coroutine[object, object, T]) -> T:
         from anyio import to_thread
 
         return await to_thread.run_sync(_finished, question, abandon_on_cancel=True)
@@ -422,7 +422,7 @@ class _Asked:
     async def sync(
         self, request: SyncRequest, progress: ProgressCallback | None = None
     ) -> SyncReport | None:
-        def notified(method: str, params: Any) -> None:
+        def notified(method: str, params: object) -> None:
             if progress is not None and method == "notifications/progress":
                 progress(msgspec.convert(params, SyncProgress))
 
@@ -502,7 +502,7 @@ class _Asked:
             return judge_health(failure=reason)
         return msgspec.convert(result, Health)
 
-    def _call(self, method: str, params: Any, kind: type[T]) -> T:
+    def _call(self, method: str, params: object, kind: type[T]) -> T:
         answer = self._owner.call(method, params)
         try:
             return msgspec.convert(answer, kind)

@@ -17,16 +17,6 @@ from gateway.cli import output
 from gateway.cli.commands.asking import browse, get, recall, remember, search
 from gateway.cli.commands.connecting import connect, disconnect
 from gateway.cli.commands.hosting import install_plugin, plugin_status, uninstall_plugin
-from gateway.cli.commands.indexing import (
-    cancel_batch,
-    index,
-    list_batches,
-    list_models,
-    pull,
-    qmd,
-    remove,
-    suggest,
-)
 from gateway.cli.commands.inspecting import (
     config,
     doctor,
@@ -36,6 +26,16 @@ from gateway.cli.commands.inspecting import (
     status,
 )
 from gateway.cli.commands.listing import links, open_note, recent, tags
+from gateway.cli.commands.maintaining import (
+    cancel_batch,
+    index,
+    list_batches,
+    list_models,
+    pull,
+    qmd,
+    remove,
+    suggest,
+)
 from gateway.cli.commands.reporting import report
 from gateway.cli.commands.serving import demo, reload, serve, service
 from gateway.cli.commands.setting_up import setup

@@ -28,14 +28,17 @@ from rich.text import Text
 
 from config.errors import MemoryGatewayError
 from config.settings import Settings
-from gateway.cli.opening import open_in_editor
+from gateway.cli.around import look_around
+from gateway.cli.editors import open_in_editor
 from gateway.cli.rendering.on_terminal import (
     Look,
-    best_line,
     lines_hidden,
+    shown_line,
     shown_note,
 )
 from gateway.cli.rendering.places import absolute_path, is_file
+from gateway.cli.rendering.results import Line
+from gateway.cli.rendering.words import counted
 from gateway.cli.terminal import EscapingConsole
 from gateway.escaping import escape_line
 from gateway.tools.notes import GetParams
@@ -63,6 +66,8 @@ class Browser:
         self._asked = anyio.Event()
         self._chosen = 0
         self._hits: tuple[Hit, ...] = ()
+        self._lines: tuple[Line, ...] = ()
+        """The best line of each hit."""
         self._answered = ""
         self._told = "Type what you look for."
         self._preview: list[str] = []
@@ -103,15 +108,17 @@ class Browser:
         if text:
             found = await memory.search(SearchParams(query=text, max_results=_MOST, explain=True))
         self._answered, self._chosen = text, 0
-        self._hits = found.hits if found else ()
-        self._told = _told(found) if found else "Type what you look for."
+        shown = await look_around(memory, found.hits, text) if found else []
+        self._hits = tuple(hit for hit, _ in shown)
+        self._lines = tuple(shown_line(hit, text, around) for hit, around in shown)
+        self._told = _told(found, len(shown)) if found else "Type what you look for."
 
     async def _show_note(self, memory: Access) -> None:
         self._preview, self._scroll = [], 0
         if not self._hits:
             return
         hit = self._hits[self._chosen]
-        best = best_line(hit, self._answered).number or hit.start_line
+        best = self._lines[self._chosen].number or hit.start_line
         first = max(1, best - _LINES // 2)
         read = await memory.get(GetParams(hit.path, first, _LINES))
         lines, row = self._rendered(hit, read, first, best)
@@ -172,7 +179,7 @@ class Browser:
         begin = max(0, self._chosen - rows + 1)
         shown: StyleAndTextTuples = []
         for at, hit in enumerate(self._hits[begin : begin + rows], begin):
-            line = best_line(hit, self._answered)
+            line = self._lines[at]
             place = escape_line(f"{hit.path}:{line.number or hit.start_line}")
             name = place if len(place) < width else f"…{place[2 - width :]}"
             style = "class:chosen" if at == self._chosen else "bold"
@@ -206,7 +213,7 @@ class Browser:
 
     def _open(self, _: KeyPressEvent) -> None:
         if self._hits and is_file(hit := self._hits[self._chosen]):
-            line = best_line(hit, self._answered).number or hit.start_line
+            line = self._lines[self._chosen].number or hit.start_line
             path = absolute_path(self._base, hit.path)
             run_in_terminal(lambda: self._edit(path, line))
 
@@ -217,10 +224,10 @@ class Browser:
             self._told = escape_line(" ".join(filter(None, (error.message, error.remedy))))
 
 
-def _told(found: SearchAnswer) -> str:
+def _told(found: SearchAnswer, shown: int) -> str:
     if found.error:
         return escape_line(found.error)
-    count = f"{len(found.hits)} passages" if len(found.hits) != 1 else "1 passage"
+    count = counted(shown, "passage")
     spent = sum(found.timings_ms.get(part, 0.0) for part in ("prepare", "search"))
     weak = f"  {escape_line(found.warning)}" if found.warning else ""
     return f"{count}, {spent:.0f} ms{weak}"

@@ -146,8 +146,8 @@ def read_plain_question(arguments: Sequence[str]) -> PlainQuestion | None:
     if not arguments or arguments[0] not in _NUMBERS:
         return None
     command = arguments[0]
-    options: dict[str, Any] = {}
-    values: dict[str, Any] = {}
+    options: dict[str, object] = {}
+    values: dict[str, object] = {}
     words: list[str] = []
     rest = iter(arguments[1:])
     for argument in rest:
@@ -168,8 +168,8 @@ def _read_option(
     command: str,
     argument: str,
     rest: Iterator[str],
-    options: dict[str, Any],
-    values: dict[str, Any],
+    options: dict[str, object],
+    values: dict[str, object],
 ) -> bool:
     """Reads one option, with the value that follows it; False for what typer has to look at."""
     flag, equals, joined = argument.partition("=") if argument[:2] == "--" else (argument, "", "")

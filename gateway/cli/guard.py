@@ -7,7 +7,7 @@ import os
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final, TypeGuard
+from typing import Final, TypeGuard
 
 from config.errors import ErrorKind, MemoryGatewayError, lone_error
 from config.runtime.files import denied
@@ -120,7 +120,7 @@ def _number(error: BaseException) -> int | None:
     return None
 
 
-def run_logged(command: Callable[..., int], options: Options, values: Mapping[str, Any]) -> int:
+def run_logged(command: Callable[..., int], options: Options, values: Mapping[str, object]) -> int:
     """The exit code of a command, with a log for whoever reads its output."""
     log_for(options)
     return command(options, **values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -37,13 +37,13 @@ def say(message: str) -> None:
     print(escape_controls(message))
 
 
-def write_json(value: Any) -> None:
+def write_json(value: object) -> None:
     """Anything msgspec can encode, indented by two spaces, as one document."""
     data = replace_lone_surrogates(msgspec.to_builtins(value))
     write_text(_harmless(msgspec.json.format(msgspec.json.encode(data), indent=2)) + "\n")
 
 
-def write_json_line(value: Any) -> None:
+def write_json_line(value: object) -> None:
     """The same on one line, for programs that read along."""
     data = replace_lone_surrogates(msgspec.to_builtins(value))
     write_line(_harmless(msgspec.json.encode(data)))

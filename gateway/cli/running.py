@@ -44,7 +44,7 @@ def run_staying(options: Options) -> int:
 def _run(options: Options, started_as: StartedAs, *, write: bool, **service: Any) -> int:
     def read(options: Options, *args: StartedAs) -> Settings:
         settings = load(options, *args)
-        return replace(settings, append_enabled=True, write_granted=True) if write else settings
+        return replace(settings, write_granted=True) if write else settings
 
     settings = read(options, started_as)
     if (folder := settings.notes_folder) is not None:

@@ -12,11 +12,11 @@ import stat
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from backends.errors import FileUnreadableError, FileUnwritableError
+from backends.backend_errors import FileUnreadableError, FileUnwritableError
 from config.errors import ConfigInvalidError, ConfigProblem
 from config.runtime.files import copies_of, is_copy, keep_copy, make_directories, replace_file
 from config.source.json5 import MAX_BYTES
@@ -271,7 +271,7 @@ def _put_back(plan: FilePlan) -> Done:
     return Done(copy=next(iter(_copies(plan.path)), None), lost=lost)
 
 
-def shown(entry: Mapping[str, Any]) -> dict[str, Any]:
+def shown(entry: Mapping[str, object]) -> dict[str, object]:
     """What of an entry may be printed: people keep keys in the variables of theirs."""
     return {
         name: dict.fromkeys(value, "...") if isinstance(value, Mapping) else value

@@ -261,7 +261,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
 }
 
 
-def is_ours(entry: Any) -> bool:
+def is_ours(entry: object) -> bool:
     """Whether an entry starts this gateway: its command, or our start-up file with `gateway serve`."""
     if not isinstance(entry, Mapping):
         return False
@@ -273,7 +273,7 @@ def is_ours(entry: Any) -> bool:
     return before[-1:] == ["memory-gateway"] or before[-2:] == ["start.py", "gateway"]
 
 
-def hook_name(group: Any) -> str | None:
+def hook_name(group: object) -> str | None:
     """The name of the server that a group of hooks belongs to; None for those of others."""
     hooks = group.get("hooks") if isinstance(group, Mapping) else None
     if not isinstance(hooks, list) or len(hooks) != 1 or not isinstance(hooks[0], Mapping):

@@ -108,7 +108,7 @@ def _read(client: Client, text: str, path: Path) -> dict[str, Any]:
             raise _invalid(path, f"is no valid TOML: {error}", "Correct it first.") from None
     if not text.removeprefix(BOM).strip():
         return {}
-    values: dict[str, Any] = plain(parse_object(text, path))
+    values: dict[str, object] = plain(parse_object(text, path))
     return values
 
 
@@ -119,7 +119,7 @@ def _invalid(path: Path, message: str, remedy: str) -> ConfigInvalidError:
 # Hooks: below each event a list, in which ours stand beside those of others.
 
 
-def _hooks_by_name(found: dict[str, Any]) -> Servers:
+def _hooks_by_name(found: dict[str, object]) -> Servers:
     """Our hooks by the name of the server that they belong to; each as `{event: [group]}`."""
     ours: Servers = {}
     for event, groups in found.items():
@@ -140,7 +140,7 @@ def _with_hooks(client: Client, text: str, path: Path, entry: Entry, wanted: dic
     return _checked(client, text, path, wanted)
 
 
-def _add_hook(key: str, text: str, path: Path, event: str, groups: list[Any]) -> str:
+def _add_hook(key: str, text: str, path: Path, event: str, groups: list[object]) -> str:
     _, bare = split_bom(text)
     hooks = parse_object(bare, path).value.get(key) if bare.strip() else None
     if hooks is None or hooks.value is None or hooks.value.get(event) is None:
@@ -194,7 +194,7 @@ def _toml_key(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
 
 
-def _toml(value: Any) -> str:
+def _toml(value: object) -> str:
     """Strings, numbers, booleans and lists of these are written as in JSON."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 

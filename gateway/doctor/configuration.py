@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.opening import index_file, is_current
 from backends.builtin.syncing.surveying import missing_notes
-from backends.errors import IndexUnavailableError
 from backends.files.roots import MemoryRoots
 from backends.files.scan import ScanResult, scan
 from config.errors import ConfigInvalidError, MemoryGatewayError

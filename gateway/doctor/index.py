@@ -17,9 +17,9 @@ import anyio
 from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
+from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.opening import check as check_store
 from backends.builtin.store.opening import doubt, index_file, inspect, is_index
-from backends.errors import IndexUnavailableError
 from backends.interface import SyncRequest
 from backends.transcripts.agent_transcripts import AgentTranscripts
 from backends.transcripts.source import HostDatabase, TranscriptListing

@@ -12,11 +12,11 @@ from config.paths import auth_profile_paths
 from config.settings import Settings
 from gateway.doctor.finding import Finding, Severity, sentence
 from providers.choosing import Choice, choose
-from providers.errors import ProviderError
 from providers.installing import install_command
-from providers.interface import ProviderCandidate
 from providers.local.models import configured_models, locate
 from providers.local.models.cache import check_magic
+from providers.provider_errors import ProviderError
+from providers.provider_interface import ProviderCandidate
 from providers.remote.credentials import load
 
 _PROVIDER_KEY: Final = "provider"

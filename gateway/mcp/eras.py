@@ -118,7 +118,7 @@ def stateless_revision(meta: Meta | None) -> Revision:
 
 SERVER: Final = {"name": "memory-gateway", "title": "Memory Gateway", "version": VERSION}
 SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
-CAPABILITIES: Final[dict[str, Any]] = {"tools": {}, "resources": {}, "prompts": {}}
+CAPABILITIES: Final[dict[str, object]] = {"tools": {}, "resources": {}, "prompts": {}}
 _LIFETIME_MS: Final = 3_600_000
 """The tools change only with the program, and with `append.enabled`."""
 

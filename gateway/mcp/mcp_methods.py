@@ -47,7 +47,7 @@ class _Prompt(msgspec.Struct, frozen=True):
     about: str
     text: str
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         argument = {"name": self.argument, "description": self.about, "required": True}
         known = {"name": self.name, "title": self.title, "description": self.description}
         return {**known, "arguments": [argument]}
@@ -86,7 +86,7 @@ async def list_resources(memory: Memory, session: Session) -> Result:
     return {"resources": [_describe(one) for one in files if one.status == "ok"]}
 
 
-def _describe(file: LoadedFile) -> dict[str, Any]:
+def _describe(file: LoadedFile) -> dict[str, object]:
     return {
         "uri": _SCHEME + quote(file.path),
         "name": file.path,

@@ -17,12 +17,13 @@ from typing import Annotated, Any, Final, Generic, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from backends.backend_errors import FileUnwritableError
 from backends.interface import Hit, ReadAnswer, SearchAnswer
 from config.settings import Source
 from gateway.agent.conversations import Conversations
 from gateway.agent.memory import Memory
 from gateway.escaping import escape_line
-from gateway.mcp.eras import Result, tool_result
+from gateway.mcp.eras import Result, tool_failure, tool_result
 from gateway.rpc.registry import RequestContext
 from gateway.tools.marking import attributes, bare_snippet, contained, line_range, passage_tag
 from gateway.tools.notes import AppendParams, AppendResult, GetParams
@@ -209,7 +210,7 @@ def _given(arguments: ToolArguments) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not UNSET}
 
 
-def arguments_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
+def arguments_schema(kind: type[msgspec.Struct]) -> dict[str, object]:
     """The schema of a tool's arguments, without what is said elsewhere."""
     _reference, components = msgspec.json.schema_components((kind,))
     left_out = {"title", "description"}
@@ -253,7 +254,7 @@ class Tool(Generic[A]):
     run: Callable[[Memory, A, RequestContext], Awaitable[Result]]
     hints: Mapping[str, bool] = field(default_factory=lambda: _READS)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """As `tools/list` has it."""
         return {
             "name": self.name,
@@ -276,7 +277,10 @@ async def _get(memory: Memory, arguments: GetArguments, context: RequestContext)
 
 
 async def _append(memory: Memory, arguments: AppendArguments, context: RequestContext) -> Result:
-    answer = await Conversations(memory).append(arguments.to_params(), context)
+    try:
+        answer = await Conversations(memory).append(arguments.to_params(), context)
+    except FileUnwritableError as error:  # most clients show their model no remedy of an error
+        return tool_failure(str(error))
     return tool_result(append_text(answer), failed=answer.error is not None)
 
 
@@ -313,7 +317,7 @@ TOOLS: Final[dict[str, Tool[Any]]] = {
 
 
 @cache
-def tool_list(*, appends: bool) -> tuple[dict[str, Any], ...]:
+def tool_list(*, appends: bool) -> tuple[dict[str, object], ...]:
     """The tools that are offered, always in the same order; one that writes only if that is allowed."""
     return tuple(
         tool.describe() for tool in TOOLS.values() if appends or tool.name != "memory_append"

@@ -17,11 +17,18 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from backends.errors import FileUnwritableError
+from backends.backend_errors import FileUnwritableError
 from config.errors import MemoryGatewayError
 from config.host_keys import PLUGIN_ID, plain
 from config.paths import own_dir
-from config.runtime.files import make_directories, read_file, replace_file, try_lock
+from config.runtime.files import (
+    attributes_of,
+    make_directories,
+    read_file,
+    replace_file,
+    set_attributes,
+    try_lock,
+)
 from config.runtime.start import command_of
 from config.settings import CompactionSettings
 from config.source.discover import INCLUDE
@@ -64,6 +71,10 @@ class InstallRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     mode: int = _MODE
     link: str | None = None
     """What the file was a link to: OpenClaw puts a file in the place of the link."""
+    attributes: dict[str, bytes | None] = {}
+    """Its extended attributes: the file that OpenClaw writes has none."""
+    names: int = 1
+    """How many hard links it had."""
 
 
 class InstallPlan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -80,6 +91,10 @@ class InstallPlan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Who has the memory slot now; None: OpenClaw's own memory."""
     loses_comments: bool
     loses_link: bool
+    loses_attributes: tuple[str, ...]
+    """Extended attributes, which OpenClaw does not keep."""
+    names: int
+    """How many the file has (hard links)."""
     is_update: bool
 
 
@@ -128,8 +143,20 @@ def plan_installation(host: OpenClawHost, state_dir: Path) -> InstallPlan:
         slot=_dig(parsed, "plugins", "slots", "memory"),
         loses_comments=before is not None and not _is_json(before),
         loses_link=path.is_symlink(),
+        loses_attributes=tuple(_attributes(path)),
+        names=_names(path),
         is_update=places.record.exists(),
     )
+
+
+def _attributes(path: Path) -> dict[str, bytes | None]:
+    """What is behind a link is never written, and keeps its own."""
+    return {} if path.is_symlink() else attributes_of(path)
+
+
+def _names(path: Path) -> int:
+    """Hard links."""
+    return path.stat().st_nlink if path.exists() and not path.is_symlink() else 1
 
 
 def _not_valid(config: HostConfig) -> HostError:
@@ -159,7 +186,7 @@ def _refuse_links(places: InstallPlaces) -> None:
             )
 
 
-def _refuse_includes(config: Any, path: Path) -> None:
+def _refuse_includes(config: object, path: Path) -> None:
     """OpenClaw writes into the files that `plugins` includes, which are not kept, and below what the whole includes it
     writes nothing. Raises HostError.
     """
@@ -175,13 +202,13 @@ def _refuse_includes(config: Any, path: Path) -> None:
         )
 
 
-def _has_include(value: Any) -> bool:
+def _has_include(value: object) -> bool:
     if isinstance(value, list):
         return any(map(_has_include, value))
     return isinstance(value, dict) and (INCLUDE in value or any(map(_has_include, value.values())))
 
 
-def install(host: OpenClawHost, state_dir: Path, plan: InstallPlan) -> dict[str, Any]:
+def install(host: OpenClawHost, state_dir: Path, plan: InstallPlan) -> dict[str, object]:
     """What OpenClaw says of the plugin, once it loads it.
 
     Raises HostError where it does not; all is then as before. Raises FileUnwritableError.
@@ -206,7 +233,7 @@ def _alone(state_dir: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _install(host: OpenClawHost, state_dir: Path, plan: InstallPlan) -> dict[str, Any]:
+def _install(host: OpenClawHost, state_dir: Path, plan: InstallPlan) -> dict[str, object]:
     places = InstallPlaces.below(state_dir)
     is_update = places.record.exists()
     try:
@@ -247,7 +274,7 @@ def allow_recall(host: OpenClawHost) -> None:
         host.run("config", "set", place, "true", "--strict-json")
 
 
-def _loaded(host: OpenClawHost) -> dict[str, Any]:
+def _loaded(host: OpenClawHost) -> dict[str, object]:
     """An entry that was disabled once stays so when it is installed again."""
     for attempt in ("plugins", "enable", PLUGIN_ID, "--accept-capabilities"), None:
         known = host.inspect(PLUGIN_ID)
@@ -298,9 +325,22 @@ def _uninstall(host: OpenClawHost, state_dir: Path) -> Outcome:
             remarks += (
                 f"It was a link to {record.link}, which is as it was; {path} is a file now.",
             )
+    remarks += _give_back_the_rest(path, record)
     shutil.rmtree(places.plugin, ignore_errors=True)
     shutil.rmtree(places.kept, ignore_errors=True)
     return Outcome(config=how, path=str(path), remarks=remarks)
+
+
+def _give_back_the_rest(path: Path, record: InstallRecord) -> tuple[str, ...]:
+    """Its extended attributes; what is beyond us is told."""
+    remarks = []
+    if lost := set_attributes(path, record.attributes) if path.is_file() else ():
+        remarks.append(f"Attributes of {path} that could not be given back: {', '.join(lost)}.")
+    if record.names > _names(path):
+        remarks.append(
+            f"{path} had {record.names} names (hard links) and is a file of its own now; the others are as they were."
+        )
+    return tuple(remarks)
 
 
 def _commented(path: Path, found: bytes | None, original: bytes | None) -> tuple[str, ...]:
@@ -375,6 +415,8 @@ def _keep(places: InstallPlaces, config: Path) -> None:
         existed=original is not None,
         mode=mode,
         link=str(config.readlink()) if config.is_symlink() else None,
+        attributes=_attributes(config),
+        names=_names(config),
     )
     replace_file(places.record, msgspec.json.encode(record))
 
@@ -408,7 +450,7 @@ def _unwritable(path: Path, error: OSError) -> FileUnwritableError:
     )
 
 
-def _restore_values(host: OpenClawHost, before: Any, now: Any) -> None:
+def _restore_values(host: OpenClawHost, before: object, now: object) -> None:
     """After OpenClaw has taken out its part: who had the slot, and the settings of ours that are in force."""
     slot = _dig(before, "plugins", "slots", "memory")
     if slot not in (None, PLUGIN_ID):
@@ -423,7 +465,7 @@ def _restore_values(host: OpenClawHost, before: Any, now: Any) -> None:
         _set(host, f'plugins.entries["{PLUGIN_ID}"].config', settings)
 
 
-def _set(host: OpenClawHost, place: str, value: Any) -> None:
+def _set(host: OpenClawHost, place: str, value: object) -> None:
     host.run("config", "set", place, msgspec.json.encode(value).decode(), "--strict-json")
 
 
@@ -433,13 +475,13 @@ def _restore_mode(path: Path, mode: int) -> None:
         path.chmod(mode)
 
 
-def _same_but_for_ours(before: Any, now: Any, plugin: Path) -> bool:
+def _same_but_for_ours(before: object, now: object, plugin: Path) -> bool:
     slot = _dig(now, "plugins", "slots", "memory")
     is_slot_ours = slot in (PLUGIN_ID, _dig(before, "plugins", "slots", "memory"))
     return is_slot_ours and _without_ours(before, plugin) == _without_ours(now, plugin)
 
 
-def _without_ours(config: Any, plugin: Path) -> Any:
+def _without_ours(config: object, plugin: Path) -> object:
     """What somebody else wrote: without slot, our switch and link, OpenClaw's notes to itself, and empty objects."""
     if not isinstance(config, dict):
         return {}
@@ -459,7 +501,7 @@ def _without_ours(config: Any, plugin: Path) -> Any:
     return _pruned(others | {"plugins": plugins})
 
 
-def _without_recall(entry: dict[str, Any]) -> dict[str, Any]:
+def _without_recall(entry: dict[str, Any]) -> dict[str, object]:
     """Nor what `allow_recall` wrote."""
     config, hooks = dict(entry.get("config") or {}), dict(entry.get("hooks") or {})
     if config.pop("recall", None) is True:
@@ -468,7 +510,7 @@ def _without_recall(entry: dict[str, Any]) -> dict[str, Any]:
     return kept | {"config": config, "hooks": hooks}
 
 
-def _pruned(value: Any) -> Any:
+def _pruned(value: object) -> object:
     """Without members that are empty objects: OpenClaw adds some, such as `agents.entries.main`."""
     if not isinstance(value, dict):
         return value
@@ -476,7 +518,7 @@ def _pruned(value: Any) -> Any:
     return {name: member for name, member in members.items() if member != {}}
 
 
-def _dig(value: Any, *names: str) -> Any:
+def _dig(value: object, *names: str) -> Any:
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value
@@ -489,7 +531,7 @@ def _read(path: Path) -> bytes | None:
         return None
 
 
-def _parse(data: bytes | None, path: Path) -> Any:
+def _parse(data: bytes | None, path: Path) -> object:
     """The values; raises ConfigInvalidError for what is no JSON5."""
     return {} if data is None else plain(parse_json5(data, path))
 
@@ -520,7 +562,7 @@ SHARED: Final = PLUGIN / "shared.json"
 def shared_json() -> str:
     """Numbers and words of the flush, instructions for recall, and variables of keys that a child gets: one document."""
     compaction = CompactionSettings()
-    shared: dict[str, Any] = {
+    shared: dict[str, object] = {
         "flush": {
             "softThresholdTokens": compaction.memory_flush.soft_threshold_tokens,
             "reserveTokensFloor": compaction.reserve_tokens_floor,

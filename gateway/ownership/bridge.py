@@ -14,7 +14,7 @@ import msgspec
 from anyio.abc import SocketStream, TaskGroup
 from msgspec import UNSET, Raw, UnsetType
 
-from backends.errors import IndexUnavailableError
+from backends.backend_errors import IndexUnavailableError
 from config.errors import ErrorKind, MemoryGatewayError
 from config.runtime.logs import Log
 from config.runtime.tasks import Wakeup

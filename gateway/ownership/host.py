@@ -15,7 +15,7 @@ import msgspec
 from anyio.abc import SocketStream
 from msgspec.structs import replace
 
-from backends.errors import IndexUnavailableError
+from backends.backend_errors import IndexUnavailableError
 from config.errors import MemoryGatewayError, ungrouped
 from config.host_keys import is_disabled
 from config.runtime.logs import Log

@@ -11,8 +11,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from backends.backend_errors import IndexUnavailableError, index_denied
 from backends.builtin.store.opening import owner_lock
-from backends.errors import IndexUnavailableError, index_denied
 from config.paths import runtime_dir
 from config.runtime.files import make_directories, try_lock_file
 from config.runtime.tasks import BoundedWork

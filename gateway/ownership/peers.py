@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from backends.errors import IndexUnavailableError
+from backends.backend_errors import IndexUnavailableError
 from config.runtime.files import make_directories, name_of_user
 from config.runtime.system import IS_LINUX, PROC
 from gateway.ownership.lock import read_owner

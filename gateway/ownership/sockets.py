@@ -14,7 +14,7 @@ import anyio
 import msgspec
 from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskGroup
 
-from backends.errors import IndexUnavailableError
+from backends.backend_errors import IndexUnavailableError
 from config.runtime.logs import Log
 from gateway.ownership.lock import LockDisk
 from gateway.ownership.peers import (

@@ -29,7 +29,9 @@ _KINDS: Final[Mapping[str, EventKind]] = {
 _GOES_ON: Final = frozenset({"resume", "fork"})
 """How a conversation starts that has its beginning already."""
 _EMPTIED: Final = frozenset({"clear", "compact"})
-"""How one starts whose model knows nothing any more of what it was told. Gemini CLI says `startup` of one that goes on."""
+"""How one starts whose model knows nothing any more of what it was told."""
+_ASKED_FOR: Final = "manual"
+"""Gemini CLI announces a compression in every turn, before it looks whether one is due: only who asks for one gets it."""
 
 
 class HookParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,6 +58,8 @@ def read_event(params: HookParams) -> HookEvent:
     event = params.event
     name = _text(event, "hook_event_name")
     kind = _KINDS.get(name, "other") if name else _unnamed(event)
+    if kind == "compaction" and _text(event, "trigger") != _ASKED_FOR:
+        kind = "other"
     session = (_text(event, "session_id") or _text(event, "sessionId"))[: MAX_KEY_CHARS // 2]
     return HookEvent(
         kind=kind,

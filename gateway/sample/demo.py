@@ -79,7 +79,7 @@ class Answered(msgspec.Struct, frozen=True):
 
     @property
     def found(self) -> bool:
-        hits: list[dict[str, Any]] = self.exchange.result["results"]
+        hits: list[dict[str, object]] = self.exchange.result["results"]
         return any(hit["path"] == self.question.expected for hit in hits)
 
 
@@ -158,7 +158,7 @@ async def _question(
         await anyio.sleep(_PAUSE_S)
 
 
-async def _ask(client: GatewayClient, method: str, params: Mapping[str, Any]) -> Exchange:
+async def _ask(client: GatewayClient, method: str, params: Mapping[str, object]) -> Exchange:
     started = time.perf_counter()
     result = await client.call(method, params)
     return Exchange(method, params, result, round((time.perf_counter() - started) * 1000, 1))

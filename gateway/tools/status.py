@@ -25,7 +25,7 @@ from config.settings import Settings, StartedAs
 from gateway.metrics import Activity, Counted, Family, Metrics, Sample
 from gateway.version import VERSION
 from gateway.watching import WatchState
-from providers.interface import EmbeddingsState
+from providers.provider_interface import EmbeddingsState
 
 HealthState = Literal["ok", "degraded", "failing"]
 

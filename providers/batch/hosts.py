@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from typing import IO, Any, Final, Literal, Protocol
+from typing import IO, Final, Literal, Protocol
 
 import msgspec
 
-from providers.interface import ItemError, Vector
+from providers.provider_interface import ItemError, Vector
 
 Outcome = Literal["completed", "failed", "expired", "cancelled"]
 """How a job ended. Any of them may have left results."""
@@ -112,7 +112,7 @@ class _Job(msgspec.Struct):
     request_counts: _Counts | None = None
 
 
-def read_job(fields: Any) -> RemoteJob:
+def read_job(fields: object) -> RemoteJob:
     """Raises `msgspec.ValidationError` if this is not a job."""
     job = msgspec.convert(fields, _Job)
     counts = job.request_counts or _Counts()

@@ -13,8 +13,8 @@ from anyio.to_thread import run_sync
 
 from config.errors import ErrorKind
 from providers.batch.hosts import OnResults, Result
-from providers.errors import ProviderBadResponseError, ProviderError
-from providers.interface import ItemError
+from providers.provider_errors import ProviderBadResponseError, ProviderError
+from providers.provider_interface import ItemError
 from providers.remote.answers import MOST_DIMENSIONS, collect, values_in
 from providers.remote.http_client import typed_errors
 from providers.remote.spec import RemoteSpec

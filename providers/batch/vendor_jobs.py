@@ -15,8 +15,8 @@ from config.settings import Settings
 from config.vendors import VENDORS, JobLimits, Vendor
 from providers.batch.hosts import BatchHost
 from providers.choosing import Choice
-from providers.errors import ProviderError
-from providers.interface import Fingerprint, Role
+from providers.provider_errors import ProviderError
+from providers.provider_interface import Fingerprint, Role
 from providers.remote.embedder import fingerprint_of
 from providers.remote.spec import resolve_spec
 
@@ -59,15 +59,15 @@ def open_jobs_host(settings: Settings, vendor: Vendor, role: Role) -> BatchHost:
     spec = resolve_spec(settings, vendor, role)
     match vendor.wire.name:
         case "openai":
-            from providers.batch.openai import OpenAIBatches  # noqa: PLC0415
+            from providers.batch.openai_jobs import OpenAIBatches  # noqa: PLC0415
 
             return OpenAIBatches(spec)
         case "gemini":
-            from providers.batch.gemini import GeminiBatches  # noqa: PLC0415
+            from providers.batch.gemini_jobs import GeminiBatches  # noqa: PLC0415
 
             return GeminiBatches(spec)
         case "voyage":
-            from providers.batch.voyage import VoyageBatches  # noqa: PLC0415
+            from providers.batch.voyage_jobs import VoyageBatches  # noqa: PLC0415
 
             return VoyageBatches(spec)
         case unknown:

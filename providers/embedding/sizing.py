@@ -8,8 +8,8 @@ from typing import Final, Self
 
 import msgspec
 
-from providers.errors import SizeReason
-from providers.interface import InputLimits
+from providers.provider_errors import SizeReason
+from providers.provider_interface import InputLimits
 
 _RESERVE: Final = 0.97
 """The ratio varies a little between requests, and a refusal costs more than a few unused tokens."""

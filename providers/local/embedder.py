@@ -10,15 +10,20 @@ from pathlib import Path
 import anyio
 from anyio.to_thread import run_sync
 
-from providers.errors import (
+from providers.installing import install_remedy
+from providers.local.model import Model, Wishes, read_model, shown
+from providers.local.model_formats import LLAMA, LocalEngine, engine_of
+from providers.local.models import configured_models, locate, obtain, take
+from providers.local.models.references import FileReference, parse_reference
+from providers.local.supervisor import Patience, Supervisor
+from providers.provider_errors import (
     ProviderBadResponseError,
     ProviderError,
     ProviderNotReadyError,
     ProviderRejectedError,
     ProviderUnavailableError,
 )
-from providers.installing import install_remedy
-from providers.interface import (
+from providers.provider_interface import (
     Download,
     EmbeddedBatch,
     Embedder,
@@ -34,11 +39,6 @@ from providers.interface import (
     unusable,
     without_lone_surrogates,
 )
-from providers.local.model import Model, Wishes, read_model, shown
-from providers.local.model_formats import LLAMA, LocalEngine, engine_of
-from providers.local.models import configured_models, locate, obtain, take
-from providers.local.models.references import FileReference, parse_reference
-from providers.local.supervisor import Patience, Supervisor
 
 _LIMITS = InputLimits(
     # A longer text is cut by the worker, so none has to go alone.
@@ -64,7 +64,7 @@ class LocalSpec:
 
 
 class LocalEmbedder:
-    """Implements `providers.interface.Embedder`. Belongs to one event loop, except for `report`."""
+    """Implements `providers.provider_interface.Embedder`. Belongs to one event loop, except for `report`."""
 
     def __init__(self, spec: LocalSpec, *, patience: Patience | None = None) -> None:
         """Blocking: reads the header of the model file, if there is one, so that the fingerprint is known."""

@@ -6,13 +6,11 @@ import hashlib
 import os
 import re
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from config.settings import Settings
-from providers.errors import ProviderError, ProviderUnavailableError
-from providers.interface import Fingerprint, Purpose
 from providers.local.model_formats import (
     ONNX,
     EngineName,
@@ -25,6 +23,8 @@ from providers.local.model_formats import (
 from providers.local.models import configured_models, locate
 from providers.local.models.references import HubReference, parse_reference
 from providers.local.protocol import Open
+from providers.provider_errors import ProviderError, ProviderUnavailableError
+from providers.provider_interface import Fingerprint, Purpose
 
 TEXT: Final = "{text}"
 _RETRIEVE: Final = "Given a web search query, retrieve relevant passages that answer the query"
@@ -288,7 +288,7 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _whole(value: Any) -> int:
+def _whole(value: object) -> int:
     """A positive whole number of the header; 0 for anything else."""
     return value if isinstance(value, int) and value > 0 else 0
 

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Final, Literal
 
 import msgspec
 
-from providers.errors import ProviderUnavailableError
+from providers.provider_errors import ProviderUnavailableError
 
 EngineName = Literal["onnxruntime", "llama.cpp"]
 
@@ -146,12 +146,12 @@ def _check(model: Path) -> None:
         raise _unusable_onnx(model, "it is not in the ONNX format")
 
 
-def _pooling(config: dict[str, Any]) -> int | None:
+def _pooling(config: dict[str, object]) -> int | None:
     named = _POOLINGS.get(str(config.get("pooling_mode")))
     return named or next((kind for flag, kind in _FLAGS.items() if config.get(flag) is True), None)
 
 
-def _read(model: Path, file: Path) -> dict[str, Any]:
+def _read(model: Path, file: Path) -> dict[str, object]:
     try:
         return msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
     except FileNotFoundError:
@@ -160,7 +160,7 @@ def _read(model: Path, file: Path) -> dict[str, Any]:
         raise _unusable_onnx(model, f"{file} cannot be read") from None
 
 
-def _whole(value: Any) -> int:
+def _whole(value: object) -> int:
     return value if isinstance(value, int) and value > 0 else 0
 
 
@@ -180,7 +180,7 @@ class Header(msgspec.Struct, frozen=True):
     def architecture(self) -> str:
         return str(self.values.get("general.architecture", ""))
 
-    def own(self, key: str) -> Any:
+    def own(self, key: str) -> object:
         """A value under the architecture's own name: `own("context_length")`."""
         return self.values.get(f"{self.architecture}.{key}")
 
@@ -202,7 +202,7 @@ def read_header(path: Path) -> Header:
         raise _unusable_gguf(path, "its header is damaged or ends too early") from None
 
 
-def _read_values(path: Path, file: BinaryIO) -> dict[str, Any]:
+def _read_values(path: Path, file: BinaryIO) -> dict[str, object]:
     magic = file.read(4)
     if magic.startswith(_HTML):
         raise _unusable_gguf(path, "it is a web page, not a model")
@@ -219,7 +219,7 @@ def _read_values(path: Path, file: BinaryIO) -> dict[str, Any]:
     return values
 
 
-def _value(file: BinaryIO, kind: int) -> Any:
+def _value(file: BinaryIO, kind: int) -> object:
     if kind == _STRING:
         return _string(file)
     if kind == _ARRAY:

@@ -26,8 +26,6 @@ from config.runtime.logs import Log
 from config.runtime.start import command_of
 from config.runtime.tasks import Backoff, Wakeup
 from config.runtime.worker import FrameReader, ProtocolError, frame
-from providers.errors import ProviderError, ProviderTransientError, ProviderUnavailableError
-from providers.interface import EmbeddedBatch, ItemError, Vector, WorkerState
 from providers.local.protocol import (
     Cancel,
     Computed,
@@ -41,6 +39,12 @@ from providers.local.protocol import (
     Reply,
     Request,
 )
+from providers.provider_errors import (
+    ProviderError,
+    ProviderTransientError,
+    ProviderUnavailableError,
+)
+from providers.provider_interface import EmbeddedBatch, ItemError, Vector, WorkerState
 
 _NO_DIRECTION = ItemError(
     kind=ErrorKind.PROVIDER_BAD_RESPONSE,

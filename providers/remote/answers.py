@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from config.errors import ErrorKind
-from providers.interface import (
+from providers.provider_interface import (
     ItemError,
     Vector,
 )

@@ -14,7 +14,7 @@ from config.settings import AuthSettings, ModelProviderSettings, Secret
 from config.source.located import quote
 from config.vendors import OPENAI, Vendor
 from providers.endpoints import Endpoint, Origin, may_receive
-from providers.errors import ProviderAuthError, ProviderUnavailableError
+from providers.provider_errors import ProviderAuthError, ProviderUnavailableError
 from providers.remote.vendor_rules import home_of
 
 _MAX_BYTES = 1 << 20
@@ -150,7 +150,7 @@ def _norm(name: str) -> str:
     return name.strip().lower()
 
 
-def _strings(values: Any) -> list[str]:
+def _strings(values: object) -> list[str]:
     return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
 
 

@@ -13,7 +13,7 @@ import httpx2
 from google import genai
 from google.genai import types
 
-from providers.interface import Purpose
+from providers.provider_interface import Purpose
 from providers.remote.answers import Reply
 from providers.remote.http_client import PLACEHOLDER, open_client, typed_errors
 from providers.remote.spec import RemoteSpec

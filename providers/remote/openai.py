@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import anyio.to_thread
 import openai
 
-from providers.interface import Purpose
+from providers.provider_interface import Purpose
 from providers.remote.answers import Reply
 from providers.remote.http_client import PLACEHOLDER, open_client, time_limits, typed_errors
 from providers.remote.query_wire import encoding_of, parse

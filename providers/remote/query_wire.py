@@ -15,7 +15,7 @@ import anyio.to_thread
 import msgspec
 
 from config.vendors import WireName
-from providers.interface import Purpose
+from providers.provider_interface import Purpose
 from providers.remote.answers import Reply
 from providers.remote.http_client import open_client, typed_errors
 from providers.remote.spec import RemoteSpec

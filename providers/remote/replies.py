@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from config.secrets import redact
-from providers.errors import (
+from providers.provider_errors import (
     ProviderAuthError,
     ProviderError,
     ProviderInputTooLargeError,
@@ -79,7 +79,7 @@ def without_echo(message: str, request: bytes) -> str:
     return message
 
 
-def _strings(node: Any) -> Iterator[str]:
+def _strings(node: object) -> Iterator[str]:
     if isinstance(node, str):
         yield node
     elif isinstance(node, list):
@@ -190,7 +190,7 @@ def _by_status(status: int, said: Callable[[str], str], wait_s: float | None) ->
     )
 
 
-def retry_after_s(refusal: Refusal, body: Any) -> float | None:
+def retry_after_s(refusal: Refusal, body: object) -> float | None:
     """The wait that the host asks for, in a header or in Gemini's `RetryInfo`."""
     milliseconds = _number(refusal.headers.get("retry-after-ms", ""))
     if milliseconds is not None:
@@ -206,7 +206,7 @@ def retry_after_s(refusal: Refusal, body: Any) -> float | None:
     return None
 
 
-def _is_final_quota(body: Any, words: str) -> bool:
+def _is_final_quota(body: object, words: str) -> bool:
     violations = [
         str(violation.get("quotaId", ""))
         for entry in _details(body)
@@ -219,7 +219,7 @@ def _is_final_quota(body: Any, words: str) -> bool:
     return _pattern(_USED_UP).search(words) is not None
 
 
-def _decoded(body: bytes) -> Any:
+def _decoded(body: bytes) -> object:
     try:
         decoded = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -227,7 +227,7 @@ def _decoded(body: bytes) -> Any:
     return decoded[0] if isinstance(decoded, list) and decoded else decoded
 
 
-def _error(body: Any) -> Mapping[str, Any]:
+def _error(body: object) -> Mapping[str, object]:
     """The part of the body that describes the error, wherever the vendor puts it."""
     if not isinstance(body, dict):
         return {}
@@ -235,25 +235,25 @@ def _error(body: Any) -> Mapping[str, Any]:
     return inner if isinstance(inner, dict) else body
 
 
-def _message(body: Any) -> str:
+def _message(body: object) -> str:
     error = _error(body)
     said = (error.get(name) for name in ("message", "detail", "error"))
     return next((text for text in said if isinstance(text, str)), "")
 
 
-def _codes(body: Any) -> str:
+def _codes(body: object) -> str:
     error = _error(body)
     return " ".join(str(error[name]) for name in ("code", "type", "status") if error.get(name))
 
 
-def _details(body: Any) -> list[Mapping[str, Any]]:
+def _details(body: object) -> list[Mapping[str, Any]]:
     details = _error(body).get("details")
     return (
         [entry for entry in details if isinstance(entry, dict)] if isinstance(details, list) else []
     )
 
 
-def _detail(body: Any, refusal: Refusal) -> str:
+def _detail(body: object, refusal: Refusal) -> str:
     if refusal.request is None:  # it cannot be told which part of it the host repeats
         return ""
     text = " ".join(redact(_message(body), refusal.secrets).split())

@@ -15,8 +15,8 @@ from config.paths import auth_profile_paths
 from config.settings import ModelProviderSettings, Settings
 from config.vendors import Vendor
 from providers.endpoints import Endpoint, may_receive
-from providers.errors import ProviderAuthError, ProviderUnavailableError
-from providers.interface import InputLimits, Purpose, Role
+from providers.provider_errors import ProviderAuthError, ProviderUnavailableError
+from providers.provider_interface import InputLimits, Purpose, Role
 from providers.remote import credentials, vendor_rules
 from providers.remote.credentials import Credential, KeySources, find_key
 from providers.remote.vendor_rules import endpoint_at, entry_of, home_of, limits_of

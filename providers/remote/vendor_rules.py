@@ -8,8 +8,8 @@ from config.settings import ModelProviderSettings, Settings
 from config.source.located import quote
 from config.vendors import GEMINI, VENDORS, ModelLimits, Vendor, WireFormat
 from providers.endpoints import Endpoint
-from providers.errors import ProviderUnavailableError
-from providers.interface import InputLimits, Purpose, Role
+from providers.provider_errors import ProviderUnavailableError
+from providers.provider_interface import InputLimits, Purpose, Role
 
 _OPENAI_APIS = frozenset({"openai-completions", "openai-responses"})
 """Values of `models.providers.*.api` whose servers have OpenAI's embeddings beside their chat."""

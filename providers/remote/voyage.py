@@ -15,7 +15,7 @@ import httpx2
 import voyageai
 from voyageai.api_resources import Embedding
 
-from providers.interface import Purpose
+from providers.provider_interface import Purpose
 from providers.remote.answers import Reply
 from providers.remote.http_client import PLACEHOLDER, open_client, typed_errors
 from providers.remote.spec import RemoteSpec

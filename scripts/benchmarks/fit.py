@@ -44,7 +44,7 @@ from benchmarks.recall import SYSTEMS, embedded
 from benchmarks.vector_cache import CachedEmbedder
 from config.settings import MemorySearchSettings, StoreSettings, VectorStoreSettings
 from gateway.client import spawn_gateway
-from providers.interface import Fingerprint, QueryVector, Vector
+from providers.provider_interface import Fingerprint, QueryVector, Vector
 
 WEIGHTS: Final = [name for name in vars(learnt) if name.isupper()]
 STEPS: Final = (0.75, 1.33)

@@ -30,7 +30,7 @@ from backends.files.reading import content_hash
 from backends.files.scan import FoundFile
 from backends.text.analyser import Analyser
 from benchmarks.notes import vocabulary
-from providers.interface import Fingerprint
+from providers.provider_interface import Fingerprint
 
 LANGUAGE: Final = "english"
 WORDS: Final = 20_000

@@ -33,7 +33,7 @@ from config.source.discover import LoadRequest
 from fakes.vendors import FakeVendor
 from gateway.client import SpawnedGateway, spawn_gateway
 from providers.choosing import choose, open_embeddings
-from providers.interface import Fingerprint
+from providers.provider_interface import Fingerprint
 
 ENGINES: Final = ("resident", "sqlite-vec", "numpy")
 MODES: Final = ("keyword", "vector", "hybrid")

@@ -51,7 +51,7 @@ from benchmarks.vector_cache import CachedEmbedder
 from config.settings import MemorySearchSettings, StoreSettings, VectorStoreSettings
 from fakes import postgres
 from gateway.client import SpawnedGateway, spawn_gateway
-from providers.interface import Fingerprint, QueryVector
+from providers.provider_interface import Fingerprint, QueryVector
 
 SHOWN_DIFFERENCES = 3
 NEAREST = 10

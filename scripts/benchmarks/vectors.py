@@ -31,7 +31,7 @@ from benchmarks.minilm_gguf import CACHE
 from benchmarks.questions import locomo
 from benchmarks.scoring import percentile
 from benchmarks.vector_cache import CachedEmbedder
-from providers.interface import Fingerprint
+from providers.provider_interface import Fingerprint
 
 FINGERPRINT = Fingerprint(provider="benchmark", model="random", endpoint="none")
 CHUNKS_A_FILE = 20

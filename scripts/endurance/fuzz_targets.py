@@ -43,10 +43,14 @@ from gateway.rpc.wire import Batch, Call, ClientReply, Malformed, RpcError, deco
 from gateway.rpc.wire import LineSplitter as PipeSplitter
 from providers.batch.result_files import ResultLine, ResultLines, read_line, results_of
 from providers.choosing import provider
-from providers.errors import ProviderBadResponseError, ProviderError, ProviderUnavailableError
-from providers.interface import ItemError, ProviderRequest, Vector
 from providers.local.model import Wishes, read_model
 from providers.local.protocol import Reply, Request
+from providers.provider_errors import (
+    ProviderBadResponseError,
+    ProviderError,
+    ProviderUnavailableError,
+)
+from providers.provider_interface import ItemError, ProviderRequest, Vector
 from providers.remote.replies import Refusal, error_for
 
 _LIMIT = 1 << 12

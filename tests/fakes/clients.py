@@ -40,6 +40,8 @@ class McpClient:
 
     def __init__(self, command: str, root: Path) -> None:
         self.command = command
+        self.variables: dict[str, str] = {}
+        """Of its environment, beside what it needs."""
         self.home = root / "home"
         self.work = self.home / "work"
         self.work.mkdir(parents=True)
@@ -69,6 +71,7 @@ class McpClient:
             "TMPDIR": str(self.home),
             "LANG": "C.UTF-8",
             "NO_COLOR": "1",
+            **self.variables,
         }
 
     def ask(self, question: str) -> subprocess.CompletedProcess[str]:

@@ -16,7 +16,7 @@ from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
 from providers.choosing import provider
 from providers.embedding.service import Delivery, EmbeddingService, RequestOptions
-from providers.interface import ItemError, ProviderRequest
+from providers.provider_interface import ItemError, ProviderRequest
 
 QUICK = RequestOptions(timeout_s=60.0)
 

@@ -13,7 +13,7 @@ import pytest
 
 from fakes.faults import BOMB_BYTES, bomb, fault, status
 from fakes.hopeless import TEXTS, fails
-from providers import errors
+from providers import provider_errors
 from providers.batch.hosts import Result
 from providers.batch.result_files import ResultLines, ResultReader, read_line
 from providers.resilience import SINGLE
@@ -33,9 +33,9 @@ async def test_a_bomb_ends_in_an_error_that_says_so(host, service_for, collected
     service = service_for(host, options=options(retry=SINGLE, timeout_s=60.0))
     host.misbehave(fault(kind))
     error = await fails(service, collected)
-    assert type(error) is errors.ProviderBadResponseError
+    assert type(error) is provider_errors.ProviderBadResponseError
     assert IN_ONE_ANSWER[kind] in error.message
-    with pytest.raises(errors.ProviderError):
+    with pytest.raises(provider_errors.ProviderError):
         await service.embed_query("q")
 
 
@@ -46,7 +46,7 @@ async def test_a_bomb_in_an_error_leaves_its_status(host, service_for, collected
     layers = 3 if kind == "nested-bomb" else 1
     host.misbehave(status(503, bomb(layers), content_encoding=headers[kind]))
     error = await fails(service, collected)
-    assert isinstance(error, errors.ProviderError)
+    assert isinstance(error, provider_errors.ProviderError)
     assert error.status == 503
 
 
@@ -69,7 +69,7 @@ async def test_memory_stays_small_and_the_event_loop_turns_while_a_bomb_arrives(
     openai_host.misbehave(fault("bomb"))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(turn)
-        with pytest.raises(errors.ProviderBadResponseError):
+        with pytest.raises(provider_errors.ProviderBadResponseError):
             await embedder.embed_documents(TEXTS)
         tasks.cancel_scope.cancel()
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10

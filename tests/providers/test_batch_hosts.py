@@ -11,7 +11,11 @@ from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
 from providers.batch.vendor_jobs import find_batch
 from providers.choosing import choose
-from providers.errors import ProviderAuthError, ProviderRedirectError, ProviderUnavailableError
+from providers.provider_errors import (
+    ProviderAuthError,
+    ProviderRedirectError,
+    ProviderUnavailableError,
+)
 
 pytestmark = pytest.mark.anyio
 

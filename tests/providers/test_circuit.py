@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from providers.errors import (
+from providers.provider_errors import (
     CircuitOpenError,
     ProviderAuthError,
     ProviderInputTooLargeError,

@@ -30,7 +30,7 @@ from fakes.faults import (
 from fakes.hopeless import TEXTS, fails
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
-from providers import errors, proxies
+from providers import provider_errors, proxies
 from providers.remote.http_client import typed_errors
 from providers.remote.spec import resolve_spec
 from providers.resilience import SINGLE
@@ -55,19 +55,19 @@ async def recovers(host, service, clock, collected):
 @pytest.mark.parametrize(
     ("fault_", "kind", "asked"),
     [
-        (status(401), errors.ProviderAuthError, 1),
-        (status(403), errors.ProviderAuthError, 1),
-        (status(404), errors.ProviderUnavailableError, 1),
-        (status(402), errors.ProviderQuotaError, 1),
-        (status(500), errors.ProviderTransientError, 4),
-        (status(503), errors.ProviderTransientError, 4),
-        (status(503, retry_after="7"), errors.ProviderTransientError, 4),
-        (status(429, retry_after="3600"), errors.ProviderRateLimitError, 1),
-        (fault("reset"), errors.ProviderTransientError, 4),
-        (fault("invalid-json"), errors.ProviderBadResponseError, 4),
-        (fault("html"), errors.ProviderBadResponseError, 4),
-        (status(200, {"error": {"message": "odd"}}), errors.ProviderBadResponseError, 4),
-        (status(200, {"data": [], "embeddings": []}), errors.ProviderBadResponseError, 4),
+        (status(401), provider_errors.ProviderAuthError, 1),
+        (status(403), provider_errors.ProviderAuthError, 1),
+        (status(404), provider_errors.ProviderUnavailableError, 1),
+        (status(402), provider_errors.ProviderQuotaError, 1),
+        (status(500), provider_errors.ProviderTransientError, 4),
+        (status(503), provider_errors.ProviderTransientError, 4),
+        (status(503, retry_after="7"), provider_errors.ProviderTransientError, 4),
+        (status(429, retry_after="3600"), provider_errors.ProviderRateLimitError, 1),
+        (fault("reset"), provider_errors.ProviderTransientError, 4),
+        (fault("invalid-json"), provider_errors.ProviderBadResponseError, 4),
+        (fault("html"), provider_errors.ProviderBadResponseError, 4),
+        (status(200, {"error": {"message": "odd"}}), provider_errors.ProviderBadResponseError, 4),
+        (status(200, {"data": [], "embeddings": []}), provider_errors.ProviderBadResponseError, 4),
     ],
     ids=lambda value: f"{value.kind}-{value.status}" if isinstance(value, Fault) else "",
 )
@@ -90,9 +90,9 @@ async def test_a_used_up_account_is_not_asked_again(host, service_for, collected
     service = service_for(host)
     host.misbehave(QUOTA[host.vendor])
     error = await fails(service, collected)
-    assert type(error) is errors.ProviderQuotaError
+    assert type(error) is provider_errors.ProviderQuotaError
     assert "keywords" in error.remedy
-    with pytest.raises(errors.CircuitOpenError):
+    with pytest.raises(provider_errors.CircuitOpenError):
         await service.embed_documents(TEXTS, on_batch=collected)
     assert len(host.requests) == 1
     await recovers(host, service, clock, collected)
@@ -106,7 +106,7 @@ async def test_a_host_that_does_not_come_to_an_end(
     service = service_for(host, options=options(**IMPATIENT))
     host.misbehave(fault(kind))
     error = await fails(service, collected)
-    assert type(error) is errors.ProviderTimeoutError
+    assert type(error) is provider_errors.ProviderTimeoutError
     # Twice with all three texts, twice with the first alone, in case the size was the reason.
     assert [len(seen.texts) for seen in host.requests] == [3, 3, 1, 1]
     host.heal()
@@ -145,7 +145,7 @@ async def test_a_rate_limit_that_never_ends_is_given_up(host, service_for, colle
     service = service_for(host)
     host.misbehave(rate_limited())
     error = await fails(service, collected)
-    assert type(error) is errors.ProviderRateLimitError
+    assert type(error) is provider_errors.ProviderRateLimitError
     assert [len(seen.texts) for seen in host.requests] == [3] * 6 + [1] * 6
     assert service.state().status == "ready"
 
@@ -217,7 +217,9 @@ async def test_a_host_that_insists_on_another_length_has_another_model(
     monkeypatch.setattr("providers.remote.embedder._TIME_TO_BELIEVE_S", 0.0)
     openai_host.dimensions = 32
     for _ in range(2):
-        with pytest.raises(errors.ProviderBadResponseError, match="32 dimensions instead of 64"):
+        with pytest.raises(
+            provider_errors.ProviderBadResponseError, match="32 dimensions instead of 64"
+        ):
             await expecting.embed_query("boiler")
     assert len(await expecting.embed_query("boiler")) == 32
     assert expecting.dimensions == 32
@@ -228,7 +230,9 @@ async def test_a_host_that_is_ill_for_a_while_is_not_taken_for_another_model(
 ):
     openai_host.misbehave(fault("wrong-dimension"))
     for _ in range(10):
-        with pytest.raises(errors.ProviderBadResponseError, match="65 dimensions instead of 64"):
+        with pytest.raises(
+            provider_errors.ProviderBadResponseError, match="65 dimensions instead of 64"
+        ):
             await expecting.embed_query("boiler")
     openai_host.heal()
     assert len(await expecting.embed_query("boiler")) == 64
@@ -246,7 +250,7 @@ async def test_a_host_that_is_not_there_is_transient(vendor, service_for, collec
     with FakeVendor(vendor) as gone:
         service = service_for(gone)
     error = await fails(service, collected)
-    assert type(error) is errors.ProviderTransientError
+    assert type(error) is provider_errors.ProviderTransientError
     assert "cannot be reached" in error.message
     assert error.remedy == "Start it on this machine, or check the port in its address."
     assert len(clock.sleeps) == 3
@@ -271,7 +275,7 @@ async def test_a_certificate_that_is_not_trusted_is_final(
     with FakeVendor(vendor, tls=untrusted) as host:
         service = service_for(host)
         error = await fails(service, collected)
-        assert type(error) is errors.ProviderUnavailableError
+        assert type(error) is provider_errors.ProviderUnavailableError
         assert "certificate" in error.message
         assert "SSL_CERT_FILE" in error.remedy
         assert not host.requests
@@ -281,7 +285,7 @@ async def test_a_certificate_that_is_not_trusted_is_final(
 async def test_a_host_that_cannot_be_connected_to_in_time_is_slow(tmp_path):
     settings = make_settings(tmp_path, search={"remote": remote("https://host.example/v1", "key")})
     spec = resolve_spec(settings, VENDORS["openai"], "primary")
-    with pytest.raises(errors.ProviderTimeoutError), typed_errors(spec):
+    with pytest.raises(provider_errors.ProviderTimeoutError), typed_errors(spec):
         raise httpx2.ConnectTimeout("text of the library")
 
 
@@ -382,7 +386,7 @@ async def test_a_wrong_key_is_refused_once_and_never_shown(
 ):
     service = service_for(host, key="zz-wrong-key-424242")
     error = await fails(service, collected)
-    assert type(error) is errors.ProviderAuthError
+    assert type(error) is provider_errors.ProviderAuthError
     assert "remote.apiKey" in error.remedy
     assert len(host.requests) == 1
     assert_secret("zz-wrong-key-424242", error=error, also=service.state())

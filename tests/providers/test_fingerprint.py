@@ -3,7 +3,7 @@
 import msgspec
 
 from fakes.each import each
-from providers.interface import Fingerprint, digest_headers
+from providers.provider_interface import Fingerprint, digest_headers
 
 MARK = Fingerprint(provider="openai", model="m", endpoint="https://api.openai.com/v1")
 

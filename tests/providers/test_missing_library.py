@@ -7,8 +7,8 @@ import pytest
 from config.settings import Secret
 from fakes.settings import make_settings
 from providers.choosing import choose
-from providers.errors import ProviderUnavailableError
 from providers.installing import install_remedy
+from providers.provider_errors import ProviderUnavailableError
 
 KEYS = {
     "OPENAI_API_KEY": Secret("sk-x"),

@@ -10,7 +10,7 @@ from config.settings import ModelProviderSettings, Secret, SettingOrigin
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
 from providers.choosing import choose, open_embeddings, open_predecessor, provider
-from providers.interface import ProviderRequest
+from providers.provider_interface import ProviderRequest
 
 pytestmark = pytest.mark.anyio
 

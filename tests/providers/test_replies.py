@@ -4,7 +4,7 @@ import json
 
 from fakes.each import each
 from fakes.faults import gemini_quota, openai_quota, voyage_quota
-from providers import errors
+from providers import provider_errors
 from providers.remote.replies import Refusal, error_for, size_refusal
 
 
@@ -31,22 +31,26 @@ def said(message, **fields):
 @each(
     ("status", "body", "kind"),
     [
-        (401, said("Incorrect API key provided"), errors.ProviderAuthError),
-        (403, said("Country not supported"), errors.ProviderAuthError),
-        (400, said("API key not valid. Please pass a valid API key."), errors.ProviderAuthError),
-        (400, said("API key expired."), errors.ProviderAuthError),
-        (402, said("Pay first"), errors.ProviderQuotaError),
-        (404, said("The model `x` does not exist"), errors.ProviderUnavailableError),
-        (405, b"", errors.ProviderUnavailableError),
-        (408, b"", errors.ProviderTransientError),
-        (500, said("1536"), errors.ProviderTransientError),
-        (502, b"<html>bad gateway</html>", errors.ProviderTransientError),
-        (503, b"", errors.ProviderTransientError),
-        (529, b"", errors.ProviderTransientError),
-        (429, said("Slow down"), errors.ProviderRateLimitError),
-        (400, said("Expected 1536 tokens near 5123"), errors.ProviderRejectedError),
-        (422, {"detail": "Unprocessable"}, errors.ProviderRejectedError),
-        (413, b"", errors.ProviderInputTooLargeError),
+        (401, said("Incorrect API key provided"), provider_errors.ProviderAuthError),
+        (403, said("Country not supported"), provider_errors.ProviderAuthError),
+        (
+            400,
+            said("API key not valid. Please pass a valid API key."),
+            provider_errors.ProviderAuthError,
+        ),
+        (400, said("API key expired."), provider_errors.ProviderAuthError),
+        (402, said("Pay first"), provider_errors.ProviderQuotaError),
+        (404, said("The model `x` does not exist"), provider_errors.ProviderUnavailableError),
+        (405, b"", provider_errors.ProviderUnavailableError),
+        (408, b"", provider_errors.ProviderTransientError),
+        (500, said("1536"), provider_errors.ProviderTransientError),
+        (502, b"<html>bad gateway</html>", provider_errors.ProviderTransientError),
+        (503, b"", provider_errors.ProviderTransientError),
+        (529, b"", provider_errors.ProviderTransientError),
+        (429, said("Slow down"), provider_errors.ProviderRateLimitError),
+        (400, said("Expected 1536 tokens near 5123"), provider_errors.ProviderRejectedError),
+        (422, {"detail": "Unprocessable"}, provider_errors.ProviderRejectedError),
+        (413, b"", provider_errors.ProviderInputTooLargeError),
     ],
 )
 def test_status_and_body_decide_the_kind(status, body, kind):
@@ -62,7 +66,7 @@ def test_status_and_body_decide_the_kind(status, body, kind):
 )
 def test_a_used_up_account_is_final(fault):
     error = refuse(fault.status, fault.body)
-    assert type(error) is errors.ProviderQuotaError
+    assert type(error) is provider_errors.ProviderQuotaError
     assert error.final
     assert not error.retryable
 
@@ -70,7 +74,7 @@ def test_a_used_up_account_is_final(fault):
 def test_geminis_minutely_quota_is_a_rate_limit_although_it_reads_like_the_daily_one():
     fault = gemini_quota("Minute", "37s")
     error = refuse(fault.status, fault.body)
-    assert type(error) is errors.ProviderRateLimitError
+    assert type(error) is provider_errors.ProviderRateLimitError
     assert error.retry_after_s == 37.0
 
 
@@ -79,7 +83,7 @@ def test_voyages_reduced_rates_are_a_rate_limit_although_they_speak_of_billing()
         "You have not yet added your payment method in the billing page and will have reduced "
         "rate limits of 3 RPM and 10K TPM."
     )
-    assert type(refuse(429, {"detail": detail})) is errors.ProviderRateLimitError
+    assert type(refuse(429, {"detail": detail})) is provider_errors.ProviderRateLimitError
 
 
 @each(
@@ -116,7 +120,7 @@ def test_a_refused_key_is_named_by_its_source():
 
 @each("body", [b"\xff\xfe", b"[]", b"[[]]", b"3", b'{"error": 3}', b"{" * 9999])
 def test_a_body_of_any_kind_does_no_harm(body):
-    assert type(refuse(500, body)) is errors.ProviderTransientError
+    assert type(refuse(500, body)) is provider_errors.ProviderTransientError
 
 
 def test_a_list_around_the_error_is_looked_into():

@@ -17,7 +17,7 @@ from providers.embedding.sizing import (
     size_of,
     total,
 )
-from providers.interface import InputLimits
+from providers.provider_interface import InputLimits
 
 DOCUMENTED = InputLimits(
     max_input_tokens=8192, max_items=2048, max_request_tokens=250_000, max_request_bytes=1 << 25

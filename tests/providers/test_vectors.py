@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from config.errors import ErrorKind
 from fakes.each import each
-from providers.interface import ItemError
+from providers.provider_interface import ItemError
 from providers.remote.answers import collect, decode, in_order, normalise
 
 FLOATS = st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=20)

@@ -13,7 +13,7 @@ from fakes.vendors import FakeVendor
 from fakes.wire import embedding
 from providers.choosing import provider
 from providers.endpoints import Endpoint
-from providers.interface import ItemError, ProviderRequest
+from providers.provider_interface import ItemError, ProviderRequest
 from providers.remote.credentials import Credential
 from providers.remote.embedder import open_wire
 from providers.remote.openai import OpenAIWire

@@ -97,6 +97,16 @@ def test_what_is_typed_is_searched_at_once_and_the_chosen_note_is_shown_at_its_b
         assert process.wait(WAIT_S) == 0
 
 
+def test_front_matter_is_not_what_a_hit_is_known_by(notes):
+    notes.write("memory/maze.md", "---\naliases: [Minos]\n---\nThe labyrinth.\n")
+    with browsing(notes, "browse", *notes.arguments) as (terminal, _):
+        terminal.wait_for_text("Type what you look for.")
+        terminal.type("minos")
+        shown = terminal.wait_for_text("The labyrinth.")
+        assert "memory/maze.md:4" in shown
+        assert "aliases:" not in shown
+
+
 def test_enter_opens_the_note_in_the_editor_at_the_line(notes, tmp_path):
     told = tmp_path / "told"
     editor = tmp_path / "vi"

@@ -46,8 +46,9 @@ def gateway(client, *arguments):
     return json.loads(done.stdout)
 
 
-def join(client):
-    return gateway(client, "connect", client.name, "--notes", str(client.home / "notes"), "--yes")
+def join(client, *more):
+    notes = ("--notes", str(client.home / "notes"))
+    return gateway(client, "connect", client.name, *notes, "--yes", *more)
 
 
 def test_a_connected_client_finds_a_note_in_one_turn_and_pays_for_it_once(client):
@@ -72,6 +73,41 @@ def test_a_connected_client_finds_a_note_in_one_turn_and_pays_for_it_once(client
         )
     else:
         assert client.config.read_bytes() == before
+
+
+WITHOUT_ASKING = {
+    "claude-code": ["mcp__memory-gateway__memory_append"],
+    "codex": ["--dangerously-bypass-approvals-and-sandbox"],
+    "gemini": [],
+}
+"""What has a client run a tool that writes, where nobody can be asked."""
+
+
+def test_the_agent_of_a_client_may_write_once_connect_was_told_so_and_is_told_what_is_missing(
+    client,
+):
+    def note_it():
+        client.model.script(ToolCall("memory_append", {"text": "- The heron has moved on."}))
+        done = client.run(client.command, *client.turn("Note it."), *WITHOUT_ASKING[client.name])
+        refused, client.model.refused[:] = [*client.model.refused], []
+        return done, refused, client.model.turns[-1].results
+
+    join(client)
+    client.be_patient()
+    _, refused, _ = note_it()
+    assert "memory_append is not offered" in refused[0]
+    gateway(client, "disconnect", client.name, "--yes")
+    join(client, "--write")
+    client.be_patient()
+    done, refused, results = note_it()
+    assert (done.returncode, refused) == (0, []), done
+    assert "`memory-gateway remember --yes TEXT`" in results[-1]
+    (client.home / "notes/memory").mkdir()
+    done, refused, results = note_it()
+    assert (done.returncode, refused) == (0, []), done
+    (log,) = (client.home / "notes/memory").iterdir()
+    assert f"memory/{log.name}" in results[-1]
+    assert log.read_text("utf-8").endswith("\n- The heron has moved on.\n")
 
 
 def test_a_round_in_which_the_client_is_asked_leaves_no_trace(client):

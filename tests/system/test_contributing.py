@@ -116,7 +116,7 @@ import anyio
 from config.vendors import KEY_VARIABLES
 from fakes.settings import make_settings, remote
 from providers.choosing import provider
-from providers.interface import ProviderRequest
+from providers.provider_interface import ProviderRequest
 
 async def main():
     settings = make_settings(Path(home), search={"provider": "acme", "remote": remote(address, key)})

@@ -38,6 +38,26 @@ The boiler is a **Vitodens**, see [manual](https://example.org/m).
 ```
 """
 
+KICKOFF = """---
+title: Kickoff Atlas
+tags: [work, project/atlas]
+aliases: [Atlas]
+---
+# Kickoff Atlas
+
+Deadline is 15 March.
+
+## Decisions
+
+- Releases go out on Thursdays.
+
+```python
+def deploy(env: str) -> None:
+    \"\"\"Rolls out Atlas.\"\"\"
+    run("make", "deploy", env)
+```
+"""
+
 
 @pytest.fixture
 def vault(home, type_in):
@@ -105,6 +125,22 @@ def test_so_many_lines_of_the_note_are_shown_around_the_best_one(vault):
     numbered = [int(one) for one in re.findall(r"^ [▶ ] +(\d+) │", shown, re.MULTILINE)]
     assert len(numbered) == 3
     assert re.search(rf"▶ +{numbered[1]} │", shown)
+
+
+def test_a_hit_in_front_matter_shows_how_its_note_begins(home, type_in):
+    home.write("memory/untold.md", "---\naliases: [Minos]\n---\nThe labyrinth.\n")
+    type_in("index", *home.arguments)
+    shown = words_of(on_terminal(home, "search", "Minos"))
+    assert shown.endswith(" ▶ 4 │ The labyrinth.\n\n")
+
+
+def test_no_hit_is_a_heading_with_nothing_below(home, type_in):
+    home.write("memory/kickoff.md", KICKOFF)
+    type_in("index", *home.arguments)
+    shown = words_of(on_terminal(home, "search", "atlas"))
+    assert "tags:" not in shown
+    assert "│ …" not in shown.splitlines()[1]
+    assert all("│" in one for one in shown.strip().split("\n\n"))
 
 
 def test_a_note_is_shown_without_its_front_matter_and_its_tables_are_aligned(vault):

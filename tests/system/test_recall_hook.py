@@ -118,6 +118,8 @@ def test_a_conversation_begins_with_what_session_start_loads(client, home):
     home.write("MEMORY.md", "- The kettle is descaled every month.\n")
     client.until_told()
     assert "kettle" in client.run(name="SessionStart", session="s-3", source="startup")
+    # Another hook of ours says so, too: that of the plugin, beside the one of `connect`.
+    assert client.run(name="SessionStart", session="s-3", source="startup") is None
     assert client.run("Is the kettle descaled every month?", session="s-3") is None
     assert client.run(name="SessionStart", session="s-4", source="resume") is None
 

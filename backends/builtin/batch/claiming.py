@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from backends.builtin.store.port import JobRecord, View, Writer, now_ms
 from config.vendors import JobLimits
-from providers.interface import Fingerprint
+from providers.provider_interface import Fingerprint
 
 MOST_FAILURES: Final = 2
 OFF_MS: Final = 3600 * 1000

@@ -8,13 +8,13 @@ from typing import Final, NamedTuple
 
 import anyio
 
+from backends.backend_errors import IndexUnavailableError
 from backends.builtin.batch import claiming
 from backends.builtin.batch.claiming import THRESHOLD
 from backends.builtin.batch.steps import Steps, Verdicts
 from backends.builtin.store.leasing import LOOK_S, LeaseHolder
 from backends.builtin.store.opening import if_there
 from backends.builtin.store.port import READERS, JobRecord, Store, View, Writer, now_ms
-from backends.errors import IndexUnavailableError
 from backends.interface import BatchReport, JobReport
 from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork, ResettableEvent
@@ -22,13 +22,13 @@ from config.settings import BatchSettings, Settings
 from providers.batch.hosts import BatchHost
 from providers.batch.vendor_jobs import BatchAccess, find_batch
 from providers.choosing import Choice
-from providers.errors import (
+from providers.provider_errors import (
     ProviderAuthError,
     ProviderError,
     ProviderTimeoutError,
     ProviderTransientError,
 )
-from providers.interface import Fingerprint
+from providers.provider_interface import Fingerprint
 
 _SHORTEST_PAUSE_S: Final = 0.01
 _LONGEST_PAUSE_S: Final = 60.0

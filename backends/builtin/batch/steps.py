@@ -20,13 +20,13 @@ from config.runtime.tasks import BoundedWork
 from config.settings import BatchSettings
 from providers.batch.hosts import BatchHost, RemoteJob, Result
 from providers.batch.vendor_jobs import BatchAccess
-from providers.errors import (
+from providers.provider_errors import (
     ProviderError,
     ProviderInputTooLargeError,
     ProviderRateLimitError,
     ProviderTransientError,
 )
-from providers.interface import ItemError, Vector
+from providers.provider_interface import ItemError, Vector
 
 _log = Log()
 

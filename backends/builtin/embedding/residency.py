@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from backends.errors import IndexUnavailableError
+from backends.backend_errors import IndexUnavailableError
 from config.runtime.logs import Log
 from config.runtime.system import PROC
 from config.runtime.tasks import BoundedWork, ResettableEvent
 
 if TYPE_CHECKING:
     from backends.builtin.store.port import Store, VectorMemory
-    from providers.interface import Fingerprint
+    from providers.provider_interface import Fingerprint
 
 
 STALLED_PERCENT: Final = 10.0

@@ -12,8 +12,8 @@ from typing import Final
 
 import anyio
 
+from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import Lease, LeaseLostError, Store, Work, Writer
-from backends.errors import IndexUnavailableError
 from config.errors import ungrouped
 from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
 
-from backends.errors import IndexUnavailableError
+from backends.backend_errors import IndexUnavailableError
 from backends.files.encodings import UTF8
 from backends.files.scan import FoundFile
 from backends.text.frontmatter import FrontMatter
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from backends.ranking.evidence import Background, Candidate, Excerpt
     from backends.ranking.query import Concept
     from config.settings import VectorStoreSettings
-    from providers.interface import Fingerprint, Vector
+    from providers.provider_interface import Fingerprint, Vector
 
 
 class IndexDamagedError(IndexUnavailableError):

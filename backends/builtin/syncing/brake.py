@@ -16,13 +16,14 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.opening import look_into
 from backends.builtin.store.port import IndexedFile, View, Writer
 from backends.builtin.syncing.planning import Held, ObsoleteFile, SyncPlan
-from backends.errors import IndexUnavailableError
+from backends.builtin.syncing.sessions import CLAUDE, DATABASE, FILES, SessionPlan, source_of
 from backends.files.roots import MemoryRoots
 from backends.files.scan import MANY_FILES, SECOND_LOOK_S, FoundFile, ScanResult, is_mass
-from backends.transcripts.agent_transcripts import is_conversation
+from backends.transcripts.source import TranscriptListing, id_of
 from config.runtime.files import denial_of
 from config.settings import Settings
 
@@ -31,6 +32,12 @@ _MISSED: Final = "missed"
 _WORKSPACE: Final = "workspace"
 _ABSENT: Final = -1
 _UNKNOWN: Final = -2
+
+_TRANSCRIPTS: Final = {
+    FILES: "the directory of transcripts",
+    DATABASE: "the host's database",
+    CLAUDE: "the directory of Claude Code's conversations",
+}
 
 T = TypeVar("T")
 
@@ -45,6 +52,7 @@ class Place(msgspec.Struct, frozen=True, gc=False):
     """Nobody configured it: once it is missed for long enough, it was deleted."""
     inside: str | None = None
     """A place that it cannot exist without."""
+    holds: str = "files"
 
 
 class _FirstLook(msgspec.Struct, frozen=True, gc=False):
@@ -69,7 +77,8 @@ def is_made_for(settings: Settings) -> bool:
 class Brake:
     """For one index."""
 
-    def __init__(self, roots: MemoryRoots, transcripts: Path | None = None) -> None:
+    def __init__(self, roots: MemoryRoots, transcripts: Mapping[str, Path] | None = None) -> None:
+        """`transcripts`: where each source of conversations has them."""
         self._roots = roots
         base = roots.base
         workspace = Place(base, "the workspace")
@@ -88,11 +97,15 @@ class Brake:
         self._own_places = {
             one.absolute for one in self._places if base in {one.absolute, one.inside}
         }
-        self._transcripts = (
-            Place(str(transcripts), "the directory of transcripts", may_go=True)
-            if transcripts is not None
-            else None
-        )
+        self._transcripts = {
+            source: Place(
+                str(place),
+                _TRANSCRIPTS[source],
+                may_go=True,
+                holds="conversations" if source == DATABASE else "files",
+            )
+            for source, place in (transcripts or {}).items()
+        }
         self._stored: dict[str, str] | None = None
         """What the index remembers, as it stands there; None before the first look into it."""
         self._devices: dict[str, int] = {}
@@ -128,7 +141,7 @@ class Brake:
                 removed += files
             else:
                 held.append(verdict)
-        self._forget_except(self._transcripts, *gone)
+        self._forget_except(*self._transcripts.values(), *gone)
         if not found.files:
             held += self._told_by_others(indexed)
         told = {absolute for place in gone for absolute in (place.absolute, place.inside)}
@@ -176,24 +189,51 @@ class Brake:
 
     def miss_nothing(self) -> None:
         """No note is gone from the disk."""
-        self._forget_except(self._transcripts)
+        self._forget_except(*self._transcripts.values())
 
     def hold_transcripts(
-        self, gone: Sequence[ObsoleteFile], left: int, database: str | None = None
-    ) -> Held | None:
-        """Why these transcripts must not go yet, if so; so many others are where they were.
+        self, plan: SessionPlan
+    ) -> tuple[tuple[ObsoleteFile, ...], tuple[Held, ...]]:
+        """The removals that need not wait, and why the others do: each source of conversations counts for itself."""
+        removed = []
+        doubtful = defaultdict(list)
+        for one in plan.to_remove:
+            if self._was_put_away(plan.listing, one.path):
+                removed.append(one)
+            else:
+                doubtful[source_of(one.path)].append(one)
+        left = Counter(
+            source_of(one.path) for one in plan.listing.files if one.path not in plan.added
+        )
+        held = []
+        for source, place in self._transcripts.items():
+            gone = doubtful[source]
+            verdict = self._judge_transcripts(source, place, gone, left[source])
+            if verdict is None:
+                removed += gone
+            else:
+                held.append(verdict)
+        return tuple(removed), tuple(held)
 
-        `database`: that of the host, where there is one.
-        """
-        if self._transcripts is None:
-            return None
+    def _was_put_away(self, listing: TranscriptListing, path: str) -> bool:
+        """Whether it is certain that nothing is away: its source was switched off, or the host's database knows it."""
+        known = listing.database.ids if listing.database else frozenset()
+        source = source_of(path)
+        return source not in self._transcripts or (source != CLAUDE and id_of(path) in known)
+
+    def _judge_transcripts(
+        self, source: str, place: Place, gone: Sequence[ObsoleteFile], left: int
+    ) -> Held | None:
         if not gone:
-            self._missed_since.pop(self._transcripts.absolute, None)
+            self._missed_since.pop(place.absolute, None)
             return None
-        if database is not None and not left and all(is_conversation(one.path) for one in gone):
-            reason = f"the host's database {database} is another one: it has none of {len(gone):,} indexed conversations"
-            return self._second_look(self._transcripts, gone, reason)
-        return self._judge(self._transcripts, gone, lambda: left)
+        if source == DATABASE and not left and _device(place.absolute) != _ABSENT:
+            reason = (
+                f"{place.name} {place.absolute} has none of {len(gone):,} indexed conversations: "
+                "another one is in its place, or they were deleted"
+            )
+            return self._second_look(place, gone, reason)
+        return self._judge(place, gone, lambda: left)
 
     def unremembered(self, held: Iterable[Held]) -> dict[str, str]:
         """What `remember` should be called with: what the index does not have as it should be."""
@@ -296,7 +336,9 @@ class Brake:
         if len(gone) > MANY_FILES / 2:
             total = len(gone) + left()
             if is_mass(len(gone), total):
-                reason = f"{len(gone):,} of {total:,} files of {place.absolute} are gone at once"
+                reason = (
+                    f"{len(gone):,} of {total:,} {place.holds} of {place.absolute} are gone at once"
+                )
                 return self._second_look(place, gone, reason)
         self._missed_since.pop(place.absolute, None)
         return None
@@ -354,8 +396,8 @@ class Brake:
             if _device(absolute) != _ABSENT
         }
 
-    def _forget_except(self, *places: Place | None) -> None:
-        missed = {place.absolute for place in places if place}
+    def _forget_except(self, *places: Place) -> None:
+        missed = {place.absolute for place in places}
         for absolute in self._missed_since.keys() - missed:
             self._missed_since.pop(absolute, None)
 

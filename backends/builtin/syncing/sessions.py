@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
+from backends.backend_errors import FileUnreadableError
 from backends.builtin.store.port import (
     START,
     Checkpoint,
@@ -21,7 +23,6 @@ from backends.builtin.store.port import (
 )
 from backends.builtin.syncing.planning import Change, FileOutcome, ObsoleteFile
 from backends.builtin.syncing.preparing import Preparer
-from backends.errors import FileUnreadableError
 from backends.files.safe_open import MomentarilyUnreadableError, RefusedFileError
 from backends.interface import SkippedFile
 from backends.transcripts.source import (
@@ -37,7 +38,8 @@ from backends.transcripts.source import (
     is_claude,
     is_file,
 )
-from config.settings import SessionSyncSettings
+from config.paths import host_database
+from config.settings import SessionSyncSettings, Settings
 
 SILENCE_NS: Final = 10 * 60 * 1_000_000_000
 """So long after its last line a conversation counts as over for now."""
@@ -186,6 +188,17 @@ DATABASE: Final = "sessions of the host"
 CLAUDE: Final = "sessions of Claude Code"
 """Enrolled: the conversations of Claude Code are a source."""
 _SOURCES: Final = (FILES, DATABASE, CLAUDE)
+
+
+def places_of(settings: Settings) -> dict[str, Path]:
+    """Where each source has its conversations."""
+    places = {
+        FILES: settings.sessions_dir,
+        DATABASE: host_database(settings.state_dir, settings.agent_id),
+    }
+    if settings.claude_projects is not None:
+        places[CLAUDE] = settings.claude_projects
+    return places
 
 
 class Begin(msgspec.Struct, frozen=True, gc=False):
@@ -456,10 +469,11 @@ class SessionIndexer:
                     writer.transcripts.disenrol((source,))
                     continue
                 paths = [one.path for one in listing.files]
-                writer.transcripts.enrol(source, [p for p in paths if _source_of(p) == source])
+                writer.transcripts.enrol(source, [p for p in paths if source_of(p) == source])
 
 
-def _source_of(path: str) -> str:
+def source_of(path: str) -> str:
+    """Which source a conversation with this index path is from."""
     if is_claude(path):
         return CLAUDE
     return FILES if is_file(path) else DATABASE

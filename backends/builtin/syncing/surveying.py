@@ -1,31 +1,31 @@
-"""What differs between disk and index: one look at both, which reads no file.
+"""Comparing disk and index: one look at both, which reads no file.
 
-What belongs to a place that is away is no deletion (`brake`); what was level at the last look is not compared again.
+Files of a place that is not mounted are not deleted (`brake`); what was equal at the last look is not compared again.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.opening import look_into
 from backends.builtin.store.port import ARRIVAL_MS, Store, Version, View, Writer, now_ms
 from backends.builtin.syncing.brake import Brake
 from backends.builtin.syncing.planning import Held, SyncPlan, plan_sync
 from backends.builtin.syncing.sessions import SessionIndexer, SessionPlan
-from backends.errors import IndexUnavailableError
 from backends.files.ignoring import IgnoreFiles
 from backends.files.roots import MemoryRoots
 from backends.files.scan import ScanResult, scan
 from config.settings import Settings, Source
 
 _REMEMBERING_PATIENCE_S: Final = 0.05
-"""A search must not wait for it."""
+"""How long a survey may wait for another writer; a search must not wait for it."""
 
 
 class Survey(msgspec.Struct, frozen=True, gc=False):
@@ -35,7 +35,7 @@ class Survey(msgspec.Struct, frozen=True, gc=False):
     plan: SyncPlan
     sessions: SessionPlan
     notes: SyncPlan
-    """The plan without what is held of transcripts."""
+    """The plan, without the transcripts that are held back."""
 
 
 class Surveyor:
@@ -47,10 +47,10 @@ class Surveyor:
         roots: MemoryRoots,
         pipeline: str,
         sessions: SessionIndexer | None = None,
-        transcripts: Path | None = None,
+        transcripts: Mapping[str, Path] | None = None,
     ) -> None:
-        """`pipeline`: what notes that are indexed now are stored with. `transcripts`: the directory of the
-        transcripts, where `sessions` has one.
+        """`pipeline`: what notes that are indexed now are stored with. `transcripts`: where each
+        source of `sessions` has its conversations.
         """
         self._store = store
         self.roots = roots
@@ -60,11 +60,11 @@ class Surveyor:
         self._ignoring = IgnoreFiles()
         self._brake = Brake(roots, transcripts)
         self._here_until_ms = 0
-        """Until then it need not be said again that this viewpoint is in use."""
+        """Until then the note that this viewpoint is in use need not be renewed."""
 
     @property
     def generation(self) -> int:
-        """Another one than before: the index was replaced by an empty one."""
+        """Changes when the index is replaced by an empty one."""
         return self._store.generation
 
     def survey(
@@ -77,8 +77,8 @@ class Surveyor:
     ) -> Survey:
         """Lists the disk, compares, reads no file. `force` and `verify`: see `SyncRequest`.
 
-        `eager`: transcripts have no thresholds. `last`: whose plan is still the right one if the notes are as
-        they were then.
+        `eager`: the thresholds of transcripts do not apply. `last`: its plan is used again if the notes have not
+        changed since.
         """
         found = self.scan()
         self._arrive(found)
@@ -89,23 +89,23 @@ class Surveyor:
             with self._store.view() as view:
                 plan = self.compare(view, found, force=force, verify=verify)
         notes = plan
-        if sessions is not None and self.sessions is not None and self.sessions.enabled:
-            sessions, plan = self._hold_transcripts(sessions, plan, force=force)
+        if (
+            sessions is not None
+            and self.sessions is not None
+            and self.sessions.enabled
+            and not force
+        ):
+            sessions, plan = self._hold_transcripts(sessions, plan)
         self._remember_places(plan, None if force else _REMEMBERING_PATIENCE_S)
         return Survey(found, plan, sessions or SessionPlan(), notes)
 
     def _hold_transcripts(
-        self, sessions: SessionPlan, plan: SyncPlan, *, force: bool
+        self, sessions: SessionPlan, plan: SyncPlan
     ) -> tuple[SessionPlan, SyncPlan]:
-        left = len(sessions.listing.files) - len(sessions.added)
-        found = sessions.listing.database
-        database = found.path if found else None
-        held = None if force else self._brake.hold_transcripts(sessions.to_remove, left, database)
-        if held is None:
-            return sessions, plan
+        removed, held = self._brake.hold_transcripts(sessions)
         return (
-            msgspec.structs.replace(sessions, to_remove=()),
-            msgspec.structs.replace(plan, held=(*plan.held, held)),
+            msgspec.structs.replace(sessions, to_remove=removed),
+            msgspec.structs.replace(plan, held=(*plan.held, *held)),
         )
 
     def _remember_places(self, plan: SyncPlan, patience_s: float | None) -> None:
@@ -119,7 +119,7 @@ class Surveyor:
             self._brake.remember(writer, rows)
 
     def _arrive(self, found: ScanResult) -> None:
-        """Says, now and then, that this viewpoint is in use. One that is new may know the disk under another name."""
+        """Notes from time to time that this viewpoint is in use. A new one may know the disk under another name."""
         now = now_ms()
         if 0 < self._here_until_ms - now <= ARRIVAL_MS:  # more: the clock was ahead
             return
@@ -149,7 +149,7 @@ class Surveyor:
             files.adopt(twin, "sessions", tuple(writer.transcripts.indexed()))
 
     def missing(self, view: View) -> tuple[Held, ...]:
-        """The places that the index knows and that are away, without a look at their files."""
+        """The places that the index knows and that are not mounted, without a look at their files."""
         return self._brake.missing(view)
 
     def out_of_reach(self, path: str) -> str | None:
@@ -173,7 +173,7 @@ class Surveyor:
         return _is_absent(absolute) and not self._brake.out_of_reach(absolute)
 
     def stands(self, source: Source, path: str) -> bool:
-        """Whether the file is there now, as far as one can look; one whose place is away is not."""
+        """Whether the file exists now, as far as that can be seen; a file whose place is not mounted does not."""
         if source == "sessions":
             return self.sessions is not None and not self.sessions.is_gone(path)
         return os.path.lexists(self.roots.absolute(path))
@@ -189,7 +189,7 @@ class Surveyor:
         force: bool = False,
         verify: bool = False,
     ) -> SyncPlan:
-        """What is to do, as of this transaction."""
+        """The plan as of this transaction."""
         pipeline = self._pipeline
         every = force or verify
         if not every and self._level.holds(view, found, pipeline):
@@ -214,7 +214,7 @@ def _is_absent(absolute: str) -> bool:
 
 
 def missing_notes(settings: Settings) -> tuple[Held, ...]:
-    """What an index of ours holds whose place is away, for those who only look.
+    """What an index of ours holds of places that are not mounted, for callers that only read.
 
     Blocks. Raises IndexUnavailableError and what a scan raises.
     """
@@ -227,7 +227,7 @@ def missing_notes(settings: Settings) -> tuple[Held, ...]:
 
 
 class _Level(msgspec.Struct, frozen=True):
-    """One state of the disk, and a state of the index that was level with it."""
+    """One state of the disk, and a state of the index that was equal to it."""
 
     found: ScanResult
     pipeline: str
@@ -235,7 +235,7 @@ class _Level(msgspec.Struct, frozen=True):
 
 
 class LevelMemory:
-    """The last state of the disk that was level with some state of the index. For any thread."""
+    """The last state of the disk that the index was equal to. For any thread."""
 
     def __init__(self) -> None:
         self._level: _Level | None = None

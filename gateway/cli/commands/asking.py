@@ -16,11 +16,11 @@ from gateway.cli.guard import EXIT_CODES, NOT_FOUND, NOTHING_FOUND
 from gateway.cli.options import CommandLineError, Options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     import typer
 
-    from backends.interface import Hit, ReadAnswer, SearchAnswer
+    from backends.interface import ReadAnswer, SearchAnswer
     from config.settings import Settings
     from gateway.cli.access import Access
     from gateway.cli.rendering.on_terminal import Around
@@ -33,8 +33,6 @@ _PLACE: Final = re.compile(r"(?P<path>.+?)(?::|#L)(?P<first>[1-9]\d{0,8})(?:-L?(
 """`memory/2026-02-08.md:14-16`, `MEMORY.md#L3-L4`."""
 
 
-_MOST_FRONT_MATTER: Final = 100
-"""Lines from the beginning of a note in which its front matter is looked for."""
 _FIELDS: Final = ("path", "line", "start", "end", "score", "confidence", "title", "source", "text")
 _MARKED: Final = re.compile(r"([-*+>]|#{1,6}|\d{1,9}[.)])\s|```|\|")
 _WHY = {
@@ -194,38 +192,16 @@ async def _search(
         params = replace(params, explain=True)
     result = await memory.search(params)
     if result.hits and looked_at:
-        return _Found(result, around=await _around(result.hits, params.query, context, memory))
+        from gateway.cli.around import look_around
+
+        shown = await look_around(memory, result.hits, params.query, context)
+        hits, around = tuple(hit for hit, _ in shown), [one for _, one in shown]
+        return _Found(replace(result, hits=hits), around=dict(enumerate(around, 1)))
     if result.hits or result.error:
         return _Found(result)
     wanted, status = params.sources, await memory.status()
     files = sum(one.indexed for one in status.sources if not wanted or one.source in wanted)
     return _Found(result, files, status.issues)
-
-
-async def _around(
-    hits: Sequence[Hit], query: str, context: int | None, memory: Access
-) -> dict[int, Around]:
-    from backends.text.frontmatter import read_front_matter
-    from gateway.cli.rendering.on_terminal import Around, best_line, lines_hidden
-    from gateway.cli.rendering.places import is_file
-    from gateway.tools.notes import GetParams
-
-    around = {}
-    for number, hit in enumerate(hits, 1):
-        if not is_file(hit):
-            continue
-        end, first, lines = 0, 0, tuple[str, ...]()
-        if hit.start_line <= _MOST_FRONT_MATTER:
-            head = await memory.get(GetParams(hit.path, 1, _MOST_FRONT_MATTER))
-            facts = read_front_matter(head.text)
-            end = lines_hidden(head.text, facts)
-        if context is not None:
-            best = best_line(hit, query, after=end).number or hit.start_line
-            first = max(1, end + 1 if best > end else 1, best - context)
-            read = await memory.get(GetParams(hit.path, first, best + context - first + 1))
-            lines = tuple(read.text.split("\n")[: read.line_count])
-        around[number] = Around(end, first, lines)
-    return around
 
 
 class _Manner(NamedTuple):
@@ -261,13 +237,14 @@ def _show_result(found: _Found, params: SearchParams, settings: Settings, manner
         )
         print_lines(shown_hits(result.hits, look, found.around))
         if result.hits:
+            ends = [found.around[number].front_matter_end for number in sorted(found.around)]
             keep_hits(
                 [
                     (
                         absolute_path(look.base, one.path),
-                        best_line(one, look.query).number or one.start_line,
+                        best_line(one, look.query, after=end).number or one.start_line,
                     )
-                    for one in result.hits
+                    for one, end in zip(result.hits, ends, strict=True)
                 ]
             )
     else:
@@ -501,7 +478,7 @@ def _has_place(options: Options, settings: Settings, *, yes: bool) -> bool:
 
     Raises CommandLineError, FileUnwritableError.
     """
-    from backends.errors import FileUnwritableError
+    from backends.backend_errors import FileUnwritableError
     from config.runtime.files import make_directories
     from gateway.daily_notes import daily_note
     from gateway.session_start import agent_now

@@ -116,7 +116,7 @@ def installed_clients() -> list[Client]:
 
 def connect_found(
     options: Options, client: Client, *, yes: bool, writes: bool, before: Callable[[], None]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Connects a client with what `connect --yes` takes, asking once unless `yes`; what was done, for programs.
 
     Calls `before` when it is about to write. One that is connected already stays as it is. Without `writes`
@@ -142,7 +142,7 @@ def connect_found(
     return _finish(options, plan, beside, there, yes=yes, before=before)
 
 
-def disconnect_found(options: Options, client: Client, *, writes: bool) -> dict[str, Any]:
+def disconnect_found(options: Options, client: Client, *, writes: bool) -> dict[str, object]:
     """Takes out what `connect_found` put in; without `writes` it is only shown."""
     from gateway.connect.client_files import plan_removal
 
@@ -321,7 +321,7 @@ def _finish(
     *,
     yes: bool,
     before: Callable[[], None] = lambda: None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """What was done, for programs; people are told. `hooks`: what changes beside it, asked for together."""
     if not options.json:
         _show_all(plan, hooks)
@@ -507,7 +507,7 @@ def _row(client: Client, there: Surroundings) -> dict[str, Any]:
     from config.errors import MemoryGatewayError
     from gateway.connect.client_files import connected, shown
 
-    servers: dict[str, Any] = {}
+    servers: dict[str, object] = {}
     problem = None
     try:
         servers = {name: shown(entry) for name, entry in connected(client, there).items()}

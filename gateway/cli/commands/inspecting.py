@@ -289,7 +289,7 @@ def metrics(
     if options.json:
         output.write_json(result)
         return os.EX_OK
-    from backends.errors import FileUnwritableError
+    from backends.backend_errors import FileUnwritableError
     from gateway.metrics import openmetrics_text, write_textfile
 
     if textfile is None:

@@ -123,7 +123,7 @@ def open_note(
     ] = None,
 ) -> int:
     """Open a note in an editor: $VISUAL, $EDITOR or the one that is named."""
-    from gateway.cli.opening import open_in_editor
+    from gateway.cli.editors import open_in_editor
     from gateway.cli.options import load
     from gateway.cli.rendering.places import absolute_path
     from gateway.cli.state import last_hit

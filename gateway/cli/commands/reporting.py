@@ -140,7 +140,7 @@ def _open(file: Path) -> None:
 
 def _check(file: Path, *, force: bool) -> None:
     """Before any work is done for it. Raises FileUnwritableError."""
-    from backends.errors import FileUnwritableError
+    from backends.backend_errors import FileUnwritableError
     from config.runtime.files import read_file
     from gateway.cli.rendering.page import BEGINNING
 
@@ -173,7 +173,7 @@ def _write(file: Path, made: Report) -> None:
 
 
 def _unwritable(file: Path, error: OSError) -> Exception:
-    from backends.errors import FileUnwritableError
+    from backends.backend_errors import FileUnwritableError
 
     return FileUnwritableError(
         f"{file} cannot be written: {error.strerror}.",

@@ -56,7 +56,7 @@ def service(
     ],
 ) -> int:
     """Run the gateway as one of your systemd user services."""
-    from backends.errors import FileUnwritableError
+    from backends.backend_errors import FileUnwritableError
     from gateway.cli.options import load
     from gateway.systemd_units import install, name_of, uninstall
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
@@ -45,8 +45,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     is_default: bool
     is_workspace: bool
     """It is the workspace that commands use anyway: nothing has to be written."""
+    replaces: str | None = None
+    """The name of the folder that was the default until now."""
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         one = self.folder
         return {
             "name": self.name,
@@ -118,7 +120,7 @@ def setup(
     return _end(options, data, plan if writes else None)
 
 
-def _end(options: Options, data: Mapping[str, Any], plan: Plan | None = None) -> int:
+def _end(options: Options, data: Mapping[str, object], plan: Plan | None = None) -> int:
     if options.json:
         output.write_json(data)
     elif plan is not None:
@@ -160,11 +162,13 @@ def _plan(options: Options, given: str | None, name: str | None, *, yes: bool) -
         and os.path.realpath(folder.path) == os.path.realpath(workspace)
         and known.default is None
     )
+    chosen = name or _free_name(folder.path, known)
     return Plan(
-        name=name or _free_name(folder.path, known),
+        name=chosen,
         folder=folder,
         is_default=is_default,
         is_workspace=is_workspace,
+        replaces=known.default if is_default and known.default != chosen else None,
     )
 
 
@@ -209,7 +213,7 @@ def _choose(workspace: Path | None, *, yes: bool) -> NotesFolder:
             )
         return found[0]
     for number, one in enumerate(found, 1):
-        output.say(f"  {number}  {one.path} ({one.kind}, {one.files:,} notes)")
+        output.say(f"  {number}  {one}")
     asked = "Where are your notes? A number or a folder" if found else "Where are your notes?"
     answer = output.ask_text(asked, default="1" if found else None)
     if answer.isdecimal() and 1 <= int(answer) <= len(found):
@@ -230,13 +234,20 @@ def _free_name(folder: Path, known: Folders) -> str:
 
 def _show(plan: Plan) -> None:
     one = plan.folder
-    output.say(f"{one.path} ({one.kind}, {one.files:,} notes)")
+    output.say(str(one))
+    if not one.files:
+        output.say("No note is in it yet: of a folder of notes, files that end in .md are read.")
     if plan.is_workspace:
         output.say("Commands use it already, with the settings of openclaw.json.")
         return
     output.say(f"{_own_path()}:")
     for line in _member_lines(plan):
         output.say(f"  + {line}")
+    if plan.replaces is not None:
+        output.say(
+            f"It is searched instead of {plan.replaces}, which stays as `-n {plan.replaces}`; "
+            f"`{PROGRAM} setup --name {plan.name} DIR` leaves the default as it is."
+        )
     if one.kind == "OpenClaw workspace":
         output.say(
             "As a folder of notes it has an index of its own; openclaw.json does not count for it."
@@ -246,7 +257,7 @@ def _show(plan: Plan) -> None:
 def _member_lines(plan: Plan) -> Sequence[str]:
     from config.source.editing import member_lines
 
-    value: dict[str, Any] = {"folders": {plan.name: str(plan.folder.path)}}
+    value: dict[str, object] = {"folders": {plan.name: str(plan.folder.path)}}
     if plan.is_default:
         value["default"] = plan.name
     return member_lines("notes", value)
@@ -271,7 +282,7 @@ def _write_folder(plan: Plan) -> None:
 
 def _offer_meaning(options: Options, *, wanted: bool | None, yes: bool) -> None:
     from config.runtime.tasks import run_within
-    from gateway.cli.commands.indexing import offer_suggestion
+    from gateway.cli.commands.maintaining import offer_suggestion
     from gateway.cli.options import READING_PATIENCE_S, load
     from providers.choosing import choose
 
@@ -287,7 +298,7 @@ def _offer_meaning(options: Options, *, wanted: bool | None, yes: bool) -> None:
     offer_suggestion(options, yes=bool(wanted), again=["models", "suggest", *named])
 
 
-def _connect(options: Options, client: Client, *, yes: bool, writes: bool) -> dict[str, Any]:
+def _connect(options: Options, client: Client, *, yes: bool, writes: bool) -> dict[str, object]:
     """One client that cannot be connected does not keep the others from it."""
     from config.errors import MemoryGatewayError
     from gateway.cli.commands.connecting import connect_found
@@ -311,7 +322,7 @@ def _undo(options: Options, *, yes: bool, dry_run: bool) -> int:
     root = _own_root()
     present = [one for one in _OURS if root is not None and one in root.value]
     clients = _noted_clients(root)
-    data: dict[str, Any] = {"file": str(file.path), "written": False, "clients": []}
+    data: dict[str, object] = {"file": str(file.path), "written": False, "clients": []}
     if root is None or not present:
         if not options.json:
             output.say("There is nothing to undo.")

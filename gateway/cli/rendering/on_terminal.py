@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import groupby
+from itertools import dropwhile, groupby
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-_SHOWN_LINES: Final = 6
+SHOWN_LINES: Final = 6
 """Of a passage, unless all of it is asked for."""
 _MAX_RENDERED: Final = 5_000
 """Characters of a line; a longer one is no prose."""
@@ -74,6 +74,8 @@ def shown_hit(hit: Hit, look: Look, number: int, around: Around) -> Iterator[Tex
     if hit.headings:
         yield Text(f"   {' › '.join(hit.headings)}", style="dim italic")
     lines = [one for one in lines if (one.number or line) > around.front_matter_end]
+    if around.front_matter_end:
+        lines = list(dropwhile(lambda one: one.is_beside, lines))
     if around.lines:
         lines = [Line(at, text) for at, text in enumerate(around.lines, around.first_line)]
     elif not look.full:
@@ -119,15 +121,22 @@ def best_line(hit: Hit, query: str, *, after: int = 0) -> Line:
     return best[3] if best else Line(hit.start_line, "")
 
 
+def shown_line(hit: Hit, query: str, around: Around) -> Line:
+    """The best line; where that would be front matter, the first one with text of those that are shown."""
+    best = best_line(hit, query, after=around.front_matter_end)
+    said = ((at, one) for at, one in enumerate(around.lines, around.first_line) if one.strip())
+    return best if best.text else Line(*next(said, (best.number, "")))
+
+
 def _in_sight(lines: Sequence[Line], best: Line) -> list[Line]:
     """A part that begins with the best line, or with what there is room for above it; blank lines say nothing."""
     lines = [one for one in lines if one.text.strip()]
-    if len(lines) <= _SHOWN_LINES:
+    if len(lines) <= SHOWN_LINES:
         return list(lines)
     at = next((number for number, one in enumerate(lines) if one == best), 0)
-    begin = min(at, len(lines) - _SHOWN_LINES)
-    part = list(lines[begin : begin + _SHOWN_LINES])
-    return part if begin + _SHOWN_LINES == len(lines) else [*part, _LEFT_OUT]
+    begin = min(at, len(lines) - SHOWN_LINES)
+    part = list(lines[begin : begin + SHOWN_LINES])
+    return part if begin + SHOWN_LINES == len(lines) else [*part, _LEFT_OUT]
 
 
 def lines_hidden(text: str, facts: FrontMatter) -> int:

@@ -12,7 +12,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -33,7 +33,7 @@ from gateway.cli.rendering.status_lines import detail_rows, sync_summary
 from gateway.cli.rendering.words import counted, duration, short_path, size
 from gateway.metrics import Counted, SearchesOfMode
 from gateway.tools.status import StatusResult
-from providers.interface import ServiceState
+from providers.provider_interface import ServiceState
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -535,7 +535,7 @@ def _lines(hit: Hit, question: str) -> Markup:
     return element("div", lines_of_passage, class_="wide")
 
 
-def _share(line: Mapping[str, Any]) -> tuple[str, str, str]:
+def _share(line: Mapping[str, object]) -> tuple[str, str, str]:
     """What a line gave to its passage, by words and by meaning; nothing is not shown."""
     meaning = line["vector"]
     return (
@@ -553,7 +553,7 @@ def _marked(line: str, question: str) -> Markup:
     return joined([*pieces, escape(line[at:])])
 
 
-def _lanes(explain: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+def _lanes(explain: Mapping[str, object]) -> Iterator[tuple[str, ...]]:
     """What each lane said of the passage; nothing of QMD, which does not tell."""
     for name, lane in (("words", explain.get("text")), ("meaning", explain.get("vector"))):
         if isinstance(lane, Mapping) and "weight" in lane:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import or_
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -112,17 +113,17 @@ class Line(NamedTuple):
 def lines_of(hit: Hit) -> list[Line]:
     """The lines of a hit's snippet."""
     lines = hit.snippet.rstrip("\n").split("\n")
-    is_beside = [
-        (bool(hit.stretches) and line == GAP.strip())
-        or (bool(hit.headings) and line.startswith(BREADCRUMB))
-        for line in lines
-    ]
     ranges = [(one.start_line, one.end_line) for one in hit.stretches]
     numbers = [
         number
         for first, last in ranges or [(hit.start_line, hit.end_line)]
         for number in range(first, last + 1)
     ]
+    is_gap = [bool(ranges) and line == GAP.strip() for line in lines]
+    is_path = [bool(ranges or hit.headings) and line.startswith(BREADCRUMB) for line in lines]
+    is_beside = list(map(or_, is_gap, is_path))
+    if not hit.headings and len(lines) - sum(is_gap) == len(numbers):
+        is_beside = is_gap  # lines of the note that only look so
     is_counted = len(numbers) == len(lines) - sum(is_beside)
     told = iter(numbers if is_counted else ())
     return [
@@ -137,7 +138,7 @@ def no_match(params: SearchParams, files: int, workspace: str, issues: Sequence[
         if issues:
             return (
                 f"No matches. Nothing is indexed in {workspace}: {' '.join(issues)} "
-                "To search any folder of Markdown: --notes DIR."
+                f"`{PROGRAM} setup` says once where your notes are; --notes DIR searches any folder of Markdown."
             )
         return (
             f"No matches. Nothing is indexed: is {workspace} the right folder? "
@@ -214,17 +215,17 @@ def _meaning(vector: Mapping[str, Any] | None) -> str:
     return f"similarity {vector['raw']:.2f}, {unusual}{_ranked(vector)}"
 
 
-def _ranked(lane: Mapping[str, Any]) -> str:
+def _ranked(lane: Mapping[str, object]) -> str:
     return f", rank {lane['rank']:,} of all lines" if lane["rank"] else ""
 
 
-def _age(explain: Mapping[str, Any]) -> str:
+def _age(explain: Mapping[str, object]) -> str:
     day = f"of {explain['date']}" if explain.get("date") else "without a date"
     left = explain["freshness"]
     return day if left == 1 else f"{day}, which leaves {left:.0%} of its weight"
 
 
-def _time(asked: Mapping[str, Any]) -> str:
+def _time(asked: Mapping[str, object]) -> str:
     days = asked["from"] if asked["from"] == asked["to"] else f"{asked['from']} to {asked['to']}"
     return f'"{asked["text"]}" is {days}, {"" if asked["matches"] else "not "}the day of this note'
 
@@ -240,7 +241,7 @@ def _rule(explain: Mapping[str, Any]) -> str:
     return f"by words and meaning together (weights {text:.2g} and {vector['weight']:.2g})"
 
 
-def _flat(values: Mapping[str, Any]) -> str:
+def _flat(values: Mapping[str, object]) -> str:
     """`score 0.71, terms {"tea":2}`."""
     return ", ".join(f"{name} {_plain(value)}" for name, value in values.items())
 
@@ -309,8 +310,8 @@ def _finished(event: DemoFinished) -> Iterator[Text]:
         f"median {median(times):.1f} ms, slowest {max(times):.1f} ms."
     )
     yield Text("\nYour own notes, any folder of Markdown (nothing in it is changed):")
-    yield Text(f"  {PROGRAM} index --notes DIR")
-    yield Text(f'  {PROGRAM} search --notes DIR "your question"')
+    yield Text(f"  {PROGRAM} setup")
+    yield Text(f'  {PROGRAM} search "your question"')
 
 
 def telling_lines(snippet: str, query: str) -> list[str]:

@@ -13,7 +13,6 @@ from typing import TypeAlias
 from anyio import to_thread
 
 from config.settings import Settings
-from providers.errors import ProviderUnavailableError
 from providers.installing import install_remedy
 from providers.local import model_formats
 from providers.local.model_formats import LLAMA
@@ -39,6 +38,7 @@ from providers.local.models.references import (
     parse_reference,
 )
 from providers.local.models.suggestions import Suggestion
+from providers.provider_errors import ProviderUnavailableError
 from providers.resilience import Clock, SystemClock
 
 Progress: TypeAlias = Callable[[int, int | None], None]

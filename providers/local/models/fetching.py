@@ -17,13 +17,6 @@ from anyio import to_thread
 
 from providers import proxies
 from providers.endpoints import Origin
-from providers.errors import (
-    ProviderError,
-    ProviderRateLimitError,
-    ProviderTimeoutError,
-    ProviderTransientError,
-    causes,
-)
 from providers.local.models.cache import ModelFiles, ModelRecord, check_magic, storage_errors
 from providers.local.models.references import (
     Hub,
@@ -35,6 +28,13 @@ from providers.local.models.references import (
     ModelNotFoundError,
     ModelStorageError,
     RemoteReference,
+)
+from providers.provider_errors import (
+    ProviderError,
+    ProviderRateLimitError,
+    ProviderTimeoutError,
+    ProviderTransientError,
+    causes,
 )
 from providers.resilience import Clock, RetryPolicy
 

@@ -13,7 +13,11 @@ from config.errors import ErrorKind
 from config.paths import home_dir, variable
 from config.settings import Secret
 from providers.endpoints import Origin
-from providers.errors import ProviderAuthError, ProviderTransientError, ProviderUnavailableError
+from providers.provider_errors import (
+    ProviderAuthError,
+    ProviderTransientError,
+    ProviderUnavailableError,
+)
 
 
 class ModelReferenceError(ProviderUnavailableError):

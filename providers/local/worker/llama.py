@@ -128,7 +128,7 @@ class LoadedModel:
 class Context:
     """Room for one computation at a time; belongs to one thread at a time."""
 
-    def __init__(self, model: LoadedModel, handle: Any) -> None:
+    def __init__(self, model: LoadedModel, handle: object) -> None:
         self._api = model.api
         self._handle = handle
         self._width = model.width
@@ -155,7 +155,7 @@ class Context:
         self._compute(self._batch(tokens, positions, ones, sequences, wanted))
         return normalised(np.stack([self._row(at) for at in range(len(texts))]))
 
-    def _batch(self, *columns: NDArray[Any]) -> Any:
+    def _batch(self, *columns: NDArray[Any]) -> object:
         kinds = dict(self._api.llama_batch._fields_)
         names = ("token", "pos", "n_seq_id", "seq_id", "logits")
         pointers = {
@@ -164,7 +164,7 @@ class Context:
         }
         return self._api.llama_batch(n_tokens=columns[0].size, **pointers)
 
-    def _compute(self, batch: Any) -> None:
+    def _compute(self, batch: object) -> None:
         if self._memory:
             self._api.llama_memory_clear(self._memory, True)
             code = self._api.llama_decode(self._handle, batch)

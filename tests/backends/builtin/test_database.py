@@ -6,9 +6,9 @@ from pathlib import Path
 import apsw
 import pytest
 
+from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import IndexDamagedError
 from backends.builtin.store.sqlite.store import MAX_TIMES_DAMAGED, READERS, SqliteStore
-from backends.errors import IndexUnavailableError
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from fakes.vendors import FakeVendor
 from providers.choosing import provider
 from providers.embedding.failover import Embeddings
 from providers.embedding.service import EmbeddingService
-from providers.interface import ProviderRequest
+from providers.provider_interface import ProviderRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 

@@ -9,6 +9,7 @@ import time
 import anyio
 import pytest
 
+from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.sqlite.connections import PATIENCE_S
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing import freshness
@@ -17,7 +18,6 @@ from backends.builtin.syncing.indexing import Indexer
 from backends.builtin.syncing.preparing import Preparer
 from backends.builtin.syncing.surveying import Surveyor
 from backends.chunking import ChunkLimits
-from backends.errors import IndexUnavailableError
 from backends.files.roots import MemoryRoots
 from backends.interface import SyncRequest
 from fakes.freshness import stale_of

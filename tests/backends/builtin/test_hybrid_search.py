@@ -13,7 +13,7 @@ from backends.builtin.searching import Searcher
 from backends.builtin.store.opening import connect
 from backends.interface import SearchRequest
 from config.settings import HybridSettings, QuerySettings, VectorStoreSettings
-from providers.interface import Fingerprint, QueryVector
+from providers.provider_interface import Fingerprint, QueryVector
 
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store, pytest.mark.and_pooled]
 

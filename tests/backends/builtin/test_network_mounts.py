@@ -11,12 +11,12 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
+from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store import opening
 from backends.builtin.store.opening import doubt, host_name, viewpoint_of
 from backends.builtin.store.sqlite import connections
 from backends.builtin.store.sqlite.connections import connect_writer
 from backends.builtin.store.sqlite.store import SqliteStore
-from backends.errors import IndexUnavailableError
 from backends.files import scan
 from backends.interface import SyncRequest
 
@@ -28,7 +28,7 @@ from pathlib import Path
 from backends.builtin.store.port import PreparedFile, ReadFile
 from backends.builtin.store.sqlite import connections
 from backends.builtin.store.sqlite.store import SqliteStore
-from backends.errors import IndexUnavailableError
+from backends.backend_errors import IndexUnavailableError
 from backends.files.scan import FoundFile
 
 connections.shared_type = lambda directory: "nfs4"

@@ -109,7 +109,7 @@ async def test_a_question_with_such_characters_is_answered(home, query):
 
 
 async def test_a_note_with_too_many_words_for_the_store_is_skipped_by_its_name(home, monkeypatch):
-    monkeypatch.setattr("backends.builtin.store.postgres.files.MOST_WORDS", 500)
+    monkeypatch.setattr("backends.builtin.store.postgres.file_rows.MOST_WORDS", 500)
     home.write("memory/a.md", "The boiler hums.\n")
     home.write("memory/large.md", " ".join(f"w{n}x" for n in range(600)))
     home.write("memory/z.md", "The boiler is off.\n")

@@ -8,9 +8,9 @@ import zlib
 import anyio
 import pytest
 
+from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.sqlite.connections import PATIENCE_S
 from backends.builtin.syncing.freshness import LONGEST_PAUSE_S, SearchPriority
-from backends.errors import IndexUnavailableError
 from backends.interface import SyncRequest
 from fakes.freshness import large_note, stale_of
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
+from backends.backend_errors import FileUnreadableError
 from backends.builtin.store.sqlite import connections
 from backends.builtin.syncing import brake
-from backends.errors import FileUnreadableError
 from backends.interface import ReadRequest, SearchRequest, SyncRequest
 from config.settings import CacheSettings, ExtraPath
 from fakes.freshness import stale_of

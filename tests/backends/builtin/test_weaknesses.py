@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from backends.backend_errors import IndexUnavailableError
 from backends.builtin.backend import open_builtin
-from backends.errors import IndexUnavailableError
 from backends.interface import SyncRequest
 from fakes.settings import make_settings
 

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from backends.errors import FileUnwritableError, PathNotAllowedError
+from backends.backend_errors import FileUnwritableError, PathNotAllowedError
 from backends.files.appending import Appended, append_entry
 from backends.files.encodings import encoding_of
 from backends.files.reading import decode

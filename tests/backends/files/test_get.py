@@ -2,7 +2,7 @@ import tracemalloc
 
 import pytest
 
-from backends.errors import FileUnreadableError, PathNotAllowedError
+from backends.backend_errors import FileUnreadableError, PathNotAllowedError
 from backends.files.reading import MAX_SCANNED_BYTES, MAX_TEXT_BYTES, read_lines
 from backends.interface import ReadAnswer, ReadRequest
 

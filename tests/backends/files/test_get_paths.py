@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.errors import PathNotAllowedError
+from backends.backend_errors import PathNotAllowedError
 from backends.files.reading import read_lines
 from backends.files.roots import MAX_DEPTH, MemoryRoots
 from backends.files.scan import scan

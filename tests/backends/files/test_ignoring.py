@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from backends.errors import PathNotAllowedError
+from backends.backend_errors import PathNotAllowedError
 from backends.files import ignoring as ignoring_module
 from backends.files.ignoring import IgnoreFiles
 from backends.files.reading import read_lines

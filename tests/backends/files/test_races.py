@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from backends.errors import FileUnwritableError, PathNotAllowedError
+from backends.backend_errors import FileUnwritableError, PathNotAllowedError
 from backends.files.appending import append_entry
 from backends.files.roots import Location
 from backends.files.safe_open import opened

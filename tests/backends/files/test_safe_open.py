@@ -4,7 +4,7 @@ import stat
 
 import pytest
 
-from backends.errors import FileUnreadableError, PathNotAllowedError
+from backends.backend_errors import FileUnreadableError, PathNotAllowedError
 from backends.files.roots import Location
 from backends.files.safe_open import (
     BEHIND_LINK,

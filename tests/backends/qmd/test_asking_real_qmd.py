@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.errors import PathNotAllowedError
+from backends.backend_errors import PathNotAllowedError
 from backends.interface import ReadRequest, SearchRequest, SyncRequest
 from backends.qmd.backend import QmdBackend, open_qmd
 from config.settings import QmdPath

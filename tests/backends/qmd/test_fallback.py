@@ -11,8 +11,8 @@ import anyio
 import msgspec
 import pytest
 
+from backends.backend_errors import IndexUnavailableError
 from backends.builtin.backend import open_builtin
-from backends.errors import IndexUnavailableError
 from backends.fallback import open_with_fallback
 from backends.interface import ForgetRequest, ReadRequest, SearchRequest, SyncRequest
 from config.settings import QmdPath

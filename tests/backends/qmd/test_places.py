@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.errors import PathNotAllowedError
+from backends.backend_errors import PathNotAllowedError
 from backends.files.scan import scan
 from backends.interface import ReadRequest
 from backends.qmd.collections import CollectionPlaces, plan_collections

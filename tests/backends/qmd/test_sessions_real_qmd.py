@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from backends.errors import PathNotAllowedError
+from backends.backend_errors import PathNotAllowedError
 from backends.interface import ReadRequest, SearchRequest, SyncRequest
 from backends.qmd.backend import open_qmd
 from backends.qmd.process import QmdUnavailableError

@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from backends.errors import IndexUnavailableError
+from backends.backend_errors import IndexUnavailableError
 from config.runtime.files import (
     give_to_owner,
     make_directories,

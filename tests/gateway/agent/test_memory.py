@@ -13,7 +13,7 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
-from backends.errors import IndexUnavailableError
+from backends.backend_errors import IndexUnavailableError
 from backends.interface import SyncRequest
 from config.errors import ErrorKind
 from config.host_keys import is_disabled

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.errors import IndexUnavailableError
+from backends.backend_errors import IndexUnavailableError
 from config.errors import MemoryGatewayError
 from gateway.cli.guard import guarded, shortage
 from gateway.cli.options import Options

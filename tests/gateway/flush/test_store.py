@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from backends.errors import FileUnreadableError, FileUnwritableError
+from backends.backend_errors import FileUnreadableError, FileUnwritableError
 from gateway import flush
 from gateway.flush import SessionState, SessionStore, lock_file
 

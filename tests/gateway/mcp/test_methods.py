@@ -218,7 +218,8 @@ async def test_a_model_that_may_not_append_is_told_why_also_as_a_claimed_operato
     desk.session.operator = True
     result = await desk.ask("tools/call", name="memory_append", arguments={"text": "x"})
     assert result["isError"] is True
-    assert "append.enabled" in result["content"][0]["text"]
+    for remedy in ("append.enabled", "`memory-gateway connect CLIENT --write`"):
+        assert remedy in result["content"][0]["text"]
     assert sorted(path.name for path in (desk.memory.settings.workspace / "memory").iterdir()) == [
         "a.md"
     ]

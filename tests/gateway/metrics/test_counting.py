@@ -9,7 +9,7 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
-from backends.errors import IndexUnavailableError
+from backends.backend_errors import IndexUnavailableError
 from backends.interface import Hit, SearchAnswer, SyncRequest
 from fakes.details import details
 from fakes.sessions import OPERATOR

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from backends.errors import IndexUnavailableError
+from backends.backend_errors import IndexUnavailableError
 from gateway.ownership.lock import OwnerLock, OwnerRecord, check_workspace, read_owner
 
 HOLD = """

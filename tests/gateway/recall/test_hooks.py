@@ -19,7 +19,7 @@ def event(client, **members):
         ("claude-code", "UserPromptSubmit", "prompt"),
         ("codex", "UserPromptSubmit", "prompt"),
         ("gemini", "BeforeAgent", "prompt"),
-        ("gemini", "PreCompress", "compaction"),
+        ("gemini", "PreCompress", "other"),
         ("claude-code", "SessionStart", "start"),
         ("claude-code", "PreToolUse", "other"),
     ],
@@ -28,6 +28,11 @@ def test_an_event_is_known_by_its_name(client, name, kind):
     found = event(client, hook_event_name=name, session_id="s-1", prompt="boiler")
     assert (found.kind, found.prompt) == (kind, "boiler")
     assert found.conversation == f"{client} s-1"
+
+
+@each(("trigger", "kind"), [("manual", "compaction"), ("auto", "other")])
+def test_a_compression_that_gemini_only_announces_is_none(trigger, kind):
+    assert event("gemini", hook_event_name="PreCompress", trigger=trigger).kind == kind
 
 
 def test_copilot_names_no_event_and_takes_the_text_as_it_is():

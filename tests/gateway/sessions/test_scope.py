@@ -1,8 +1,11 @@
 """Who may search: session keys against scope policies."""
 
+from msgspec.structs import replace
+
 from config.settings import ScopeMatch, ScopePolicy, ScopeRule
 from fakes.each import each
-from gateway.scope import Verdict, judge_scope
+from fakes.settings import make_settings
+from gateway.scope import Guest, Verdict, judge_scope, may_append, terms_of
 
 DIRECT_ONLY = ScopePolicy(
     default="deny", rules=(ScopeRule(action="allow", match=ScopeMatch(chat_type="direct")),)
@@ -72,3 +75,15 @@ def test_the_first_matching_rule_decides_and_is_named():
 
 def test_a_denial_for_want_of_a_session_key_says_so():
     assert "sessionKey" in judge_scope(DIRECT_ONLY, None).reason
+
+
+def test_what_a_command_line_lets_its_own_client_write_no_other_client_may(tmp_path):
+    plain = make_settings(tmp_path)
+    granted = replace(plain, write_granted=True)
+    other, same = (Guest(terms_of(one), seen=granted) for one in (plain, granted))
+    assert may_append(granted, None)
+    assert may_append(granted, same)
+    assert not may_append(granted, other)
+    assert not may_append(replace(granted), other)  # the owner has read its configuration again
+    assert not may_append(plain, None)
+    assert may_append(plain, same)

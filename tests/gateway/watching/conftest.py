@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from backends.errors import IndexUnavailableError
+from backends.backend_errors import IndexUnavailableError
 from backends.interface import SyncReport, SyncRequest
 from config.settings import SyncSettings
 from fakes.settings import make_settings

@@ -9,8 +9,8 @@ from fakes.settings import make_settings
 from providers.choosing import provider
 from providers.embedding.failover import Embeddings
 from providers.embedding.service import EmbeddingService
-from providers.errors import ProviderUnavailableError
-from providers.interface import ProviderRequest
+from providers.provider_errors import ProviderUnavailableError
+from providers.provider_interface import ProviderRequest
 
 pytestmark = pytest.mark.anyio
 

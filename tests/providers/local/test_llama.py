@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from fakes.gguf import write_embedder
 from fakes.local_models import order
 from providers.embedding.service import EmbeddingService
-from providers.errors import ProviderRejectedError, ProviderUnavailableError
-from providers.interface import ItemError
 from providers.local.supervisor import Patience
 from providers.local.worker.llama import BATCH_TEXTS, BATCH_TOKENS, batches, cut
+from providers.provider_errors import ProviderRejectedError, ProviderUnavailableError
+from providers.provider_interface import ItemError
 
 TOO_LONG = "x" * 300
 """More tokens than the short model has positions."""

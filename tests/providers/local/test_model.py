@@ -4,9 +4,9 @@ import pytest
 
 from fakes import onnx_models
 from fakes.gguf import write_embedder, write_reranker
-from providers.errors import ProviderUnavailableError
 from providers.local.model import Wishes, context_of, read_model
 from providers.local.model_formats import read_header
+from providers.provider_errors import ProviderUnavailableError
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from config.settings import LocalSettings
 from fakes.gguf import write_embedder
 from fakes.settings import make_settings
 from providers.choosing import provider
-from providers.interface import ProviderRequest
 from providers.local.embedder import LocalSpec
 from providers.local.model import Wishes, longest_text
 from providers.local.models import configured_models
+from providers.provider_interface import ProviderRequest
 
 ADDRESS = "https://models.example/m.gguf?token=canary-5c1f"
 

@@ -11,9 +11,9 @@ import pytest
 from endurance.processes import has_ended
 from fakes.local_models import order
 from fakes.onnx_models import write_embedder
-from providers.errors import ProviderTransientError, ProviderUnavailableError
-from providers.interface import ItemError
 from providers.local.supervisor import Patience
+from providers.provider_errors import ProviderTransientError, ProviderUnavailableError
+from providers.provider_interface import ItemError
 
 pytestmark = pytest.mark.anyio
 

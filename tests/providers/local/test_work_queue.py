@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.errors import ProviderUnavailableError
-from providers.interface import ItemError
 from providers.local.protocol import Computed, Failed
 from providers.local.supervisor import Job, WorkQueue
+from providers.provider_errors import ProviderUnavailableError
+from providers.provider_interface import ItemError
 
 WIDTH = 4
 

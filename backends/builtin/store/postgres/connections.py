@@ -23,7 +23,7 @@ from psycopg.adapt import Dumper
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Format, TransactionStatus
 
-from backends.errors import IndexMisconfiguredError, IndexUnavailableError
+from backends.backend_errors import IndexMisconfiguredError, IndexUnavailableError
 from config.secrets import redact
 from config.settings import Secret, StoreSettings
 
@@ -446,7 +446,7 @@ class Transaction:
         """How often the server was waited for."""
 
     def run(
-        self, statement: str | sql.Composed, parameters: Sequence[Any] | dict[str, Any] = ()
+        self, statement: str | sql.Composed, parameters: Sequence[object] | dict[str, object] = ()
     ) -> Cursor:
         """The result of one statement."""
         return self.run_all((statement, parameters))[-1]

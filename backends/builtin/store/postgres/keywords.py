@@ -19,7 +19,7 @@ from backends.builtin.store.port import (
     Word,
     WordPart,
 )
-from backends.builtin.store.postgres.files import split
+from backends.builtin.store.postgres.file_rows import split
 from backends.builtin.store.postgres.schema import LONG
 from backends.ranking.evidence import BM25_K1, Candidate
 
@@ -235,7 +235,7 @@ class PostgresMatches:
 
     def _select(self, limit: int, offset: int, also: Sequence[int]) -> list[Any]:
         """The block of what the tiers find, and the others."""
-        parameters: dict[str, Any] = {"limit": limit, "offset": offset, "end": offset + limit}
+        parameters: dict[str, object] = {"limit": limit, "offset": offset, "end": offset + limit}
         tables = [_NOTHING]
         name = "found0"
         if self._tiers:
@@ -256,7 +256,7 @@ class PostgresMatches:
         text = _BEST.format(found=name, others=_OTHERS.format(found=name) if also else "")
         return self._transaction.run(f"WITH {', '.join(tables)} {text}", parameters).fetchall()
 
-    def _tier(self, number: int, concepts: Sequence[Concept], parameters: dict[str, Any]) -> str:
+    def _tier(self, number: int, concepts: Sequence[Concept], parameters: dict[str, object]) -> str:
         """The chunks with any of these concepts, unless earlier tiers found enough."""
         words = [(term, concept.is_prefix) for concept in concepts for term in concept.alternatives]
         numbered = list(enumerate(words))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from psycopg import sql
 
+from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import MIN_LONG
 from backends.builtin.store.postgres.catalogue import (
     SELECT_CATALOGUE,
@@ -24,7 +25,6 @@ from backends.builtin.store.postgres.catalogue import (
     differences,
 )
 from backends.builtin.store.postgres.connections import check_name, with_settings
-from backends.errors import IndexUnavailableError
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import psycopg
 
+from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import (
     SCRUB_LIMIT_S,
     VIEWPOINT_LIFE_MS,
@@ -32,7 +33,7 @@ from backends.builtin.store.postgres.connections import (
     Transaction,
     begin,
 )
-from backends.builtin.store.postgres.files import PostgresFiles, PostgresFileWrites
+from backends.builtin.store.postgres.file_rows import PostgresFiles, PostgresFileWrites
 from backends.builtin.store.postgres.keywords import PostgresKeywords
 from backends.builtin.store.postgres.schema import (
     AGENT_TABLES,
@@ -51,12 +52,11 @@ from backends.builtin.store.postgres.transcripts import (
     PostgresTranscripts,
     PostgresTranscriptWrites,
 )
-from backends.errors import IndexUnavailableError
 from backends.interface import StoreCheck, StoreDetails
 from config.runtime.logs import Log
 
 if TYPE_CHECKING:
-    from backends.builtin.store.postgres.jobs import PostgresJobs, PostgresJobWrites
+    from backends.builtin.store.postgres.job_rows import PostgresJobs, PostgresJobWrites
     from backends.builtin.store.postgres.vectors import (
         PostgresEmbeddings,
         PostgresEmbeddingWrites,
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
         PostgresVectorSpace,
     )
     from config.settings import StoreSettings, VectorStoreSettings
-    from providers.interface import Fingerprint
+    from providers.provider_interface import Fingerprint
 
 _log = Log()
 
@@ -130,7 +130,7 @@ class PostgresView:
 
     @cached_property
     def jobs(self) -> PostgresJobs:
-        from backends.builtin.store.postgres.jobs import PostgresJobs  # noqa: PLC0415 - as above
+        from backends.builtin.store.postgres.job_rows import PostgresJobs  # noqa: PLC0415 - as above
 
         return PostgresJobs(self._transaction)
 
@@ -196,7 +196,7 @@ class PostgresWriter(PostgresView):
 
     @cached_property
     def jobs(self) -> PostgresJobWrites:
-        from backends.builtin.store.postgres.jobs import (  # noqa: PLC0415 - as in a view
+        from backends.builtin.store.postgres.job_rows import (  # noqa: PLC0415 - as in a view
             PostgresJobWrites,
         )
 

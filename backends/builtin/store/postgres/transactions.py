@@ -107,7 +107,7 @@ class AgentTransaction:
         claimant: str,
     ) -> None:
         self._transaction = transaction
-        self._own: dict[str, Any] = {
+        self._own: dict[str, object] = {
             "agent": Int8(agent or 0),
             "viewpoint": viewpoint,
             "claimant": claimant,
@@ -124,7 +124,7 @@ class AgentTransaction:
     def trips(self) -> int:
         return self._transaction.trips
 
-    def run(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Cursor:
+    def run(self, statement: str, parameters: Mapping[str, object] | None = None) -> Cursor:
         return self._transaction.run(statement, {**self._own, **(parameters or {})})
 
     def run_all(self, *statements: AgentStatement) -> list[Cursor]:
@@ -132,11 +132,11 @@ class AgentTransaction:
             *((text, {**self._own, **parameters}) for text, parameters in statements)
         )
 
-    def end(self, statement: str, parameters: Mapping[str, Any]) -> Cursor:
+    def end(self, statement: str, parameters: Mapping[str, object]) -> Cursor:
         """The same, and the end of the transaction: what it wrote is durable. Readers need not know of it."""
         return self._transaction.end((statement, {**self._own, **parameters}))[-1]
 
-    def one(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Any:
+    def one(self, statement: str, parameters: Mapping[str, object] | None = None) -> Any:
         """The only row."""
         (row,) = self.run(statement, parameters)
         return row
@@ -195,10 +195,10 @@ class WritingTransaction(AgentTransaction):
         """As `write_all`, with as much time as the transaction had at its beginning."""
         return self.write_all(*self._go_on, *statements)[len(self._go_on) :]
 
-    def write(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Cursor:
+    def write(self, statement: str, parameters: Mapping[str, object] | None = None) -> Cursor:
         return self.write_all((statement, parameters or {}))[-1]
 
-    def write_many(self, statement: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    def write_many(self, statement: str, rows: Sequence[Mapping[str, object]]) -> None:
         """The same statement for each row, in one round trip."""
         if rows:
             self.write_all(*((statement, row) for row in rows))

@@ -17,7 +17,7 @@ from backends.builtin.store.port import (
     TranscriptPiece,
     TurnRange,
 )
-from backends.builtin.store.postgres.files import (
+from backends.builtin.store.postgres.file_rows import (
     ENTER_VIEWPOINT,
     FORGET_LANGUAGES,
     FROM_FILES,

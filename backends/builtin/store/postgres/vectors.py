@@ -17,12 +17,12 @@ import numpy as np
 
 from backends.builtin.store.port import LONGEST_RETRY_MS, VectorAnswer, VectorHit
 from backends.builtin.store.postgres.connections import Reals
-from backends.builtin.store.postgres.files import plain
+from backends.builtin.store.postgres.file_rows import plain
 from backends.builtin.store.postgres.leases import IS_AHEAD
 from backends.builtin.store.postgres.transactions import NOW_MS
 from backends.interface import Coverage, FailedText, VectorStatus
 from backends.ranking.evidence import Background, Excerpt
-from providers.interface import Fingerprint
+from providers.provider_interface import Fingerprint
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         WritingTransaction,
     )
     from config.settings import VectorStoreSettings
-    from providers.interface import Vector
+    from providers.provider_interface import Vector
 
 FIRST_RETRY_MS: Final = 5_000
 _MOST_DOUBLINGS: Final = 16
@@ -243,7 +243,7 @@ class PostgresVectorSpace:
             return VectorAnswer([], "pgvector")
         most = 2 * limit + _SPARE
         unit = numbers / np.float32(length)
-        row: dict[str, Any] = {"query": reals(unit), "limit": limit}
+        row: dict[str, object] = {"query": reals(unit), "limit": limit}
         if file_ids is None:
             within = self._within(known, unit, limit)
             rows = self._nearest(_NEAREST_OF_ALL, known, {**row, "most": most, "within": within})

@@ -13,9 +13,9 @@ from typing import Final
 
 import apsw
 
+from backends.backend_errors import ANOTHER_PLACE, IndexUnavailableError, index_denied
 from backends.builtin.store.port import IndexDamagedError
 from backends.builtin.store.sqlite import schema
-from backends.errors import ANOTHER_PLACE, IndexUnavailableError, index_denied
 from backends.files.scan import shared_type
 from config.runtime.files import denial_of
 from config.runtime.logs import Log

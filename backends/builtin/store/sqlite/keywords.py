@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import apsw
 
@@ -231,7 +231,7 @@ class SqliteMatches:
         return scores
 
     def _scored(self, concepts: Sequence[Concept]) -> apsw.Cursor:
-        parameters: dict[str, Any] = {
+        parameters: dict[str, object] = {
             "match": _match(concepts),
             "body": BODY_WEIGHT,
             "context": CONTEXT_WEIGHT,

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 import apsw
 
+from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import (
     ARRIVALS_TO_FORGET,
     READERS,
@@ -38,7 +39,7 @@ from backends.builtin.store.sqlite.connections import (
     network_note,
 )
 from backends.builtin.store.sqlite.erasing import erase, erase_words, is_due
-from backends.builtin.store.sqlite.files import SqliteFiles
+from backends.builtin.store.sqlite.file_rows import SqliteFiles
 from backends.builtin.store.sqlite.index_file import (
     ensure_index,
     files_of,
@@ -57,15 +58,14 @@ from backends.builtin.store.sqlite.schema import (
     key_of,
 )
 from backends.builtin.store.sqlite.transcripts import SqliteTranscripts
-from backends.errors import IndexUnavailableError
 from backends.interface import StoreDetails
 
 if TYPE_CHECKING:
-    from backends.builtin.store.sqlite.jobs import SqliteJobs
+    from backends.builtin.store.sqlite.job_rows import SqliteJobs
     from backends.builtin.store.sqlite.vectors.embeddings import SqliteEmbeddings
     from backends.builtin.store.sqlite.vectors.select import SqliteVectorSpace, VectorSearch
     from config.settings import VectorStoreSettings
-    from providers.interface import Fingerprint
+    from providers.provider_interface import Fingerprint
 
 MAX_TIMES_DAMAGED: Final = 3
 """Damaged files that one process replaces. More of them mean that the disk is broken."""
@@ -111,7 +111,7 @@ class SqliteView:
 
     @cached_property
     def jobs(self) -> SqliteJobs:
-        from backends.builtin.store.sqlite.jobs import SqliteJobs  # noqa: PLC0415 - as above
+        from backends.builtin.store.sqlite.job_rows import SqliteJobs  # noqa: PLC0415 - as above
 
         return SqliteJobs(self._connection)
 

@@ -18,7 +18,7 @@ from backends.builtin.store.port import (
     TranscriptPiece,
     TurnRange,
 )
-from backends.builtin.store.sqlite.files import (
+from backends.builtin.store.sqlite.file_rows import (
     FROM_FILES,
     SEEN,
     Replaced,

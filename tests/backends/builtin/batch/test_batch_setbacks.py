@@ -255,7 +255,7 @@ async def test_where_no_temporary_file_can_be_made_texts_get_ordinary_requests(
 async def test_a_fault_of_ours_is_no_reason_to_wait_for_ever(
     vendor, batches, backlog, indexed, monkeypatch
 ):
-    monkeypatch.setattr("backends.builtin.store.sqlite.jobs.SqliteJobs.texts", None)
+    monkeypatch.setattr("backends.builtin.store.sqlite.job_rows.SqliteJobs.texts", None)
     coverage, report = await indexed()
     assert coverage["embedded"] == len(vendor.embedded()) == backlog
     assert "Internal fault (TypeError)" in report["reason"]

@@ -13,7 +13,11 @@ from config.settings import BatchSettings
 from fakes.settings import make_settings, remote
 from providers.batch.vendor_jobs import find_batch
 from providers.choosing import choose
-from providers.errors import ProviderRateLimitError, ProviderRejectedError, ProviderTransientError
+from providers.provider_errors import (
+    ProviderRateLimitError,
+    ProviderRejectedError,
+    ProviderTransientError,
+)
 
 UNAVAILABLE = ProviderTransientError("HTTP 503", status=503)
 TEXTS = [bytes([number]) * 16 for number in range(200)]

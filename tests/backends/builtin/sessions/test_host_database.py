@@ -358,19 +358,134 @@ async def test_nothing_of_the_host_is_changed_and_no_lock_is_left(talking, host,
         assert beside == {host.path.name}  # the host was the last to close it
 
 
+def removed(host):
+    host.close()
+    for file in host.path.parent.glob(f"{host.path.name}*"):
+        file.unlink()
+
+
+@pytest.fixture
+def replaced(talking, host):
+    """Puts another database in the place of the host's, by a rename or where the former one was removed."""
+
+    def replace_it(*names: str, by_rename: bool = False) -> None:
+        if by_rename:
+            elsewhere = talking.settings.state_dir / "elsewhere"
+            other = HostDatabase(elsewhere)
+        else:
+            removed(host)
+            other = HostDatabase(talking.settings.state_dir)
+        for name in names:
+            other.session(name, key=f"agent:main:{name}").say(f"Where is the drill of {name}?")
+        other.close()
+        if by_rename:
+            other.path.replace(host.path)
+            for log in host.path.parent.glob(f"{host.path.name}-*"):
+                log.unlink()
+
+    return replace_it
+
+
 @pytest.mark.anyio
-async def test_a_database_that_another_one_replaced_is_told_as_such(talking, host, session):
+@pytest.mark.parametrize("by_rename", [False, True])
+async def test_a_database_that_another_one_replaced_is_told_as_such(
+    talking, host, session, replaced, transcript, paths_of, by_rename
+):
+    session.say("Where is the ladder?")
+    transcript("old").say("The ladder of the file.")
+    async with talking.open() as backend:
+        await backend.sync(SyncRequest())
+        replaced("two", by_rename=by_rename)
+        report = await backend.sync(SyncRequest())
+        weak = await backend.weaknesses()
+        assert await paths_of(backend, "ladder drill") == ["sessions/two", "sessions/old.jsonl"]
+    told = f"the host's database {host.path} has none of 1 indexed conversations: another one is"
+    assert told in (report.error or "") and any(told in one for one in weak)
+    assert "directory of transcripts" not in str((report, weak))
+
+
+@pytest.mark.anyio
+async def test_a_database_that_was_removed_is_told_as_missing_and_no_directory_is(
+    talking, host, session
+):
     session.say("Where is the ladder?")
     async with talking.open() as backend:
         await backend.sync(SyncRequest())
-        host.close()
-        for file in host.path.parent.glob(f"{host.path.name}*"):
-            file.unlink()
-        other = HostDatabase(talking.settings.state_dir)
-        other.session("two").say("Where is the drill?")
+        removed(host)
         report = await backend.sync(SyncRequest())
-        other.close()
-        weak = await backend.weaknesses()
-    told = f"the host's database {host.path} is another one: it has none of 1 indexed conversations"
-    assert told in (report.error or "") and any(told in one for one in weak)
-    assert "directory of transcripts" not in str((report, weak))
+    assert f"the host's database {host.path} is missing" in (report.error or "")
+    assert "directory of transcripts" not in str(report)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("leave", ["archive", "forget", "delete"])
+async def test_one_of_two_conversations_that_goes_waits_for_nothing(
+    talking, host, session, rows, leave
+):
+    """Though there never was a directory of transcripts."""
+    session.say("Where is the ladder?")
+    host.session("two", key="agent:main:two").say("Where is the drill?")
+    async with talking.open() as backend:
+        await backend.sync(SyncRequest())
+        if leave == "forget":
+            host.forget("one")
+        else:
+            getattr(session, leave)()
+        report = await backend.sync(SyncRequest())
+        assert (report.complete, report.error) == (True, None)
+        assert {path for _, path, _ in rows(talking.index)} == {"sessions/two"}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("leave", ["archive", "forget"])
+async def test_what_the_database_still_knows_and_was_put_away_goes_at_once(
+    talking, host, rows, leave
+):
+    """Be it the only one, or many at once: this database is the one that was indexed."""
+    sessions = [host.session(f"s{n}", key=f"agent:main:{n}") for n in range(12)]
+    for one in sessions:
+        one.say("Where is the ladder?")
+    async with talking.open() as backend:
+        await backend.sync(SyncRequest())
+        for one in sessions:
+            host.forget(one.name) if leave == "forget" else one.archive()
+        report = await backend.sync(SyncRequest())
+        assert (report.complete, report.error) == (True, None)
+        assert rows(talking.index) == []
+
+
+@pytest.mark.anyio
+async def test_files_whose_conversations_moved_to_the_database_are_no_vanished_files(
+    talking, transcript, rows
+):
+    for number in range(12):
+        transcript(f"s{number}").say("Where is the ladder?")
+    async with talking.open() as backend:
+        await backend.sync(SyncRequest())
+        host = HostDatabase(talking.settings.state_dir)
+        for number in range(12):
+            host.session(f"s{number}", key=f"agent:main:{number}").say("Where is the ladder?")
+        host.close()
+        report = await backend.sync(SyncRequest())
+        assert (report.complete, report.error) == (True, None)
+        assert {path for _, path, _ in rows(talking.index)} == {f"sessions/s{n}" for n in range(12)}
+
+
+@pytest.mark.anyio
+async def test_conversations_of_two_kinds_that_vanish_at_once_are_told_each_with_its_place(
+    talking, host, transcript, rows
+):
+    for number in range(12):
+        transcript(f"file{number}").say("Where is the ladder?")
+        host.session(f"s{number}", key=f"agent:main:{number}").say("Where is the drill?")
+    async with talking.open() as backend:
+        await backend.sync(SyncRequest())
+        before = rows(talking.index)
+        for number in range(9):
+            (talking.settings.sessions_dir / f"file{number}.jsonl").unlink()
+            host.db.execute("DELETE FROM session_windows WHERE session_id = ?", (f"s{number}",))
+        report = await backend.sync(SyncRequest())
+        assert rows(talking.index) == before
+    assert report.error is not None
+    assert f"9 of 12 files of {talking.settings.sessions_dir} are gone at once" in report.error
+    assert f"9 of 12 conversations of {host.path} are gone at once" in report.error

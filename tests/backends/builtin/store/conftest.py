@@ -14,7 +14,7 @@ from backends.builtin.syncing.preparing import Preparer
 from backends.chunking import ChunkLimits
 from backends.files.encodings import UTF8
 from backends.files.scan import FoundFile
-from providers.interface import Fingerprint
+from providers.provider_interface import Fingerprint
 
 Opener = Callable[[str], Store]
 """Opens the same index for a viewpoint."""

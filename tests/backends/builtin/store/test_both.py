@@ -19,7 +19,7 @@ from backends.builtin.store.postgres.store import PostgresStore
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.ranking.query import QueryAnalyser
 from config.settings import VectorStoreSettings
-from providers.interface import Fingerprint
+from providers.provider_interface import Fingerprint
 
 from .conftest import Shelf
 

@@ -21,7 +21,7 @@ from backends.builtin.store.port import (
 )
 from backends.files.encodings import BROKEN
 from backends.ranking.query import Concept
-from providers.interface import Fingerprint
+from providers.provider_interface import Fingerprint
 
 ALICE = "---\ntitle: Alice\naliases: [Al, Ally]\ntags: [person, friend]\n---\nAlice keeps bees.\n"
 

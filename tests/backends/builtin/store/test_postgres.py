@@ -14,6 +14,7 @@ import numpy as np
 import psycopg
 import pytest
 
+from backends.backend_errors import IndexMisconfiguredError, IndexUnavailableError
 from backends.builtin.searching import Searcher
 from backends.builtin.store.port import IndexDamagedError, TooLargeError, Word
 from backends.builtin.store.postgres.connections import Address
@@ -27,11 +28,10 @@ from backends.builtin.store.postgres.schema import (
     migrate,
 )
 from backends.builtin.store.postgres.store import PostgresStore
-from backends.errors import IndexMisconfiguredError, IndexUnavailableError
 from backends.interface import SearchRequest
 from config.settings import MemorySearchSettings, PoolSettings, Secret, VectorStoreSettings
 from fakes.postgres import SERVING, SUPERUSER
-from providers.interface import QueryVector
+from providers.provider_interface import QueryVector
 
 from .conftest import Shelf
 
@@ -289,7 +289,7 @@ class TestLargeNotes:
     def slow(self, postgres_server, tmp_path, monkeypatch):
         """A database that needs 30 ms for each chunk; a change may take three seconds."""
         monkeypatch.setattr("backends.builtin.store.postgres.store._WRITING_MS", 3_000)
-        monkeypatch.setattr("backends.builtin.store.postgres.files._STEP_CHUNKS", 10)
+        monkeypatch.setattr("backends.builtin.store.postgres.file_rows._STEP_CHUNKS", 10)
         database = postgres_server.migrated()
         postgres_server.sql(
             "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS"
@@ -314,6 +314,12 @@ class TestLargeNotes:
         with slow.writer() as writer:
             assert writer.files.remove("memory", "memory/a.md")
 
+    def test_one_of_400000_different_words_is_published_to_its_last_word(self, open_store):
+        store = open_store()
+        Shelf(store).write("memory/a.md", words_of(400_000))
+        with store.view() as view:
+            assert view.keywords.count([Word("w399999x", is_prefix=False)]) == [1]
+
     def test_its_counts_are_written_in_steps_as_well(self, open_store, monkeypatch):
         monkeypatch.setattr("backends.builtin.store.postgres.transactions._STEP_TERMS", 7)
         store = open_store()
@@ -324,7 +330,7 @@ class TestLargeNotes:
     def test_one_with_more_words_than_it_can_take_in_time_is_refused_and_nothing_of_it_stays(
         self, store, monkeypatch
     ):
-        monkeypatch.setattr("backends.builtin.store.postgres.files.MOST_WORDS", 500)
+        monkeypatch.setattr("backends.builtin.store.postgres.file_rows.MOST_WORDS", 500)
         Shelf(store).write("memory/a.md", words_of(400))
         with pytest.raises(TooLargeError, match="more than 500 words for PostgreSQL"):
             Shelf(store).write("memory/b.md", words_of(600))

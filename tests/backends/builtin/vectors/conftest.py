@@ -26,7 +26,7 @@ from backends.builtin.store.sqlite.vectors.engines import Extension, VectorEngin
 from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
 from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan
 from backends.files.scan import FoundFile
-from providers.interface import Fingerprint
+from providers.provider_interface import Fingerprint
 
 DIMENSIONS = 48
 ROOT = Path(__file__).parents[4]

@@ -11,7 +11,7 @@ from backends.builtin.store.sqlite.vectors.embeddings import (
     reserve_ids,
     vector_bytes_per_chunk,
 )
-from providers.interface import Fingerprint
+from providers.provider_interface import Fingerprint
 
 OTHER = Fingerprint(provider="other", model="m", endpoint="e")
 

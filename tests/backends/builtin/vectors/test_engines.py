@@ -8,7 +8,7 @@ import pytest
 from backends.builtin.store.port import VectorAnswer
 from backends.builtin.store.sqlite.vectors.engines import Extension, VectorQuery
 from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan
-from providers.interface import Fingerprint
+from providers.provider_interface import Fingerprint
 
 TEXTS = [f"text {number}" for number in range(400)]
 

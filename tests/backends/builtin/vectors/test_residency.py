@@ -8,7 +8,7 @@ import pytest
 
 from backends.builtin.embedding.residency import Residency
 from config.settings import VectorStoreSettings
-from providers.interface import Fingerprint
+from providers.provider_interface import Fingerprint
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,6 @@ import pytest
 
 from config.settings import Secret
 from fakes.each import each
-from providers.errors import ProviderRateLimitError, ProviderTransientError
 from providers.local.models.references import (
     Hub,
     ModelAccessError,
@@ -17,6 +16,7 @@ from providers.local.models.references import (
     ModelNotFoundError,
     ModelReferenceError,
 )
+from providers.provider_errors import ProviderRateLimitError, ProviderTransientError
 
 pytestmark = pytest.mark.anyio
 

@@ -14,10 +14,10 @@ from backends.builtin.store.port import LONGEST_RETRY_MS, now_ms
 from backends.builtin.store.sqlite.connections import int64s
 from backends.builtin.store.sqlite.vectors.engines import np
 from backends.interface import Coverage, FailedText
-from providers.interface import Fingerprint
+from providers.provider_interface import Fingerprint
 
 if TYPE_CHECKING:
-    from providers.interface import Vector
+    from providers.provider_interface import Vector
 
 
 _KEY = "embedding_serial"

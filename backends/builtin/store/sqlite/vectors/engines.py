@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from weakref import WeakSet
 
 import apsw
@@ -18,7 +18,7 @@ from backends.builtin.store.port import EngineName, Unavailable, VectorAnswer
 from config.runtime.logs import Log
 
 if TYPE_CHECKING:
-    from providers.interface import Vector
+    from providers.provider_interface import Vector
 
 __all__ = ["np"]  # everything in this package that computes takes it from here
 _log = Log()
@@ -83,7 +83,7 @@ class _LazyModule:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         value = getattr(importlib.import_module(self._name), name)
         setattr(self, name, value)
         return value

@@ -40,7 +40,7 @@ from config.runtime.logs import Log
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from providers.interface import Vector
+    from providers.provider_interface import Vector
 
 
 _BLOCK_ROWS: Final = 2_048

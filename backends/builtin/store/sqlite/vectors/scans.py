@@ -23,7 +23,7 @@ from backends.builtin.store.sqlite.vectors.engines import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from providers.interface import Vector
+    from providers.provider_interface import Vector
 
 
 class DatabaseScan(ABC):

@@ -37,7 +37,7 @@ from backends.ranking.evidence import Background, Excerpt
 
 if TYPE_CHECKING:
     from config.settings import VectorStoreSettings
-    from providers.interface import Fingerprint, Vector
+    from providers.provider_interface import Fingerprint, Vector
 
 
 _MIB: Final = 1024 * 1024

@@ -17,7 +17,7 @@ from backends.builtin.store.sqlite.vectors.scans import row_lengths
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from providers.interface import Vector
+    from providers.provider_interface import Vector
 
 
 _INT8_MAX: Final = 127

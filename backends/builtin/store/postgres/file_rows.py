@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from backends.builtin.store.port import (
     FileCard,
@@ -411,7 +411,7 @@ def languages_of(file_id: int, prepared: PreparedFile) -> AgentStatement:
     )
 
 
-def _stamps(read: ReadFile) -> dict[str, Any]:
+def _stamps(read: ReadFile) -> dict[str, object]:
     names = ("size", "mtime_ns", "ctime_ns", "inode", "read_at_ns")
     return {
         **dict(zip(names, read.stamps, strict=True)),
@@ -421,7 +421,7 @@ def _stamps(read: ReadFile) -> dict[str, Any]:
     }
 
 
-def stamping(row: Mapping[str, Any]) -> tuple[AgentStatement, AgentStatement]:
+def stamping(row: Mapping[str, object]) -> tuple[AgentStatement, AgentStatement]:
     """Records the copy of this viewpoint, if the file is indexed."""
     return (ENTER_VIEWPOINT, {}), (_STAMP, row)
 
@@ -612,7 +612,7 @@ def add_words(
     return len(words)
 
 
-def _chunk_columns(chunks: Sequence[PreparedChunk]) -> dict[str, list[Any]]:
+def _chunk_columns(chunks: Sequence[PreparedChunk]) -> dict[str, list[object]]:
     return {
         "start": [chunk.start for chunk in chunks],
         "start_line": [chunk.start_line for chunk in chunks],
@@ -625,7 +625,7 @@ def _chunk_columns(chunks: Sequence[PreparedChunk]) -> dict[str, list[Any]]:
     }
 
 
-def _columns(rows: Sequence[tuple[int, Any]], names: Sequence[str]) -> dict[str, list[Any]]:
+def _columns(rows: Sequence[tuple[int, object]], names: Sequence[str]) -> dict[str, list[object]]:
     """The fields of records, and the ids that stand before them."""
     named = {name: [getattr(record, name) for _, record in rows] for name in names}
     return {**named, "ids": [number for number, _ in rows]}

@@ -13,7 +13,7 @@ import msgspec
 
 from providers.batch.hosts import OnResults, RemoteJob, read_job
 from providers.batch.result_files import ResultReader, deleting, read_line, read_results
-from providers.interface import without_lone_surrogates
+from providers.provider_interface import without_lone_surrogates
 from providers.remote.http_client import open_client, typed_errors
 from providers.remote.spec import RemoteSpec
 
@@ -106,13 +106,13 @@ class VoyageBatches:
         entries = fields.get("data") if isinstance(fields, dict) else None
         return entries if isinstance(entries, list) else []
 
-    async def _ask(self, method: str, path: str, **content: Any) -> Any:
+    async def _ask(self, method: str, path: str, **content: Any) -> object:
         with typed_errors(self._spec):
             answer: httpx2.Response = await self._http.request(
                 method, f"{self._base}/{path}", **content
             )
             return msgspec.json.decode(answer.content)
 
-    def _job(self, fields: Any) -> RemoteJob:
+    def _job(self, fields: object) -> RemoteJob:
         with typed_errors(self._spec):
             return read_job(fields)

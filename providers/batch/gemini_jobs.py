@@ -13,7 +13,7 @@ from google.genai import types
 
 from providers.batch.hosts import OnResults, Outcome, RemoteJob
 from providers.batch.result_files import ResultLine, ResultReader, deleting
-from providers.interface import without_lone_surrogates
+from providers.provider_interface import without_lone_surrogates
 from providers.remote.gemini import open_library
 from providers.remote.http_client import open_client, typed_errors
 from providers.remote.spec import RemoteSpec

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from backends.builtin.store.port import BY_REQUEST, JobRecord
-from backends.builtin.store.postgres.files import plain
+from backends.builtin.store.postgres.file_rows import plain
 
 if TYPE_CHECKING:
     from backends.builtin.store.postgres.transactions import AgentTransaction, WritingTransaction
@@ -73,7 +73,7 @@ class PostgresJobs:
         ).fetchone()
         return row[0] if row else None
 
-    def _select(self, condition: str, parameters: dict[str, Any]) -> list[JobRecord]:
+    def _select(self, condition: str, parameters: dict[str, object]) -> list[JobRecord]:
         rows = self._transaction.run(f"{_SELECT} {condition}", parameters)
         return [
             msgspec.convert(dict(zip(_COLUMNS, row, strict=True)), JobRecord, strict=False)
@@ -132,6 +132,6 @@ class PostgresJobWrites(PostgresJobs):
         )
 
 
-def _row(job: JobRecord) -> dict[str, Any]:
+def _row(job: JobRecord) -> dict[str, object]:
     row = msgspec.structs.asdict(job)
     return {name: plain(value) if isinstance(value, str) else value for name, value in row.items()}

@@ -13,7 +13,7 @@ import openai
 
 from providers.batch.hosts import OnResults, RemoteJob, read_job
 from providers.batch.result_files import ResultReader, deleting, read_line, read_results
-from providers.interface import without_lone_surrogates
+from providers.provider_interface import without_lone_surrogates
 from providers.remote.http_client import PLACEHOLDER, open_client, time_limits, typed_errors
 from providers.remote.spec import RemoteSpec
 

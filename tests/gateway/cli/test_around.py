@@ -1,0 +1,61 @@
+"""What a person sees of hits: never front matter alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from backends.interface import Hit, ReadAnswer, Stretch
+from gateway.cli.around import look_around
+from gateway.cli.rendering.on_terminal import Look, shown_hit
+
+NOTE = "---\ntitle: Kickoff\naliases: [Atlas]\n---\n# Kickoff\n\nDue in March.\n"
+
+pytestmark = pytest.mark.anyio
+
+
+class Notes:
+    """Answers as the memory does, with one note."""
+
+    async def get(self, params):
+        lines = NOTE.split("\n")[params.first_line - 1 :][: params.lines]
+        return ReadAnswer(
+            path=params.path, text="\n".join(lines), status="ok", first_line=params.first_line,
+            line_count=len(lines),
+        )  # fmt: skip
+
+
+def hit(snippet, start, end, *stretches):
+    return Hit(
+        path="a.md", start_line=start, end_line=end, score=1, snippet=snippet, source="memory",
+        stretches=tuple(Stretch(start_line=first, end_line=last) for first, last in stretches),
+    )  # fmt: skip
+
+
+async def shown(*hits, **options):
+    found = await look_around(Notes(), hits, "atlas", **options)
+    look = Look(query="atlas")
+    return [[line.plain for line in shown_hit(one, look, 1, around)][1:] for one, around in found]
+
+
+async def test_a_hit_in_front_matter_alone_shows_how_the_note_begins():
+    [lines] = await shown(hit("title: Kickoff\naliases: [Atlas]", 2, 3))
+    assert lines[0].endswith("│ Kickoff")
+    assert lines[2].endswith("│ Due in March.")
+
+
+async def test_it_is_left_out_where_another_hit_shows_the_note():
+    marks = hit("---\n…\n---", 1, 4, (1, 1), (4, 4))
+    assert len(await shown(hit("Due in March.", 7, 7), marks)) == 1
+    assert len(await shown(marks, hit("Due in March.", 7, 7))) == 1
+    assert len(await shown(marks, marks)) == 1
+
+
+async def test_lines_after_front_matter_keep_their_numbers_beside_the_path_of_headings():
+    snippet = "title: Kickoff\n…\n§ Kickoff\nDue in March."
+    [lines] = await shown(hit(snippet, 2, 7, (2, 2), (7, 7)))
+    assert lines == [" ▶ 7 │ Due in March."]
+
+
+async def test_lines_around_the_best_one_begin_after_front_matter():
+    [lines] = await shown(hit("aliases: [Atlas]", 3, 3), context=1)
+    assert lines[0].endswith("│ Kickoff")
