@@ -25,6 +25,7 @@ from backends.ranking.evidence import (
     Strategy,
     Unit,
     aged_odds,
+    is_heading,
     ranked_odds,
     units_by_file,
     weigh_units,
@@ -336,9 +337,12 @@ class PassageRanker:
     def _signs(self, selection: Selection, strength: _Strength) -> Signs:
         weights, background = self._weights, self._background
         share = math.log(selection.mass / self._whole) if 0 < selection.mass < self._whole else 0.0
+        units = selection.units()
+        names_only = all(not one.text.strip() or is_heading(one.text) for one in units)
+        held = 0.0 if names_only else max([weights.coverage(one.concepts) for one in units])
         signs = Signs(
             share=max(LEAST_SHARE, share),
-            best_line=min(1.0, max([weights.coverage(one.concepts) for one in selection.units()])),
+            best_line=min(1.0, held),
             information=math.log(max(1.0, weights.total)),
         )
         if background is None:

@@ -43,7 +43,8 @@ class Signs(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     share: float
     """Nats, 0 or less: its share of all that speaks for any line of the first candidates."""
     best_line: float
-    """The share of the question's information content that one line of it holds: 0..1."""
+    """The share of the question's information content that one line of it holds: 0..1; nought where there are
+    headings alone, which answer nothing."""
     information: float
     """The logarithm of what the question asks for, in nats."""
     trust: float = 0.0
