@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from backends.backend_errors import FileUnreadableError, PathNotAllowedError
+from backends.backend_errors import MAY_HANG, FileUnreadableError, PathNotAllowedError
 from backends.files.encodings import BROKEN, UNKNOWN, UTF8, encoding_of, is_marked
 from backends.files.ignoring import IgnoreFiles
 from backends.files.roots import Location, MemoryRoots, is_below
@@ -277,7 +277,7 @@ class NoteReads:
         except TimeoutError:
             raise MomentarilyUnreadableError(
                 f"{_shown(request.path)!r} was not read within {READ_PATIENCE_S:g} s.",
-                remedy="See whether a network mount hangs, then try it again.",
+                remedy=MAY_HANG,
             ) from None
 
 

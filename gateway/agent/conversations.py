@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
-from backends.backend_errors import FileUnreadableError, FileUnwritableError
+from backends.backend_errors import MAY_HANG, FileUnreadableError, FileUnwritableError
 from backends.files.appending import Appended, append_entry
 from backends.files.roots import MemoryRoots
 from backends.interface import SyncRequest
@@ -60,7 +60,6 @@ T = TypeVar("T")
 DISK_PATIENCE_S: Final = 10.0
 """How long a request waits for its files, and as long for those that wait for a disk already."""
 _AT_ONCE: Final = 4
-_REMEDY: Final = "See whether a network mount hangs, then try it again."
 
 
 class SessionStartParams(
@@ -223,7 +222,7 @@ class Conversations:
             )
         except TimeoutError:
             raise FileUnreadableError(
-                f"{store.shared} was not read within {DISK_PATIENCE_S:g} s.", remedy=_REMEDY
+                f"{store.shared} was not read within {DISK_PATIENCE_S:g} s.", remedy=MAY_HANG
             ) from None
         decision = decide(settings.compaction, situation, state)
         await self._heed_compaction(params.session_key, decision.compaction_count)
@@ -340,7 +339,7 @@ async def _written(pool: BoundedWork, write: Callable[[Callable[[], bool]], T], 
         )
     except TimeoutError:
         raise FileUnwritableError(
-            f"{name} was not written within {DISK_PATIENCE_S:g} s.", remedy=_REMEDY
+            f"{name} was not written within {DISK_PATIENCE_S:g} s.", remedy=MAY_HANG
         ) from None
     finally:
         given_up.set()

@@ -77,6 +77,12 @@ class LeaseLostError(IndexUnavailableError):
 
 LONGEST_RETRY_MS: Final = 24 * 3600 * 1000
 """Before a refused text is sent again."""
+FIRST_RETRY_MS: Final = 5_000
+MOST_DOUBLINGS: Final = 16
+"""Beyond the longest pause."""
+LENGTH_TOLERANCE: Final = 1e-3
+"""Of a vector, whose length is 1."""
+UNFIT: Final = "The provider's vector is not one of finite numbers and length 1 like the others."
 READERS: Final = 4
 """Searches that may read at the same time; more would only wait for the same two or four cores."""
 SCRUB_LIMIT_S: Final = 20.0
@@ -504,6 +510,15 @@ class Unavailable(msgspec.Struct, frozen=True, gc=False):
     """An engine cannot search now; another one has to."""
 
     reason: str
+
+
+def why_unlike(dimensions: int | None, query: Vector) -> str | None:
+    """Why a query cannot be compared with stored vectors of these dimensions (None: there are none), or None."""
+    if dimensions is None:
+        return "no vectors of this provider and model are stored"
+    if dimensions != len(query):
+        return f"the query has {len(query)} dimensions and the stored vectors have {dimensions}"
+    return None
 
 
 class VectorSpace(Protocol):
