@@ -87,6 +87,20 @@ class ShortageError(MemoryGatewayError):
     kind = ErrorKind.OVERLOADED
 
 
+class NotThereError(MemoryGatewayError):
+    """What was named is not there. Exit code 66, EX_NOINPUT."""
+
+    kind = ErrorKind.FILE_UNREADABLE
+
+
+class AnsweredRefusalError(MemoryGatewayError):
+    """The memory answered that it may not, or cannot."""
+
+    def __init__(self, message: str, kind: ErrorKind | None) -> None:
+        super().__init__(message)
+        self.kind = kind or ErrorKind.INDEX_UNAVAILABLE
+
+
 def shortage(error: BaseException) -> ShortageError | None:
     """What ran out, if that is what `error` says."""
     number = _number(error)

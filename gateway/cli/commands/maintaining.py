@@ -15,7 +15,7 @@ import typer
 
 from config.runtime.start import command_of
 from gateway.cli import output
-from gateway.cli.guard import NOT_FOUND
+from gateway.cli.guard import NOT_FOUND, NotThereError
 from gateway.cli.options import PROGRAM, Options
 
 if TYPE_CHECKING:
@@ -103,14 +103,15 @@ def cancel_batch(
     from backends.builtin.batch.jobs import cancel_job
     from gateway.cli.options import load
 
-    found = cancel_job(load(options), job)
+    if not cancel_job(load(options), job):
+        raise NotThereError(
+            f"No job {job} is under way.", remedy=f"`{PROGRAM} batch list` shows those that are."
+        )
     if options.json:
-        output.write_json({"cancelling": found})
-    elif found:
-        output.say(f"Job {job} will be cancelled when the gateway next checks it.")
+        output.write_json({"cancelling": True})
     else:
-        output.note(f"No job {job} is under way; see `{PROGRAM} batch list`.")
-    return os.EX_OK if found else NOT_FOUND
+        output.say(f"Job {job} will be cancelled when the gateway next checks it.")
+    return os.EX_OK
 
 
 _HELP = "A path, hf:org/repo/file.gguf[#revision] or an http(s) address."
