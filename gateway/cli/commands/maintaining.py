@@ -200,13 +200,9 @@ def offer_suggestion(options: Options, *, yes: bool, again: Sequence[str]) -> in
         here.add(first.name)
     choice = choose(settings)
     if options.json:
-        output.write_json(
-            {
-                "suggestions": [_as_json(one, configured, here) for one in SUGGESTIONS],
-                "install": command,
-                "choice": {"provider": choice.primary and choice.primary.provider, "reason": choice.reason},
-            }
-        )  # fmt: skip
+        suggestions = [_as_json(one, configured, here) for one in SUGGESTIONS]
+        chosen = {"provider": choice.primary and choice.primary.provider, "reason": choice.reason}
+        output.write_json({"suggestions": suggestions, "install": command, "choice": chosen})
     elif first.name in here:
         print_lines(suggestion_use_lines(first, choice))
     return os.EX_OK
