@@ -18,7 +18,7 @@ from backends.backend_errors import MAY_HANG, FileUnreadableError, FileUnwritabl
 from backends.files.appending import Appended, append_entry
 from backends.files.roots import MemoryRoots
 from backends.interface import SyncRequest
-from config.errors import MemoryGatewayError
+from config.errors import ErrorKind, MemoryGatewayError
 from config.paths import flush_records_path
 from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork
@@ -84,6 +84,8 @@ class SessionStartResult(
     disabled: bool = False
     error: str | None = None
     """Why nothing was loaded."""
+    kind: ErrorKind | None = None
+    """The kind of the error."""
 
 
 class SessionUpdatedParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -167,11 +169,15 @@ class Conversations:
         """What the session loads. The first start of each session also begins a sync."""
         memory, key = self._memory, params.session_key
         if memory.why_off is not None:
-            return SessionStartResult(files=(), disabled=True, error=memory.why_off)
+            return SessionStartResult(
+                files=(), disabled=True, error=memory.why_off, kind=ErrorKind.DISABLED
+            )
         verdict = judge_request(memory.settings, context.session.guest, key)
         if not verdict.allowed:
             _log.info("session start denied", reason=verdict.reason)
-            return SessionStartResult(files=(), denied=True, error=verdict.reason)
+            return SessionStartResult(
+                files=(), denied=True, error=verdict.reason, kind=ErrorKind.DENIED
+            )
         now = agent_now(memory.settings.user_timezone)
         files = await load(parts_of(key, params.chat_type, now), memory.read)
         memory.shown.began(key, files)
@@ -268,16 +274,16 @@ class Conversations:
         """
         settings, session = self._memory.settings, context.session
         if not (may_append(settings, session.guest) or session.operator):
-            return AppendResult(disabled=True, error=_MAY_NOT)
+            return AppendResult(disabled=True, error=_MAY_NOT, kind=ErrorKind.DISABLED)
         if self._memory.why_off is not None:
-            return AppendResult(disabled=True, error=self._memory.why_off)
+            return AppendResult(disabled=True, error=self._memory.why_off, kind=ErrorKind.DISABLED)
         entry = read_entry(params)
         key = params.session_key or session.session_key
         denial = None
         if not session.operator:
             denial = _why_not_append(settings, params.target, key, session.guest)
         if denial is not None:
-            return AppendResult(denied=True, error=denial)
+            return AppendResult(denied=True, error=denial, kind=ErrorKind.DENIED)
         added = await _written(
             self._appending, partial(_append, settings, params.target, entry), "The note"
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
 from msgspec.structs import replace
 
+from config.errors import ErrorKind
 from gateway.cli import output
 from gateway.cli.guard import NOTHING_FOUND, AnsweredRefusalError, NotThereError
 from gateway.cli.options import PROGRAM, CommandLineError, Options
@@ -163,7 +164,7 @@ def search(
     found = with_memory(settings, options, ask, patient=True)
     result = found.answer
     if result.disabled and not is_disabled(settings):
-        raise AnsweredRefusalError(result.error or "Nothing was searched.", None)
+        raise AnsweredRefusalError(result.error or "Nothing was searched.", result.kind)
     if options.json:
         output.write_json(result)
     elif files or form:
@@ -454,7 +455,7 @@ def remember(
             return os.EX_OK
     result = with_memory(settings, options, lambda memory: memory.append(params))
     if result.error:
-        raise AnsweredRefusalError(result.error, None)
+        raise AnsweredRefusalError(result.error, result.kind)
     if options.json:
         output.write_json(result)
     else:
@@ -515,7 +516,9 @@ def browse(options: Options) -> int:
     options = replace(options, log_level="error")  # a line of the log would stand across the screen
     settings = load(options)
     if is_disabled(settings):
-        raise AnsweredRefusalError("Memory is off: see `memory-gateway status`.", None)
+        raise AnsweredRefusalError(
+            "Memory is off: see `memory-gateway status`.", ErrorKind.DISABLED
+        )
     with_memory(settings, options, Browser(settings).run, patient=True, beside=True)
     return os.EX_OK
 
@@ -558,7 +561,7 @@ def recall(
     params = RecallParams(prompt=" ".join(prompt), max_tokens=max_tokens)
     result = with_memory(load(options), options, lambda memory: memory.recall(params))
     if result.error:
-        raise AnsweredRefusalError(result.error, None)
+        raise AnsweredRefusalError(result.error, result.kind)
     if options.json:
         output.write_json(result)
     elif result.text:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from config.errors import ErrorKind
 from config.runtime.start import command_of
 from gateway.cli import output
 from gateway.cli.guard import NOT_FOUND, NotThereError
@@ -40,7 +41,7 @@ def index(
     report, vectors, disabled, issues = with_memory(load(options), options, work, embeds=True)
     if report is None:
         if options.json:
-            output.write_json({"disabled": True, "reason": disabled})
+            output.write_json({"disabled": True, "error": disabled, "kind": ErrorKind.DISABLED})
         else:
             output.note(disabled)
         return os.EX_OK
