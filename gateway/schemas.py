@@ -1,4 +1,6 @@
-"""What every method of the pipe takes and answers, as JSON Schema (2020-12); those of MCP stand in its own specification."""
+"""What every method of the pipe takes and answers, as JSON Schema (2020-12); those of MCP stand in its own
+specification.
+"""
 
 from __future__ import annotations
 

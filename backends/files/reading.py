@@ -37,9 +37,9 @@ HOLDS_NUL = "NUL characters: shown as U+FFFD"
 class FileContent(msgspec.Struct, frozen=True, kw_only=True):
     """A consistent copy of one file.
 
-    `text` is what is indexed: nothing of an unknown encoding, else without byte-order mark, CRLF as newline, NUL as U+FFFD. None of
-    this moves a line number; only a newline ends a line. The stamps are those of the descriptor
-    that was read.
+    `text` is what is indexed: nothing of an unknown encoding, else without byte-order mark, CRLF as newline, NUL as
+    U+FFFD. None of this moves a line number; only a newline ends a line. The stamps are those of the descriptor that
+    was read.
     """
 
     path: str

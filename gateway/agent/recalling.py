@@ -1,4 +1,4 @@
-"""`recall`: what a model is told before its turn, and the events of clients' hooks. The rules stand in `gateway.recall`."""
+"""`recall`: what a model is told before its turn, and the events of clients' hooks. The rules: `gateway.recall`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lease of work that one gateway at a time does: waiting for it, renewing it, and writing that is refused without it.
+"""The lease of work that one gateway at a time does: waiting for it, renewing it, and writing under it.
 
 What costs money or reads everything is such work. Files are published by anyone, at any time.
 """

@@ -1,8 +1,8 @@
 """The vector lane in PostgreSQL: the one durable copy of each vector, and search over them by pgvector.
 
-Exact: half precision tells which can be among the nearest, and those are measured in full. Above `store.vector.hnswFrom`
-by the agent's own approximate index, where `store migrate` made one. A search under a filter is always exact, and none is
-ever short of results.
+Exact: half precision tells which can be among the nearest, and those are measured in full. Above
+`store.vector.hnswFrom` by the agent's own approximate index, where `store migrate` made one. A search under a filter
+is always exact, and none is ever short of results.
 """
 
 from __future__ import annotations
@@ -53,11 +53,12 @@ _FEW: Final = 8
 """As for SQLite's engines: see `sqlite/vectors/select`."""
 
 _MARGIN: Final = 0.004
-"""Twice what an inner product in half precision can differ from the cosine: a thousandth by rounding, as much by lengths
-that are not quite 1.
+"""Twice what an inner product in half precision can differ from the cosine: a thousandth by rounding, as much by
+lengths that are not quite 1.
 """
 _SPARE: Final = 64
-"""So many more than twice those that are wanted are found in half precision at first; seldom are more within the margin."""
+"""So many more than twice those that are wanted are found in half precision at first; seldom are more within the
+margin."""
 _WIDER: Final = 4
 _NEAR_OF_SAMPLE: Final = 8
 """As near as so many of the sample are those of all that are put in order."""
@@ -99,7 +100,8 @@ _ARE_WITHIN: Final = """
 _ARE_ENOUGH: Final = "(SELECT count(*) >= %(limit)s::bigint FROM found)"
 """That is all that can be said of what an approximate index found."""
 _WITHIN: Final = "%(within)s::float8"
-# Putting rows in order costs more than measuring them, so most are left out before. Those that no excerpt uses any more are among the nearest, too, and are left out afterwards.
+# Putting rows in order costs more than measuring them, so most are left out before. Those that no excerpt uses any more
+# are among the nearest, too, and are left out afterwards.
 _NEAREST_OF_ALL: Final = f"""
     WITH nearest AS MATERIALIZED (
         SELECT text_hash, vector, {{half}} {_DISTANCE} AS distance FROM embeddings

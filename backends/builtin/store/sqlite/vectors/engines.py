@@ -1,4 +1,4 @@
-"""What every engine of the vector lane offers, and the optional libraries that they need, each loaded when first used."""
+"""What every engine of the vector lane offers, and the optional libraries that they need, loaded at their first use."""
 
 from __future__ import annotations
 
