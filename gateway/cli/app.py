@@ -292,7 +292,23 @@ def run_app(arguments: Sequence[str]) -> int:
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         path = context.command_path if context else PROGRAM
-        raise CommandLineError(
-            error.format_message(), remedy=f"`{path} --help` lists what there is."
-        ) from error
+        message, remedy = error.format_message(), f"`{path} --help` lists what there is."
+        if isinstance(group := getattr(context, "command", None), TyperGroup) and group.name:
+            *others, last = group.commands
+            remedy = f"There are {', '.join(others)} and {last}: {remedy}"
+        elif near := _begun(message, context):
+            message = f"{message.partition(' (Possible')[0]}. Did you mean {near}?"
+        raise CommandLineError(message, remedy=remedy) from error
     return int(code or 0)
+
+
+def _begun(message: str, context: Any) -> str | None:
+    """The one option that begins as an unknown one does, which is what people type; the parser names those that sound so."""
+    given = re.match(r"No such option: (--\w+)", message)
+    options = [
+        one
+        for parameter in (context.command.params if context else ())
+        for one in parameter.opts
+        if given and one.startswith(given[1])
+    ]
+    return options[0] if len(options) == 1 else None

@@ -126,6 +126,16 @@ def test_the_documented_transcript_is_what_happens_and_one_turn_alone_leaves_no_
     assert tool_result(installed.model.asked[-1].messages)["outcome"] == "ok"
 
 
+def test_the_host_s_status_right_after_the_installation_tells_the_truth(installed):
+    told = installed.host.run("memory", "status", "--agent", "main").stdout
+    assert "main.memory-gateway.sqlite" in told
+    is_new = re.search(
+        r"Indexed +0/2 files .*\n +Up to date +no: nothing is indexed yet; the first search does it",
+        told,
+    )
+    assert is_new or re.search(r"Indexed +2/2 files .*\n +Up to date +yes", told)
+
+
 def test_the_host_s_own_commands_reach_our_memory(installed):
     found = installed.host.run("memory", "search", "heron nest", "--json", "--agent", "main")
     assert '"path": "memory/2026-02-01.md"' in found.stdout

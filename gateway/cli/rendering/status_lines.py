@@ -272,8 +272,12 @@ def detail_rows(details: Details, *, has_host: bool = True) -> Iterator[Pair]:
         )
     if details.sessions and (has_host or details.sessions.enabled):
         yield "Transcripts", _sessions(details.sessions)
-    if left_out := details.left_out:
-        rules = (f"{counted(count, 'file')} by {rule}" for rule, count in left_out.items())
+    rules = [
+        f"{counted(count, 'file')} by {rule}"
+        for rule, count in (details.left_out or {}).items()
+        if count
+    ]
+    if rules:
         yield "Left out", ", ".join(rules)
     if details.qmd:
         yield "QMD", _qmd(details.qmd)
