@@ -131,6 +131,8 @@ class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     timings_ms: dict[str, float] = msgspec.field(name="timings", default_factory=dict)
     disabled: bool = False
     error: str | None = None
+    kind: ErrorKind | None = None
+    """The kind of the error."""
     undated: int = 0
     """Files that `after` or `before` left out because they have no date."""
 
@@ -160,7 +162,7 @@ class ReadAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     disabled: bool = False
     error: str | None = None
     kind: ErrorKind | None = None
-    """The kind of the error; `path_not_allowed` for every refusal."""
+    """The kind of the error; `path_not_allowed` for every path that may not be read."""
     links: Mapping[str, str] = msgspec.field(default_factory=dict)
     """The wiki links in `text` that lead to a note, by their names: its path."""
 

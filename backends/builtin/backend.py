@@ -77,8 +77,8 @@ STATUS_CHOICE_PATIENCE_S: Final = 3.0
 STATUS_PATIENCE_S: Final = 10.0
 """`status` lists the disk, and a mount may hang."""
 ERASE_EVERY_S: Final = 20.0
-"""What is deleted is gone from every file within a minute. Each time costs 16 µs of a core for each chunk that is stored
-(`docs/benchmarks.md`), so not more often, and what was deleted together is erased together."""
+"""What is deleted is gone from every file within a minute. Each time costs 16 µs of a core for each chunk that is
+stored (`docs/benchmarks.md`), so not more often, and what was deleted together is erased together."""
 ERASE_AGAIN_S: Final = 3.0
 """The pause after an attempt that readers blocked."""
 ERASING_S: Final = 600.0

@@ -425,7 +425,7 @@ class Searcher:
 def _ranked(
     ranker: PassageRanker, blocks: Iterable[Sequence[Candidate]]
 ) -> Iterator[RankedPassage]:
-    """Until a whole block has nothing more, or its last ones score too little: what follows is weaker in either lane."""
+    """Until a whole block adds nothing, or its last ones score too little: what follows is weaker in either lane."""
     for block in blocks:
         passage = None
         for passage in ranker.rank(block):

@@ -31,7 +31,7 @@ from backends.interface import (
     Trial,
 )
 from backends.transcripts.agent_transcripts import is_conversation
-from config.errors import MemoryGatewayError, ungrouped
+from config.errors import ErrorKind, MemoryGatewayError, ungrouped
 from config.host_keys import is_disabled, why_disabled
 from config.runtime.logs import Log
 from config.runtime.tasks import Wakeup
@@ -229,7 +229,7 @@ class Memory:
                     settings.backend, backend.search(request)
                 )
         except IndexUnavailableError as error:
-            return search.disabled_result(str(error))
+            return search.disabled_result(str(error), error.kind)
         if answer.stale is not None and settings.search.sync.on_search:
             running.sync_later("search")
         if unsearched:
@@ -257,7 +257,8 @@ class Memory:
         """
         request = notes.read_request(params)
         if self._running is None:
-            return notes.failed_result(params.path, why_disabled(self.settings), disabled=True)
+            why = why_disabled(self.settings)
+            return notes.failed_result(params.path, why, kind=ErrorKind.DISABLED, disabled=True)
         session = (context or RequestContext()).session
         key = params.session_key or session.session_key
         denial = self._why_denied(session, key)

@@ -42,6 +42,8 @@ CODES: Mapping[ErrorKind, int] = {
     ErrorKind.CONFIG_INVALID: 1201,
     ErrorKind.CONFIG_NOT_FOUND: 1202,
     ErrorKind.INDEX_UNAVAILABLE: 1301,
+    ErrorKind.DENIED: 1302,
+    ErrorKind.DISABLED: 1303,
     ErrorKind.PROVIDER_AUTH: 1401,
     ErrorKind.PROVIDER_QUOTA: 1402,
     ErrorKind.PROVIDER_RATE_LIMITED: 1403,

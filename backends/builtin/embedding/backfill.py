@@ -343,7 +343,7 @@ class Backfill:
             self._offer()
 
     async def _release(self, unanswered: Collection[bytes]) -> None:
-        """Lets any gateway send again what was sent in vain; if the store cannot be written, that is so after a while."""
+        """Lets any gateway send again what was sent in vain; if the store cannot be written, they may later."""
         if not unanswered:
             return
         release = partial(self._store.release, sorted(unanswered))
