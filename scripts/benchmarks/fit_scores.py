@@ -26,7 +26,7 @@ from backends.ranking.likelihood import Signs, score_of
 from benchmarks.families import families
 from benchmarks.fit import Indexed, answers, index_all
 from benchmarks.questions import Collection
-from benchmarks.reliability import Passage, binned, calibration_error, without_answer
+from benchmarks.reliability import Passage, calibration_error, without_answer
 from benchmarks.scoring import shown
 
 NAMES: Final = (
@@ -126,11 +126,6 @@ def scored(found: Iterable[Answered], constants: Mapping[str, float]) -> list[Pa
     return passages
 
 
-def error(passages: Sequence[Passage]) -> float:
-    """Of those that score `EVEN` or more: below, a score is no probability."""
-    return calibration_error(binned([one for one in passages if one.score >= likelihood.EVEN]))
-
-
 def report(found: Sequence[Answered], console: Console) -> None:
     current = {name: float(getattr(likelihood, name)) for name in NAMES}
     learnt = learn(found)
@@ -146,7 +141,7 @@ def report(found: Sequence[Answered], console: Console) -> None:
             others = learn([one for one in found if one.family != name])
             by = [scored(family, constants) for constants in (current, learnt, others)]
             likely = sum(one.score >= likelihood.EVEN for one in by[1])
-            table.add_row(name, f"{likely:,}", *(f"{error(one):.3f}" for one in by))
+            table.add_row(name, f"{likely:,}", *(f"{calibration_error(one):.3f}" for one in by))
         console.print(table)
 
 
