@@ -303,7 +303,7 @@ def run_app(arguments: Sequence[str]) -> int:
 
 
 def _begun(message: str, context: Any) -> str | None:
-    """The one option that begins as an unknown one does, which is what people type; the parser names those that sound so."""
+    """The one option that begins as an unknown one does; the parser names those that only sound so."""
     given = re.match(r"No such option: (--\w+)", message)
     options = [
         one
