@@ -27,6 +27,7 @@ def index_denied(path: Path, error: OSError, what: str = "used") -> IndexUnavail
     return IndexUnavailableError(f"The index {path} cannot be {what}: {cause}.", remedy=remedy)
 
 
+MAY_HANG: Final = "See whether a network mount hangs, then try it again."
 ANOTHER_PLACE: Final = "name another place: --state-dir, or store.path."
 
 
@@ -71,3 +72,11 @@ class FileUnwritableError(MemoryGatewayError):
     """A file that was to be written cannot be; it is as it was."""
 
     kind = ErrorKind.FILE_UNWRITABLE
+
+
+def unwritable(file: Path, error: OSError) -> FileUnwritableError:
+    """For a file that a person named."""
+    return FileUnwritableError(
+        f"{file} cannot be written: {error.strerror}.",
+        remedy="Name a file in a directory that exists and that you may write to.",
+    )

@@ -30,6 +30,8 @@ class ErrorKind(StrEnum):
     CONFIG_INVALID = "config_invalid"
     CONFIG_NOT_FOUND = "config_not_found"
     INDEX_UNAVAILABLE = "index_unavailable"
+    DENIED = "denied"
+    DISABLED = "disabled"
     PROVIDER_AUTH = "provider_auth"
     PROVIDER_QUOTA = "provider_quota"
     PROVIDER_RATE_LIMITED = "provider_rate_limited"

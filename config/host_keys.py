@@ -33,7 +33,6 @@ SEARCH_PLACES: Final[tuple[KeyPath, ...]] = (
     ("agents", "list", "*", "memory", "search"),
     ("agents", "entries", "*", "memory", "search"),
 )
-_AGENTS: Final = (("agents", "list"), ("agents", "entries"))
 
 Accepts = Callable[[Any], bool]
 

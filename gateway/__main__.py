@@ -13,10 +13,11 @@ _JOIN_S = 0.2
 
 def main() -> int:
     """Runs the command line of this process and returns its exit code."""
+    from memory_gateway import prefer_installed, refuse_elsewhere  # noqa: PLC0415
+
+    refuse_elsewhere()
     _speak_utf8()
     try:  # an interrupt may come while something is imported
-        from memory_gateway import prefer_installed  # noqa: PLC0415
-
         prefer_installed()
         if sys.argv[1:2] == ["recall"]:
             from gateway import hook  # noqa: PLC0415 - and nothing else, as in `memory_gateway`

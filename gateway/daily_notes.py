@@ -20,14 +20,11 @@ from backends.backend_errors import FileUnreadableError, PathNotAllowedError
 from backends.files.roots import Location, MemoryRoots
 from backends.files.safe_open import opened
 from backends.files.scan import scan
-from backends.text.times import date_of
+from backends.text.times import MONTH_NAMES, WEEKDAY_NAMES, date_of
 from config.settings import Settings
 from gateway.session_start import MEMORY_DIRECTORY, daily_log
 
-_MONTHS: Final = (
-    "January February March April May June July August September October November December".split()
-)
-_WEEKDAYS: Final = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+_MONTHS: Final = MONTH_NAMES["en"].split()
 _TOKENS: Final[Mapping[str, Callable[[date], str]]] = {
     "YYYY": lambda day: f"{day.year:04}",
     "MMMM": lambda day: _MONTHS[day.month - 1],
@@ -36,8 +33,8 @@ _TOKENS: Final[Mapping[str, Callable[[date], str]]] = {
     "M": lambda day: str(day.month),
     "DD": lambda day: f"{day.day:02}",
     "D": lambda day: str(day.day),
-    "dddd": lambda day: _WEEKDAYS[day.weekday()],
-    "ddd": lambda day: _WEEKDAYS[day.weekday()][:3],
+    "dddd": lambda day: WEEKDAY_NAMES[day.weekday()],
+    "ddd": lambda day: WEEKDAY_NAMES[day.weekday()][:3],
 }
 """The common part of moment's format, in which Obsidian writes names."""
 _PIECE: Final = re.compile(

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from backends.interface import ForgetReport, SyncProgress, SyncRequest
+from config.errors import ErrorKind
 from gateway.agent.memory import Memory
 from gateway.agent.reloading import ReloadResult
 from gateway.rpc.registry import Method, MethodRegistry, NoParams, RequestContext
@@ -101,7 +102,9 @@ class PipeMethods:
             SyncRequest(reason=params.reason, force=params.force, verify=params.verify),
             progress=progress,
         )
-        return report if report is not None else {"disabled": True}
+        if report is not None:
+            return report
+        return {"disabled": True, "error": self._memory.why_off, "kind": ErrorKind.DISABLED}
 
     async def status(self, params: StatusParams, _context: RequestContext) -> StatusResult:
         found = await self._memory.status()

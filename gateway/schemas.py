@@ -1,4 +1,6 @@
-"""What every method of the pipe takes and answers, as JSON Schema (2020-12); those of MCP stand in its own specification."""
+"""What every method of the pipe takes and answers, as JSON Schema (2020-12); those of MCP stand in its own
+specification.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from backends.interface import ForgetReport, ReadAnswer, SearchAnswer, SyncReport
+from config.errors import ErrorKind
 from gateway.agent.conversations import (
     FlushDoneParams,
     FlushDoneResult,
@@ -46,6 +49,8 @@ class SyncDisabled(msgspec.Struct, frozen=True):
     """The answer of `sync` while memory is off."""
 
     disabled: bool
+    error: str
+    kind: ErrorKind
 
 
 class Stopping(msgspec.Struct, frozen=True):

@@ -259,7 +259,7 @@ class Guest(msgspec.Struct, frozen=True):
 
 
 def may_append(settings: Settings, guest: Guest | None) -> bool:
-    """Whether agents may append: by this configuration, a guest's client by its own, too; else by its own command line."""
+    """Whether agents may append: by this configuration, a guest's client by its own too, or by its own command line."""
     if guest is None:
         return settings.append_enabled or settings.write_granted
     return guest.terms.writes or (settings.append_enabled and guest.may_append(settings))

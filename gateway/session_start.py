@@ -12,6 +12,7 @@ import msgspec
 
 from backends.backend_errors import FileUnreadableError, PathNotAllowedError
 from backends.interface import ReadAnswer, ReadRequest
+from config.errors import ErrorKind, MemoryGatewayError
 from config.settings import CitationsMode
 from gateway.scope import ChatKind, is_main_session
 
@@ -114,6 +115,8 @@ class LoadedFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """First line that was left out, counted from 1."""
     left_out_to: int | None = None
     error: str | None = None
+    kind: ErrorKind | None = None
+    """The kind of the error."""
 
 
 def parts_of(
@@ -145,7 +148,7 @@ async def _load(part: SessionPart, read: Read) -> LoadedFile:
         try:
             text, is_whole = await _read_pages(path, read)
         except (PathNotAllowedError, FileUnreadableError) as error:
-            return _without_text(path, part.role, "error", str(error))
+            return _without_text(path, part.role, "error", error)
         if text is not None:
             return _loaded(path, part.role, text, is_whole=is_whole)
     return _without_text(part.paths[0], part.role, "not_found", None)
@@ -181,9 +184,11 @@ def _loaded(path: str, role: Role, text: str, *, is_whole: bool) -> LoadedFile:
 
 
 def _without_text(
-    path: str, role: Role, status: Literal["not_found", "error"], error: str | None
+    path: str, role: Role, status: Literal["not_found", "error"], error: MemoryGatewayError | None
 ) -> LoadedFile:
-    return LoadedFile(path=path, role=role, status=status, text="", chars=0, error=error)
+    told = str(error) if error else None
+    kind = error.kind if error else None
+    return LoadedFile(path=path, role=role, status=status, text="", chars=0, error=told, kind=kind)
 
 
 def recall_instructions(citations: CitationsMode) -> str:

@@ -23,12 +23,21 @@ def prefer_installed() -> None:
     sys.path.insert(0, ours)
 
 
+def refuse_elsewhere() -> None:
+    """Ends where it cannot run, with a sentence that says what it needs, before anything is imported that needs it."""
+    if sys.version_info[:2] < (3, 11):  # noqa: UP036 - run from a clone, nothing else has asked
+        sys.exit(
+            f"memory-gateway needs Python 3.11 or later; this is {sys.version_info[0]}.{sys.version_info[1]}, "
+            f"at {sys.executable}. Install a later one, or let uv bring it: "
+            "`uv tool install --python 3.12 memory-gateway`."
+        )
+    if os.name == "nt":  # files and sockets have no owners and modes, which keep notes private here
+        sys.exit("memory-gateway runs on Linux and macOS. On Windows install it within WSL.")
+
+
 def main() -> int:
     """Runs the command line of this process and returns its exit code."""
-    if (
-        os.name == "nt"
-    ):  # its files and sockets have no owners and modes, which keep notes private here
-        sys.exit("memory-gateway runs on Linux and macOS. On Windows install it within WSL.")
+    refuse_elsewhere()
     prefer_installed()
     if sys.argv[1:2] == ["recall"]:
         from gateway import hook  # noqa: PLC0415 - and nothing else: clients run it before each prompt

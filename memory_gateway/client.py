@@ -280,17 +280,11 @@ def _arguments(
     return [*named, *(["--write"] if write else [])]
 
 
-_REFUSALS: Final = ("denied", "disabled", "unavailable")
-
-
 def _answer(found: Any, kind: type[T]) -> T:
-    """The typed answer. Raises RefusedError for each form in which a result says no."""
+    """The typed answer. Raises RefusedError where it is a refusal."""
     error = found.get("error")
     if error is not None:
-        said = (found.get("kind"), found.get("outcome"), found.get("reason"))
-        flags = (name for name in _REFUSALS if found.get(name) is True)
-        named = next(flags, None) or next((one for one in said if one), "refused")
-        raise RefusedError(str(named), str(error))
+        raise RefusedError(str(found.get("kind", "refused")), str(error))
     try:
         return msgspec.convert(found, kind)
     except msgspec.ValidationError as problem:

@@ -9,6 +9,10 @@ from config.errors import ErrorKind, MemoryGatewayError
 
 SizeReason = Literal["items", "tokens", "bytes", "input"]
 """What was too large: the number of texts, their tokens, the body's bytes, or one single text."""
+UNTRUSTED: Final = "has a certificate that is invalid or not trusted on this machine."
+CHECK_CERTIFICATE: Final = (
+    "Check the address and the clock; SSL_CERT_FILE names further authorities."
+)
 LONGEST_PAUSE_S: Final = 86_400.0
 """No host is left alone for longer, whatever number it sends."""
 

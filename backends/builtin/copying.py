@@ -1,7 +1,7 @@
 """Moving an agent's index from one store to another without paying again for what was embedded.
 
-Files are the truth, so the target reads them itself; what they do not hold comes from the source: vectors, batch jobs under
-way, and what vendors taught. Whoever was interrupted begins again: what is there already is passed over.
+Files are the truth, so the target reads them itself; what they do not hold comes from the source: vectors, batch
+jobs under way, and what vendors taught. Whoever was interrupted begins again: what is there already is passed over.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from backends.backend_errors import FileUnreadableError, PathNotAllowedError
+from backends.backend_errors import MAY_HANG, FileUnreadableError, PathNotAllowedError
 from backends.files.encodings import BROKEN, UNKNOWN, UTF8, encoding_of, is_marked
 from backends.files.ignoring import IgnoreFiles
 from backends.files.roots import Location, MemoryRoots, is_below
@@ -37,9 +37,9 @@ HOLDS_NUL = "NUL characters: shown as U+FFFD"
 class FileContent(msgspec.Struct, frozen=True, kw_only=True):
     """A consistent copy of one file.
 
-    `text` is what is indexed: nothing of an unknown encoding, else without byte-order mark, CRLF as newline, NUL as U+FFFD. None of
-    this moves a line number; only a newline ends a line. The stamps are those of the descriptor
-    that was read.
+    `text` is what is indexed: nothing of an unknown encoding, else without byte-order mark, CRLF as newline, NUL as
+    U+FFFD. None of this moves a line number; only a newline ends a line. The stamps are those of the descriptor that
+    was read.
     """
 
     path: str
@@ -277,7 +277,7 @@ class NoteReads:
         except TimeoutError:
             raise MomentarilyUnreadableError(
                 f"{_shown(request.path)!r} was not read within {READ_PATIENCE_S:g} s.",
-                remedy="See whether a network mount hangs, then try it again.",
+                remedy=MAY_HANG,
             ) from None
 
 

@@ -236,8 +236,8 @@ KEYWORDS_ONLY: Final = Lanes(1.0, 0.0)
 
 FULL_COVERAGE: Final = 1.0 - 1e-9
 USUAL_INFORMATION: Final = 20.0
-"""Nats that a question asks for. One that asks for less, or more, counts as its geometric mean with that: a long prompt,
-and the pairs of characters of a script without word spaces, say much beside what is asked.
+"""Nats that a question asks for. One that asks for less, or more, counts as its geometric mean with that: a long
+prompt, and the pairs of characters of a script without word spaces, say much beside what is asked.
 """
 LEAST_INFORMATION: Final = 8.0
 """Nats: a single word that is found counts more than a vector that stands out."""

@@ -13,10 +13,10 @@ CHUNK = 0.15
 FILE = 0.23
 """For each that the best chunk of its file holds by BM25."""
 MEANING = 0.83
-"""For each standard deviation of the query's cosines that its excerpt stands out, of a model that is wholly trusted; and
-as much for the best excerpt of its note."""
+"""For each standard deviation of the query's cosines that its excerpt stands out, of a model that is wholly trusted;
+and as much for the best excerpt of its note."""
 LENGTH = 0.5
-"""The power of its length with which a line is likelier to answer: a long one says more than the words that were asked."""
+"""The power of its length with which a line is likelier to answer: a long one says more than what was asked."""
 HEADING = -3.6
 """For a heading: it names a subject, and what stands below it answers."""
 LABEL = 2.0

@@ -536,8 +536,8 @@ def breadcrumb_of(headings: Sequence[str]) -> str:
 
 
 def _snippet(file: File, stretches: Sequence[Sequence[Unit]], at: Mapping[int, int]) -> str:
-    """The stretches, each below a line that names the headings which it does not show itself, where that is another path
-    than that of the one before and there is room. `at`: the numbers of units by where they begin.
+    """The stretches, each below a line that names the headings which it does not show itself, where that is another
+    path than that of the one before and there is room. `at`: the numbers of units by where they begin.
     """
     texts = [_text(stretch) for stretch in stretches]
     room = file.max_chars - utf16_length(GAP.join(texts))

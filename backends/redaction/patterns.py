@@ -1,5 +1,5 @@
-"""Secrets by how they are written: assigned to a name that says so, as a block of a private key, or in the shape of a token
-that a vendor documents. And the mask that takes their place. Pure.
+"""Secrets by how they are written: assigned to a name that says so, as a block of a private key, or in the shape of a
+token that a vendor documents. And the mask that takes their place. Pure.
 """
 
 from __future__ import annotations

@@ -294,7 +294,7 @@ COMPOUNDING: Final = frozenset({"german", "dutch", "swedish", "danish", "norwegi
 
 
 def may_hold_compounds(text: str) -> bool:
-    """Whether no other language has more stop words in normalised `text` than those that write compounds as one word."""
+    """Whether no other language has more stop words in normalised `text` than those that join compounds."""
     _, found = _stop_words_in(text)
     most = max((found[language] for language in COMPOUNDING), default=0)
     return most >= max(found.values(), default=0)

@@ -1,4 +1,4 @@
-"""What a note says of itself: between the two `---` at its beginning, in Logseq's properties, and by `#tags` in its text.
+"""What a note says of itself: between the two `---` at its start, in Logseq's properties, by `#tags` in its text.
 
 Only the few keys that memory needs are read: title, aliases, tags and the date. That is a small
 part of YAML (scalars, lists in brackets and lists of dashes); whatever else stands there is passed

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 # In the languages whose spoken dates differ from digits; Chinese, Japanese and Korean write digits with a unit.
-_MONTH_NAMES: Final = {
+MONTH_NAMES: Final = {
     "en": "January February March April May June July August September October November December",
     "de": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
     "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
@@ -25,7 +25,7 @@ _MONTH_NAMES: Final = {
     "pt": "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
     "ru": "января февраля марта апреля мая июня июля августа сентября октября ноября декабря",
 }
-_WEEKDAY_NAMES: Final = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+WEEKDAY_NAMES: Final = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 _DATE_IN_NAME: Final = (
     r"(?<!\d)(?P<y>\d{4})(?P<s>[-_.]?)(?P<m>\d{2})(?P=s)(?P<d>\d{2})(?!\d)"
     r"|(?<!\d)(?P<d2>\d{1,2})\.[ ]?(?P<m2>\d{1,2})\.[ ]?(?P<y2>\d{4})(?!\d)"
@@ -77,9 +77,9 @@ def date_words(day: date | None) -> str:
     """`2026-02-08` gives `2026-02-08 Sunday 8 February Februar ... 2月8日 2월 8일`."""
     if day is None:
         return ""
-    names = dict.fromkeys(words.split()[day.month - 1] for words in _MONTH_NAMES.values())
+    names = dict.fromkeys(words.split()[day.month - 1] for words in MONTH_NAMES.values())
     return (
-        f"{day.isoformat()} {_WEEKDAY_NAMES[day.weekday()]} {day.day} {' '.join(names)} "
+        f"{day.isoformat()} {WEEKDAY_NAMES[day.weekday()]} {day.day} {' '.join(names)} "
         f"{day.month}月{day.day}日 {day.month}월 {day.day}일"
     )
 

@@ -14,11 +14,11 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
-from backends.backend_errors import FileUnreadableError, FileUnwritableError
+from backends.backend_errors import MAY_HANG, FileUnreadableError, FileUnwritableError
 from backends.files.appending import Appended, append_entry
 from backends.files.roots import MemoryRoots
 from backends.interface import SyncRequest
-from config.errors import MemoryGatewayError
+from config.errors import ErrorKind, MemoryGatewayError
 from config.paths import flush_records_path
 from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork
@@ -60,7 +60,6 @@ T = TypeVar("T")
 DISK_PATIENCE_S: Final = 10.0
 """How long a request waits for its files, and as long for those that wait for a disk already."""
 _AT_ONCE: Final = 4
-_REMEDY: Final = "See whether a network mount hangs, then try it again."
 
 
 class SessionStartParams(
@@ -85,6 +84,8 @@ class SessionStartResult(
     disabled: bool = False
     error: str | None = None
     """Why nothing was loaded."""
+    kind: ErrorKind | None = None
+    """The kind of the error."""
 
 
 class SessionUpdatedParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -168,11 +169,15 @@ class Conversations:
         """What the session loads. The first start of each session also begins a sync."""
         memory, key = self._memory, params.session_key
         if memory.why_off is not None:
-            return SessionStartResult(files=(), disabled=True, error=memory.why_off)
+            return SessionStartResult(
+                files=(), disabled=True, error=memory.why_off, kind=ErrorKind.DISABLED
+            )
         verdict = judge_request(memory.settings, context.session.guest, key)
         if not verdict.allowed:
             _log.info("session start denied", reason=verdict.reason)
-            return SessionStartResult(files=(), denied=True, error=verdict.reason)
+            return SessionStartResult(
+                files=(), denied=True, error=verdict.reason, kind=ErrorKind.DENIED
+            )
         now = agent_now(memory.settings.user_timezone)
         files = await load(parts_of(key, params.chat_type, now), memory.read)
         memory.shown.began(key, files)
@@ -223,7 +228,7 @@ class Conversations:
             )
         except TimeoutError:
             raise FileUnreadableError(
-                f"{store.shared} was not read within {DISK_PATIENCE_S:g} s.", remedy=_REMEDY
+                f"{store.shared} was not read within {DISK_PATIENCE_S:g} s.", remedy=MAY_HANG
             ) from None
         decision = decide(settings.compaction, situation, state)
         await self._heed_compaction(params.session_key, decision.compaction_count)
@@ -269,16 +274,16 @@ class Conversations:
         """
         settings, session = self._memory.settings, context.session
         if not (may_append(settings, session.guest) or session.operator):
-            return AppendResult(disabled=True, error=_MAY_NOT)
+            return AppendResult(disabled=True, error=_MAY_NOT, kind=ErrorKind.DISABLED)
         if self._memory.why_off is not None:
-            return AppendResult(disabled=True, error=self._memory.why_off)
+            return AppendResult(disabled=True, error=self._memory.why_off, kind=ErrorKind.DISABLED)
         entry = read_entry(params)
         key = params.session_key or session.session_key
         denial = None
         if not session.operator:
             denial = _why_not_append(settings, params.target, key, session.guest)
         if denial is not None:
-            return AppendResult(denied=True, error=denial)
+            return AppendResult(denied=True, error=denial, kind=ErrorKind.DENIED)
         added = await _written(
             self._appending, partial(_append, settings, params.target, entry), "The note"
         )
@@ -340,7 +345,7 @@ async def _written(pool: BoundedWork, write: Callable[[Callable[[], bool]], T], 
         )
     except TimeoutError:
         raise FileUnwritableError(
-            f"{name} was not written within {DISK_PATIENCE_S:g} s.", remedy=_REMEDY
+            f"{name} was not written within {DISK_PATIENCE_S:g} s.", remedy=MAY_HANG
         ) from None
     finally:
         given_up.set()

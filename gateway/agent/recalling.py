@@ -1,4 +1,4 @@
-"""`recall`: what a model is told before its turn, and the events of clients' hooks. The rules stand in `gateway.recall`."""
+"""`recall`: what a model is told before its turn, and the events of clients' hooks. The rules: `gateway.recall`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ async def _recall(
     )
     answer = await memory.find(wanted, session, vector_patience_s=VECTOR_PATIENCE_S)
     if not answer.hits:
-        return RecallResult(tokens=0, reason=_why_none(answer), error=answer.error)
+        return RecallResult(
+            tokens=0, reason=_why_none(answer), error=answer.error, kind=answer.kind
+        )
     choice = choose(
         answer.hits,
         is_shown=lambda line: memory.shown.has(conversation, line),

@@ -1,4 +1,4 @@
-"""The command line: `memory-gateway serve|index|search|get|remember|status|health|doctor|reload|metrics|service|connect|config|demo|models`.
+"""The command line of `memory-gateway`.
 
 `entry` is called first and lets a plain `serve` start without typer; `app` declares everything that
 can be typed; `commands/` holds the commands, by what they do; `guard` turns every failure into a message

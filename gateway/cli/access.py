@@ -116,8 +116,9 @@ def with_memory(
 ) -> T:
     """What `work` returns with the owner's memory when there is an owner, else with our own, without background work.
 
-    Work that does other things, too, while it asks runs `beside` it, in an event loop. The `patient` wait for a QMD that has to start for them alone. Our own gives texts their vectors if it
-    `embeds`. Raises what `work` raises, and IndexUnavailableError, also when the owner serves another workspace.
+    Work that does other things, too, while it asks runs `beside` it, in an event loop. The `patient` wait for a QMD
+    that has to start for them alone. Our own gives texts their vectors if it `embeds`. Raises what `work` raises,
+    and IndexUnavailableError, also when the owner serves another workspace.
     """
     passed_over = ""
     try:

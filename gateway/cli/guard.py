@@ -27,6 +27,7 @@ EXIT_CODES: Final[Mapping[ErrorKind, int]] = {
     ErrorKind.FILE_UNREADABLE: os.EX_NOINPUT,
     ErrorKind.FILE_UNWRITABLE: os.EX_CANTCREAT,
     ErrorKind.INDEX_UNAVAILABLE: os.EX_UNAVAILABLE,
+    ErrorKind.DISABLED: os.EX_UNAVAILABLE,
     ErrorKind.PROVIDER_UNAVAILABLE: os.EX_UNAVAILABLE,
     ErrorKind.PROVIDER_QUOTA: os.EX_UNAVAILABLE,
     ErrorKind.QMD_UNAVAILABLE: os.EX_UNAVAILABLE,
@@ -43,6 +44,7 @@ EXIT_CODES: Final[Mapping[ErrorKind, int]] = {
     ErrorKind.UNSUPPORTED_PROTOCOL_VERSION: os.EX_PROTOCOL,
     ErrorKind.PROVIDER_BAD_RESPONSE: os.EX_PROTOCOL,
     ErrorKind.PATH_NOT_ALLOWED: os.EX_NOPERM,
+    ErrorKind.DENIED: os.EX_NOPERM,
     ErrorKind.PROVIDER_AUTH: os.EX_NOPERM,
     ErrorKind.CONFIG_INVALID: os.EX_CONFIG,
     ErrorKind.CONFIG_NOT_FOUND: os.EX_CONFIG,
@@ -85,6 +87,20 @@ class ShortageError(MemoryGatewayError):
     """The machine, or what it allows us, ran out of something. Exit code 75, EX_TEMPFAIL."""
 
     kind = ErrorKind.OVERLOADED
+
+
+class NotThereError(MemoryGatewayError):
+    """What was named is not there. Exit code 66, EX_NOINPUT."""
+
+    kind = ErrorKind.FILE_UNREADABLE
+
+
+class AnsweredRefusalError(MemoryGatewayError):
+    """The memory answered that it may not, or cannot."""
+
+    def __init__(self, message: str, kind: ErrorKind | None) -> None:
+        super().__init__(message)
+        self.kind = kind or ErrorKind.INDEX_UNAVAILABLE
 
 
 def shortage(error: BaseException) -> ShortageError | None:

@@ -1,9 +1,9 @@
 """What the notes know, for the report: notes, tags, names, links and languages, read from the files. Blocking.
 
-People and things that are named are found by simple counting: capital letters, titles of notes and links. A word with a
-capital letter within a sentence is a name, unless some note writes it small. German writes all nouns so: there, names of
-two words count, titles of notes, links, and what notes in other languages name. Scripts without capital letters have
-titles and links alone.
+People and things that are named are found by simple counting: capital letters, titles of notes and links. A word
+with a capital letter within a sentence is a name, unless some note writes it small. German writes all nouns so:
+there, names of two words count, titles of notes, links, and what notes in other languages name. Scripts without
+capital letters have titles and links alone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NO_PROSE: Final = (
 _PIECE: Final = r"[^\W\d_]+(?:['’-](?!s\b)[^\W\d_]+)*|(?<=\w)['’]s\b|\d+|\n|[^\s\w]"
 """`Nora's` names Nora."""
 _INSIDE: Final = frozenset(",'’@&%")
-"""Signs after which a sentence goes on; after any other, and in a new line, every language may write a capital letter."""
+"""Signs after which a sentence goes on; after any other, and in a new line, any word may have a capital letter."""
 _MOST_WORDS: Final = 3
 _LEAST_NOTES: Final = 2
 _MOST_UNSPACED: Final = 500

@@ -5,6 +5,7 @@ The index is not asked: these lists are complete, and as the files are now, whet
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, date, datetime
@@ -21,6 +22,9 @@ from backends.files.scan import scan
 from backends.text.frontmatter import has_tag, read_front_matter
 from backends.text.times import date_in, date_of
 from config.settings import Settings
+
+_SLIP, _NEAR, _FAR = 0.85, 0.75, 0.6
+"""How alike two names are: one is the other with a slip, may be meant, or is at least worth showing."""
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -96,11 +100,16 @@ class Vault:
             return exact[name], []
         by_name = {key.casefold(): note.path for note in self.notes for key in _names(note)}
         wanted = name.casefold().removesuffix(".md")
-        near, farther = (get_close_matches(wanted, by_name, n=5, cutoff=one) for one in (0.75, 0.6))
-        paths = list(dict.fromkeys(by_name[one] for one in near))
-        if len(paths) == 1:
-            return paths[0], []
-        return None, paths or list(dict.fromkeys(by_name[one] for one in farther))
+        same_numbers = [one for one in by_name if _digits(one) == _digits(wanted)]
+
+        def like(names: Collection[str], cutoff: float) -> list[str]:
+            near = get_close_matches(wanted, names, n=5, cutoff=cutoff)
+            return list(dict.fromkeys(by_name[one] for one in near))
+
+        slips = like(same_numbers, _SLIP)
+        if len(slips) == 1:
+            return slips[0], []
+        return None, like(by_name, _NEAR) or like(by_name, _FAR)
 
     def links(self, path: str) -> Links:
         return self.all_links()[path]
@@ -148,6 +157,11 @@ def _note(content: FileContent) -> Note:
         modified=datetime.fromtimestamp(content.mtime_ns / 1e9, UTC),
         leads_to=links_in(content.text),
     )
+
+
+def _digits(name: str) -> list[str]:
+    """Names of other days or numbers are other names, however near they are."""
+    return re.findall(r"\d", name)
 
 
 def _levels(tag: str) -> Iterator[str]:

@@ -269,7 +269,7 @@ _ENTRY: Final = f'plugins.entries["{PLUGIN_ID}"]'
 
 
 def allow_recall(host: OpenClawHost) -> None:
-    """Has the plugin tell the model before each turn what memory holds: the host lets no plugin read prompts unasked."""
+    """Lets the plugin tell the model before each turn what memory holds; the host must allow it to read prompts."""
     for place in (f"{_ENTRY}.config.recall", f"{_ENTRY}.hooks.allowConversationAccess"):
         host.run("config", "set", place, "true", "--strict-json")
 
@@ -560,7 +560,7 @@ SHARED: Final = PLUGIN / "shared.json"
 
 
 def shared_json() -> str:
-    """Numbers and words of the flush, instructions for recall, and variables of keys that a child gets: one document."""
+    """Numbers and words of the flush, instructions for recall, and variables of keys that a child gets, as JSON."""
     compaction = CompactionSettings()
     shared: dict[str, object] = {
         "flush": {

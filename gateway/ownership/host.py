@@ -1,4 +1,4 @@
-"""One process among those that serve an index: its owner, or a bridge to it; one client for as long as it is connected."""
+"""One process among those that serve an index: its owner, or a bridge to it; one client while it is connected."""
 
 from __future__ import annotations
 

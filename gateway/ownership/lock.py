@@ -1,4 +1,4 @@
-"""The lock on one index, and where its owner is to be found. Commands import it to ask: it loads neither a store nor logs."""
+"""The lock on one index, and where its owner is. Commands import it to ask: it loads neither a store nor logs."""
 
 from __future__ import annotations
 

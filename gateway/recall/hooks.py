@@ -1,7 +1,7 @@
 """The events of clients, and answers in their form. Pure.
 
-Claude Code 2.1, Codex 0.169 and Gemini CLI 0.61 name the event and take `additionalContext` beside its name. Copilot CLI
-1.0 names none: a prompt is known by its `prompt`, a beginning by its `source`.
+Claude Code 2.1, Codex 0.169 and Gemini CLI 0.61 name the event and take `additionalContext` beside its name. Copilot
+CLI 1.0 names none: a prompt is known by its `prompt`, a beginning by its `source`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _GOES_ON: Final = frozenset({"resume", "fork"})
 _EMPTIED: Final = frozenset({"clear", "compact"})
 """How one starts whose model knows nothing any more of what it was told."""
 _ASKED_FOR: Final = "manual"
-"""Gemini CLI announces a compression in every turn, before it looks whether one is due: only who asks for one gets it."""
+"""Gemini CLI announces a compression in every turn, before it looks whether one is due: only one asked for is real."""
 
 
 class HookParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

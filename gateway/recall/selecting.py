@@ -22,7 +22,7 @@ from gateway.session_start import LoadedFile, Role, trim
 from gateway.tools.marking import attributes, bare_snippet, contained, passage_tag
 
 LIKELY: Final = 0.5
-"""The score from which something is told whatever else the prompt says; of an engine that explains nothing, the least."""
+"""The score from which a passage is told whatever else the prompt says; the least if the engine explains nothing."""
 POSSIBLE: Final = 0.36
 """The least score of what is told where memory knows what the prompt is about."""
 

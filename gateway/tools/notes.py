@@ -42,13 +42,12 @@ def denied_result(path: str, reason: str) -> ReadAnswer:
     """What a conversation that may not read is told; nothing was looked at for it."""
     error = f"This conversation may not read memory: {reason}."
     return ReadAnswer(
-        text="", path=path, status="error", first_line=0, line_count=0, denied=True, error=error
-    )
+        text="", path=path, status="error", first_line=0, line_count=0, denied=True, error=error,
+        kind=ErrorKind.DENIED,
+    )  # fmt: skip
 
 
-def failed_result(
-    path: str, error: str, *, kind: ErrorKind | None = None, disabled: bool = False
-) -> ReadAnswer:
+def failed_result(path: str, error: str, *, kind: ErrorKind, disabled: bool = False) -> ReadAnswer:
     """A refusal is a result, not an error of the call: a model can read it and try another path."""
     return ReadAnswer(
         text="",
@@ -81,6 +80,8 @@ class AppendResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     denied: bool = False
     disabled: bool = False
     error: str | None = None
+    kind: ErrorKind | None = None
+    """The kind of the error."""
 
 
 def read_entry(params: AppendParams) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from config.errors import ErrorKind
 from config.settings import Source
 from gateway.tools.search import Globs, Key
 
@@ -58,3 +59,5 @@ class RecallResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     reason: RecallReason | None = None
     error: str | None = None
     """The cause and the remedy, where the reason is `denied`, `disabled` or `unavailable`."""
+    kind: ErrorKind | None = None
+    """The kind of the error."""

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from backends.interface import MAX_QUERY_CHARS, Hit, SearchAnswer, SearchRequest
+from config.errors import ErrorKind
 from config.settings import CitationsMode, Settings, Source
 from gateway.escaping import escape_controls, escape_line
 from gateway.rpc.wire import InvalidParamsError
@@ -142,7 +143,9 @@ def unsearched_result(reasons: Mapping[Source, str], *, denied: str) -> SearchAn
     """What a search answers when no source that it names is searched; `denied` is who-may's reason."""
     if denied in reasons.values():
         return denied_result(denied)
-    return SearchAnswer(hits=(), outcome="disabled", error=_unsearched(reasons))
+    return SearchAnswer(
+        hits=(), outcome="disabled", error=_unsearched(reasons), kind=ErrorKind.DISABLED
+    )
 
 
 def partly_answered(answer: SearchAnswer, reasons: Mapping[Source, str]) -> SearchAnswer:
@@ -191,13 +194,16 @@ def _joined(*sentences: str | None) -> str | None:
 def denied_result(reason: str) -> SearchAnswer:
     """What a search answers to a conversation that may not search; no work was done for it."""
     return SearchAnswer(
-        hits=(), outcome="denied", error=f"This conversation may not search memory: {reason}."
+        hits=(),
+        outcome="denied",
+        error=f"This conversation may not search memory: {reason}.",
+        kind=ErrorKind.DENIED,
     )
 
 
-def disabled_result(error: str) -> SearchAnswer:
-    """What a search answers while memory is switched off; `error` names the cause and the fix."""
-    return SearchAnswer(hits=(), outcome="disabled", disabled=True, error=error)
+def disabled_result(error: str, kind: ErrorKind = ErrorKind.DISABLED) -> SearchAnswer:
+    """What a search answers while memory is switched off or broken; `error` names the cause and the fix."""
+    return SearchAnswer(hits=(), outcome="disabled", disabled=True, error=error, kind=kind)
 
 
 def _shown(hit: Hit, *, cited: bool) -> Hit:

@@ -25,6 +25,8 @@ from config.runtime.logs import Log
 from providers import proxies
 from providers.endpoints import Origin
 from providers.provider_errors import (
+    CHECK_CERTIFICATE,
+    UNTRUSTED,
     ProviderBadResponseError,
     ProviderError,
     ProviderRedirectError,
@@ -173,10 +175,7 @@ def _typed(error: Exception, spec: RemoteSpec) -> ProviderError:
         if isinstance(cause, ProviderError):
             return cause
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in chain):
-        return ProviderUnavailableError(
-            f"{spec.place} has a certificate that is invalid or not trusted on this machine.",
-            remedy="Check the address and the clock; SSL_CERT_FILE names further authorities.",
-        )
+        return ProviderUnavailableError(f"{spec.place} {UNTRUSTED}", remedy=CHECK_CERTIFICATE)
     for cause in chain:
         if isinstance(cause, httpx2.TimeoutException):
             return ProviderTimeoutError(f"{spec.place} did not answer in time.")

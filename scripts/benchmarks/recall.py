@@ -50,7 +50,6 @@ from benchmarks.questions import (
 from benchmarks.realmem import PAPER_RESULTS, every_fourth, gold_sessions_found
 from benchmarks.reliability import (
     Passage,
-    binned,
     calibration_error,
     draw_reliability,
     passages,
@@ -361,7 +360,7 @@ async def _compare(
             answered = {name: by_set[name] for name in by_set if name in FAMILIES}
             reliability[system.name] = found = await _passages(sets, answered, system, server)
             console.print(reliability_table(f"Do passages of a score answer, {system.name}", found))
-            errors = {name: calibration_error(binned(each)) for name, each in found.items()}
+            errors = {name: calibration_error(each) for name, each in found.items()}
             figures[system.name]["calibration error"] = errors
     _write(options, figures, reliability)
 

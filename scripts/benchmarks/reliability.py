@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from rich.table import Table
 
+from backends.ranking.likelihood import EVEN
 from benchmarks.families import DATA, VAULT, Share
 from benchmarks.plot import Dots, squares
 from benchmarks.questions import Collection, Question
@@ -59,8 +60,11 @@ def binned(found: Sequence[Passage]) -> list[Bin]:
     ]
 
 
-def calibration_error(bins: Sequence[Bin]) -> float:
-    """How far a score is from the share that answers, on average over all passages (ECE)."""
+def calibration_error(found: Sequence[Passage]) -> float:
+    """How far a score is from the share that answers, on average over the passages that score `EVEN` or more (ECE):
+    below, a score is no probability.
+    """
+    bins = binned([one for one in found if one.score >= EVEN])
     passages_in_all = sum(one.n for one in bins)
     off = sum(one.n * abs(one.score - one.answering.share) for one in bins)
     return off / max(1, passages_in_all)
@@ -126,7 +130,7 @@ def _handed_out(
 
 
 def reliability_table(title: str, by_family: Mapping[str, Sequence[Passage]]) -> Table:
-    """For each family: passages, the calibration error, and in each tenth of the scores how many of a hundred answer."""
+    """For each family: passages, the calibration error from `EVEN` on, and in each tenth of the scores how many of a hundred answer."""
     table = Table(title=title, title_justify="left")
     tenths = [f".{tenth}-" for tenth in range(3, BINS)]
     for column in ("", "passages", "error", *tenths):
@@ -138,7 +142,7 @@ def reliability_table(title: str, by_family: Mapping[str, Sequence[Passage]]) ->
             f"{100 * one.answering.share:.0f} ({one.n})" if (one := by_tenth.get(tenth)) else ""
             for tenth in range(3, BINS)
         )
-        table.add_row(name, f"{len(found):,}", f"{calibration_error(bins):.3f}", *cells)
+        table.add_row(name, f"{len(found):,}", f"{calibration_error(found):.3f}", *cells)
     return table
 
 

@@ -235,8 +235,9 @@ def test_true_scores_have_no_error_and_lie_in_their_tenths():
     true = [Passage(0.8, n < 8) for n in range(10)]
     (only,) = binned(true)
     assert (only.n, only.score, only.answering.share) == (10, pytest.approx(0.8), 0.8)
-    assert calibration_error(binned(true)) == pytest.approx(0)
-    assert calibration_error(binned([Passage(1.0, answers=False)])) == 1
+    assert calibration_error(true) == pytest.approx(0)
+    assert calibration_error([*true, Passage(0.4, answers=False)]) == pytest.approx(0)
+    assert calibration_error([Passage(1.0, answers=False)]) == 1
     assert len(binned([Passage(0.35, answers=False), Passage(0.81, answers=True)])) == 2
 
 

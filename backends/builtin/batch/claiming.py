@@ -1,4 +1,4 @@
-"""Whether batch jobs are used at present, which texts go into which job, and dividing one that a vendor finds too large."""
+"""Whether batch jobs are in use, which texts go into which job, and dividing one that a vendor finds too large."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lease of work that one gateway at a time does: waiting for it, renewing it, and writing that is refused without it.
+"""The lease of work that one gateway at a time does: waiting for it, renewing it, and writing under it.
 
 What costs money or reads everything is such work. Files are published by anyone, at any time.
 """
@@ -32,10 +32,9 @@ _GIVING_BACK_S: Final = 1.0
 class LeaseHolder:
     """Holds the lease of one work for a process, now and then. Belongs to one event loop, is held once at a time."""
 
-    def __init__(self, store: Store, work: Work, *, lease_s: float = LEASE_S) -> None:
+    def __init__(self, store: Store, work: Work) -> None:
         self._store = store
         self._work: Work = work
-        self._lease_s = lease_s
         self._lease: Lease | None = None
         self._disk = BoundedWork(f"lease of {work}")
 
@@ -48,7 +47,7 @@ class LeaseHolder:
         while True:
             if await self._take():
                 break
-            await anyio.sleep(self._lease_s / _RENEWALS)
+            await anyio.sleep(LEASE_S / _RENEWALS)
         async with self._kept():
             yield
 
@@ -83,10 +82,10 @@ class LeaseHolder:
 
     async def _take(self) -> bool:
         if self._store.is_shared:
-            take = partial(self._store.lease, self._work, self._lease_s)
+            take = partial(self._store.lease, self._work, LEASE_S)
             self._lease = await self._disk.run_out(take)
         else:
-            self._lease = self._store.lease(self._work, self._lease_s)
+            self._lease = self._store.lease(self._work, LEASE_S)
         return self._lease is not None
 
     @asynccontextmanager
@@ -106,8 +105,8 @@ class LeaseHolder:
     async def _renew(self) -> None:
         """Until it is lost. The work itself is told by the first thing that it wants to write."""
         while self._lease is not None:
-            await anyio.sleep(self._lease_s / _RENEWALS)
-            renew = partial(self._store.renew, self._lease, self._lease_s)
+            await anyio.sleep(LEASE_S / _RENEWALS)
+            renew = partial(self._store.renew, self._lease, LEASE_S)
             try:
                 if not await self._disk.run_out(renew):
                     return

@@ -1,15 +1,15 @@
 """What searching, syncing, embedding and batch jobs need from a store, whatever keeps the rows.
 
-A `Store` gives views for reading and writers for changing; both are transactions. Ids are a store's own and mean nothing
-outside of it. Everything blocks and may be called from any thread, but one view is used by one thread at a time. Whatever
-the engine below cannot do becomes an IndexUnavailableError.
+A `Store` gives views for reading and writers for changing; both are transactions. Ids are a store's own and mean
+nothing outside of it. Everything blocks and may be called from any thread, but one view is used by one thread at a
+time. Whatever the engine below cannot do becomes an IndexUnavailableError.
 
-Several hosts may share one index. Content, chunks and vectors belong to all of them; stamps belong to a *viewpoint*, which is
-one host's sight of the files (`store.view`). A store is opened for one of them.
+Several hosts may share one index. Content, chunks and vectors belong to all of them; stamps belong to a *viewpoint*,
+which is one host's view of the files (`store.view`). A store is opened for one viewpoint.
 
-A keyword search asks for `corpus`, `count`, `best` and `cards`, once each where one block of candidates suffices: a store
-behind a network answers it in three round trips if it reads the cards with the candidates. Where words are written together
-it asks for `longer` and for another `count` before.
+A keyword search asks for `corpus`, `count`, `best` and `cards`, once each if one block of candidates suffices: a store
+behind a network answers it in three round trips if it reads the cards with the candidates. For languages that write
+words together it asks for `longer` and for another `count` before.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class IndexDamagedError(IndexUnavailableError):
-    """The index is broken. The next use of it begins with a new one, so one may try again."""
+    """The index is damaged. Its next use begins with a new one, so the caller may try again."""
 
 
 Work = Literal["embedding", "batch", "verify"]
@@ -54,19 +54,19 @@ class Lease(msgspec.Struct, frozen=True):
 
     work: Work
     token: int
-    """Another one each time that the work changes hands."""
+    """A new number each time the work changes hands."""
 
 
 class OvertakenError(Exception):
-    """Somebody else has published the file meanwhile, perhaps as it is now: it has to be read again."""
+    """Another process has published the file meanwhile, perhaps a newer version: it has to be read again."""
 
 
 class TooLargeError(Exception):
-    """The store cannot take so much at once; the message says what of it."""
+    """The store cannot take so much at once; the message says what is too large."""
 
 
 class LeaseLostError(IndexUnavailableError):
-    """Another gateway does this work by now; what was to be written was not."""
+    """Another gateway does this work by now; nothing was written."""
 
     def __init__(self, work: Work) -> None:
         super().__init__(
@@ -76,11 +76,17 @@ class LeaseLostError(IndexUnavailableError):
 
 
 LONGEST_RETRY_MS: Final = 24 * 3600 * 1000
-"""Before a refused text is sent again."""
+"""The longest pause before a refused text is sent again."""
+FIRST_RETRY_MS: Final = 5_000
+MOST_DOUBLINGS: Final = 16
+"""How often the pause doubles; by then it is longer than the longest pause."""
+LENGTH_TOLERANCE: Final = 1e-3
+"""By how much a vector's length may differ from 1."""
+UNFIT: Final = "The provider's vector is not one of finite numbers and length 1 like the others."
 READERS: Final = 4
 """Searches that may read at the same time; more would only wait for the same two or four cores."""
 SCRUB_LIMIT_S: Final = 20.0
-"""A reader for so long keeps SQLite's log from being folded in."""
+"""The longest time of one reader: until it ends, SQLite's log cannot be folded into the file."""
 
 
 def now_ms() -> int:
@@ -92,14 +98,14 @@ def now_ms() -> int:
 
 
 class Corpus(msgspec.Struct, frozen=True, gc=False):
-    """The whole index, as far as every search needs it."""
+    """What every search needs to know of the whole index."""
 
     documents: int
     """All chunks."""
     languages: tuple[str, ...]
     """The Latin-script languages in which stored texts were stemmed, in the order of their names."""
     sources: frozenset[Source]
-    """Those that have files."""
+    """The sources that have files."""
 
 
 class Word(msgspec.Struct, frozen=True, gc=False):
@@ -117,14 +123,14 @@ class WordPart(msgspec.Struct, frozen=True, gc=False):
 
 
 MIN_LONG: Final = 7
-"""Characters: a word that may be made of two."""
+"""The characters of a word that may be made of two."""
 MOST_LONGER: Final = 200
 """Terms that are read for one part of a word."""
 _NOT_LONG: Final = re.compile(r"[0-9_]")
 
 
 def long_words(texts: Iterable[str]) -> set[str]:
-    """Of terms, the different ones that may be compounds."""
+    """How many different terms may be compounds."""
     different = {term for text in texts for term in text.split()}
     return {term for term in different if len(term) >= MIN_LONG and not _NOT_LONG.search(term)}
 
@@ -150,8 +156,8 @@ class Matches(Protocol):
     def best(
         self, limit: int, offset: int = 0, also: Sequence[int] = ()
     ) -> tuple[list[Candidate], list[Candidate]]:
-        """The next best chunks, equal ones by path and place; and those of `also` that are not among them, in this order,
-        with their scores: 0 without a word of the lookup.
+        """The next best chunks, equal ones by path and place; and those of `also` that are not among them, in this
+        order, with their scores: 0 without a word of the lookup.
         """
         ...
 
@@ -175,13 +181,13 @@ class KeywordReads(Protocol):
 
 
 class FileCard(msgspec.Struct, frozen=True, gc=False):
-    """What a search may choose a file by, and what it tells of one."""
+    """What a search may choose a file by, and what it reports of one."""
 
     id: int
     source: Source
     path: str
     note_date: str | None
-    """ISO."""
+    """In ISO form."""
     chunks: int
     title: str = ""
     tags: tuple[str, ...] = ()
@@ -202,7 +208,7 @@ Seen = Literal["here", "elsewhere", "nowhere"]
 class IndexedFile(msgspec.Struct, frozen=True, gc=False):
     """What the index remembers of one file: its stamps when this viewpoint read it, and how it was cut.
 
-    Of a file that this viewpoint did not see the stamps are 0.
+    The stamps of a file that this viewpoint did not see are 0.
     """
 
     size: int
@@ -245,7 +251,7 @@ class PreparedChunk(msgspec.Struct, frozen=True, gc=False):
     start_line: int
     end_line: int
     identity: bytes
-    """Hash of all that is stored of it but its place: a chunk that kept it keeps its rows."""
+    """Hash of all that is stored of the chunk except its place: if it is unchanged, the rows stay."""
     headings: str
     text: str
     terms: str
@@ -273,7 +279,7 @@ class FileReads(Protocol):
         ...
 
     def seen(self, files: Collection[tuple[Source, str]]) -> frozenset[tuple[Source, str]]:
-        """Which of these this viewpoint may say of that they are gone: it saw them, or no other one did."""
+        """Which of these this viewpoint may declare gone: it saw them, or no other viewpoint did."""
         ...
 
     def holds(self, source: Source, path: str, content_hash: bytes, pipeline: str) -> bool:
@@ -283,7 +289,7 @@ class FileReads(Protocol):
         ...
 
     def revision(self, source: Source, path: str) -> int:
-        """Another one whenever the file is published; 0: it is not indexed, or only this process writes to the index."""
+        """Changes whenever the file is published; 0: it is not indexed, or only this process writes to the index."""
         ...
 
     def only_elsewhere(self, source: Source) -> int:
@@ -295,7 +301,7 @@ class FileReads(Protocol):
         ...
 
     def odd_encodings(self) -> Sequence[OddEncoding]:
-        """Those of notes that are not UTF-8."""
+        """The encodings of notes that are not UTF-8."""
         ...
 
     def overview(self) -> Overview:
@@ -311,7 +317,7 @@ class FileReads(Protocol):
         ...
 
     def note_dates(self, file_ids: Collection[int]) -> Mapping[int, str]:
-        """By id, of those that have one."""
+        """By id, for the files that have one."""
         ...
 
     def texts(self, source: Source, path: str) -> Sequence[str]:
@@ -338,8 +344,9 @@ class FileWrites(FileReads, Protocol):
     ) -> int:
         """Makes the index hold exactly this content for the file, as seen here; returns the chunks written.
 
-        Stamps of other viewpoints stay: what they saw before, they need not read again. Chunks that did not change keep their rows: an edit costs what it touches. What `tick` raises before a chunk
-        ends the work. Raises OvertakenError when somebody else has published or removed the file since it was read, and
+        Stamps of other viewpoints stay: what they saw before, they need not read again. Chunks that did not change
+        keep their rows, so an edit costs only what it touches. What `tick` raises before a chunk ends the work.
+        Raises OvertakenError when another process has published or removed the file since it was read, and
         TooLargeError; then nothing is written.
         """
         ...
@@ -355,20 +362,20 @@ class FileWrites(FileReads, Protocol):
         ...
 
     def adopt(self, twin: str, source: Source, paths: Collection[str]) -> None:
-        """Takes over the stamps that another viewpoint has of these files; own ones stay."""
+        """Copies the stamps that another viewpoint has of these files, where this one has none."""
         ...
 
     def remove(self, source: Source, path: str, *, read_at_ns: int | None = None) -> bool:
         """Takes a file and all of its chunks out of the index, for every viewpoint, and says whether it did.
 
-        Not what only other viewpoints saw. With `read_at_ns` only when the stamps of this one still stem from
-        that reading; 0 for a file that no viewpoint saw.
+        A file that only other viewpoints saw stays. With `read_at_ns` it is removed only if the stamps of this one
+        still stem from that reading; 0 for a file that no viewpoint saw.
         """
         ...
 
 
 class Checkpoint(msgspec.Struct, frozen=True, gc=False):
-    """A place between two lines of a transcript, and what was counted up to there."""
+    """A place between two lines of a transcript, with the counts up to it."""
 
     end_byte: int
     end_line: int
@@ -409,7 +416,7 @@ class IndexedTranscript(msgspec.Struct, frozen=True, gc=False):
         return self.size, self.mtime_ns, self.ctime_ns, self.inode
 
     def taken(self, path: str) -> Taken:
-        """What its source is asked about it with."""
+        """What its source needs to find it."""
         return FoundTranscript(path, *self.stamps), Position(self.end_byte, self.end_line)
 
 
@@ -424,7 +431,7 @@ class TranscriptPiece(msgspec.Struct, frozen=True, gc=False):
     begin: Checkpoint
     end: Checkpoint
     numbers: Sequence[int]
-    """The number of the entry that each turn is."""
+    """The number of each turn's entry."""
     prepared: PreparedFile
     is_last: bool
     """The text ends with it: nothing older lies beyond."""
@@ -470,11 +477,11 @@ class TranscriptWrites(TranscriptReads, Protocol):
         ...
 
     def enrol(self, source: str, paths: Collection[str]) -> None:
-        """A source of this viewpoint begins: all of these are due, however little they grow from now on."""
+        """These are a new source of this viewpoint: all are due, however little they grow from now on."""
         ...
 
     def disenrol(self, sources: Iterable[str]) -> None:
-        """They are no source of this viewpoint any more; the rows of what it saw are removed like those of deleted
+        """These are no longer a source of this viewpoint; the rows of what it saw are removed like those of deleted
         files.
         """
         ...
@@ -501,9 +508,18 @@ class VectorAnswer(msgspec.Struct, frozen=True, gc=False):
 
 
 class Unavailable(msgspec.Struct, frozen=True, gc=False):
-    """An engine cannot search now; another one has to."""
+    """The engine cannot search now; another one has to."""
 
     reason: str
+
+
+def why_unlike(dimensions: int | None, query: Vector) -> str | None:
+    """Why a query cannot be compared with stored vectors of these dimensions (None: there are none), or None."""
+    if dimensions is None:
+        return "no vectors of this provider and model are stored"
+    if dimensions != len(query):
+        return f"the query has {len(query)} dimensions and the stored vectors have {dimensions}"
+    return None
 
 
 class VectorSpace(Protocol):
@@ -521,7 +537,7 @@ class VectorSpace(Protocol):
         ...
 
     def background(self, query: Vector) -> Background | None:
-        """How high the query's cosines are at large; None without any vector."""
+        """The distribution of the query's cosines over the whole index; None without any vector."""
         ...
 
     def covers_all(self, dimensions: int) -> bool:
@@ -535,21 +551,21 @@ class VectorSpace(Protocol):
     def excerpts(
         self, query: Vector, chunk_ids: Sequence[int], known: Mapping[int, float]
     ) -> Mapping[int, tuple[Excerpt, ...]]:
-        """By chunk, in order, with their cosines; those without a usable vector are left out.
+        """The excerpts of each chunk, in order, with their cosines; those without a usable vector are left out.
 
         `known`: cosines by excerpt, as `search` found them.
         """
         ...
 
     def refresh(self) -> bool:
-        """Makes what this process holds in memory level with the view; whether it answers now."""
+        """Brings the vectors in memory up to date with the view; returns whether they can answer now."""
         ...
 
     def status(self) -> VectorStatus: ...
 
 
 class VectorMemory(Protocol):
-    """What this process holds of the vectors of one store."""
+    """The vectors of one store that this process holds in memory."""
 
     @property
     def is_long(self) -> bool:
@@ -557,7 +573,7 @@ class VectorMemory(Protocol):
         ...
 
     def scan_ahead(self, query: Vector) -> None:
-        """Does the long part of a search that will come with this very array."""
+        """Does the long part of a search in advance; the search has to come with the same array."""
         ...
 
     def release(self) -> None:
@@ -579,7 +595,7 @@ class EmbeddingReads(Protocol):
     def vectors_of(
         self, fingerprint: Fingerprint, text_hashes: Sequence[bytes]
     ) -> list[tuple[bytes, Vector]]:
-        """The vectors of these texts, by hash; nothing about those that have none."""
+        """The vectors of these texts, by hash; texts without a vector are left out."""
         ...
 
     def pending(
@@ -587,14 +603,15 @@ class EmbeddingReads(Protocol):
     ) -> list[tuple[bytes, str]]:
         """Different texts without a vector of this fingerprint, by hash, the newest files first.
 
-        Those that wait for a batch job, or for their next attempt, or that another gateway has sent, are left out. `dimensions` is what the provider gives
-        now, as far as that is known: stored vectors of another length are of no use any more.
+        Those that wait for a batch job or for their next attempt, and those that another gateway has sent, are left
+        out. `dimensions` is the length that the provider gives now, if it is known: stored vectors of another length
+        are of no use any more.
         """
         ...
 
     def backlog(self, fingerprint: Fingerprint) -> list[tuple[bytes, int]]:
-        """All texts that have no vector, were not refused, sent by nobody else and wait for no job, with their
-        characters.
+        """All texts that have no vector, were not refused, are not being sent by another gateway and wait for no job,
+        with their characters.
         """
         ...
 
@@ -608,7 +625,7 @@ class EmbeddingReads(Protocol):
     def coverage(self, fingerprint: Fingerprint) -> Coverage: ...
 
     def failed_texts(self, fingerprint: Fingerprint, *, limit: int) -> tuple[FailedText, ...]:
-        """Those that wait the longest, each with one place where the text stands."""
+        """The refused texts that wait longest, each with one place where the text stands."""
         ...
 
     def next_retry_s(self, fingerprint: Fingerprint) -> float | None:
@@ -628,9 +645,9 @@ class EmbeddingWrites(EmbeddingReads, Protocol):
     def put(self, fingerprint: Fingerprint, vectors: Sequence[tuple[bytes, Vector]]) -> None:
         """Stores vectors by the hash of their text.
 
-        What is no vector of length 1 like the others is recorded as a failure instead. A host that
-        changed its dimensions under the same fingerprint has changed its model: the vectors of before
-        go, so that the two are never compared.
+        Anything else than a vector of length 1 like the others is recorded as a failure. A host that
+        changed its dimensions under the same fingerprint has changed its model: the former vectors
+        are deleted, so that the two are never compared.
         """
         ...
 
@@ -648,17 +665,17 @@ class EmbeddingWrites(EmbeddingReads, Protocol):
         ...
 
     def offer_again(self, fingerprint: Fingerprint) -> None:
-        """All texts that this provider refused are due at once. How often it did is still known."""
+        """Makes all texts that this provider refused due at once, and keeps how often they were refused."""
         ...
 
     def forget_gone(self) -> None:
-        """Nothing is remembered of refused texts that are in no note any more."""
+        """Forgets the refused texts that are in no note any more."""
         ...
 
     def refresh_use(self, fallen: Sequence[int]) -> None:
         """Notes which vectors came out of use since the last call, and which came back.
 
-        `fallen` is what `fallen_out_of_use` said a moment ago, so that nobody waits for that to write.
+        `fallen` is what `fallen_out_of_use` has just returned, so that no writer waits for that.
         """
         ...
 
@@ -670,7 +687,7 @@ class EmbeddingWrites(EmbeddingReads, Protocol):
         ...
 
     def drop_superseded(self, kept: Sequence[Fingerprint]) -> None:
-        """The vectors of all other fingerprints go."""
+        """Deletes the vectors of all other fingerprints."""
         ...
 
 
@@ -681,7 +698,7 @@ JobState = Literal["prepared", "uploaded", "submitted", "ended", "read", "closed
 `ended`: results may be read; `read`: they are stored, the vendor's files are still to be deleted."""
 
 BY_REQUEST: Final = "It was cancelled on request."
-"""The reason of a job that a person wished to end. It stays for as long as the job is not done."""
+"""The reason of a job that a person cancels. It stays until the job is done."""
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -733,25 +750,25 @@ class JobReads(Protocol):
     def waiting_hashes(self, job: JobRecord) -> set[bytes]: ...
 
     def wish_to_cancel(self, job: JobRecord) -> str | None:
-        """Why the job is to be cancelled, also if that came after it was read; None while it is not."""
+        """Why the job is to be cancelled, even if that was decided after it was read; else None."""
         ...
 
 
 class JobWrites(JobReads, Protocol):
     def add(self, job: JobRecord, text_hashes: Sequence[bytes]) -> None:
-        """A new job that these texts wait for; they wait for no other."""
+        """Makes a job that these texts wait for, and no other."""
         ...
 
     def save(self, job: JobRecord) -> None:
-        """Writes down how far the job is. A wish to cancel it that came meanwhile stays, with its reason."""
+        """Records how far the job is. A request to cancel it that came meanwhile stays, with its reason."""
         ...
 
     def release(self, job: JobRecord, text_hashes: Sequence[bytes] | None = None) -> None:
-        """These texts, or all, wait for this job no longer."""
+        """Ends the wait of these texts, or of all, for this job."""
         ...
 
     def ask_to_cancel(self, job_id: int) -> bool:
-        """Whether there is such a job under way; it will be cancelled when it is looked after next."""
+        """Asks for the job to be cancelled, which happens at its next turn. Returns whether such a job is under way."""
         ...
 
     def forget_closed(self, kept: int) -> None:
@@ -772,21 +789,21 @@ class Version(msgspec.Struct, frozen=True, gc=False):
 
 
 class Viewpoint(msgspec.Struct, frozen=True, gc=False):
-    """One host's sight of the files."""
+    """One host's view of the files."""
 
     name: str
     """Empty for the only host that can open the index."""
     used_at_ms: int
-    """When a gateway last used it, to a day."""
+    """When a gateway last used it, accurate to a day."""
     is_here: bool
 
 
 ARRIVAL_MS: Final = 24 * 3600 * 1000
-"""So often a viewpoint in use says so."""
+"""How often a viewpoint records that it is in use."""
 VIEWPOINT_LIFE_MS: Final = 30 * ARRIVAL_MS
-"""A viewpoint that was not in use for so long is forgotten."""
+"""A viewpoint that was not in use for this long is forgotten."""
 ARRIVALS_TO_FORGET: Final = 7
-"""Where no server tells the time: and since when others arrived so often."""
+"""For a store without a server's clock: how many arrivals of others it must have missed, too."""
 
 
 class View(Protocol):
@@ -799,7 +816,7 @@ class View(Protocol):
         ...
 
     def remembered(self, key: str, *, here: bool = False) -> str | None:
-        """What `Writer.remember` wrote down: for all, or only for this viewpoint."""
+        """What `Writer.remember` stored: for all, or only for this viewpoint."""
         ...
 
     def viewpoints(self) -> Sequence[Viewpoint]:
@@ -811,7 +828,7 @@ class View(Protocol):
         ...
 
     def details(self) -> StoreDetails:
-        """What a status tells of the store at this moment."""
+        """What `status` reports of the store at this moment."""
         ...
 
     def journal(self) -> str | None:
@@ -854,7 +871,7 @@ class Writer(View, Protocol):
     def jobs(self) -> JobWrites: ...
 
     def remember(self, key: str, text: str, *, here: bool = False) -> None:
-        """For all, or only for this viewpoint."""
+        """Stores a text for all viewpoints, or only for this one."""
         ...
 
     def arrive(self, *, life_ms: int = VIEWPOINT_LIFE_MS) -> None:
@@ -874,7 +891,7 @@ class Store(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know about its fate."""
+        """Notes for a person, such as that it was replaced."""
         ...
 
     @property
@@ -893,7 +910,7 @@ class Store(Protocol):
         ...
 
     def view(self, *, until: float = math.inf) -> AbstractContextManager[View]:
-        """One state of the index. Of a server no answer is waited for beyond `until`, by `time.monotonic`."""
+        """One state of the index. A server has to answer before `until`, a time of `time.monotonic`."""
         ...
 
     def writer(
@@ -907,18 +924,18 @@ class Store(Protocol):
         ...
 
     def lease(self, work: Work, ttl_s: float) -> Lease | None:
-        """The right to do this work for so long, by the store's clock; None while somebody has it.
+        """The right to do this work for this time, by the store's clock; None while another gateway has it.
 
         A store that is not shared gives it at once: only the process that owns the index does such work.
         """
         ...
 
     def renew(self, lease: Lease, ttl_s: float) -> bool:
-        """Whether nobody else has taken the work; then it is ours for so long from now."""
+        """Extends the lease by this time from now. Returns False if another gateway has taken the work."""
         ...
 
     def give_back(self, lease: Lease) -> None:
-        """Others need not wait until it runs out."""
+        """Gives the lease back, so that others need not wait until it runs out."""
         ...
 
     def claim(self, lease: Lease, text_hashes: Sequence[bytes]) -> None:
@@ -930,7 +947,7 @@ class Store(Protocol):
         ...
 
     def release(self, text_hashes: Sequence[bytes]) -> None:
-        """Nothing will come of what was sent of these texts: anybody may send them again."""
+        """Withdraws that these texts were sent: any gateway may send them again."""
         ...
 
     def size_bytes(self) -> int: ...
@@ -957,5 +974,5 @@ class Store(Protocol):
     def close(self) -> None: ...
 
     def open_vectors(self, settings: VectorStoreSettings) -> VectorMemory | None:
-        """From now on views give vectors; None where the settings want none."""
+        """Lets views give vectors from now on; None if the settings want none."""
         ...

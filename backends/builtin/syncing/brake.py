@@ -1,8 +1,8 @@
 """What is gone from the disk and must not go from the index, or not yet.
 
-A deletion is told apart from a disk that is away: nobody deletes a memory by unmounting it.
-The index remembers, for each viewpoint, for which workspace it was made, on which file systems its places lie, and since
-when files of a place are missed, so that the looks of several processes count together. Blocks; for any thread.
+A deletion is told apart from a disk that is away: nobody deletes a memory by unmounting it. The index remembers, for
+each viewpoint, for which workspace it was made, on which file systems its places lie, and since when files of a
+place are missed, so that the looks of several processes count together. Blocks; for any thread.
 """
 
 from __future__ import annotations

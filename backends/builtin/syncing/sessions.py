@@ -1,4 +1,4 @@
-"""Taking transcripts into the index, one stretch at a time, when they have grown enough: what is to do, and doing it."""
+"""Taking transcripts into the index, one stretch at a time, when they have grown enough: planning it, and doing it."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from config.errors import ErrorKind
 from gateway.cli import output
-from gateway.cli.guard import EXIT_CODES, NOT_FOUND, NOTHING_FOUND
-from gateway.cli.options import CommandLineError, Options
+from gateway.cli.guard import NOTHING_FOUND, AnsweredRefusalError, NotThereError
+from gateway.cli.options import PROGRAM, CommandLineError, Options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -163,14 +163,14 @@ def search(
     ask = partial(_search, params, context=context, looked_at=looked_at, weighed=form is not None)
     found = with_memory(settings, options, ask, patient=True)
     result = found.answer
+    if result.disabled and not is_disabled(settings):
+        raise AnsweredRefusalError(result.error or "Nothing was searched.", result.kind)
     if options.json:
         output.write_json(result)
     elif files or form:
         _show_lines(result, params.query, form)
     else:
         _show_result(found, params, settings, _Manner(looked_at, full, editor))
-    if result.disabled and not is_disabled(settings):
-        return EXIT_CODES[ErrorKind.INDEX_UNAVAILABLE]
     return os.EX_OK if result.hits or result.error else NOTHING_FOUND
 
 
@@ -344,17 +344,14 @@ def get(
     settings = load(options)
     result = with_memory(settings, options, lambda memory: memory.get(params))
     if _may_be_a_name(result, params.path) and not is_disabled(settings):
-        found = _named(settings, params.path.strip(), options)
-        if found is not None:
-            named = replace(params, path=found)
-            result = with_memory(settings, options, lambda memory: memory.get(named))
-        elif not options.json:
-            return NOT_FOUND
+        named = replace(params, path=_named(settings, params.path.strip(), options))
+        result = with_memory(settings, options, lambda memory: memory.get(named))
+    _check_read(result)
     if options.json:
         output.write_json(result)
     else:
         _show_text(result, params, plain=plain)
-    return _get_code(result)
+    return os.EX_OK
 
 
 def _may_be_a_name(result: ReadAnswer, asked: str) -> bool:
@@ -366,15 +363,16 @@ def _may_be_a_name(result: ReadAnswer, asked: str) -> bool:
     return result.status != "ok" and bool(name) and "/" not in name and not is_refused
 
 
-def _named(settings: Settings, name: str, options: Options) -> str | None:
-    """The path of the note of this name, or of the only one that is nearly of it; for people it is said."""
+def _named(settings: Settings, name: str, options: Options) -> str:
+    """The path of the note of this name, or of the only one that is nearly of it; for people it is said.
+
+    Raises NotThereError.
+    """
     from gateway.cli.commands.listing import find_note
     from gateway.cli.vault import Vault
 
-    if options.json:
-        return Vault(settings).find(name)[0]
     path = find_note(Vault(settings), name)
-    if path is not None:
+    if not options.json:
         output.note(f"{name} is {path}.")
     return path
 
@@ -394,13 +392,7 @@ def _show_text(result: ReadAnswer, params: GetParams, *, plain: bool) -> None:
         _render(result, params)
     else:
         _write(result, params)
-    if _is_beyond(result):
-        output.note(f"{result.path} ends before line {result.first_line}.")
-    elif result.status == "not_found":
-        output.note(f"There is no file {result.path}.")
-    elif result.error:
-        output.note(result.error)
-    elif result.truncated:
+    if result.truncated:
         output.note(f"Cut off here; --from {result.next_line} shows what follows.")
 
 
@@ -425,18 +417,16 @@ def _write(result: ReadAnswer, params: GetParams) -> None:
         output.write_text("\n")  # the next prompt is not part of a note
 
 
-def _is_beyond(result: ReadAnswer) -> bool:
-    return result.status == "ok" and result.first_line > 1 and not result.line_count
-
-
-def _get_code(result: ReadAnswer) -> int:
-    if _is_beyond(result):
-        return NOT_FOUND
-    if result.status == "ok":
-        return os.EX_OK
+def _check_read(result: ReadAnswer) -> None:
+    """Raises NotThereError, AnsweredRefusalError."""
     if result.status == "not_found":
-        return NOT_FOUND
-    return EXIT_CODES[result.kind or ErrorKind.INDEX_UNAVAILABLE]
+        raise NotThereError(
+            f"There is no file {result.path}.", remedy=f"`{PROGRAM} recent` lists notes."
+        )
+    if result.status == "error":
+        raise AnsweredRefusalError(result.error or "Nothing was read.", result.kind)
+    if result.first_line > 1 and not result.line_count:
+        raise NotThereError(f"{result.path} ends before line {result.first_line}.")
 
 
 def remember(
@@ -464,13 +454,13 @@ def remember(
             output.note("Nothing was written.")
             return os.EX_OK
     result = with_memory(settings, options, lambda memory: memory.append(params))
+    if result.error:
+        raise AnsweredRefusalError(result.error, result.kind)
     if options.json:
         output.write_json(result)
-    elif result.error:
-        output.note(result.error)
     else:
         output.say(f"{result.path}:{result.start_line}-{result.end_line}")
-    return os.EX_UNAVAILABLE if result.error else os.EX_OK
+    return os.EX_OK
 
 
 def _has_place(options: Options, settings: Settings, *, yes: bool) -> bool:
@@ -526,8 +516,9 @@ def browse(options: Options) -> int:
     options = replace(options, log_level="error")  # a line of the log would stand across the screen
     settings = load(options)
     if is_disabled(settings):
-        output.note("Memory is off: see `memory-gateway status`.")
-        return EXIT_CODES[ErrorKind.INDEX_UNAVAILABLE]
+        raise AnsweredRefusalError(
+            "Memory is off: see `memory-gateway status`.", ErrorKind.DISABLED
+        )
     with_memory(settings, options, Browser(settings).run, patient=True, beside=True)
     return os.EX_OK
 
@@ -569,10 +560,12 @@ def recall(
         )
     params = RecallParams(prompt=" ".join(prompt), max_tokens=max_tokens)
     result = with_memory(load(options), options, lambda memory: memory.recall(params))
+    if result.error:
+        raise AnsweredRefusalError(result.error, result.kind)
     if options.json:
         output.write_json(result)
     elif result.text:
         output.say(result.text)
     else:
-        output.note(result.error or _WHY.get(result.reason or "", f"Nothing ({result.reason})."))
-    return os.EX_UNAVAILABLE if result.error else os.EX_OK
+        output.note(_WHY.get(result.reason or "", f"Nothing ({result.reason})."))
+    return os.EX_OK

@@ -289,7 +289,7 @@ def metrics(
     if options.json:
         output.write_json(result)
         return os.EX_OK
-    from backends.backend_errors import FileUnwritableError
+    from backends.backend_errors import unwritable
     from gateway.metrics import openmetrics_text, write_textfile
 
     if textfile is None:
@@ -298,10 +298,7 @@ def metrics(
     try:
         write_textfile(textfile, result.families)
     except OSError as error:
-        raise FileUnwritableError(
-            f"{textfile} cannot be written: {error.strerror}.",
-            remedy="Name a file in a directory that exists and that you may write to.",
-        ) from error
+        raise unwritable(textfile, error) from error
     return os.EX_OK
 
 

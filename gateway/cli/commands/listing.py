@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gateway.cli import output
-from gateway.cli.guard import NOT_FOUND, NOTHING_FOUND
-from gateway.cli.options import Options
+from gateway.cli.guard import NOTHING_FOUND, NotThereError
+from gateway.cli.options import PROGRAM, Options
 
 if TYPE_CHECKING:
     from config.settings import Settings
@@ -82,8 +82,6 @@ def links(options: Options, note: _Name) -> int:
 
     vault = Vault(load(options))
     path = find_note(vault, note)
-    if path is None:
-        return NOT_FOUND
     found = vault.links(path)
     if options.json:
         output.write_json(found)
@@ -97,13 +95,13 @@ def links(options: Options, note: _Name) -> int:
     return os.EX_OK
 
 
-def find_note(vault: Vault, name: str) -> str | None:
-    """The path of the note; where there is none it is said, with names that are near."""
+def find_note(vault: Vault, name: str) -> str:
+    """The path of the note. Raises NotThereError, with names that are near."""
     path, near = vault.find(name)
     if path is None:
-        output.note(f"There is no note {name}.")
-        if near:
-            output.note(f"  Do you mean {', '.join(near)}?")
+        listed = f"`{PROGRAM} recent` lists notes, `{PROGRAM} search` looks into them."
+        remedy = f"Do you mean {', '.join(near)}?" if near else listed
+        raise NotThereError(f"There is no note {name}.", remedy=remedy)
     return path
 
 
@@ -132,13 +130,13 @@ def open_note(
     if note.isdecimal():
         place = last_hit(int(note))
         if place is None:
-            output.note(f"The last search that was shown on a terminal had no hit {note}.")
-            return NOT_FOUND
+            raise NotThereError(
+                f"The last search that was shown on a terminal had no hit {note}.",
+                remedy=f"`{PROGRAM} search` numbers its hits.",
+            )
         open_in_editor(*place, editor)
         return os.EX_OK
     settings = load(options)
     path = find_note(Vault(settings), note)
-    if path is None:
-        return NOT_FOUND
     open_in_editor(absolute_path(str(settings.workspace), path), line, editor)
     return os.EX_OK

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from config.errors import ErrorKind
 from config.runtime.start import command_of
 from gateway.cli import output
-from gateway.cli.guard import NOT_FOUND
+from gateway.cli.guard import NOT_FOUND, NotThereError
 from gateway.cli.options import PROGRAM, Options
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def index(
     report, vectors, disabled, issues = with_memory(load(options), options, work, embeds=True)
     if report is None:
         if options.json:
-            output.write_json({"disabled": True, "reason": disabled})
+            output.write_json({"disabled": True, "error": disabled, "kind": ErrorKind.DISABLED})
         else:
             output.note(disabled)
         return os.EX_OK
@@ -103,14 +104,15 @@ def cancel_batch(
     from backends.builtin.batch.jobs import cancel_job
     from gateway.cli.options import load
 
-    found = cancel_job(load(options), job)
+    if not cancel_job(load(options), job):
+        raise NotThereError(
+            f"No job {job} is under way.", remedy=f"`{PROGRAM} batch list` shows those that are."
+        )
     if options.json:
-        output.write_json({"cancelling": found})
-    elif found:
-        output.say(f"Job {job} will be cancelled when the gateway next checks it.")
+        output.write_json({"cancelling": True})
     else:
-        output.note(f"No job {job} is under way; see `{PROGRAM} batch list`.")
-    return os.EX_OK if found else NOT_FOUND
+        output.say(f"Job {job} will be cancelled when the gateway next checks it.")
+    return os.EX_OK
 
 
 _HELP = "A path, hf:org/repo/file.gguf[#revision] or an http(s) address."
@@ -198,13 +200,9 @@ def offer_suggestion(options: Options, *, yes: bool, again: Sequence[str]) -> in
         here.add(first.name)
     choice = choose(settings)
     if options.json:
-        output.write_json(
-            {
-                "suggestions": [_as_json(one, configured, here) for one in SUGGESTIONS],
-                "install": command,
-                "choice": {"provider": choice.primary and choice.primary.provider, "reason": choice.reason},
-            }
-        )  # fmt: skip
+        suggestions = [_as_json(one, configured, here) for one in SUGGESTIONS]
+        chosen = {"provider": choice.primary and choice.primary.provider, "reason": choice.reason}
+        output.write_json({"suggestions": suggestions, "install": command, "choice": chosen})
     elif first.name in here:
         print_lines(suggestion_use_lines(first, choice))
     return os.EX_OK

@@ -140,7 +140,7 @@ def _open(file: Path) -> None:
 
 def _check(file: Path, *, force: bool) -> None:
     """Before any work is done for it. Raises FileUnwritableError."""
-    from backends.backend_errors import FileUnwritableError
+    from backends.backend_errors import FileUnwritableError, unwritable
     from config.runtime.files import read_file
     from gateway.cli.rendering.page import BEGINNING
 
@@ -153,7 +153,7 @@ def _check(file: Path, *, force: bool) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise _unwritable(file, error) from error
+        raise unwritable(file, error) from error
     if not is_ours and not force:
         raise FileUnwritableError(
             f"{file} exists and is no report.",
@@ -162,6 +162,7 @@ def _check(file: Path, *, force: bool) -> None:
 
 
 def _write(file: Path, made: Report) -> None:
+    from backends.backend_errors import unwritable
     from config.runtime.files import replace_file
     from gateway.cli.rendering.page import page_of
 
@@ -169,13 +170,4 @@ def _write(file: Path, made: Report) -> None:
     try:
         replace_file(file, page)
     except OSError as error:
-        raise _unwritable(file, error) from error
-
-
-def _unwritable(file: Path, error: OSError) -> Exception:
-    from backends.backend_errors import FileUnwritableError
-
-    return FileUnwritableError(
-        f"{file} cannot be written: {error.strerror}.",
-        remedy="Name a file in a directory that exists and that you may write to.",
-    )
+        raise unwritable(file, error) from error

@@ -6,13 +6,16 @@ import os
 import shlex
 import subprocess
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
 from gateway.cli import output
 from gateway.cli.options import CommandLineError, Options
+
+if TYPE_CHECKING:
+    from gateway.upgrade import Upgrade
 
 
 def upgrade(
@@ -29,7 +32,6 @@ def upgrade(
     It does not look for a newer release, and sends nothing; the installer that it names does.
     """
     from gateway.upgrade import plan_upgrade
-    from gateway.version import VERSION
 
     plan = plan_upgrade(file)
     if plan.needs_file and yes:
@@ -37,20 +39,11 @@ def upgrade(
             f"It was installed from {plan.source}, and which file is newer is not known.",
             remedy="Name it: memory-gateway upgrade FILE --yes",
         )
-    if options.json:
-        output.write_json({"version": VERSION, **msgspec.to_builtins(plan)})
-    else:
-        place = plan.source or "a package index"
-        output.note(f"memory-gateway {VERSION}, installed by {plan.installer} from {place}.")
-        for command in plan.commands:
-            output.say(shlex.join(command))
+    _show(plan, as_json=options.json)
     if not yes:
-        hint = (
-            "memory-gateway upgrade FILE --yes"
-            if plan.needs_file
-            else "memory-gateway upgrade --yes"
+        output.note(
+            f"`memory-gateway upgrade {'FILE ' if plan.needs_file else ''}--yes` runs this."
         )
-        output.note(f"`{hint}` runs this.")
         return os.EX_OK
     for command in plan.commands:
         if not _run(command):
@@ -60,6 +53,18 @@ def upgrade(
         "`memory-gateway openclaw install` the plugin. `memory-gateway doctor` checks."
     )
     return os.EX_OK
+
+
+def _show(plan: Upgrade, *, as_json: bool) -> None:
+    from gateway.version import VERSION
+
+    if as_json:
+        output.write_json({"version": VERSION, **msgspec.to_builtins(plan)})
+        return
+    place = plan.source or "a package index"
+    output.note(f"memory-gateway {VERSION}, installed by {plan.installer} from {place}.")
+    for command in plan.commands:
+        output.say(shlex.join(command))
 
 
 def _run(command: tuple[str, ...]) -> bool:

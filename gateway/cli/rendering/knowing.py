@@ -1,6 +1,7 @@
 """What the notes know, as sections of the report: notes to search and read, tags, names, links, days, languages. Pure.
 
-The only links are to places in the page and to the files of the notes. Markdown is rendered without links, pictures and HTML.
+The only links are to places in the page and to the files of the notes. Markdown is rendered without links, pictures
+and HTML.
 """
 
 from __future__ import annotations

@@ -315,7 +315,9 @@ def _finished(event: DemoFinished) -> Iterator[Text]:
 
 
 def telling_lines(snippet: str, query: str) -> list[str]:
-    """The lines of a snippet that match most of the query, in their order; its first where other forms of the words match."""
+    """The lines of a snippet that match most of the query, in their order; its first where other forms of the words
+    match.
+    """
     lines = [line.strip() for line in snippet.split("\n") if line.strip()]
     weights = [matched_characters(line, query) for line in lines]
     best = sorted(range(len(lines)), key=lambda at: (-weights[at], at))[:_SHOWN_LINES]

@@ -30,6 +30,8 @@ from providers.local.models.references import (
     RemoteReference,
 )
 from providers.provider_errors import (
+    CHECK_CERTIFICATE,
+    UNTRUSTED,
     ProviderError,
     ProviderRateLimitError,
     ProviderTimeoutError,
@@ -87,10 +89,7 @@ def transport_error(error: Exception, url: str) -> ProviderError:
     """The error for a connection that failed."""
     host = Origin.of(url)
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes(error)):
-        return ModelHostError(
-            f"{host} has a certificate that is invalid or not trusted on this machine.",
-            remedy="Check the address and the clock; SSL_CERT_FILE names further authorities.",
-        )
+        return ModelHostError(f"{host} {UNTRUSTED}", remedy=CHECK_CERTIFICATE)
     if isinstance(error, httpx2.TimeoutException):
         return ProviderTimeoutError(f"{host} sent nothing for too long.", remedy=_CANNOT_BE_REACHED)
     name = type(error).__name__
@@ -105,6 +104,9 @@ def _retry_after(response: httpx2.Response) -> float | None:
     return float(header) if header.isascii() and header.isdigit() else None
 
 
+_NAME_ADDRESS = "Name the final address in local.modelPath."
+_MAKE_ROOM = "Make room there, or set local.modelCacheDir elsewhere."
+_OTHER_HOST = "Try again later, or from another host (HF_ENDPOINT)."
 _PIECE_BYTES = 64 << 10
 """At most this much is lost when a connection drops."""
 TIMEOUT = httpx2.Timeout(30.0, connect=10.0)
@@ -162,7 +164,7 @@ async def ask(
             await response.aclose()
     raise ModelHostError(
         f"{Origin.of(hub.url_of(reference))} redirects {reference} in a loop.",
-        remedy="Name the final address in local.modelPath.",
+        remedy=_NAME_ADDRESS,
     )
 
 
@@ -187,7 +189,7 @@ def _next(url: str, location: str) -> str:
     if target.scheme not in allowed or not target.host:
         raise ModelHostError(
             f"{Origin.of(url)} redirects to what is no {allowed[0]} address.",
-            remedy="Name the final address in local.modelPath.",
+            remedy=_NAME_ADDRESS,
         )
     return str(target)
 
@@ -340,7 +342,7 @@ class Fetch:
             raise ModelStorageError(
                 f"{self._reference} needs {needed / 1e6:,.0f} MB in {self._place.model.parent}, "
                 f"but only {free / 1e6:,.0f} MB are free.",
-                remedy="Make room there, or set local.modelCacheDir elsewhere.",
+                remedy=_MAKE_ROOM,
             )
 
     async def _write(self, answer: Answer, part: IO[bytes]) -> None:
@@ -354,7 +356,7 @@ class Fetch:
                 self._place.remove()
                 raise ModelDamagedError(
                     f"The host of {self._reference} sends more than the {answer.total:,} bytes that it announced.",
-                    remedy="Try again later, or from another host (HF_ENDPOINT).",
+                    remedy=_OTHER_HOST,
                 )
             if done - checked >= _CHECKED_BYTES or done == checked:
                 checked = done
@@ -374,7 +376,7 @@ class Fetch:
             self._place.remove()
         raise ModelStorageError(
             f"{self._reference}, {size}, would fill the disk of {directory}: only {free / 1e6:,.0f} MB are free.",
-            remedy="Make room there, or set local.modelCacheDir elsewhere.",
+            remedy=_MAKE_ROOM,
         )
 
     async def _finish(self, announced: ModelRecord) -> None:
@@ -390,7 +392,7 @@ class Fetch:
                 f"What arrived is not the {self._reference} that the host announced: "
                 f"{size:,} bytes with SHA-256 {digest}, not {announced.bytes or size:,} bytes with "
                 f"{announced.sha256 or digest}.",
-                remedy="Try again later, or from another host (HF_ENDPOINT).",
+                remedy=_OTHER_HOST,
             )
         record = ModelRecord(
             reference=announced.reference,

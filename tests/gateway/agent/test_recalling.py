@@ -208,3 +208,27 @@ async def test_the_record_of_use_is_kept_in_the_index_and_never_in_a_note(open_h
         activity = (await host.ask("status"))["activity"]
         assert (activity["recalled"], activity["recalledOfUse"]) == (1, 1)
     assert (tmp_path / "workspace/memory/home.md").read_bytes() == before
+
+
+ASKED = {
+    "memory_search": {"query": "boiler"},
+    "memory_get": {"path": "memory/home.md"},
+    "memory_append": {"text": "- The pump is quiet."},
+    "recall": {"prompt": PROMPT},
+    "session_start": {"sessionKey": GROUP},
+}
+
+
+async def test_every_answer_that_is_a_refusal_says_it_with_error_and_kind(open_host):
+    denied = ScopeRule(action="deny", match=ScopeMatch(chat_type="group"))
+    async with open_host(scope=ScopePolicy(rules=(denied,)), append_enabled=True) as host:
+        guest = host.another(session_key=GROUP)
+        for method, params in ASKED.items():
+            found = await guest.ask(method, **params)
+            assert found["error"] and found["kind"] == "denied", method
+        refused = await host.ask("memory_get", path="../secret.md")
+        assert refused["error"] and refused["kind"] == "path_not_allowed"
+    async with open_host(search={"provider": "none", "enabled": False}) as host:
+        for method, params in {**ASKED, "sync": {"wait": True}}.items():
+            found = await host.ask(method, **params)
+            assert found["error"] and found["kind"] == "disabled", method

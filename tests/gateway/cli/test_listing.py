@@ -93,5 +93,15 @@ def test_a_name_that_no_note_has_is_told_with_those_that_are_somewhat_near(cli):
     cli.write("memory/Evelyn.md", "# Evelyn\n\n- plays the cello\n")
     done = cli("get", "Evl")
     assert (done.code, done.out) == (66, "")
-    assert done.err == "There is no note Evl.\n  Do you mean memory/Evelyn.md?\n"
-    assert cli("get", "Zzyzx").err == "There is no note Zzyzx.\n"
+    assert done.err == "memory-gateway: There is no note Evl.\n  Do you mean memory/Evelyn.md?\n"
+    assert cli("get", "Zzyzx").err.startswith("memory-gateway: There is no note Zzyzx.\n  `")
+
+
+def test_no_other_note_is_given_for_a_name_that_only_sounds_like_it(cli):
+    cli.write("memory/boiler.md", "---\naliases: [Gastherme]\n---\n- serviced\n")
+    cli.write("memory/2026-11-23.md", "- today\n")
+    assert cli("get", "Gasterme").out.endswith("- serviced\n")
+    for wrong in ("nothere", "master", "2026-11-22"):
+        found = cli.json("get", wrong, code=66)
+        assert found["error"]["kind"] == "file_unreadable"
+        assert found["error"]["remedy"]

@@ -70,3 +70,47 @@ def test_an_index_that_cannot_be_opened_is_told_with_69(cli, command):
     assert str(cli.state) in done.err
     assert "Traceback" not in done.err
     assert cli.json(*command, code=69)["error"]["kind"] == "index_unavailable"
+
+
+REFUSED = {
+    ("get", "memory/nowhere.md"): ("file_unreadable", 66),
+    ("get", "../x"): ("path_not_allowed", 77),
+    ("get", "MEMORY.md", "--from", "900"): ("file_unreadable", 66),
+    ("links", "nowhere"): ("file_unreadable", 66),
+    ("open", "nowhere"): ("file_unreadable", 66),
+    ("open", "7"): ("file_unreadable", 66),
+    ("search",): ("invalid_params", 64),
+    ("search", "x", "--notes", "nowhere"): ("config_not_found", 78),
+    ("recent", "--notes", "nowhere"): ("config_not_found", 78),
+    ("tags", "--notes", "nowhere"): ("config_not_found", 78),
+    ("index", "--config", "nowhere.json"): ("config_not_found", 78),
+    ("status", "--config", "nowhere.json"): ("config_not_found", 78),
+    ("remember", " "): ("invalid_params", 64),
+    ("recall",): ("invalid_params", 64),
+    ("forget",): ("invalid_params", 64),
+    ("browse",): ("invalid_params", 64),
+    ("batch", "cancel", "7"): ("file_unreadable", 66),
+    ("models", "remove", "x"): ("provider_unavailable", 69),
+    ("config", "nosuchkey"): ("invalid_params", 64),
+    ("config", "set", "nosuchkey", "3"): ("invalid_params", 64),
+    ("connect", "nobody"): ("invalid_params", 64),
+    ("disconnect", "nobody"): ("invalid_params", 64),
+    ("setup", "/nowhere"): ("config_not_found", 78),
+    ("reload",): ("index_unavailable", 69),
+    ("metrics",): ("index_unavailable", 69),
+    ("store", "migrate"): ("index_unavailable", 69),
+    ("openclaw", "status", "--openclaw", "/nowhere"): ("config_invalid", 78),
+    ("schema", "x"): ("invalid_params", 64),
+    ("nosuchcommand",): ("invalid_params", 64),
+}
+
+
+@each(("arguments", "expected"), list(REFUSED.items()))
+def test_a_refusal_has_one_shape(cli, arguments, expected):
+    cli.write("MEMORY.md", "- one\n")
+    kind, code = expected
+    found = cli.json(*arguments, code=code)
+    assert list(found) == ["error"]
+    assert sorted(found["error"]) == ["kind", "message", "remedy"]
+    assert found["error"]["kind"] == kind
+    assert found["error"]["message"]

@@ -86,7 +86,8 @@ def test_what_is_hidden_or_a_vendors_or_ignored_is_neither_found_nor_read(cli, f
     found = cli.json("search", "--notes", str(folder), "membrane")
     assert [hit["path"] for hit in found["results"]] == ["deep/er/Garden.md"]
     for name in (".obsidian/a.md", "node_modules/p/c.md", "private/d.md", "x.tmp.md"):
-        assert cli.json("get", "--notes", str(folder), name, code=77)["kind"] == "path_not_allowed"
+        refused = cli.json("get", "--notes", str(folder), name, code=77)["error"]
+        assert refused["kind"] == "path_not_allowed"
     left_out = cli.json("status", "--notes", str(folder))["details"]["leftOut"]
     assert left_out == {".gitignore": 1, ".memoryignore": 1, "hidden": 2, "node_modules": 1}
     assert "2 files by hidden" in cli("status", "--notes", str(folder)).out

@@ -84,6 +84,8 @@ def test_a_refusal_is_a_result_with_its_kind(on_the_wire):
 
 
 def test_a_disabled_memory_says_so(on_the_wire):
-    wire = on_the_wire(failed_result("MEMORY.md", "Switched off.", disabled=True))
+    wire = on_the_wire(
+        failed_result("MEMORY.md", "Switched off.", kind=ErrorKind.DISABLED, disabled=True)
+    )
     assert (wire["disabled"], wire["error"], wire["status"]) == (True, "Switched off.", "error")
-    assert "kind" not in wire
+    assert wire["kind"] == "disabled"

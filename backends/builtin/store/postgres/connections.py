@@ -1,7 +1,7 @@
 """Connections to PostgreSQL: where it is, a small pool, transactions without any session state, and what errors mean.
 
-It works through pgbouncer in transaction mode: every setting is made inside the transaction that needs it, statements are
-prepared only where nobody stands between, and what idles is closed.
+It works through pgbouncer in transaction mode: every setting is made inside the transaction that needs it,
+statements are prepared only where nobody stands between, and what idles is closed.
 """
 
 from __future__ import annotations

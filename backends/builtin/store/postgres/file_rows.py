@@ -507,8 +507,8 @@ def replace_chunks(
 ) -> Replaced:
     """Puts chunks in the place of all that begin in this range of the file's text (None: its end).
 
-    What `also` says is done on the way. Three round trips, and two for each further step; `tick` comes before each chunk and step.
-    Raises TooLargeError.
+    What `also` says is done on the way. Three round trips, and two for each further step; `tick` comes before each
+    chunk and step. Raises TooLargeError.
     """
     *_, rows = transaction.write_all(
         *also, (_KEPT_CHUNKS, {"file": file_id, "first": first, "before": before})

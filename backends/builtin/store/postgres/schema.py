@@ -304,11 +304,11 @@ _ONE_AT_A_TIME: Final = (
 
 
 def migrate(address: Address, *, role: str | None = None) -> list[str]:
-    """Makes what is missing, makes anew what somebody changed by hand, and says what was done. In one transaction; again
-    and again does no harm.
+    """Makes what is missing, makes anew what somebody changed by hand, and says what was done. In one transaction;
+    again and again does no harm.
 
-    `role`, if it is given, may read and write afterwards, and make nothing. Blocks. Raises IndexUnavailableError, also for
-    tables that have other columns than they should: nothing is done then.
+    `role`, if it is given, may read and write afterwards, and make nothing. Blocks. Raises IndexUnavailableError,
+    also for tables that have other columns than they should: nothing is done then.
     """
     if role is not None:
         check_name("role", role, "--role")

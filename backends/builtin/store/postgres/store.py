@@ -381,7 +381,7 @@ class PostgresStore:
         return True
 
     def scrub(self) -> bool:
-        """PostgreSQL looks after its own pages (data checksums); words that somebody took out by hand are written anew."""
+        """PostgreSQL looks after its own pages (data checksums); words that were removed by hand are written again."""
         try:
             with self._transaction(time.monotonic() + SCRUB_LIMIT_S) as transaction:
                 found = upkeep.counts(transaction)

@@ -1,8 +1,8 @@
 """The vector lane in PostgreSQL: the one durable copy of each vector, and search over them by pgvector.
 
-Exact: half precision tells which can be among the nearest, and those are measured in full. Above `store.vector.hnswFrom`
-by the agent's own approximate index, where `store migrate` made one. A search under a filter is always exact, and none is
-ever short of results.
+Exact: half precision tells which can be among the nearest, and those are measured in full. Above
+`store.vector.hnswFrom` by the agent's own approximate index, where `store migrate` made one. A search under a filter
+is always exact, and none is ever short of results.
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from backends.builtin.store.port import LONGEST_RETRY_MS, VectorAnswer, VectorHit
+from backends.builtin.store.port import (
+    FIRST_RETRY_MS,
+    LENGTH_TOLERANCE,
+    LONGEST_RETRY_MS,
+    MOST_DOUBLINGS,
+    UNFIT,
+    VectorAnswer,
+    VectorHit,
+    why_unlike,
+)
 from backends.builtin.store.postgres.connections import Reals
 from backends.builtin.store.postgres.file_rows import plain
 from backends.builtin.store.postgres.leases import IS_AHEAD
@@ -36,11 +45,6 @@ if TYPE_CHECKING:
     from config.settings import VectorStoreSettings
     from providers.provider_interface import Vector
 
-FIRST_RETRY_MS: Final = 5_000
-_MOST_DOUBLINGS: Final = 16
-"""Beyond the longest pause."""
-_LENGTH_TOLERANCE: Final = 1e-3
-_UNFIT: Final = "The provider's vector is not one of finite numbers and length 1 like the others."
 _BYTES_A_NUMBER: Final = 6
 """Four in full precision, two in half."""
 
@@ -49,11 +53,12 @@ _FEW: Final = 8
 """As for SQLite's engines: see `sqlite/vectors/select`."""
 
 _MARGIN: Final = 0.004
-"""Twice what an inner product in half precision can differ from the cosine: a thousandth by rounding, as much by lengths
-that are not quite 1.
+"""Twice what an inner product in half precision can differ from the cosine: a thousandth by rounding, as much by
+lengths that are not quite 1.
 """
 _SPARE: Final = 64
-"""So many more than twice those that are wanted are found in half precision at first; seldom are more within the margin."""
+"""So many more than twice those that are wanted are found in half precision at first; seldom are more within the
+margin."""
 _WIDER: Final = 4
 _NEAR_OF_SAMPLE: Final = 8
 """As near as so many of the sample are those of all that are put in order."""
@@ -95,7 +100,8 @@ _ARE_WITHIN: Final = """
 _ARE_ENOUGH: Final = "(SELECT count(*) >= %(limit)s::bigint FROM found)"
 """That is all that can be said of what an approximate index found."""
 _WITHIN: Final = "%(within)s::float8"
-# Putting rows in order costs more than measuring them, so most are left out before. Those that no excerpt uses any more are among the nearest, too, and are left out afterwards.
+# Putting rows in order costs more than measuring them, so most are left out before. Those that no excerpt uses any more
+# are among the nearest, too, and are left out afterwards.
 _NEAREST_OF_ALL: Final = f"""
     WITH nearest AS MATERIALIZED (
         SELECT text_hash, vector, {{half}} {_DISTANCE} AS distance FROM embeddings
@@ -407,14 +413,7 @@ class PostgresVectorSpace:
 
 
 def _misfit(known: StoredVectors | None, query: Vector) -> str | None:
-    """Why a query cannot be compared with the vectors of a fingerprint, or None."""
-    if known is None:
-        return "no vectors of this provider and model are stored"
-    if known.dimensions != len(query):
-        return (
-            f"the query has {len(query)} dimensions and the stored vectors have {known.dimensions}"
-        )
-    return None
+    return why_unlike(known and known.dimensions, query)
 
 
 def _received(sent: Sequence[bytes], dimensions: int) -> NDArray[np.float32]:
@@ -639,7 +638,7 @@ class PostgresEmbeddingWrites(PostgresEmbeddings):
 
     def put(self, fingerprint: Fingerprint, vectors: Sequence[tuple[bytes, Vector]]) -> None:
         dimensions = len(vectors[0][1])
-        faults = [(key, _UNFIT) for key, vector in vectors if not _is_fit(vector, dimensions)]
+        faults = [(key, UNFIT) for key, vector in vectors if not _is_fit(vector, dimensions)]
         if faults:
             self.record_failures(fingerprint, faults)
         unfit = dict(faults)
@@ -668,7 +667,7 @@ class PostgresEmbeddingWrites(PostgresEmbeddings):
             "digest": fingerprint.digest(),
             "first": FIRST_RETRY_MS,
             "longest": longest_ms,
-            "doublings": _MOST_DOUBLINGS,
+            "doublings": MOST_DOUBLINGS,
         }
         rows = [
             {**common, "text_hash": text_hash, "reason": plain(reason)}
@@ -775,4 +774,4 @@ def _is_fit(vector: Vector, dimensions: int) -> bool:
     if len(vector) != dimensions:
         return False
     numbers = np.asarray(vector)
-    return abs(float(numbers @ numbers) - 1.0) <= 2 * _LENGTH_TOLERANCE  # false for NaN
+    return abs(float(numbers @ numbers) - 1.0) <= 2 * LENGTH_TOLERANCE  # false for NaN

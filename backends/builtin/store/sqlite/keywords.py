@@ -45,8 +45,8 @@ _SELECT_WORDS: Final = """
 
 
 def pack(chunk: PreparedChunk) -> bytes:
-    """Its terms, its context and its headings for `chunks.words`: deflated with the text as dictionary, since most terms are its
-    words, or begin as they do. That takes a sixth of the space.
+    """Its terms, its context and its headings for `chunks.words`: deflated with the text as dictionary, since most
+    terms are its words, or begin as they do. That takes a sixth of the space.
     """
     deflate = zlib.compressobj(
         _LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, chunk.text.encode()
@@ -56,7 +56,7 @@ def pack(chunk: PreparedChunk) -> bytes:
 
 
 def unpack(words: bytes, text: str) -> tuple[str, str, str]:
-    """Terms, context and headings of the chunk with this text. Raises apsw.CorruptError, as SQLite of a damaged page."""
+    """Terms, context and headings of the chunk with this text. Raises apsw.CorruptError, as for a damaged page."""
     inflate = zlib.decompressobj(_WINDOW, zdict=text.encode())
     try:
         terms, _, rest = inflate.decompress(words).decode().partition(_BETWEEN)

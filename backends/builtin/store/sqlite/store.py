@@ -1,4 +1,4 @@
-"""The SQLite store: the open file with turns for reading and writing, its views, upkeep, and a new file for a damaged one."""
+"""The SQLite store: the open file with turns to read and write, its views, upkeep, and replacing a damaged one."""
 
 from __future__ import annotations
 

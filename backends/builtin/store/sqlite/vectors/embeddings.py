@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 import apsw
 import msgspec
 
-from backends.builtin.store.port import LONGEST_RETRY_MS, now_ms
+from backends.builtin.store.port import (
+    FIRST_RETRY_MS,
+    LENGTH_TOLERANCE,
+    LONGEST_RETRY_MS,
+    MOST_DOUBLINGS,
+    UNFIT,
+    now_ms,
+)
 from backends.builtin.store.sqlite.connections import int64s
 from backends.builtin.store.sqlite.vectors.engines import np
 from backends.interface import Coverage, FailedText
@@ -48,13 +55,7 @@ def reserve_ids(connection: apsw.Connection, count: int) -> range:
     return range(first, first + count)
 
 
-FIRST_RETRY_MS: Final = 5_000
-_MOST_DOUBLINGS: Final = 16
-"""Beyond the longest pause."""
-
 _BYTES_A_NUMBER: Final = 4
-_LENGTH_TOLERANCE: Final = 1e-3
-_UNFIT: Final = "The provider's vector is not one of finite numbers and length 1 like the others."
 
 # Only the chosen rows are read with their texts. SQLite would end a text at U+0000, so it cuts nothing.
 _SELECT_PENDING: Final = """
@@ -211,7 +212,7 @@ class SqliteEmbeddings:
     ) -> None:
         dimensions = len(vectors[0][1])
         faults = [
-            (text_hash, _UNFIT) for text_hash, vector in vectors if not _is_fit(vector, dimensions)
+            (text_hash, UNFIT) for text_hash, vector in vectors if not _is_fit(vector, dimensions)
         ]
         if faults:
             self.record_failures(fingerprint, faults)
@@ -255,7 +256,7 @@ class SqliteEmbeddings:
                     "now": now,
                     "first": FIRST_RETRY_MS,
                     "longest": longest_ms,
-                    "doublings": _MOST_DOUBLINGS,
+                    "doublings": MOST_DOUBLINGS,
                 }
                 for text_hash, reason in failures
             ],
@@ -362,4 +363,4 @@ def _is_fit(vector: Vector, dimensions: int) -> bool:
     if len(vector) != dimensions:
         return False
     numbers = np.asarray(vector)
-    return abs(float(numbers @ numbers) - 1.0) <= 2 * _LENGTH_TOLERANCE  # false for NaN
+    return abs(float(numbers @ numbers) - 1.0) <= 2 * LENGTH_TOLERANCE  # false for NaN

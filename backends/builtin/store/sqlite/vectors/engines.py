@@ -1,4 +1,4 @@
-"""What every engine of the vector lane offers, and the optional libraries that they need, each loaded when first used."""
+"""What every engine of the vector lane offers, and the optional libraries that they need, loaded at their first use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 import apsw
 
-from backends.builtin.store.port import EngineName, Unavailable, VectorAnswer
+from backends.builtin.store.port import EngineName, Unavailable, VectorAnswer, why_unlike
 from config.runtime.logs import Log
 
 if TYPE_CHECKING:
@@ -67,14 +67,7 @@ def dimensions_of(connection: apsw.Connection, fingerprint_id: int) -> int | Non
 
 def misfit(wanted: VectorQuery) -> str | None:
     """Why a query cannot be compared with the vectors of its fingerprint, or None."""
-    dimensions = dimensions_of(wanted.connection, wanted.fingerprint_id)
-    if dimensions is None:
-        return "no vectors of this provider and model are stored"
-    if dimensions != len(wanted.query):
-        return (
-            f"the query has {len(wanted.query)} dimensions and the stored vectors have {dimensions}"
-        )
-    return None
+    return why_unlike(dimensions_of(wanted.connection, wanted.fingerprint_id), wanted.query)
 
 
 class _LazyModule:
