@@ -57,13 +57,38 @@ def table_faults(db: apsw.Connection) -> Iterator[str]:
     chunks = set(db.execute("SELECT id FROM chunks"))
     if chunks != set(db.execute("SELECT id FROM chunk_terms_docsize")):
         yield "chunks and terms disagree"
+    counted, held = _totals(db), _summed(db)
+    if counted != held and any([*counted, *held]):
+        yield f"FTS5 counts {counted} chunks and words, and holds {held}"
     db.execute("CREATE VIRTUAL TABLE temp.terms USING fts5vocab (main, chunk_terms, row)")
-    held = long_words(term for (term,) in db.execute("SELECT term FROM temp.terms"))
-    if held != {word[::-1] for (word,) in db.execute("SELECT backwards FROM word_ends")}:
+    long = long_words(term for (term,) in db.execute("SELECT term FROM temp.terms"))
+    if long != {word[::-1] for (word,) in db.execute("SELECT backwards FROM word_ends")}:
         yield "chunks and long words disagree"
     stored = dict(db.execute("SELECT id, chunk_count FROM files WHERE chunk_count > 0"))
     if stored != dict(db.execute("SELECT file_id, count(*) FROM chunks GROUP BY 1")):
         yield "a file is there in part"
+
+
+def _totals(db: apsw.Connection) -> list[int]:
+    """How many chunks there are, and words in each column, as BM25 counts them."""
+    return _varints(db.execute("SELECT block FROM chunk_terms_data WHERE id = 1").get or b"")
+
+
+def _summed(db: apsw.Connection) -> list[int]:
+    sizes = [_varints(size) for (size,) in db.execute("SELECT sz FROM chunk_terms_docsize")]
+    columns = zip(*sizes, strict=True)
+    return [len(sizes), *map(sum, columns)]
+
+
+def _varints(data: bytes) -> list[int]:
+    """Numbers as FTS5 stores them, of up to eight bytes."""
+    numbers, number = [], 0
+    for byte in data:
+        number = number << 7 | byte & 0x7F
+        if byte < 0x80:
+            numbers.append(number)
+            number = 0
+    return numbers
 
 
 LENGTH_TOLERANCE: Final = 2e-3
@@ -183,6 +208,9 @@ _CONTENT: Final = {
     " FROM excerpts AS x JOIN chunks AS c ON c.id = x.chunk_id"
     " JOIN files AS f ON f.id = x.file_id AND f.id = c.file_id",
     "terms": f"SELECT f.path, c.start, v.term, v.col, v.offset FROM temp.v AS v {_PLACE}",
+    "languages": "SELECT f.path, l.language FROM file_languages AS l JOIN files AS f ON f.id = l.file_id",
+    "facts": "SELECT f.path, n.title, n.aliases, n.tags, n.encoding"
+    " FROM note_facts AS n JOIN files AS f ON f.id = n.file_id",
 }
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from functools import partial
 from random import Random
 
+import apsw
 import pytest
 
 from endurance import local_model
@@ -92,6 +94,22 @@ async def test_the_oracle_finds_a_missing_chunk_a_foreign_vector_and_a_damaged_p
     data[-2000] ^= 8
     agent.index.write_bytes(data)
     assert await oracle.faults(agent.index)
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ("UPDATE chunk_terms_data SET block = x'010203' WHERE id = 1", "FTS5 counts [1, 2, 3]"),
+        ("INSERT INTO file_languages SELECT 'welsh', min(id) FROM files", "languages differ"),
+    ],
+)
+async def test_the_oracle_names_what_a_score_depends_on_beside_the_texts(tmp_path, changed, told):
+    agent = Agent(tmp_path, None, 1)
+    oracle = Oracle(agent.settings)
+    await oracle.make_fresh(agent.index)
+    with closing(apsw.Connection(str(agent.index))) as db:
+        db.execute(changed)
+    assert told in (await oracle.faults(agent.index))[0]
 
 
 def test_a_download_that_leaves_something_or_fetches_it_twice_is_found(tmp_path):
