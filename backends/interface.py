@@ -21,7 +21,7 @@ Outcome = Literal["ok", "empty", "denied", "disabled", "partial"]
 Mode = Literal["hybrid", "keyword", "vector", "rerank"]
 
 MAX_QUERY_CHARS: Final = 20_000
-"""What follows is ignored: a pasted log file must not cost seconds. Whoever asks cuts, and says so."""
+"""The rest of a query is ignored: a pasted log file must not cost seconds. The caller cuts it, and says so."""
 
 
 class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,9 +43,9 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Tags of the front matter: a note must have all of them, or tags below them."""
     explain: bool = False
     today: date | None = None
-    """The day of whoever asks, by which `yesterday` is understood; None: this machine's."""
+    """The day at the caller's place, by which `yesterday` is understood; None: this machine's."""
     vector_patience_s: float | None = None
-    """How long the query's vector is waited for, whatever the provider may take; None: as configured."""
+    """How long to wait for the query's vector, whatever the provider may take; None: as configured."""
 
 
 class Stretch(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -78,9 +78,9 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     """
     source: Source
     confidence: Confidence | None = None
-    """What the score says in a word; None of an engine whose scores are no probabilities."""
+    """The score in a word; None for an engine whose scores are no probabilities."""
     citation: str | None = None
-    """Where it stands, for people; the gateway adds it where it is due."""
+    """Where it stands, for people; the gateway adds it if citations are on."""
     vector_score: float | None = None
     text_score: float | None = None
     explain: Mapping[str, Any] | None = None
@@ -108,7 +108,7 @@ class Stale(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fallback(msgspec.Struct, frozen=True, kw_only=True):
-    """Something else than what was configured answered. Wire name of `origin` is `from`."""
+    """Something other than what was configured answered. The wire name of `origin` is `from`."""
 
     origin: str = msgspec.field(name="from")
     reason: str
@@ -171,15 +171,15 @@ MANUAL_REASONS: Final = frozenset({"manual", "cli"})
 
 class SyncRequest(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = "manual"
-    """Several are joined by a comma and a space."""
+    """Several reasons are joined by a comma and a space."""
     force: bool = False
-    """Index every file again, also those that seem unchanged."""
+    """Index every file again, even those that seem unchanged."""
     verify: bool = False
-    """Also read some files that seem unchanged, those that were read longest ago, and compare."""
+    """Also read and compare some files that seem unchanged, those first that were read longest ago."""
 
     @property
     def is_manual(self) -> bool:
-        """A person asked: nothing that changed may be left to a later sync."""
+        """A person asked: no change may be left to a later sync."""
         return self.force or not MANUAL_REASONS.isdisjoint(self.reason.split(", "))
 
 
@@ -225,7 +225,7 @@ class KeywordDetails(msgspec.Struct, frozen=True):
     engine: str
     available: bool
     languages: tuple[str, ...]
-    """Those that were recognised in the notes."""
+    """The languages that were recognised in the notes."""
 
 
 class VectorStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -296,7 +296,7 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     enabled: bool
     reason: str | None
     threshold: int
-    """Texts from which on a job is made of them."""
+    """How many texts it takes to make a job of them."""
     failures: int = 0
     off_for_s: int | None = None
     capacity: int | None = None
@@ -304,7 +304,7 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     waiting: int = 0
     """Texts that wait for a job."""
     jobs: tuple[JobReport, ...] = ()
-    """The newest first, also some that are closed."""
+    """The newest first, with some that are closed."""
 
 
 class EmbeddingModel(msgspec.Struct, frozen=True):
@@ -313,7 +313,7 @@ class EmbeddingModel(msgspec.Struct, frozen=True):
 
 
 class VectorDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How vectors are made and searched; what is unset does not exist under these settings."""
+    """How vectors are made and searched; fields that are unset do not exist under these settings."""
 
     enabled: bool
     requested: str
@@ -358,7 +358,7 @@ class QmdServer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class QmdDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is unset is known of a QMD that is `available` only."""
+    """Fields that are unset are known only of a QMD that is `available`."""
 
     available: bool
     command: str
@@ -385,7 +385,7 @@ does, `follower` knows another one that does it, `idle`: nobody has any."""
 
 
 class StoreDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where the index is kept; what is unset belongs to a shared store only."""
+    """Where the index is kept; fields that are unset belong to a shared store only."""
 
     driver: Literal["sqlite", "postgres"]
     schema_version: int
@@ -401,7 +401,7 @@ class StoreDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class StoreCheck(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a look at the store found, in sentences."""
+    """The findings of a check of the store, in sentences."""
 
     place: str
     schema_version: int | None = None
@@ -411,11 +411,11 @@ class StoreCheck(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ViewpointDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Whose sight of the files an index keeps that several hosts share."""
+    """The viewpoints whose stamps of the files are kept in an index that several hosts share."""
 
     here: str
     others: tuple[str, ...]
-    """Those used last come first."""
+    """The ones used last come first."""
     only_elsewhere: int
     """Notes and transcripts that only other hosts saw. They are searched like all."""
 
@@ -454,7 +454,7 @@ class BackendStatus(msgspec.Struct, frozen=True, kw_only=True):
     syncing: SyncProgress | None
     recent_syncs: tuple[SyncReport, ...]
     issues: tuple[str, ...]
-    """What a person should know."""
+    """Warnings for a person to read."""
     weaknesses: tuple[str, ...] = ()
     """Why answers are weaker than the configuration asks for; empty when all is well."""
     details: Details = Details()
@@ -473,7 +473,7 @@ class SizeCount(msgspec.Struct, frozen=True):
     """How many files are this long."""
 
     from_bytes: int
-    """Up to ten times of it, exclusive; 0 also for empty files."""
+    """Files of this size up to ten times of it (exclusive); 0 also counts empty files."""
     files: int
     bytes: int
     """The size of all of them together."""
@@ -504,7 +504,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Literal["ok", "failed", "skipped"]
     """`skipped`: it has nothing to do under these settings, or not yet."""
     detail: str
-    """What answered, why not, or why it was not tried."""
+    """What answered, or why nothing did, or why it was not tried."""
     remedy: str | None = None
     ms: float = 0
 
@@ -518,7 +518,7 @@ class ForgetRequest(msgspec.Struct, frozen=True, kw_only=True):
     path: str | None = None
     older_than_ms: int | None = None
     remove: bool = False
-    """Else it is only told what is kept."""
+    """Otherwise it is only reported what is kept."""
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -561,7 +561,7 @@ class MemoryBackend(Protocol):
     ) -> SyncReport: ...
 
     async def embed(self, *, progress: ProgressCallback | None = None) -> BackfillState | None:
-        """Waits until every stored text has its vector, or until the provider fails, and says how far it is.
+        """Waits until every stored text has its vector, or until the provider fails; returns how far it is.
 
         None where no texts get vectors: without a provider, or when others do it.
         """
@@ -595,6 +595,6 @@ class MemoryBackend(Protocol):
     async def try_out(self, timeout_s: float) -> tuple[Trial, ...]:
         """Asks every part that answers take part in, each within `timeout_s`; network included.
 
-        What is wrong with a part is told, not raised.
+        What is wrong with a part is reported, not raised.
         """
         ...

@@ -33,6 +33,9 @@ class NotesFolder(msgspec.Struct, frozen=True):
     files: int
     """Markdown files in it, as far as they were counted."""
 
+    def __str__(self) -> str:
+        return f"{self.path} ({self.kind}, {self.files:,} note{'' if self.files == 1 else 's'})"
+
 
 def find_notes(
     environment: Mapping[str, str], home: Path, cwd: Path, workspace: Path | None

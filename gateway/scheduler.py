@@ -1,4 +1,4 @@
-"""Bringing the index up to date without anybody waiting: nothing asked during a sync is lost, failures are tried again."""
+"""Bringing the index up to date in the background: no request during a sync is lost, and failures are tried again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from config.runtime.logs import Log
 from config.runtime.tasks import Wakeup
 
 MAX_REASONS: Final = 32
-"""Reasons are words of clients: beyond so many at a time they count as one."""
+"""The most reasons at a time, since clients name them; further ones count as one."""
 OTHER_REASONS: Final = "others"
 _log = Log()
 FIRST_RETRY_S: Final = 1.0
@@ -87,12 +87,12 @@ class Generations:
 
 
 def retry_pause_s(failures: int) -> float:
-    """The pause after so many failures in a row: each one twice the last, up to a limit."""
+    """The pause after this many failures in a row: each is twice the last, up to a limit."""
     return min(FIRST_RETRY_S * 2.0 ** min(failures - 1, 30), LAST_RETRY_S)
 
 
 ObserveSync = Callable[[Awaitable[SyncReport]], Awaitable[SyncReport]]
-"""Waits for a sync and hands on its report or its error."""
+"""Waits for a sync and returns its report or raises its error."""
 
 
 def _ignore(sync: Awaitable[SyncReport]) -> Awaitable[SyncReport]:
@@ -125,8 +125,8 @@ class SyncScheduler:
         self.last_error: str | None = None
         """Why the last background sync failed; None after a success."""
         self.look_s = 0.0
-        """How long the last sync took that read no file: what it costs to look, without what reading
-        and writing cost."""
+        """How long the last sync took that read no file: the cost of looking, without reading
+        and writing."""
 
     @property
     def pending(self) -> tuple[str, ...]:
@@ -179,11 +179,11 @@ class SyncScheduler:
             _log.exception("sync failed", reason=request.reason)
             return False
         self.last_error = None
-        self._heed(report)
+        self._report(report)
         return report.complete
 
-    def _heed(self, report: SyncReport) -> None:
-        """Tells loudly only what is news: polling goes on day and night."""
+    def _report(self, report: SyncReport) -> None:
+        """Logs at a visible level only what is new: polling goes on day and night."""
         changed = report.added + report.changed + report.removed
         if not (changed or report.bytes_read):
             self.look_s = report.duration_ms / 1000

@@ -146,7 +146,7 @@ class ProviderCandidate(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     model: str | None = None
     endpoint: str | None = None
     key_source: str | None = None
-    """None: no key is sent. Set for an unusable provider, it means that only the library is missing."""
+    """None: no key is sent. If it is set for an unusable provider, only the library is missing."""
     lacks: str | None = None
     """What is still missing before its first vector; None: nothing."""
 
@@ -201,7 +201,7 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     resident_bytes: int | None = None
     """The memory of the worker process; None if the system does not tell."""
     deaths: int = 0
-    """How many workers ended without being told to."""
+    """How many workers ended without being asked to."""
     last_death: str | None = None
     cut_texts: int = 0
     """How many texts the model has read only the beginning of."""

@@ -65,31 +65,31 @@ _log = Log()
 T = TypeVar("T")
 
 INDEX_PATIENCE_S: Final = 30.0
-"""How long the index may take, whose disk may be busy, and as long to wait for those that it keeps."""
+"""How long a call may take on a busy disk; the same limit again holds for the wait before it."""
 _LATEST_S: Final = 1.5
-"""What connecting may take beyond a call's own end, where a server's name is looked up in vain."""
+"""How much longer connecting may take than the call itself, if a server's name cannot be resolved."""
 
 
 CHOICE_PATIENCE_S: Final = 0.3
-"""What `health` waits to know which provider is in use; a probe has a second in all."""
+"""How long `health` waits until it is known which provider is in use; a probe has one second in all."""
 STATUS_CHOICE_PATIENCE_S: Final = 3.0
-"""`status` is for people, who want to know; the libraries are slow to load on a busy machine."""
+"""`status` is for people, who can wait; the libraries are slow to load on a busy machine."""
 STATUS_PATIENCE_S: Final = 10.0
 """`status` lists the disk, and a mount may hang."""
 ERASE_EVERY_S: Final = 20.0
 """What is deleted is gone from every file within a minute. Each time costs 16 µs of a core for each chunk that is stored
 (`docs/benchmarks.md`), so not more often, and what was deleted together is erased together."""
 ERASE_AGAIN_S: Final = 3.0
-"""After one that readers were in the way of."""
+"""The pause after an attempt that readers blocked."""
 ERASING_S: Final = 600.0
-"""An index of some gigabytes may have to be written anew."""
+"""An index of some gigabytes may have to be rewritten."""
 _SCRUB_PATIENCE_S: Final = 2 * SCRUB_LIMIT_S
 SERVER_PATIENCE_S: Final = 5.0
 """How long a search asks a server: hosts give up after 15 s, of which the look at the disk may take four."""
 _LINKS_PATIENCE_S: Final = 2.0
-"""A file is read whether or not anybody knows where its links lead."""
+"""A file is read even if its links cannot be resolved."""
 OPENING_PATIENCE_S: Final = 60.0
-"""A large log may have to be taken in, and a disk has to wake up."""
+"""A large log may have to be replayed, and a disk may have to spin up."""
 
 
 class IndexCalls:
@@ -107,7 +107,7 @@ class IndexCalls:
     async def read(
         self, kind: BoundedWork, work: Callable[[View], T], until: float = math.inf
     ) -> T:
-        """What the work finds in one view of the index. Raises as `run`."""
+        """Runs the work in one view of the index. Raises as `run`."""
 
         def in_view() -> T:
             with self._store.view(until=until) as view:
@@ -116,7 +116,7 @@ class IndexCalls:
         return await self.run(kind, in_view, until)
 
     async def run(self, kind: BoundedWork, work: Callable[[], T], until: float = math.inf) -> T:
-        """What the work returns. Raises IndexUnavailableError when the index does not answer.
+        """Returns what the work returns. Raises IndexUnavailableError when the index does not answer.
 
         `until` is a time of `time.monotonic`.
         """
@@ -132,14 +132,14 @@ class IndexCalls:
             ) from None
 
     async def mended(self, call: Callable[[], Awaitable[T]]) -> T:
-        """What the call returns; one that met damage is made again: the index is a new one by then."""
+        """Returns what the call returns. Repeats a call that met damage: by then the index has been replaced."""
         try:
             return await call()
         except IndexDamagedError:
             return await call()
 
     async def settled(self, call: Callable[[], Awaitable[T]]) -> T:
-        """As `mended`; also made again where the index was replaced meanwhile: an empty one answers nothing."""
+        """As `mended`; also repeats the call if the index was replaced meanwhile: a new, empty one has no answers."""
         generation = self._store.generation
         answer = await self.mended(call)
         return answer if generation == self._store.generation else await self.mended(call)
@@ -169,7 +169,7 @@ class BuiltinBackend:
         self._are_told = self._sessions.enabled or (
             settings.backend == "qmd" and settings.qmd.sessions.enabled
         )
-        """Whether conversations are answered at all, be it by QMD."""
+        """Whether conversations are searched at all, be it by QMD."""
         self._surveyor = Surveyor(
             store, self._roots, preparer.notes_pipeline, self._sessions, places_of(settings)
         )
@@ -205,7 +205,7 @@ class BuiltinBackend:
             is_done = await self._erase()
 
     async def _erase(self) -> bool:
-        """Whether nothing that was deleted is left."""
+        """Whether nothing that was deleted is left in the files."""
         try:
             erase = self._store.erase_deleted
             return await self._calls.mended(lambda: self._erasing.run(erase, ERASING_S))
@@ -248,7 +248,7 @@ class BuiltinBackend:
         )
 
     async def _prepare(self, request: SearchRequest) -> tuple[Stale | None, Meaning, float]:
-        """Brings the index level with the disk while the provider reads the query.
+        """Brings the index up to date while the provider embeds the query.
 
         Also returns how many seconds the former took.
         """
@@ -273,7 +273,7 @@ class BuiltinBackend:
         return stale, meaning, swept_s
 
     async def _scan_ahead(self, meaning: Meaning) -> None:
-        """What a search by vector can do before the index is level with the disk, where it is long."""
+        """Does early what a search by vector can do before the index is up to date, where that takes long."""
         held = self._semantics.vectors
         if meaning.vector is not None and held is not None and held.is_long:
             scan = partial(held.scan_ahead, meaning.vector.vector)
@@ -282,7 +282,7 @@ class BuiltinBackend:
     async def _find(
         self, request: SearchRequest, vector: QueryVector | None, *, is_level: bool
     ) -> Found:
-        """An index that was not levelled may hold files that are gone: it is asked without them."""
+        """An index that is not up to date may hold files that are gone: they are left out of the search."""
         until = time.monotonic() + SERVER_PATIENCE_S if self._store.is_shared else math.inf
 
         async def ask(without: Collection[str]) -> Found:
@@ -314,7 +314,7 @@ class BuiltinBackend:
     def _read(self, request: ReadRequest) -> ReadAnswer:
         """A wiki link may stand for the path; those in the text are resolved.
 
-        A note whose whole place is away may well exist: that is no "not found".
+        A note whose whole place is not mounted may well exist: that is no "not found".
         """
         written = request.path.strip()
         named = links_in(written) if written.startswith("[[") else ()
@@ -328,7 +328,7 @@ class BuiltinBackend:
         return msgspec.structs.replace(answer, links=self._links(links_in(answer.text)))
 
     def _links(self, names: Sequence[str]) -> Mapping[str, str]:
-        """Where they lead; an index that cannot answer leads nowhere and keeps no file from being read."""
+        """Resolves links. If the index cannot answer, none is resolved, and the file is read all the same."""
         if not names:
             return {}
         try:
@@ -342,7 +342,7 @@ class BuiltinBackend:
         """Why notes are missing that may come back: as of now, or of the last look at the disk."""
         try:
             return await self._calls.mended(lambda: self._freshness.away(look=look))
-        except IndexUnavailableError:  # who asks this index will hear of it
+        except IndexUnavailableError:  # a search of this index reports it
             return None
 
     async def out_of_reach(self, path: str) -> str | None:
@@ -356,7 +356,7 @@ class BuiltinBackend:
         if report.added or report.changed or report.removed:
             with suppress(IndexUnavailableError):  # the sync itself was a success
                 await self._calls.run(self._calls.tidying, self._give_back_space)
-            if not self._embeds:  # the process may end before it is time to
+            if not self._embeds:  # the process may end before this is due
                 await self._erase()
         return report
 
@@ -365,10 +365,10 @@ class BuiltinBackend:
             return await self._freshness.sync(request, progress)
         async with self._verifying.if_free() as is_ours:
             if is_ours:
-                with suppress(TimeoutError):  # an earlier look at everything still goes on
+                with suppress(TimeoutError):  # an earlier full survey still runs
                     await self._scrubbing.run(self._store.scrub, _SCRUB_PATIENCE_S)
             else:
-                request = msgspec.structs.replace(request, verify=False)  # somebody does it now
+                request = msgspec.structs.replace(request, verify=False)  # it is being done now
             return await self._freshness.sync(request, progress)
 
     async def embed(self, *, progress: ProgressCallback | None = None) -> BackfillState | None:
@@ -419,7 +419,7 @@ class BuiltinBackend:
         return await try_out(self._store, self._semantics, timeout_s)
 
     def _embed_soon(self) -> None:
-        """New texts lack their vectors."""
+        """Called when new texts lack their vectors."""
         self._semantics.wake()
 
     def _give_back_space(self) -> None:

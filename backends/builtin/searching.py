@@ -38,9 +38,9 @@ from backends.ranking.evidence import KEYWORDS_ONLY, Candidate, Lanes
 from backends.ranking.fusion import (
     PassageRanker,
     RankedPassage,
-    confidence_of,
     explain,
 )
+from backends.ranking.likelihood import confidence_of
 from backends.ranking.passages import Lines
 from backends.ranking.query import (
     Concept,
@@ -425,12 +425,12 @@ class Searcher:
 def _ranked(
     ranker: PassageRanker, blocks: Iterable[Sequence[Candidate]]
 ) -> Iterator[RankedPassage]:
-    """Until a whole block has nothing more: what follows is weaker in either lane."""
+    """Until a whole block has nothing more, or its last ones score too little: what follows is weaker in either lane."""
     for block in blocks:
         passage = None
         for passage in ranker.rank(block):
             yield passage
-        if passage is None:
+        if passage is None or ranker.is_done:
             return
 
 

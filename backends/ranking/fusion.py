@@ -15,7 +15,6 @@ from typing import Final, TypedDict
 import msgspec
 from msgspec.structs import replace
 
-from backends.interface import Confidence
 from backends.ranking.evidence import (
     KEYWORDS_ONLY,
     USUAL_INFORMATION,
@@ -26,11 +25,13 @@ from backends.ranking.evidence import (
     Strategy,
     Unit,
     aged_odds,
+    is_heading,
     ranked_odds,
     units_by_file,
     weigh_units,
     weighted_odds,
 )
+from backends.ranking.likelihood import LEAST_SCORE, Signs, likelihood, score_of
 from backends.ranking.passages import (
     File,
     Passage,
@@ -46,28 +47,6 @@ from backends.text.analyser import fold, normalise
 ASSURED: Final = 3
 WITHIN: Final = 6
 """The default number of results."""
-LEAST_SCORE: Final = 0.35
-"""The documented default of `minScore`: what neither words nor a vector relate to the question scores less."""
-EVEN: Final = 0.5
-"""From here on a score is the probability that the passage answers. What is less likely lies between `LEAST_SCORE` and
-this, in the same order."""
-
-# How likely a passage answers: a logistic regression on passages of all families, each counting the same, with
-# questions that have no answer among them, by words and with vectors; `./scripts/bench_recall --reliability` says how
-# true it is.
-CONSTANT: Final = -1.1
-SHARE: Final = 0.78
-"""For each nat of its share of all that speaks for any line of the first candidates ..."""
-SHARE_BY_MODEL: Final = -0.54
-"""... and so much less where a model that is wholly trusted spreads it."""
-BEST_LINE: Final = 1.41
-"""For the share of the question's information content that one line of it holds."""
-INFORMATION: Final = 0.17
-"""For each nat of the logarithm of what the question asks for."""
-STANDS_OUT: Final = 0.25
-"""For each standard deviation that its vector stands out."""
-BY_MODEL: Final = -1.37
-"""Where there is a model that is wholly trusted."""
 MOST_STANDS_OUT: Final = 8.0
 LEAST_SHARE: Final = -12.0
 ENOUGH: Final = 0.5
@@ -125,6 +104,8 @@ class RankedPassage(msgspec.Struct, frozen=True, gc=False):
     passage: Passage
     score: float
     """0..1, what `minScore` speaks of, see `PassageRanker.rank`; never rises down the list."""
+    signs: Signs | None
+    """What the score is from; None of what neither lane relates to the question."""
     text_score: float
     """0..1, of its best line; 0 where no line holds or neighbours a word of the query."""
     vector_score: float | None
@@ -227,15 +208,25 @@ class PassageRanker:
                 if strength.highest >= self._min_score:
                     unrelated.append((selection, strength))
                 continue
-            score = score_of(self._likelihood(selection, strength))
-            yield from self._shown_as(selection, strength, score, is_assured=is_assured)
-            if self._ceiling < self._min_score:
+            signs = self._signs(selection, strength)
+            yield from self._shown_as(selection, strength, signs, is_assured=is_assured)
+            if self.is_done:
                 return
         for selection, strength in unrelated:
-            yield from self._shown_as(selection, strength, strength.highest, is_assured=False)
+            yield from self._shown_as(selection, strength, None, is_assured=False)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing more can have the least score."""
+        return self._ceiling < self._min_score
 
     def _shown_as(
-        self, selection: Selection, strength: _Strength, score: float, *, is_assured: bool
+        self,
+        selection: Selection,
+        strength: _Strength,
+        signs: Signs | None,
+        *,
+        is_assured: bool,
     ) -> Iterator[RankedPassage]:
         """The selection, whole, unless all that it was chosen for was shown before."""
         units = selection.units()
@@ -243,11 +234,12 @@ class PassageRanker:
         if self._repeats.tell_all([unit.text for unit in selection.earned()]):
             return
         self._repeats.show([unit.text for unit in units])
+        score = score_of(likelihood(signs)) if signs else strength.highest
         self._ceiling = min(self._ceiling, score)
-        if self._ceiling >= self._min_score:
+        if not self.is_done:
             self._shown += 1
             passage = to_passage(selection, self._weights)
-            yield self._ranked(passage, strength, selection, is_assured=is_assured)
+            yield self._ranked(passage, strength, signs, selection, is_assured=is_assured)
 
     def same_lines(self, ranked: RankedPassage) -> list[tuple[int, int]]:
         """The other files, by id, and the line in each, that say the same as the best line of a passage."""
@@ -282,12 +274,19 @@ class PassageRanker:
                 return
 
     def _ranked(
-        self, passage: Passage, strength: _Strength, selection: Selection, *, is_assured: bool
+        self,
+        passage: Passage,
+        strength: _Strength,
+        signs: Signs | None,
+        selection: Selection,
+        *,
+        is_assured: bool,
     ) -> RankedPassage:
         background, cosine = self._background, strength.cosine
         return RankedPassage(
             passage,
             score=self._ceiling,
+            signs=signs,
             text_score=strength.text,
             vector_score=cosine,
             fused=selection.mass,
@@ -335,40 +334,25 @@ class PassageRanker:
         known = min(USUAL_INFORMATION, self._weights.known)
         return _Strength(text, cosine, text * self._weights.total / known if known else 0.0)
 
-    def _likelihood(self, selection: Selection, strength: _Strength) -> float:
-        """How likely the passage answers: 0..1."""
+    def _signs(self, selection: Selection, strength: _Strength) -> Signs:
         weights, background = self._weights, self._background
         share = math.log(selection.mass / self._whole) if 0 < selection.mass < self._whole else 0.0
-        share = max(LEAST_SHARE, share)
-        best = max([weights.coverage(one.concepts) for one in selection.units()])
-        evidence = CONSTANT + SHARE * share + BEST_LINE * min(1.0, best)
-        evidence += INFORMATION * math.log(max(1.0, weights.total))
-        if background is not None:
-            trust = self._lanes.vector * background.trust
-            place = min(MOST_STANDS_OUT, max(0.0, background.place(strength.cosine)))
-            evidence += trust * (BY_MODEL + SHARE_BY_MODEL * share) + STANDS_OUT * place
-        odds = math.exp(evidence)
-        if background is not None:
-            odds += background.nearness(strength.cosine)
-        return odds / (1 + odds)
-
-
-def score_of(likelihood: float) -> float:
-    """The score of a passage that answers with this probability."""
-    if likelihood >= EVEN:
-        return likelihood
-    return LEAST_SCORE + (EVEN - LEAST_SCORE) * likelihood / EVEN
-
-
-MAYBE: Final = 1 / 6
-"""The probability from which a passage may answer."""
-
-
-def confidence_of(score: float) -> Confidence:
-    """What a score says in a word."""
-    if score >= EVEN:
-        return "likely"
-    return "maybe" if score >= score_of(MAYBE) else "unlikely"
+        units = selection.units()
+        names_only = all(not one.text.strip() or is_heading(one.text) for one in units)
+        held = 0.0 if names_only else max([weights.coverage(one.concepts) for one in units])
+        signs = Signs(
+            share=max(LEAST_SHARE, share),
+            best_line=min(1.0, held),
+            information=math.log(max(1.0, weights.total)),
+        )
+        if background is None:
+            return signs
+        return replace(
+            signs,
+            trust=self._lanes.vector * background.trust,
+            stands_out=min(MOST_STANDS_OUT, max(0.0, background.place(strength.cosine))),
+            nearness=background.nearness(strength.cosine),
+        )
 
 
 def calibrate(share: float) -> float:
@@ -406,6 +390,8 @@ class Explanation(TypedDict):
     """By a term that was asked for: compounds of it, or its parts, that were found instead."""
     coverage: float
     fused: float
+    signs: Mapping[str, float] | None
+    """What the score is from, see `Signs`."""
     chunkId: int
     text: LaneShare
     vector: LaneShare | None
@@ -435,6 +421,7 @@ def explain(ranked: RankedPassage, lanes: Lanes, files: Collection[File]) -> Exp
         otherForms=_other_forms(ranked.passage),
         coverage=round(ranked.passage.coverage, 4),
         fused=round(ranked.fused, 4),
+        signs=_rounded(ranked.signs) if ranked.signs else None,
         chunkId=ranked.passage.chunk_id,
         text=_share(ranked.text_share, ranked.text_score, shares, lanes.text),
         vector=vector,
@@ -442,6 +429,10 @@ def explain(ranked: RankedPassage, lanes: Lanes, files: Collection[File]) -> Exp
         assured=ranked.is_assured,
         lines=_line_shares(ranked),
     )
+
+
+def _rounded(signs: Signs) -> Mapping[str, float]:
+    return {name: round(value, 4) for name, value in msgspec.to_builtins(signs).items()}
 
 
 def _line_shares(ranked: RankedPassage) -> list[LineShare]:

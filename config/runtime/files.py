@@ -15,7 +15,7 @@ import select
 import stat
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -274,7 +274,7 @@ def replace_file(
             give_to_owner(file.fileno(), path.parent)
             file.write(data)
             file.flush()
-            lost = _copy_attributes(path, file.fileno())
+            lost = set_attributes(file.fileno(), attributes_of(path))
             os.fsync(file.fileno())
         check()
         making.replace(path)
@@ -284,18 +284,36 @@ def replace_file(
     return lost
 
 
-def _copy_attributes(path: Path, made: int) -> tuple[str, ...]:
-    """The names of those that the new file could not be given. Where there are none (macOS), none are lost."""
+def attributes_of(path: Path) -> dict[str, bytes | None]:
+    """The extended attributes of a file, None for one that may not be read. Empty where there are none (macOS)."""
     if not hasattr(os, "listxattr"):
-        return ()
-    lost = []
+        return {}
+    found: dict[str, bytes | None] = {}
     with suppress(OSError):  # no file yet, or a file system without attributes
         for name in os.listxattr(path, follow_symlinks=False):
-            try:
-                os.setxattr(made, name, os.getxattr(path, name, follow_symlinks=False))
-            except OSError:
+            found[name] = _attribute(path, name)
+    return found
+
+
+def set_attributes(file: Path | int, attributes: Mapping[str, bytes | None]) -> tuple[str, ...]:
+    """The names of those that the file could not be given."""
+    lost = []
+    for name, value in attributes.items():
+        try:
+            if value is None:
                 lost.append(name)
+            elif _attribute(file, name) != value:
+                os.setxattr(file, name, value, follow_symlinks=isinstance(file, int))
+        except OSError:
+            lost.append(name)
     return tuple(lost)
+
+
+def _attribute(file: Path | int, name: str) -> bytes | None:
+    try:
+        return os.getxattr(file, name, follow_symlinks=isinstance(file, int))
+    except OSError:
+        return None
 
 
 COPY: Final = "{name}.before-memory-gateway{number}"

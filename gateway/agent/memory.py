@@ -1,6 +1,7 @@
 """One agent's memory as the methods see it: settings, backend and background work together.
 
-Switches off and on, takes over other settings while it runs, and turns backend failures into answers that say so.
+It can be switched off and on, adopts other settings while it runs, and turns failures of the backend into answers
+that name them.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ _log = Log()
 
 
 class RunningBackend:
-    """Made and kept alive by `run_backend`."""
+    """Created and kept open by `run_backend`."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class RunningBackend:
         watcher: Watcher | None = None,
     ) -> None:
         self.scheduler = scheduler
-        """None: nothing happens by itself."""
+        """None: nothing runs in the background."""
         self._watcher = watcher
         self._backend = backend
         self._uses = 0
@@ -85,7 +86,7 @@ class RunningBackend:
 
     @contextmanager
     def used(self) -> Iterator[MemoryBackend]:
-        """The backend, which stays open at least until the body is left."""
+        """Gives the backend, which stays open at least until the body is left."""
         self._uses += 1
         try:
             yield self._backend
@@ -126,7 +127,7 @@ async def run_backend(
     """Opens a backend, hands it over as task status, and closes it after its retirement.
 
     With a `boot_reason` the index is brought up to date at once and then as `sync.*` says; without,
-    only when somebody asks. `observe` hears of the syncs in the background. Raises what `open_backend` raises.
+    only when somebody asks. `observe` is called after each sync in the background. Raises what `open_backend` raises.
     """
     async with open_backend(settings) as backend:
         async with anyio.create_task_group() as background:
@@ -149,7 +150,7 @@ async def run_backend(
 _FOR_THE_MAIN_SESSION: Final = "transcripts are remembered for the main session alone"
 
 StartBackend = Callable[[Settings, str], Awaitable[RunningBackend]]
-"""Takes the reason for the first sync. Raises IndexUnavailableError."""
+"""Called with the reason for the first sync. Raises IndexUnavailableError."""
 
 
 class Memory:
@@ -170,7 +171,7 @@ class Memory:
         self._start = start
         self._sessions = KnownSessions()
         self._has_hinted = False
-        """Whether somebody was told that meaning would find more; it is said once."""
+        """Whether the hint was given that a search by meaning would find more; it is given once."""
         self.uses = UseRecord()
         self.shown = Shown(self.uses.used)
 
@@ -188,7 +189,7 @@ class Memory:
     async def search(
         self, params: SearchParams, context: RequestContext | None = None
     ) -> SearchAnswer:
-        """As `find`; what is shown is remembered of the conversation that reads it."""
+        """As `find`; also remembers what this conversation has been shown."""
         context = context or RequestContext()
         answer = await self.find(params, context.session)
         context.stages.update(answer.timings_ms)
@@ -240,7 +241,7 @@ class Memory:
     def _with_citations(
         self, answer: SearchAnswer, params: SearchParams, session: Session, key: str | None
     ) -> SearchAnswer:
-        """And with the limits that were met, and a hint that meaning is missing, once."""
+        """Adds the limits that were met too and, once, the hint that there is no search by meaning."""
         citations: CitationsMode = "off" if session.operator else self.settings.citations
         limits, hints = search.limits_met(params), params.explain or not self._has_hinted
         result = search.with_citations(answer, citations, key, limits, hints=hints)
@@ -250,7 +251,7 @@ class Memory:
     async def get(
         self, params: notes.GetParams, context: RequestContext | None = None
     ) -> ReadAnswer:
-        """`scope` guards reading too; that of QMD, as documented, only what QMD answers.
+        """`scope` applies to reading too; QMD's `scope` applies, as documented, only to what QMD answers.
 
         Raises IndexUnavailableError as `search`.
         """
@@ -290,21 +291,21 @@ class Memory:
     async def sync(
         self, request: SyncRequest, progress: ProgressCallback | None = None
     ) -> SyncReport | None:
-        """Brings the index up to date and waits for it; None while memory is off."""
+        """Brings the index up to date and returns when that is done; None while memory is off."""
         if self._running is None:
             return None
         with self._running.used() as backend:
             return await self.counted.observe_sync(backend.sync(request, progress=progress))
 
     async def embed(self, progress: ProgressCallback | None = None) -> BackfillState | None:
-        """Waits until every text has its vector; None while there are to be none."""
+        """Waits until every text has its vector; None if there are to be no vectors."""
         if self._running is None:
             return None
         with self._running.used() as backend:
             return await backend.embed(progress=progress)
 
     async def forget(self, request: ForgetRequest) -> ForgetReport:
-        """Nothing while memory is off."""
+        """Does nothing while memory is off."""
         if self._running is None:
             return ForgetReport()
         with self._running.used() as backend:
@@ -313,8 +314,8 @@ class Memory:
     async def transcript_grew(self, reference: str) -> bool:
         """Counts a transcript against its thresholds; asks for a sync once they are reached.
 
-        For clients that announce growth and for whoever watches the sessions directory: any
-        spelling of the file will do. Returns whether a sync was asked for.
+        For clients that announce growth and for the watcher of the sessions directory. Takes an id, a file name or a
+        path. Returns whether a sync was asked for.
         """
         if self._running is None:
             return False
@@ -355,7 +356,7 @@ class Memory:
             )
 
     async def overview(self, context: RequestContext | None = None) -> OverviewResult:
-        """Names of notes are for an operator alone."""
+        """Only an operator sees the names of notes."""
         is_operator = context is not None and context.session.operator
         counted = self.counted.counted(self.uses, with_notes=is_operator)
         if self._running is None:
@@ -367,7 +368,7 @@ class Memory:
         return write_metrics(self.counted, await self.status())
 
     async def health(self) -> Health:
-        """Cheap: it asks nobody outside of this process and lists no directory."""
+        """Cheap: it calls nothing outside this process and lists no directory."""
         if self._running is None:
             return judge_health(
                 disabled=why_disabled(self.settings),
@@ -386,7 +387,7 @@ class Memory:
         )
 
     async def deep_health(self) -> Health:
-        """Asks provider, vector engine and QMD, each within `TRIAL_S`. Network included."""
+        """Asks the provider, the vector engine and QMD, each within `TRIAL_S`; may use the network."""
         trials: tuple[Trial, ...] = ()
         if self._running is not None:
             with self._running.used() as backend:
@@ -401,10 +402,10 @@ class Memory:
             return await backend.weaknesses()
 
     async def adopt(self, settings: Settings, *, reopen: bool) -> None:
-        """Answers by other settings from now on; open requests end by those they began with.
+        """Applies other settings from now on; open requests finish under those they began with.
 
-        Without `reopen` the backend, which does not care for what differs, stays as it is. Raises
-        IndexUnavailableError, and then all is as before.
+        Without `reopen` the backend stays open, since nothing that it uses has changed. Raises
+        IndexUnavailableError; the former settings then stay in force.
         """
         old = self._running
         if is_disabled(settings):
@@ -424,7 +425,7 @@ class Memory:
 def _searchable(
     settings: Settings, wanted: tuple[Source, ...] | None, *, are_sessions_hidden: bool
 ) -> tuple[tuple[Source, ...] | None, dict[Source, str]]:
-    """The sources to search (None: all there are), and why others that the request names are not."""
+    """The sources to search (None: all), and why others that the request names are left out."""
     unsearched = search.not_indexed(settings, wanted or ())
     if are_sessions_hidden:
         wanted = wanted or ("memory",)
@@ -436,7 +437,7 @@ def _searchable(
 
 
 def _is_private(session_key: str | None) -> bool:
-    """Whether only the person listens; a request that names no session may come from anywhere."""
+    """Whether nobody but the person reads the answer; a request that names no session may come from anywhere."""
     return session_key is not None and is_main_session(session_key)
 
 
@@ -446,7 +447,7 @@ def _is_transcript(path: str) -> bool:
 
 
 TRIAL_S: Final = 10.0
-"""What one part gets in a deep look at health; a QMD that has to start needs some of it."""
+"""The time limit of each part in a deep health check; a QMD that has to start needs some of it."""
 HEALTH_PATIENCE_S = 0.6
 """A probe gives up after a second, and has to start an interpreter first."""
 
@@ -458,8 +459,8 @@ async def open_memory(
     """Opens the memory that the settings describe, or one that is off.
 
     With `background` the index is brought up to date at once and then as `sync.*` says, and texts
-    get their vectors; without, the latter only if it `embeds`. A QMD that starts is waited for no
-    longer than `wait_s`. Raises IndexUnavailableError.
+    get their vectors; without it, texts get vectors only if it `embeds`. Waits for a QMD that is starting at most
+    `wait_s`. Raises IndexUnavailableError.
     """
     metrics = Metrics()
     if is_disabled(settings):

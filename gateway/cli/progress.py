@@ -128,9 +128,12 @@ def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
         console=console(stderr=True),
         transient=True,
     ) as progress:
-        task = progress.add_task("", total=None)
+        task = progress.add_task("", total=None, visible=False)
 
         def show(done: int, total: int | None) -> None:
-            progress.update(task, completed=done, total=total)
+            """Nothing is drawn before the host has answered."""
+            progress.update(
+                task, completed=done, total=total, visible=done > 0 or total is not None
+            )
 
         yield show

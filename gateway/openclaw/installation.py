@@ -21,7 +21,14 @@ from backends.backend_errors import FileUnwritableError
 from config.errors import MemoryGatewayError
 from config.host_keys import PLUGIN_ID, plain
 from config.paths import own_dir
-from config.runtime.files import make_directories, read_file, replace_file, try_lock
+from config.runtime.files import (
+    attributes_of,
+    make_directories,
+    read_file,
+    replace_file,
+    set_attributes,
+    try_lock,
+)
 from config.runtime.start import command_of
 from config.settings import CompactionSettings
 from config.source.discover import INCLUDE
@@ -64,6 +71,10 @@ class InstallRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     mode: int = _MODE
     link: str | None = None
     """What the file was a link to: OpenClaw puts a file in the place of the link."""
+    attributes: dict[str, bytes | None] = {}
+    """Its extended attributes: the file that OpenClaw writes has none."""
+    names: int = 1
+    """How many hard links it had."""
 
 
 class InstallPlan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -80,6 +91,10 @@ class InstallPlan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Who has the memory slot now; None: OpenClaw's own memory."""
     loses_comments: bool
     loses_link: bool
+    loses_attributes: tuple[str, ...]
+    """Extended attributes, which OpenClaw does not keep."""
+    names: int
+    """How many the file has (hard links)."""
     is_update: bool
 
 
@@ -128,8 +143,20 @@ def plan_installation(host: OpenClawHost, state_dir: Path) -> InstallPlan:
         slot=_dig(parsed, "plugins", "slots", "memory"),
         loses_comments=before is not None and not _is_json(before),
         loses_link=path.is_symlink(),
+        loses_attributes=tuple(_attributes(path)),
+        names=_names(path),
         is_update=places.record.exists(),
     )
+
+
+def _attributes(path: Path) -> dict[str, bytes | None]:
+    """What is behind a link is never written, and keeps its own."""
+    return {} if path.is_symlink() else attributes_of(path)
+
+
+def _names(path: Path) -> int:
+    """Hard links."""
+    return path.stat().st_nlink if path.exists() and not path.is_symlink() else 1
 
 
 def _not_valid(config: HostConfig) -> HostError:
@@ -298,9 +325,22 @@ def _uninstall(host: OpenClawHost, state_dir: Path) -> Outcome:
             remarks += (
                 f"It was a link to {record.link}, which is as it was; {path} is a file now.",
             )
+    remarks += _give_back_the_rest(path, record)
     shutil.rmtree(places.plugin, ignore_errors=True)
     shutil.rmtree(places.kept, ignore_errors=True)
     return Outcome(config=how, path=str(path), remarks=remarks)
+
+
+def _give_back_the_rest(path: Path, record: InstallRecord) -> tuple[str, ...]:
+    """Its extended attributes; what is beyond us is told."""
+    remarks = []
+    if lost := set_attributes(path, record.attributes) if path.is_file() else ():
+        remarks.append(f"Attributes of {path} that could not be given back: {', '.join(lost)}.")
+    if record.names > _names(path):
+        remarks.append(
+            f"{path} had {record.names} names (hard links) and is a file of its own now; the others are as they were."
+        )
+    return tuple(remarks)
 
 
 def _commented(path: Path, found: bytes | None, original: bytes | None) -> tuple[str, ...]:
@@ -375,6 +415,8 @@ def _keep(places: InstallPlaces, config: Path) -> None:
         existed=original is not None,
         mode=mode,
         link=str(config.readlink()) if config.is_symlink() else None,
+        attributes=_attributes(config),
+        names=_names(config),
     )
     replace_file(places.record, msgspec.json.encode(record))
 

@@ -87,7 +87,7 @@ class BatchReply:
 class OpenRequest(msgspec.Struct, eq=False):
     """One accepted call: waiting, then `running`, then `answered`; `cause` is why it was cancelled.
 
-    Once it is `silent` the client wants nothing more of it, no answer either.
+    Once it is `silent`, the client wants no answer either.
     """
 
     call: Call
@@ -98,7 +98,7 @@ class OpenRequest(msgspec.Struct, eq=False):
     answered: bool = False
     silent: bool = False
     stages: dict[str, float] = msgspec.field(default_factory=dict)
-    """Milliseconds that its parts took, for the log."""
+    """How long its parts took, in milliseconds, for the log."""
     silent_when_cancelled: bool = False
 
     def cancel(self, cause: RpcError) -> None:
@@ -123,11 +123,11 @@ class Inflight:
         self._changed.fire()
 
     async def make_room(self, size_bytes: int) -> None:
-        """Wait for room, but not for ever: who stops reading also stops hearing cancellations.
+        """Wait for room, but not for ever: while reading pauses, cancellations are not read either.
 
         Raises:
-            OverloadedError: nothing finished in time, and nothing has since.
-            ShuttingDownError: nothing more is accepted.
+            OverloadedError: no request finished in time.
+            ShuttingDownError: no more requests are accepted.
         """
         with anyio.move_on_after(0 if self._stuck else self._limits.admission_patience_s):
             while not (self._closed or self._has_room(size_bytes)):
@@ -256,7 +256,7 @@ class Dispatcher:
             await self._accept(member, slot)
 
     def close(self) -> None:
-        """Refuse what comes from now on."""
+        """Refuse every request from now on."""
         self._inflight.close()
 
     async def drain(self, cause: RpcError) -> None:
@@ -332,7 +332,7 @@ class Dispatcher:
             self._inflight.remove(request)
 
     async def _result(self, method: Method[Any], request: OpenRequest) -> object:
-        """What the handler returns. Raises what it raises, and why the request was ended early."""
+        """Return what the handler returns. Raises what it raises, or the reason why the request was ended early."""
         with request.scope:
             with _timed(request, "wait"):
                 await self._slots.acquire()
@@ -351,7 +351,7 @@ class Dispatcher:
                 except anyio.get_cancelled_exc_class() as error:
                     if anyio.current_effective_deadline() == -math.inf:
                         raise
-                    # Awaiting a future that somebody else cancelled: without this the request had no answer.
+                    # The handler awaited a future that somebody else cancelled: without this, no answer would be sent.
                     raise RuntimeError("The handler was cancelled, but not by us") from error
         raise request.cause or DeadlineExceededError(
             f"{method.name} was not done within {method.timeout_s:g} s."
@@ -394,14 +394,14 @@ def _is_answered(message: Message) -> bool:
 
 
 class LineHandler(Protocol):
-    """What becomes of the lines of one connection."""
+    """Handles the lines of one connection."""
 
     async def accept(self, line: bytes | RpcError) -> None:
         """Start what a line asks for; an error stands for a line that could not be read."""
         ...
 
     def close(self) -> None:
-        """Refuse what comes from now on."""
+        """Refuse every request from now on."""
         ...
 
     async def drain(self, cause: RpcError) -> None:
@@ -410,10 +410,10 @@ class LineHandler(Protocol):
 
 
 class Lane:
-    """What the clients of sockets share, so that many of them are no burden for the one on the pipe.
+    """Limits that all clients of sockets share, so that many of them do not slow down the client on the pipe.
 
-    Their unfinished lines hold a bounded number of bytes, and of their long lines the event loop takes
-    one in a round.
+    Their unfinished lines hold a bounded number of bytes, and the event loop handles one of their long lines
+    at a time.
     """
 
     def __init__(self, limits: ConnectionLimits) -> None:
@@ -421,7 +421,7 @@ class Lane:
         self._turn = anyio.Lock()
 
     async def turn(self, line: bytes | RpcError) -> None:
-        """Waits for the client's turn with this line."""
+        """Wait until it is this client's turn to have the line handled."""
         if isinstance(line, bytes) and len(line) > SMALL_LINE_BYTES:
             async with self._turn:
                 await anyio.lowlevel.checkpoint()
@@ -447,7 +447,7 @@ class ClientConnection:
         self.outbox = Outbox(self.limits.outbox_bytes)
         """Where answers go."""
         self.tasks = anyio.create_task_group()
-        """Lives as long as `serve` runs."""
+        """Open as long as `serve` runs."""
         self._reader = reader
         self._writer = writer
         self._shutdown = shutdown
@@ -461,10 +461,10 @@ class ClientConnection:
     async def serve(self, make_handler: Callable[[ClientConnection], LineHandler]) -> None:
         """Serve the client until it leaves or `shutdown` is set; close the writer at the end.
 
-        End of input: open requests get `grace_s`, what remains is answered `cancelled`, and the answers are
-        written for as long as the client goes on reading. Shutdown: new lines are refused, open requests
-        get `grace_s`, what remains is answered `shutting_down`; all over within `limits.shutdown_s`.
-        A client that stops reading altogether, after it hung up, or whose end breaks, ends it at once.
+        At the end of input open requests get `grace_s`; the rest is answered `cancelled`, and the answers are
+        written for as long as the client goes on reading. At a shutdown new lines are refused, open requests
+        get `grace_s`, and the rest is answered `shutting_down`; this takes at most `limits.shutdown_s`.
+        It ends at once if the client stops reading after it hung up, or if the connection breaks.
 
         Cancelling this call ends it at once, without answers. A handler that shields itself from
         cancellation delays the return, not the answers.
@@ -528,9 +528,9 @@ class ClientConnection:
         await self.outbox.flush(self.limits.flush_s)
 
     async def _watch_for_desertion(self) -> None:
-        """Notice a client that hung up and reads nothing, while its answers keep us from reading.
+        """Notice a client that hung up and reads nothing while unsent answers keep us from reading its input.
 
-        Then the end of input, behind unread lines, would never be seen.
+        Otherwise the end of input, which stands behind unread lines, would never be seen.
         """
         while True:
             await self.outbox.congestion()

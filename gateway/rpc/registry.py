@@ -51,23 +51,23 @@ class Session(msgspec.Struct):
     """Holds for requests that do not bring their own."""
     protocol: str | None = None
     operator: bool = False
-    """Somebody who sits at the machine: scope, which guards conversations, does not hold."""
+    """A person at the machine, for whom `scope`, which guards conversations, does not apply."""
     guest: Guest | None = None
-    """Set for a client whom another process carries to us."""
+    """Set for a client that another process connects to us."""
     leave: Callable[[], None] | None = None
     """Ends this connection alone; None where it is the only one, and the process ends with it."""
     process: int | None = None
-    """The program whose child asks, where that is known: it may ask in other ways, too."""
+    """The program whose child process is the client, where that is known: it may have other connections, too."""
 
     def conversation(self, session_key: str | None = None) -> str:
-        """Names the conversation in which an answer is read: by its key, else by the program, else by the connection."""
+        """Names the conversation that reads the answer: by its key, else by the program, else by the connection."""
         if key := session_key or self.session_key:
             return key
         return self.connection if self.process is None else process_name(self.process)
 
 
 def process_name(process: int) -> str:
-    """The name of all conversations of a program that tells no keys."""
+    """The name of all conversations of a program that sends no session keys."""
     return f"process {process}"
 
 
@@ -106,7 +106,7 @@ class Method(msgspec.Struct, Generic[P], frozen=True):
     unknown fields unless `open_params` says that other protocols may add some. `timeout_s` counts from
     when the request is accepted. A notification is run only when `accepts_notification`; otherwise its
     work would be for nobody, and it is ignored. With `silent_when_cancelled` a request that MCP's
-    `notifications/cancelled` takes back is never answered, as MCP wants.
+    `notifications/cancelled` withdraws is never answered, as MCP demands.
     """
 
     name: str
@@ -136,9 +136,9 @@ class MethodRegistry:
         later: Callable[[], Iterable[Method[Any]]] = tuple,
         observe: Callable[[str, str, float], None] = _ignore,
     ) -> None:
-        """`later` gives more methods, when one is asked for that is not among the first: what they need
-        is not imported before. `observe` is told of every answered request: its method, `ok` or kind of
-        error, seconds.
+        """`later` gives more methods, once one is called that is not among the first: what they need
+        is not imported before. `observe` is called for every answered request, with its method, `ok` or the kind
+        of error, and seconds.
         """
         self.observe = observe
         self._methods: dict[str, Method[Any]] = {}
@@ -254,7 +254,7 @@ def _decoder(params_type: type[P]) -> msgspec.json.Decoder[P]:
 
 
 def _without_meta(params_type: type[msgspec.Struct], raw: bytes) -> bytes:
-    """MCP lets every request carry `_meta`; who does not read it is not asked about it."""
+    """MCP lets every request carry `_meta`; types that do not read it need not declare it."""
     if b'"_meta"' not in raw or "_meta" in params_type.__struct_encode_fields__:
         return raw
     with suppress(msgspec.ValidationError):
@@ -299,7 +299,7 @@ def _explain(
 
 
 def _refused(raw: bytes, path: str) -> str:
-    """`` `sources[0]` cannot be "email" ``, as far as the value is short enough to be told."""
+    """`` `sources[0]` cannot be "email" ``, if the value is short enough to be quoted."""
     where = path.removeprefix("$").removeprefix(".")[:_SHOWN_CHARS]
     named = f"`{where}`" if where else "the whole of it"
     if len(raw) <= _LISTED_BYTES:

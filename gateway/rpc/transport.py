@@ -87,7 +87,7 @@ class DescriptorWriter:
 
     def __init__(self, descriptor: int) -> None:
         self.sent = 0
-        """Bytes that were taken so far."""
+        """How many bytes have been written so far."""
         self._descriptor = descriptor
         self._pollable = _is_pollable(descriptor)
         self._poll = select.poll()
@@ -188,7 +188,7 @@ class SocketChannel:
 
 
 _BURST_BYTES = 16 * 1024
-"""What one write takes: small enough that a slow reader is seen to make progress."""
+"""The size of one write: small enough to see that a slow reader makes progress."""
 
 
 class _Queued(msgspec.Struct, eq=False):

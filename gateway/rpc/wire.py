@@ -23,7 +23,7 @@ _ESCAPE = rb"(?s)\\(?:u[0-9a-fA-F]{4}|.)"
 _HIGH = frozenset({b"d8", b"d9", b"da", b"db"})
 _LOW = frozenset({b"dc", b"dd", b"de", b"df"})
 MOST_ESCAPES = 20_000
-"""In one line that is repaired; the event loop waits for that."""
+"""The most escapes in one line that is repaired; the event loop waits while it is."""
 CODES: Mapping[ErrorKind, int] = {
     ErrorKind.PARSE_ERROR: -32700,
     ErrorKind.INVALID_REQUEST: -32600,
@@ -54,7 +54,7 @@ CODES: Mapping[ErrorKind, int] = {
 _LAST_BYTES = 32
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 SMALL_LINE_BYTES = 65_536
-"""Every client may hold so much of a line, whatever the others do."""
+"""Every client may hold this much of a line, whatever the others do."""
 _LINE_BREAKS = (
     ("\u2028".encode(), rb"\u2028"),
     ("\u2029".encode(), rb"\u2029"),
@@ -144,7 +144,7 @@ class ParseError(RpcError):
 
 
 class InvalidRequestError(RpcError):
-    """The JSON is no JSON-RPC 2.0 request."""
+    """The JSON is not a JSON-RPC 2.0 request."""
 
     kind = ErrorKind.INVALID_REQUEST
 
@@ -175,7 +175,7 @@ class LineTooLongError(RpcError):
 
 
 class RequestCancelledError(RpcError):
-    """The client took the request back, by a cancellation or by closing its end."""
+    """The client withdrew the request, by a cancellation or by closing its end."""
 
     kind = ErrorKind.CANCELLED
 
@@ -196,7 +196,7 @@ class ShuttingDownError(RpcError):
 
 
 class OverloadedError(RpcError):
-    """Too much is open and none of it finishes, or the machine has nothing left to do it with."""
+    """Too many requests are open and none finishes, or the machine has no resources left."""
 
     kind = ErrorKind.OVERLOADED
 
@@ -267,7 +267,7 @@ class RequestId(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A request, or a notification when it has no id. `params` is its JSON, unread."""
+    """A request, or a notification when it has no id. `params` is its JSON, not decoded yet."""
 
     id: RequestId | None
     method: str
@@ -339,8 +339,8 @@ def _well_formed(line: bytes) -> bytes:
 
 
 def _may_be_repaired(line: bytes, cause: str) -> bool:
-    """Whether a lone surrogate may be to blame. The decoder takes the line for cut off where that is the
-    last thing in it; to look for one in every line that is cut off would cost more than all valid ones.
+    """Whether a lone surrogate may be to blame. If one ends the line, the decoder takes the line for cut off; to
+    search every line that is cut off for one would cost more than decoding all valid lines.
     """
     return (
         "surrogate" in cause

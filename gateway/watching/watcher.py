@@ -1,4 +1,4 @@
-"""The task that notices changes: by inotify where it can, by looking at intervals where it cannot."""
+"""The task that notices changes: by inotify where possible, otherwise by polling."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ POLL: Final = "poll"
 SHORTEST_POLL_S: Final = 2.0
 LONGEST_POLL_S: Final = 60.0
 POLL_SHARE: Final = 0.004
-"""The share of one core that looking at intervals may cost: a look of 70 ms is followed by a pause of 17 s."""
+"""The share of one core that polling may cost: a look of 70 ms is followed by a pause of 17 s."""
 RETRY_S: Final = 600.0
 """How often watching is tried again where it failed, and all directories are listed anew."""
 START_AFTER_S: Final = 1.0
-"""After the first sync: the first answers have the process for themselves."""
+"""The pause after the first sync: until then the process only answers."""
 _DISK_PATIENCE_S: Final = 60.0
 _CLOSING_S: Final = 1.0
 
@@ -44,12 +44,12 @@ T = TypeVar("T")
 
 
 def poll_pause_s(cost_s: float) -> float:
-    """The pause after a look at the disk that took so long."""
+    """The pause after a look at the disk that took `cost_s`."""
     return min(max(SHORTEST_POLL_S, cost_s / POLL_SHARE), LONGEST_POLL_S)
 
 
 class Watcher:
-    """Asks a scheduler for syncs when files of the places change."""
+    """Asks a scheduler for syncs when watched files change."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Watcher:
         self.state = STARTING
 
     async def run(self) -> None:
-        """Works until cancelled. Begins some time after the first sync, to delay no first answer."""
+        """Works until cancelled. Begins some time after the first sync, so as not to delay the first answers."""
         await self._scheduler.attempted.wait()
         await anyio.sleep(self._start_after_s)
         while True:
@@ -93,7 +93,7 @@ class Watcher:
         )
         try:
             await self._follow(watches)
-            self._scheduler.request(WATCH)  # for what came before the watches
+            self._scheduler.request(WATCH)  # for changes before the watches were set
             while True:
                 await self._act_on(bursts, watches)
         finally:
@@ -130,7 +130,9 @@ class Watcher:
 
     async def _poll(self) -> None:
         await anyio.sleep(poll_pause_s(self._scheduler.look_s))
-        if self._scheduler.last_error is None:  # else it tries again by itself, and ever less often
+        if (
+            self._scheduler.last_error is None
+        ):  # otherwise the scheduler retries, with ever longer pauses
             self._scheduler.request(POLL)
 
     def _tell(self, state: WatchState) -> None:

@@ -1,7 +1,7 @@
 """The provider in use: the primary, or its fallback while the primary is down, and the way back.
 
 Vectors of two providers never mix: a run that fails is not continued by the other provider, every result
-names its fingerprint, and listeners are told of each change, so that the index can choose the vectors that fit.
+names its fingerprint, and listeners are called on each change, so that the index can choose the vectors that fit.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class Embeddings:
     async def check(self) -> None:
         """Asks the provider in use once for the vector of one harmless text. Raises `ProviderError`.
 
-        For a caller to whom it gave no vectors: this costs less than a whole request that fails again,
-        and tells whether the texts were to blame.
+        For a caller that got no vectors from it: this costs less than a whole request that fails again,
+        and shows whether the texts were to blame.
         """
         service = self._active
         with self._watching(service):
@@ -179,7 +179,7 @@ class Embeddings:
     def _watching(self, service: EmbeddingService, *, recovers: bool = True) -> Iterator[None]:
         """Learns from an operation of the primary whether it works.
 
-        Success of one that sends nothing proves nothing; it passes `recovers=False`.
+        The success of an operation that sends nothing proves nothing; pass `recovers=False` for it.
         """
         try:
             yield

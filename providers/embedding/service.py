@@ -57,7 +57,7 @@ QUERIES_BYTES: Final = 4 * 1024 * 1024
 _ARRAY_BYTES: Final = 128
 DEFAULT_QUERY_DEADLINE_S: Final = 4.0
 _GRACE_S: Final = 0.1
-"""The request's own time limit ends first, so that the circuit counts it."""
+"""Added to the deadline, so that the request's own time limit ends first and the circuit counts it."""
 _LEAST_TIME_S: Final = 0.001
 _HARMLESS: Final = "ping"
 _S_A_TOKEN: Final = 0.01
@@ -82,9 +82,9 @@ REMOTE = RequestOptions(
     check_timeout_s=15.0,
     circuit=CircuitPolicy(cooldown_s=20.0, longest_cooldown_s=20.0),
 )
-"""Nobody knows that a host works again before it is asked: the time limit of one harmless text and the pause after
-it together are less than a minute. Such a text every half a minute harms no host. The circuit lets one through sooner,
-so that those who ask every half a minute are not turned away for coming too early."""
+"""Only a request shows that a host works again: the time limit of one harmless text and the pause after it together
+are less than a minute. One such text every half minute harms no host. The circuit lets one through a little sooner,
+so that a caller that asks every half minute is not refused for coming too early."""
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ class Delivery(msgspec.Struct, frozen=True):
 
 OnBatch = Callable[[Delivery], Awaitable[None]]
 OnSend = Callable[[Sequence[int]], Awaitable[None]]
-"""Gets the positions of the texts that are about to be sent."""
+"""Called with the positions of the texts that are about to be sent."""
 
 
 class EmbeddingService:
@@ -125,7 +125,7 @@ class EmbeddingService:
         self._queries = QueryCache()
         self._proven = False
         self.learned = learned or LearnedLimits()
-        """To be kept across restarts, under `fingerprint.digest()`, by `to_dict` and `from_dict`."""
+        """Kept across restarts by the caller, under `fingerprint.digest()`, through `to_dict` and `from_dict`."""
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -229,13 +229,13 @@ class EmbeddingService:
         await self._embedder.aclose()
 
     def time_for(self, tokens: int) -> float:
-        """Seconds that a host has for a request of about so many tokens."""
+        """The time limit, in seconds, for a request of about this many tokens."""
         return min(self.options.timeout_s, self.options.least_timeout_s + _S_A_TOKEN * tokens)
 
     async def request_documents(
         self, texts: Sequence[str], *, timeout_s: float, once: bool = False
     ) -> EmbeddedBatch:
-        """One request, retried as the error's kind deserves or not at all (`once`). Raises `ProviderError`.
+        """Sends one request, retried as the kind of error allows, or not at all (`once`). Raises `ProviderError`.
 
         `timeout_s` is for each attempt.
         """

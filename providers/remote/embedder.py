@@ -1,7 +1,7 @@
 """An embedder over one vendor's wire; answers are decoded, checked and ordered.
 
-Documents go through the vendor's own library, queries by a lighter way (`providers.remote.query_wire`), so that no
-search waits for the import of a library. Either is opened with its first request.
+Documents go through the vendor's own library, queries through a lighter client (`providers.remote.query_wire`), so
+that no search waits for the import of a library. Either is opened with its first request.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from providers.remote.answers import Reply, collect, embedding
 from providers.remote.spec import RemoteSpec
 
 _TIMES_TO_BELIEVE: Final = 3
-"""The length of vectors is learned from the first answer, which may have been the slip, or the host has another
-model now. One answer of another length proves neither."""
+"""How many answers of another length it takes. The length of vectors is learned from the first answer, which may have
+been wrong; or the host has another model now. One answer of another length proves neither."""
 _TIME_TO_BELIEVE_S: Final = 30.0
-"""So long the answers have to agree: a host may be ill for a while, and all stored vectors go with the model."""
+"""How long those answers have to agree: a host may fail for a while, and with the model all stored vectors go."""
 
 
 class Wire(Protocol):
@@ -66,8 +66,8 @@ def fingerprint_of(spec: RemoteSpec) -> Fingerprint:
 class RemoteEmbedder:
     """Implements `providers.provider_interface.Embedder`.
 
-    `renew` builds the spec afresh; it is asked after the host refused the key, so that a key that was
-    replaced in the auth profiles is taken up without a restart.
+    `renew` builds the spec again; it is called after the host refused the key, so that a key that was
+    replaced in the auth profiles is used without a restart.
     """
 
     def __init__(self, spec: RemoteSpec, renew: Callable[[], RemoteSpec]) -> None:
@@ -77,7 +77,7 @@ class RemoteEmbedder:
         self._renewing = anyio.Lock()
         self._wires: dict[Purpose, tuple[RemoteSpec, Wire]] = {}
         self._opening: dict[Purpose, anyio.Lock] = {"document": anyio.Lock(), "query": anyio.Lock()}
-        """One for each, since a query must not wait for the library that documents wait for."""
+        """A lock for each purpose, since a query must not wait for the library that documents need."""
         self._dimensions = spec.dimensions
         self._others: tuple[int | None, int, float] = (None, 0, 0.0)
         """A length that is not the learned one, how many answers in a row had no other, and since when."""
@@ -95,8 +95,8 @@ class RemoteEmbedder:
         return self._spec.limits
 
     def expect(self, dimensions: int | None) -> None:
-        """What stored vectors of this host have, to be called before the first text: one odd answer must not take them
-        away. A host that insists on another length has another model. None: there are none.
+        """Sets the length of the stored vectors of this host, before the first text: one odd answer must not discard
+        them. A host that goes on sending another length has another model. None: no vectors are stored.
         """
         self._dimensions = self._spec.dimensions or dimensions
 
@@ -115,13 +115,13 @@ class RemoteEmbedder:
         return True
 
     async def prepare(self) -> None:
-        """Nothing: the first request loads what it needs."""
+        """Does nothing: the first request loads what it needs."""
 
     async def run(self) -> None:
-        """Nothing runs beside the requests."""
+        """Does nothing: no work runs beside the requests."""
 
     def report(self) -> None:
-        """Nothing beyond what every provider reports."""
+        """None: it reports what every provider reports."""
 
     async def aclose(self) -> None:
         wires, self._wires = self._wires, {}
@@ -157,7 +157,7 @@ class RemoteEmbedder:
         return await run_sync(collect, reply.rows, expected, dimensions)
 
     def _has_changed(self, size: int | None) -> bool:
-        """Whether the host's vectors have had this length so often that it is the one to reckon with."""
+        """Whether the host's vectors have had this length so often that it replaces the learned one."""
         now = time.monotonic()
         before, times, since = self._others
         self._others = (size, times + 1, since) if size == before else (size, 1, now)
@@ -191,7 +191,7 @@ class RemoteEmbedder:
 
 
 def open_wire(spec: RemoteSpec, purpose: Purpose) -> Wire:
-    """Imports what the wire needs: for documents its library. Raises `ImportError` without that."""
+    """Imports what the wire needs, for documents the vendor's library. Raises `ImportError` if it is missing."""
     if purpose == "query":
         from providers.remote.query_wire import FORMATS, QueryWire  # noqa: PLC0415
 

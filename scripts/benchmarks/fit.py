@@ -26,7 +26,7 @@ from rich.console import Console
 
 from backends.builtin.searching import Searcher
 from backends.builtin.store.sqlite.store import SqliteStore
-from backends.interface import SearchRequest
+from backends.interface import Hit, SearchRequest
 from backends.ranking import learnt
 from benchmarks.embedding_server import embedding_server
 from benchmarks.families import (
@@ -96,20 +96,28 @@ def pages(one: Indexed, *, weights: Weights, by_meaning: bool) -> tuple[str, lis
     """What the questions to one workspace show."""
     for name, value in weights.items():
         setattr(learnt, name, value)
+    found = [
+        Page.of(question, msgspec.to_builtins(hits))
+        for question, hits in answers(one, by_meaning=by_meaning)
+    ]
+    return one.family, found
+
+
+def answers(
+    one: Indexed, *, by_meaning: bool, explain: bool = False
+) -> Iterator[tuple[Question, Sequence[Hit]]]:
+    """Each question to one workspace with its results."""
     searcher = Searcher(MemorySearchSettings(store=StoreSettings(path=one.index)))
     store = SqliteStore(one.index)
     try:
         store.open_vectors(VectorStoreSettings())
         fingerprint = _fingerprint(one.index)
         with store.view() as view:
-            found = []
             for question in one.questions:
                 before = date.fromisoformat(question.before) if question.before else None
-                request = SearchRequest(query=question.query, before=before)
+                request = SearchRequest(query=question.query, before=before, explain=explain)
                 vector = QueryVector(one.vectors[question.query], fingerprint)
-                hits = searcher.search(view, request, vector if by_meaning else None).hits
-                found.append(Page.of(question, msgspec.to_builtins(hits)))
-        return one.family, found
+                yield question, searcher.search(view, request, vector if by_meaning else None).hits
     finally:
         store.close()
 

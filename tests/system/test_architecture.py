@@ -83,14 +83,25 @@ def _names(tree):
 
 
 def test_no_two_public_classes_have_one_name():
-    """But where two stores implement one port; `Lanes` is the word of ranking and of a model that reads in parallel."""
+    """But where two stores implement one port."""
     places = defaultdict(set)
     for path in MODULES:
         for node in ast.parse(path.read_bytes()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 place = str(path.relative_to(ROOT))
                 places[node.name].add(re.sub("store/(sqlite|postgres)/", "store/", place))
-    assert {name: found for name, found in places.items() if len(found) > 1}.keys() <= {"Lanes"}
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_no_two_modules_have_one_name():
+    """But where they implement one port: stores, backends and embedders."""
+    places = defaultdict(set)
+    for path in MODULES:
+        place = str(path.relative_to(ROOT))
+        places[path.name].add(re.sub("store/(sqlite|postgres)/", "store/", place))
+    for name in ("__init__.py", "__main__.py", "backend.py", "embedder.py"):
+        del places[name]
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
 def test_docstrings_and_comments_of_the_lower_floors_fit_into_120_characters():

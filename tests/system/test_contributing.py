@@ -16,6 +16,8 @@ from backends import interface
 from backends.builtin.backend import open_builtin
 from backends.interface import SearchRequest
 from config.vendors import VENDORS
+from drawing.units import FLOORS
+from fakes.each import each
 from fakes.loopback import LoopbackHandler, LoopbackHost, LoopbackServer
 from fakes.settings import make_settings
 from fakes.vendors import FakeVendor
@@ -191,5 +193,64 @@ async def test_a_backend_before_another_needs_only_what_it_changes(tmp_path):
 def test_the_commands_it_names_are_there():
     for script in re.findall(r"\./scripts/([\w-]+)\b(?!\*)", TEXT + PROVIDER):
         assert script == "bench_" or (ROOT / "scripts" / script).is_file(), script
-    for path, name in re.findall(r"(tests/\S+\.py)(?:::(\w+))?", TEXT + PROVIDER):
+    for path, name in re.findall(r"(tests/[\w/]+\.py)(?:::(\w+))?", TEXT + PROVIDER):
         assert name in (ROOT / path).read_text(encoding="utf-8")
+
+
+def named_tests():
+    """The paths that the command of each package names: its row in the table, else the same path below `tests`."""
+    rows = {}
+    for names, command in re.findall(
+        r"^\| (`.*`) \| `\./scripts/test (.*)` \|$", TEXT, re.MULTILINE
+    ):
+        paths = re.sub(r" (-n|--ignore) \S+", "", command)
+        done = subprocess.run(
+            ["bash", "-c", f"printf '%s\\n' {paths}"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for name in re.findall(r"`(.+?)`", names):
+            assert name not in rows
+            rows[name] = done.stdout.splitlines()
+    return rows
+
+
+def packages():
+    for floor in FLOORS:
+        for file in sorted((ROOT / floor).rglob("__init__.py")):
+            yield str(file.parent.relative_to(ROOT))
+
+
+def files_of(paths):
+    for path in paths:
+        place = ROOT / path
+        yield from [place] if place.is_file() else sorted(place.rglob("test_*.py"))
+
+
+def paths_for(package):
+    """Those of its row, else those at the same path, else those of the package around it."""
+    if package in (rows := named_tests()):
+        return rows[package]
+    mirrored = f"tests/{package}"
+    return [mirrored] if (ROOT / mirrored).is_dir() else paths_for(package.rpartition("/")[0])
+
+
+def test_every_package_has_one_command_that_runs_its_tests():
+    assert named_tests().keys() <= set(packages())
+    without = {
+        (package, path)
+        for package in packages()
+        for path in paths_for(package)
+        if not any(files_of([path]))
+    }
+    assert without == set()
+
+
+@each("package", list(named_tests()))
+def test_the_tests_that_the_table_names_for_a_package_import_it(package):
+    module = re.escape(package.replace("/", "."))
+    imports = re.compile(rf"^(?:from|import) {module}[. ]", re.MULTILINE)
+    files = files_of(named_tests()[package])
+    assert any(imports.search(file.read_text(encoding="utf-8")) for file in files)

@@ -2,10 +2,10 @@
 
 One task finds texts without a vector of the provider in use, has them embedded in requests that many files
 share, and stores each answer as it arrives, so that nothing is ever paid twice. A large backlog is left to batch
-jobs (`backends.builtin.batch`), but for its newest texts. A provider that fails is waited for; searches go on by
-keywords meanwhile. After a change of provider or
-model the old vectors stay until the new one has embedded all. Where several gateways share a store one of them at a
-time does all this; the others look now and then whether it left something.
+jobs (`backends.builtin.batch`), except for its newest texts. While a provider fails it is tried again from time to
+time, and searches go on by keywords. After a change of provider or model the old vectors stay until the new one has
+embedded all texts. Where several gateways share a store, one of them at a time does all this; the others look now and
+then whether anything is left.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ _log = Log()
 _TEXTS_A_RUN: Final = 2_000
 """Enough to fill requests well, few enough to see what changed meanwhile."""
 _QUIET_S: Final = 0.3
-"""A sync stores texts in slices of a twentieth of a second: after so long without any it has ended,
+"""A sync stores texts in slices of a twentieth of a second: if none came for this long, it has ended,
 and its texts can share requests."""
 QUIET_BEFORE_JOBS_S: Final = 2.0
 """A backlog that still grows would end up in many small jobs."""
 LONGEST_GROWTH_S: Final = 600.0
-"""After so long a backlog goes into jobs although it grows still."""
+"""After this time a backlog goes into jobs although it is still growing."""
 _LONGEST_QUIET_S: Final = 10.0
 _FIRST_PAUSE_S: Final = 1.0
 _LAST_PAUSE_S: Final = 30.0
 _FIRST_OFFER_S: Final = 30.0
 _LAST_OFFER_S: Final = 3600.0
-"""Between two offers of the texts that were refused to a provider that works, and refuses them again."""
+"""The pause between two attempts at texts that a working provider refuses again and again."""
 _LONGEST_SLIP_MS: Final = 40_000
-"""Before a text is sent again whose vector should have come. The host is to blame, and nobody knows that it works again
-before it is asked: within a minute it is."""
+"""The longest pause before a text is sent again whose vector should have come. The host is to blame, and only a new
+request shows that it works again: one is sent within a minute."""
 _SHOWN_FAILURES: Final = 20
 _RELEASING_S: Final = 1.0
 _MODEL_IS_USED_MS: Final = 24 * 3600 * 1000
-"""So long after a gateway told that it uses a model. Until then the others keep the model's vectors: gateways that are
-brought up to date one by one would else embed everything in turns."""
+"""How long a model counts as in use after a gateway said so. Until then the others keep the model's vectors: otherwise
+gateways that are upgraded one by one would embed everything in turns."""
 _TELL_EVERY_S: Final = 3600.0
 _MODELS_KEY: Final = "models_in_use"
 
@@ -72,7 +72,7 @@ class _Answer(NamedTuple):
     vectors: list[tuple[bytes, Vector]]
     refusals: list[tuple[bytes, str]]
     slips: list[tuple[bytes, str]]
-    """Vectors that are missing or wrong, and that the provider seems to have tried to give."""
+    """Vectors that are missing or wrong although the provider seems to have tried to compute them."""
 
     @property
     def hashes(self) -> Iterator[bytes]:
@@ -116,9 +116,9 @@ class Backfill:
         self._saved_limits: object = None
         self._dimensions: int | None = None
         self._retry_in_s: float | None = None
-        """Until a refused text is due; None: there is none."""
+        """Seconds until a refused text is due; None: there is none."""
         self._claims_end_s: float | None = None
-        """Until a text that another gateway has sent may be; None: there is none."""
+        """Seconds until a text that another gateway has sent may be sent; None: there is none."""
         self._offers = Backoff(_FIRST_OFFER_S, 2 * _FIRST_OFFER_S, _LAST_OFFER_S)
         self._offers_are_due = False
         self._is_untidy = True
@@ -128,7 +128,7 @@ class Backfill:
         self._told_at = -math.inf
         """When others were last told which models are in use here."""
         self._moved = Wakeup()
-        """Fires when vectors were stored, and at the end of each round."""
+        """Set when vectors were stored, and at the end of each round."""
         self.running = False
         self.has_caught_up = False
         """Whether every text has been embedded once by the provider in use."""
@@ -138,9 +138,9 @@ class Backfill:
         self._is_untidy = True
         self._wake.set()
 
-    def heed(self, query: QueryVector) -> None:
-        """A host may have changed its model under the same name: other dimensions tell. And one that
-        answers is offered what it refused.
+    def note_query(self, query: QueryVector) -> None:
+        """Called with the vector of each query. Other dimensions show that the host changed its model under the same
+        name; and a host that answers is offered again what it refused.
         """
         if query.fingerprint != self._embeddings.fingerprint:
             return
@@ -150,10 +150,10 @@ class Backfill:
         self._offer()
 
     def _offer(self) -> None:
-        """The provider works: what it refused goes to it once more, unless that was of no use lately."""
+        """The provider works: what it refused is sent once more, unless that failed lately."""
         if (self._retry_in_s is None and self.last_error is None) or self._offers.left_s > 0:
             return
-        self._offers.failed()  # until nothing is refused any more
+        self._offers.failed()  # ever longer pauses, until nothing is refused any more
         self._offers_are_due = True
         self.wake()
 
@@ -186,7 +186,7 @@ class Backfill:
             unsubscribe()
 
     async def _rest(self) -> None:
-        """Until there may be something to do."""
+        """Waits until there may be something to do."""
         if not self._store.is_shared:
             await self._woken(self._retry_in_s)
             return
@@ -198,12 +198,12 @@ class Backfill:
             await self._woken(min(LOOK_S, left_s))
             if self._wake.is_set():
                 return
-            with suppress(IndexUnavailableError):  # who is asked for something will tell
+            with suppress(IndexUnavailableError):  # the next call that needs the index reports it
                 if await self._disk.run_out(self._others_wrote):
                     return
 
     def _others_wrote(self) -> bool:
-        """Or do not know for some time which models are in use here."""
+        """Also True when it is time to note again which models are in use here."""
         with self._store.view() as view:
             return view.version() != self._seen or self._is_to_tell_models
 
@@ -234,7 +234,7 @@ class Backfill:
         return False
 
     async def _embed_pending(self) -> None:
-        if self._unsaved:  # paid for, so they come before anything else is
+        if self._unsaved:  # these were paid for, so they come first
             await self._disk.run_out(self._save)
         has_failed = self.last_error is not None
         while True:
@@ -261,7 +261,7 @@ class Backfill:
                 await self._embed(texts)
 
     async def _are_for_jobs(self, mark: Fingerprint, texts: Sequence[object]) -> bool:
-        """A backlog that is small only because a sync has not come further may be one, too."""
+        """A backlog that is small only because a sync is not done yet counts, too."""
         may_become_large = len(texts) > KEPT_BACK and self._is_still_growing()
         if self._batch is None or not (len(texts) >= THRESHOLD or may_become_large):
             return False
@@ -312,7 +312,7 @@ class Backfill:
             tasks.cancel_scope.cancel()
 
     async def _embed(self, texts: Sequence[tuple[bytes, str]]) -> None:
-        """Raises `ProviderError`, also where it is the provider's own fault that vectors are missing."""
+        """Raises `ProviderError`, also if the provider itself is to blame for missing vectors."""
         answers: list[_Answer] = []
         sent: set[bytes] = set()
 
@@ -343,7 +343,7 @@ class Backfill:
             self._offer()
 
     async def _release(self, unanswered: Collection[bytes]) -> None:
-        """What was sent in vain may be sent by anybody; if nobody can be told, after a while."""
+        """Lets any gateway send again what was sent in vain; if the store cannot be written, that is so after a while."""
         if not unanswered:
             return
         release = partial(self._store.release, sorted(unanswered))
@@ -380,7 +380,7 @@ class Backfill:
         self._unsaved.clear()
 
     def _tidy(self) -> None:
-        """What no search will use again goes: vectors of other providers, texts long gone.
+        """Deletes what no search will use again: vectors of other providers, and those of texts that are gone.
 
         A provider's vectors go only when those of the one in use are complete, and never those of
         the other one of a pair that stands in for each other. On a shared store whoever changed something tidies up.
@@ -455,7 +455,7 @@ class Backfill:
         )
 
     def _pause(self, backoff_s: float) -> float:
-        """As long as the provider's circuit stays open, at least."""
+        """How long to pause after the failure: at least as long as the provider's circuit stays open."""
         return max(backoff_s, self._embeddings.state().active.next_probe_in_s or 0.0)
 
     def _on_change(self, change: ProviderChange) -> None:
@@ -471,7 +471,7 @@ LEARNED_KEY: Final = "learned_limits"
 
 
 def load_learned(view: View) -> dict[bytes, Mapping[str, object]]:
-    """Request limits that hosts taught an earlier process, by fingerprint digest."""
+    """The request limits that an earlier process learned from hosts, by fingerprint digest."""
     text = view.remembered(LEARNED_KEY)
     learned: dict[str, Mapping[str, object]] = msgspec.json.decode(text) if text else {}
     return {bytes.fromhex(digest): limits for digest, limits in learned.items()}

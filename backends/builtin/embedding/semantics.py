@@ -72,14 +72,14 @@ class QueryReader:
         return self._predecessor.fingerprint
 
     async def read(self, query: str, deadline_s: float) -> Meaning:
-        """Never raises for a provider's sake."""
+        """Never raises because of a provider."""
         ends = anyio.current_time() + deadline_s
         if self._predecessor is not None and self.predecessor is not None:
             found = await self._read_as_before(self._predecessor, query, deadline_s)
             if found is not None:
                 return Meaning(found)
         try:
-            # Its own deadline, none around it: a host's silence must be counted against the host.
+            # The provider's own deadline, with none around it: a host's silence must count as its failure.
             left_s = max(0.0, ends - anyio.current_time())
             return Meaning(await self._embeddings.embed_query(query, deadline_s=left_s))
         except ProviderError as error:
@@ -95,7 +95,7 @@ class QueryReader:
         try:
             vector = await predecessor.embed_query(query, deadline_s=deadline_s)
         except ProviderError as error:
-            # It is on its way out: one failure is enough to go on with what the new model has read.
+            # The former model is being replaced: after one failure the search uses what the new model has read.
             self._failed = True
             _log.warning(
                 "predecessor given up", model=predecessor.fingerprint.model, error=str(error)
@@ -117,7 +117,7 @@ def report_embeddings(state: EmbeddingsState, lacks: str | None) -> EmbeddingsSt
 
 
 class Semantics:
-    """The vector side of one index. `run` must be running."""
+    """Everything about the vectors of one index. `run` must be running."""
 
     def __init__(
         self,
@@ -142,13 +142,13 @@ class Semantics:
         """Why there are no batch jobs, if there are none."""
         self._is_indexing = is_indexing
         self.vectors: VectorMemory | None = None
-        """What is held of the stored vectors; None until a provider is open."""
+        """The stored vectors that are kept in memory; None until a provider is open."""
         self._failure: str | None = None
         """Why no provider could be opened."""
 
     @property
     def is_off(self) -> bool:
-        """Whether there will be no vectors: nothing has to be waited for."""
+        """Whether there will be no vectors, so that nothing has to be waited for."""
         off = self._settings.search.provider == "none"
         vectors = self._settings.search.store.vector.enabled
         return off or not vectors or (self._chosen.is_set() and self._embeddings is None)
@@ -193,10 +193,10 @@ class Semantics:
             self._chosen.set()
 
     async def _load_for_queries(self, choice: Choice) -> None:
-        """For a process that stays: its first query comes later, and what loads until then is not waited for."""
+        """For a process that stays: what is loaded now delays no query later."""
         from providers.choosing import load_for_queries  # noqa: PLC0415 - not for the start
 
-        with suppress(Exception):  # the first query will tell
+        with suppress(Exception):  # the first query reports it
             await run_sync(load_for_queries, choice, abandon_on_cancel=True)
 
     async def choice_made(self, patience_s: float) -> None:
@@ -222,9 +222,9 @@ class Semantics:
             self._residency.used(fingerprint)
 
     async def meaning(self, query: str, patience_s: float | None = None) -> Meaning:
-        """Never raises for a provider's sake: without a vector the search goes by keywords.
+        """Never raises because of a provider: without a vector the search goes by keywords.
 
-        Who has less patience than the provider may need is no reason to call the provider slow.
+        If the caller's time limit is shorter than the provider's, its end is not counted as a failure of the provider.
         """
         if patience_s is None:
             return await self._meaning(query)
@@ -245,11 +245,11 @@ class Semantics:
             return self.no_meaning()
         meaning = await self._reader.read(query, ends - anyio.current_time())
         if self._backfill is not None and meaning.vector is not None:
-            self._backfill.heed(meaning.vector)
+            self._backfill.note_query(meaning.vector)
         return meaning
 
     def no_meaning(self) -> Meaning:
-        """The empty meaning of a query that is not read, with the reason if that is not as configured."""
+        """The empty meaning of a query that is not embedded, with the reason unless the settings want it so."""
         if self._embeddings is not None:
             return Meaning()
         return Meaning(warning=" ".join(self.weaknesses()) or None)
@@ -333,13 +333,13 @@ class Semantics:
 
     @property
     def fallback(self) -> Fallback | None:
-        """Set while something else than the requested provider is in use."""
+        """Set while another provider than the requested one is in use."""
         record = self._embeddings.state().fell_back if self._embeddings else None
         record = record or (self._choice.fell_back if self._choice else None)
         return Fallback(origin=record.origin, reason=record.reason) if record else None
 
     def weaknesses(self) -> tuple[str, ...]:
-        """Why searches do not get the vectors that were asked for, if so."""
+        """Why searches do not get the vectors that the settings ask for; None if they do."""
         if self._failure is not None:
             return (f"Notes are searched by keywords only: {self._failure}",)
         choice, requested = self._choice, self._settings.search.provider

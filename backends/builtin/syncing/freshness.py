@@ -1,4 +1,4 @@
-"""Keeping the index level with the disk: whole syncs, and the small one before a search.
+"""Keeping the index up to date with the disk: whole syncs, and the small one before a search.
 
 If two syncs are asked for at once, one waits for the other. A search looks at the disk and indexes what
 changed there within its budget. Asynchronous; all blocking work happens in threads, in slices that end at a file.
@@ -43,24 +43,24 @@ LONGEST_PAUSE_S: Final = 0.25
 _SLICE_S: Final = 0.05
 """How long one visit to a worker thread may take before cancellation and progress get a turn."""
 LISTING_PATIENCE_S: Final = 60.0
-"""How long a sync waits for the list of all files before it calls the disk broken."""
+"""How long a sync waits for the list of all files before it reports the disk as broken."""
 FILE_PATIENCE_S: Final = 120.0
 """How long a sync waits for one file, which may be large on a slow disk."""
 SURVEY_PATIENCE_S: Final = (1.0, 3.0)
 """How long a search waits for its look at the disk, at least and at most: a mount may hang. Of searches
 during one hang only the first waits so long; the others, as long as their budget."""
 _FAULTS_BYTES: Final = 64 * 1024
-"""Of the causes of faults that were logged once."""
+"""The memory for causes of faults that have been logged, once each."""
 _SURVEY_MARGIN: Final = 3.0
-"""Between those two: so many times what the last look took."""
+"""Within those two bounds: this many times as long as the last look took."""
 SLICE_PATIENCE_S: Final = 1.0
-"""How far one file may take a search beyond its budget."""
+"""By how much one file may exceed the budget of a search."""
 _INDEXED_BYTES_PER_S: Final = 2_000_000
-"""What a modest machine indexes: a file that would take longer than a search may is left to a sync."""
+"""The speed of a modest machine. A file that would take longer than a search may wait is left to a sync."""
 
 
 class SearchPriority:
-    """Lets searches of one index go before its indexing: Python runs one thread at a time, and a search that
+    """Gives searches of one index priority over its indexing: Python runs one thread at a time, and a search that
     passes from thread to thread would wait for its turn at every step.
     """
 
@@ -69,7 +69,7 @@ class SearchPriority:
         self._none = threading.Event()
         self._none.set()
         self._worker = 0
-        """The thread that indexes for a sync; what a search indexes for itself gives way to nobody."""
+        """The thread that indexes for a sync; what a search indexes for itself does not give way."""
         self._rested_until = 0.0
 
     @contextmanager
@@ -83,7 +83,7 @@ class SearchPriority:
 
     @contextmanager
     def searching(self) -> Iterator[None]:
-        """Around what a search computes, on the event loop; not around what it waits for."""
+        """Around what a search computes on the event loop; not around its waits."""
         self._searches += 1
         self._none.clear()
         try:
@@ -94,8 +94,8 @@ class SearchPriority:
                 self._none.set()
 
     def give_way(self) -> None:
-        """Waits while anybody searches, but no longer than was worked since the last time: the index must
-        get level. Blocking; not to be called with a lock of the database, which the search may need.
+        """Waits while a search runs, but no longer than this thread has worked since the last time: the sync must
+        make progress. Blocking; never call it while holding a lock of the database, which the search may need.
         """
         if self._none.is_set() or threading.get_ident() != self._worker:
             return
@@ -132,15 +132,15 @@ class Freshness:
         self._level_generation: int | None = None
         self._unread: Stale | None = None
         self._at_work: frozenset[Task] = frozenset()
-        """What the sync that runs began with."""
+        """What the running sync found to do at its start."""
         self._syncing: Tally | None = None
         self._left: frozenset[Task] = frozenset()
-        """Of that, what the last search left to it."""
+        """The part of it that the last search left to the sync."""
         self._last_look: Survey | None = None
-        """Of a search that left to the sync at work all there was to do."""
+        """The survey of a search that left everything to the running sync."""
         self._logged_faults: Remembered[str, bool] = Remembered(_FAULTS_BYTES, size_of)
         self._untold = False
-        """Whether chunks were written, in whatever thread, of which nobody was told."""
+        """Whether chunks were written, in whatever thread, and `on_written` has not been called since."""
         self.running: SyncProgress | None = None
         self.recent = RecentSyncs()
         self.unreadable: tuple[SkippedFile, ...] = ()
@@ -224,15 +224,15 @@ class Freshness:
             return stale
 
     async def before_search(self, budget_s: float | None) -> Stale | None:
-        """What a search waits for: a sweep with this budget, or nothing without one. Raises IndexDamagedError."""
+        """Sweeps within this budget; does nothing without a budget. Raises IndexDamagedError."""
         if budget_s is None:
             return self.unsynced()
         with self._priority.searching():
             return await self.sweep(budget_s)
 
     def unsynced(self) -> Stale | None:
-        """For searches that do not sweep: whether the index is as level as the last sync could make
-        it with the disk.
+        """For searches that do not sweep: whether the index is as up to date as the last sync could make
+        it.
         """
         if self._level_generation == self._surveyor.generation:
             return self._unread
@@ -308,7 +308,7 @@ class Freshness:
         return _staleness(tally, syncing=bool(self._at_work))
 
     def _leave(self, tally: Tally, survey: Survey) -> None:
-        """To the sync at work, which goes on meanwhile."""
+        """Leaves the rest to the running sync."""
         left = [task for task in tally.tasks if task.path in tally.pending]
         self._left = self._at_work.intersection(left)
         is_all = not tally.is_begun and len(left) == len(tally.tasks) == len(self._left)
@@ -317,7 +317,7 @@ class Freshness:
             tally.pending -= {task.path for task in self._left} - self._syncing.pending
 
     def _fault(self, fault: Exception) -> str:
-        """What an answer says of a fault of ours; logged once a cause."""
+        """How an answer reports a fault of ours; each cause is logged once."""
         kind = type(fault).__name__
         cause = f"{kind}: {str(fault)[:200]}"
         if self._logged_faults.get(cause) is None:
@@ -336,10 +336,10 @@ class Freshness:
         return survey
 
     async def _index_within(self, tally: Tally, budget_s: float) -> None:
-        """At least one file, however late it is by then, unless there is no budget at all.
+        """Indexes at least one file, however late it is by then, unless there is no budget at all.
 
-        Only what changed on the disk since the last look: what did not change, or was left to a sync that is
-        working on it, would take the whole budget of every search until that sync ends.
+        It takes only what changed on the disk since the last look: what did not change, or was left to a sync that is
+        working on it, would use up the whole budget of every search until that sync ends.
         """
         deadline = time.perf_counter() + budget_s
         changed = [
@@ -351,7 +351,7 @@ class Freshness:
             task for task in changed if _fits(task, budget_s) or self._indexer.is_known(task)
         ]
         if not fitting or budget_s <= 0:
-            return  # most searches: no thread for nothing
+            return  # true of most searches: they need no thread
         queue = iter([Group((task,)) for task in fitting])
 
         async def run(work: Callable[[], bool]) -> bool:
@@ -388,7 +388,7 @@ class Freshness:
                     queue, tally, started + _SLICE_S, run, force=force, is_ended=is_ended
                 )
             finally:
-                is_ended.set()  # what is left behind gives up its file
+                is_ended.set()  # a thread that is left behind gives up its file
             self.running = tally.progress()
             if progress is not None:
                 progress(self.running)
@@ -404,10 +404,10 @@ class Freshness:
         in_a_hurry: bool = False,
         is_ended: threading.Event | None = None,
     ) -> bool:
-        """Works until the deadline, at least one task; False when there was nothing left to do.
+        """Works until the deadline, on one task at least; returns False when there was nothing left to do.
 
-        In a hurry it does not wait beyond the deadline for somebody else who writes. Once `is_ended` it
-        ends in the middle of a file: nothing of that file stays.
+        In a hurry it does not wait beyond the deadline for another writer. Once `is_ended` is set it
+        stops in the middle of a file, and nothing of that file is stored.
         """
         is_wanted = _always if is_ended is None else lambda: not is_ended.is_set()
         outcomes: list[tuple[Task, FileOutcome]] = []
@@ -434,16 +434,16 @@ class Freshness:
             self._tell()
 
     def _tell(self) -> None:
-        """Also of what a slice wrote that a search had to leave behind."""
+        """Also reports what a slice wrote after its search stopped waiting for it."""
         if self._untold:
             self._untold = False
             self._on_written()
 
 
 def _sizes(request: SyncRequest, tally: Tally) -> Sequence[int]:
-    """Of the notes that are likely to be prepared."""
+    """The sizes of the notes that will probably be prepared."""
     if request.verify:
-        return ()  # hardly one of those that are read differs
+        return ()  # few of the files that are read will differ
     return [task.size for task in tally.tasks if isinstance(task, FoundFile)]
 
 

@@ -1,4 +1,4 @@
-"""One file from the disk into the index: read, prepared, published in one transaction, if it is still the same."""
+"""From the disk into the index, file by file: read, prepared, published in one transaction if it is still the same."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ _log = Log()
 
 _REMEMBERED_FAULTS: Final = 1_000
 _TOGETHER_BYTES: Final = 64 * 1024
-"""Of small files in one transaction: a commit costs as much as some kilobytes of text."""
+"""How many bytes of small files go into one transaction: a commit costs as much as some kilobytes of text."""
 _GROUPS_AHEAD: Final = 2
-"""That the helper has while one is published: it never waits for the next."""
+"""How many groups the helper has while one is published, so that it never waits for the next."""
 _ATTEMPTS: Final = 3
-"""At a file that other gateways publish at the same time."""
+"""How often a file is tried that other gateways publish at the same time."""
 
 
 class _Fault(msgspec.Struct, frozen=True):
-    """What one file brought out, and in which state."""
+    """The fault that one file caused, and the state that the file was in."""
 
     task: Task
     cause: str
@@ -61,7 +61,7 @@ class _Ready(msgspec.Struct, frozen=True, gc=False):
 
     read: ReadFile
     prepared: PreparedFile | None = None
-    """None: the index holds it as it is, but for its stamps."""
+    """None: the index already holds this content; only the stamps differ."""
 
 
 class _Text(msgspec.Struct, frozen=True, gc=False):
@@ -72,7 +72,7 @@ class _Text(msgspec.Struct, frozen=True, gc=False):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """Tasks that are worked off together, with what is ready of them already, by path."""
+    """Tasks that are done together, with those results that are ready already, by path."""
 
     tasks: Sequence[Task]
     ready: Mapping[str, _Ready] = {}
@@ -93,7 +93,7 @@ class Indexer:
         self.surveyor = surveyor
         self.preparer = preparer
         self._faults: dict[str, _Fault] = {}
-        """By path, the files that brought out a fault of ours at their last attempt."""
+        """The files that caused a fault of ours at their last attempt, by path."""
 
     def apply(
         self,
@@ -105,12 +105,12 @@ class Indexer:
     ) -> FileOutcome:
         """Makes the index hold one file as it is, or no longer hold it.
 
-        Waits at most `patience_s` for the turn to write (None: for as long as that takes in this
-        process). Raises IndexUnavailableError. A file that brings out a fault of ours stays as the index
-        has it, with a reason: one such note must not keep all others from being found. Whoever is
-        patient tries it again, others not before it changed. Nor is a note that is too costly.
+        Waits at most `patience_s` for its turn to write (None: for as long as that takes in this
+        process). Raises IndexUnavailableError. A file that causes a fault of ours stays as the index
+        has it, with a reason: one such note must not keep all others from being found. A caller that is
+        patient tries it again; others only once it has changed. The same holds for a note that is too costly.
 
-        Ends early when it `is_wanted` no more.
+        Ends early once it `is_wanted` no more.
         """
         known = self._faults.get(task.path)
         if known is not None and self.is_known(task, again=patience_s is None, force=force):
@@ -154,9 +154,9 @@ class Indexer:
         return [self.apply(one, force=force, is_wanted=is_wanted) for one in tasks]
 
     def grouped(self, tasks: Sequence[Task]) -> Iterator[Group]:
-        """The tasks in their order, as many at once as `apply_together` should get.
+        """The tasks in their order, in groups of the size that `apply_together` should get.
 
-        On a shared store each for itself: whoever is overtaken at one file does not do others again.
+        On a shared store each is a group of its own: if another host is first at one file, no others are repeated.
         """
         group: list[Task] = []
         left = _TOGETHER_BYTES
@@ -171,7 +171,7 @@ class Indexer:
             yield Group(group)
 
     def ahead(self, groups: Iterator[Group], helper: Helper, *, force: bool) -> Iterator[Group]:
-        """The groups, with what the helper prepares of them while others are published."""
+        """The groups, with the notes that the helper prepares while other groups are published."""
         waiting: deque[_Sent] = deque()
         for group in groups:
             waiting.append(self._send(group, helper, force=force))
@@ -181,7 +181,7 @@ class Indexer:
             yield self._receive(waiting.popleft(), helper)
 
     def _send(self, group: Group, helper: Helper, *, force: bool) -> _Sent:
-        """Reads the notes and sends the content that the index does not hold. What is odd waits for the group's turn."""
+        """Reads the notes and sends the helper what the index lacks. Errors are left to the group's turn."""
         files = [one for one in group.tasks if isinstance(one, FoundFile)]
         if not self._faults.keys().isdisjoint(one.path for one in files):
             return _Sent(group, ())
@@ -190,7 +190,7 @@ class Indexer:
         texts: list[tuple[str, str]] = []
         for found in (one for one in files if one.size <= MOST_BYTES):
             self.preparer.give_way()
-            with suppress(Exception):  # the group's turn brings it out again
+            with suppress(Exception):  # it is raised again at the group's turn
                 match self._read(found):
                     case _Text(read) if not force and self._holds(read):
                         ready[found.path] = _Ready(read)
@@ -212,7 +212,7 @@ class Indexer:
     def is_known(self, task: Task, *, again: bool = False, force: bool = False) -> bool:
         """Whether `apply` will not try the task: it failed as the file is now.
 
-        `again`: unless it may go better this time.
+        `again`: unless it may succeed this time.
         """
         known = self._faults.get(task.path)
         if known is None or known.task != task or force:
@@ -220,7 +220,7 @@ class Indexer:
         return not again or known.outcome.change is Change.SKIPPED
 
     def _refused(self, task: Task, reason: str, patience_s: float | None) -> FileOutcome:
-        """Like a file that is too large: its rows go."""
+        """As for a file that is too large, its rows are removed."""
         if isinstance(task, FoundFile):
             with self._store.writer(patience_s) as writer:
                 writer.files.remove(task.source, task.path)
@@ -254,7 +254,7 @@ class Indexer:
         return FileOutcome(Change.LATER)
 
     def _faulted(self, task: Task, fault: Exception) -> FileOutcome:
-        """Logs it once a file and cause: searches meet it again and again."""
+        """Logs it once for each file and cause: searches meet it again and again."""
         cause, known = f"{type(fault).__name__}: {str(fault)[:200]}", self._faults.get(task.path)
         if known is None or known.cause != cause:
             _log.error("file not indexed", path=task.path, exc_info=fault)
@@ -353,7 +353,7 @@ class Indexer:
         return FileOutcome(Change.WRITTEN, written, size)
 
     def _revision(self, found: FoundFile) -> int | None:
-        """Of what is indexed of the file, where others write to the index, too."""
+        """The revision of what is indexed of the file; None where nobody else writes to the index."""
         if not self._store.is_shared:
             return None
         with self._store.view() as view:

@@ -42,16 +42,16 @@ if TYPE_CHECKING:
 MAX_LINES: Final = 500_000
 """The most lines of one note: a line costs memory of its own, however short it is."""
 MAX_SECONDS: Final = 60.0
-"""The most processor time for one note. What is written to be read takes a second for some megabytes."""
+"""The most processor time for one note. Ordinary text takes a second for some megabytes."""
 MOST_WORDS_BYTES: Final = 8 * 1024 * 1024
-"""Of the words of all languages."""
+"""The memory for analysed words, of all languages together."""
 _READABLE: Final = 0.8
 """The share of a model's input that a chunk may fill. The rest is for prompts, and for texts with more tokens than
 are estimated."""
 
 
 def chunk_limits(settings: Settings) -> ChunkLimits:
-    """Blocking: looks into the file of a local model."""
+    """Blocking: reads the file of a local model."""
     search, chunking = settings.search, settings.search.chunking
     named = search.provider == "auto" and not search.local.model_path_is_default
     if search.provider != "local" and not named:
@@ -68,7 +68,7 @@ class TooCostlyError(Exception):
 
 
 class EndedError(Exception):
-    """Nobody wants the result any more."""
+    """The result is not wanted any more."""
 
 
 class Preparer:
@@ -84,7 +84,7 @@ class Preparer:
             f"chunking {CHUNKING_VERSION} {limits.tokens}/{limits.overlap}, "
             f"analyser {ANALYSER_VERSION}, excerpts {EXCERPT_VERSION}"
         )
-        """Names everything that decides which rows a text gives; stored with each transcript."""
+        """Names everything that decides which rows a text yields; stored with each transcript."""
         self.notes_pipeline = (
             f"{self.pipeline}, front matter {FRONT_MATTER_VERSION}, decoding {DECODING_VERSION}"
         )
@@ -132,7 +132,7 @@ class Preparer:
 
     @property
     def bytes_held(self) -> int:
-        """By the words that are remembered."""
+        """The size of the words that are remembered."""
         with self._choosing:
             return self._sum()
 
@@ -149,14 +149,14 @@ class Preparer:
 
 
 class _Ticks:
-    """Lets others go first, and ends one piece of work when nobody waits for it, or when it takes too long."""
+    """Lets others go first, and ends a piece of work that is not wanted any more or takes too long."""
 
     def __init__(self, is_wanted: Callable[[], bool], give_way: Callable[[], None]) -> None:
         self._is_wanted = is_wanted
         self._give_way = give_way
         self._deadline = time.thread_time() + MAX_SECONDS
         self._earliest = time.monotonic() + MAX_SECONDS
-        """No thread has used so much of its processor before; to read this clock is cheap."""
+        """Before this time the thread cannot have used so much processor time; this clock is cheap to read."""
 
     def tick(self) -> None:
         self._give_way()
@@ -189,7 +189,7 @@ def _prepared(
 
 
 def _terms(analyser: Analyser, text: str, units: Sequence[TextUnit], front_matter_end: int) -> str:
-    """The terms of each line; of front matter, which ends there, those of its values."""
+    """The terms of each line; of front matter, which ends at `front_matter_end`, those of its values."""
     if front_matter_end <= 0 and len(units) <= units[-1].line + 1:  # each unit is a line
         return analyser.terms_by_line(text.removesuffix("\n"))
     return "\n".join(
@@ -200,7 +200,7 @@ def _terms(analyser: Analyser, text: str, units: Sequence[TextUnit], front_matte
 
 
 def _days_of(headings: Iterable[str], note_date: date | None) -> str:
-    """The days that headings name, in words; that of the note is said for all of it."""
+    """The days that headings name, in words; the day of the note is left out, since every chunk has it already."""
     days = filter(None, map(date_in, headings))
     return " ".join(date_words(day) for day in dict.fromkeys(days) if day != note_date)
 

@@ -1,6 +1,6 @@
-"""What differs between disk and index: one look at both, which reads no file.
+"""Comparing disk and index: one look at both, which reads no file.
 
-What belongs to a place that is away is no deletion (`brake`); what was level at the last look is not compared again.
+Files of a place that is not mounted are not deleted (`brake`); what was equal at the last look is not compared again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from backends.files.scan import ScanResult, scan
 from config.settings import Settings, Source
 
 _REMEMBERING_PATIENCE_S: Final = 0.05
-"""A search must not wait for it."""
+"""How long a survey may wait for another writer; a search must not wait for it."""
 
 
 class Survey(msgspec.Struct, frozen=True, gc=False):
@@ -35,7 +35,7 @@ class Survey(msgspec.Struct, frozen=True, gc=False):
     plan: SyncPlan
     sessions: SessionPlan
     notes: SyncPlan
-    """The plan without what is held of transcripts."""
+    """The plan, without the transcripts that are held back."""
 
 
 class Surveyor:
@@ -60,11 +60,11 @@ class Surveyor:
         self._ignoring = IgnoreFiles()
         self._brake = Brake(roots, transcripts)
         self._here_until_ms = 0
-        """Until then it need not be said again that this viewpoint is in use."""
+        """Until then the note that this viewpoint is in use need not be renewed."""
 
     @property
     def generation(self) -> int:
-        """Another one than before: the index was replaced by an empty one."""
+        """Changes when the index is replaced by an empty one."""
         return self._store.generation
 
     def survey(
@@ -77,8 +77,8 @@ class Surveyor:
     ) -> Survey:
         """Lists the disk, compares, reads no file. `force` and `verify`: see `SyncRequest`.
 
-        `eager`: transcripts have no thresholds. `last`: whose plan is still the right one if the notes are as
-        they were then.
+        `eager`: the thresholds of transcripts do not apply. `last`: its plan is used again if the notes have not
+        changed since.
         """
         found = self.scan()
         self._arrive(found)
@@ -119,7 +119,7 @@ class Surveyor:
             self._brake.remember(writer, rows)
 
     def _arrive(self, found: ScanResult) -> None:
-        """Says, now and then, that this viewpoint is in use. One that is new may know the disk under another name."""
+        """Notes from time to time that this viewpoint is in use. A new one may know the disk under another name."""
         now = now_ms()
         if 0 < self._here_until_ms - now <= ARRIVAL_MS:  # more: the clock was ahead
             return
@@ -149,7 +149,7 @@ class Surveyor:
             files.adopt(twin, "sessions", tuple(writer.transcripts.indexed()))
 
     def missing(self, view: View) -> tuple[Held, ...]:
-        """The places that the index knows and that are away, without a look at their files."""
+        """The places that the index knows and that are not mounted, without a look at their files."""
         return self._brake.missing(view)
 
     def out_of_reach(self, path: str) -> str | None:
@@ -173,7 +173,7 @@ class Surveyor:
         return _is_absent(absolute) and not self._brake.out_of_reach(absolute)
 
     def stands(self, source: Source, path: str) -> bool:
-        """Whether the file is there now, as far as one can look; one whose place is away is not."""
+        """Whether the file exists now, as far as that can be seen; a file whose place is not mounted does not."""
         if source == "sessions":
             return self.sessions is not None and not self.sessions.is_gone(path)
         return os.path.lexists(self.roots.absolute(path))
@@ -189,7 +189,7 @@ class Surveyor:
         force: bool = False,
         verify: bool = False,
     ) -> SyncPlan:
-        """What is to do, as of this transaction."""
+        """The plan as of this transaction."""
         pipeline = self._pipeline
         every = force or verify
         if not every and self._level.holds(view, found, pipeline):
@@ -214,7 +214,7 @@ def _is_absent(absolute: str) -> bool:
 
 
 def missing_notes(settings: Settings) -> tuple[Held, ...]:
-    """What an index of ours holds whose place is away, for those who only look.
+    """What an index of ours holds of places that are not mounted, for callers that only read.
 
     Blocks. Raises IndexUnavailableError and what a scan raises.
     """
@@ -227,7 +227,7 @@ def missing_notes(settings: Settings) -> tuple[Held, ...]:
 
 
 class _Level(msgspec.Struct, frozen=True):
-    """One state of the disk, and a state of the index that was level with it."""
+    """One state of the disk, and a state of the index that was equal to it."""
 
     found: ScanResult
     pipeline: str
@@ -235,7 +235,7 @@ class _Level(msgspec.Struct, frozen=True):
 
 
 class LevelMemory:
-    """The last state of the disk that was level with some state of the index. For any thread."""
+    """The last state of the disk that the index was equal to. For any thread."""
 
     def __init__(self) -> None:
         self._level: _Level | None = None

@@ -149,6 +149,13 @@ def _plan_lines(plan: InstallPlan) -> list[str]:
         lines.append(
             "It is a link, which OpenClaw replaces by a file; the link comes back with it."
         )
+    if plan.loses_attributes:
+        names = ", ".join(plan.loses_attributes)
+        lines.append(f"OpenClaw drops its extended attributes ({names}); they come back with it.")
+    if plan.names > 1:
+        lines.append(
+            f"It has {plan.names} names (hard links): the others keep what it says now, and it stays a file of its own."
+        )
     return lines
 
 

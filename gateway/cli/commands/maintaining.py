@@ -173,6 +173,7 @@ def offer_suggestion(options: Options, *, yes: bool, again: Sequence[str]) -> in
 
     from gateway.cli.options import load
     from gateway.cli.rendering.status_lines import suggestion_lines, suggestion_use_lines
+    from gateway.cli.rendering.words import size
     from gateway.cli.terminal import print_lines
     from providers.choosing import choose
     from providers.installing import install_arguments, install_command
@@ -185,12 +186,14 @@ def offer_suggestion(options: Options, *, yes: bool, again: Sequence[str]) -> in
     first = SUGGESTIONS[0]
     here = {one.name for one in SUGGESTIONS if one.is_here(configured.cache_dir)}
     command = install_command(ONNX.extra) if ONNX.not_installed else None
-    if not options.json:
-        print_lines(suggestion_lines(SUGGESTIONS, here, command, agreed=yes))
     incomplete = command is not None or first.name not in here
+    if not options.json and not (yes and incomplete):
+        print_lines(suggestion_lines(SUGGESTIONS, here, command))
     if incomplete and (yes or (not options.json and _wanted(first, here, command))):
         if command is not None:
             return _install_and_repeat(install_arguments(ONNX.extra), command, again)
+        if not options.json:
+            output.note(f"Fetching {first.name} ({size(first.bytes)}, {first.licence}) ...")
         anyio.run(_pull_suggested, configured, first)
         here.add(first.name)
     choice = choose(settings)
@@ -221,7 +224,7 @@ def _wanted(suggestion: Suggestion, here: Container[str], command: str | None) -
 
     if not output.may_ask():
         return False
-    steps = [] if command is None else [f"Run {command}"]
+    steps = [] if command is None else ["Run that command"]
     if suggestion.name not in here:
         steps.append(
             f"{'d' if steps else 'D'}ownload {suggestion.name} ({size(suggestion.bytes)}, {suggestion.licence})"
@@ -252,9 +255,21 @@ def _install_and_repeat(arguments: list[str], command: str, rest: Sequence[str])
 async def _pull_suggested(configured: ConfiguredModels, suggestion: Suggestion) -> None:
     from gateway.cli.progress import download_progress
     from providers.local.models import obtain_suggested
+    from providers.local.models.references import ModelOfflineError
+    from providers.provider_errors import ProviderTransientError
 
-    with download_progress(suggestion.name) as progress:
-        await obtain_suggested(suggestion, configured, progress)
+    try:
+        with download_progress(suggestion.name) as progress:
+            await obtain_suggested(suggestion, configured, progress)
+    except (ModelOfflineError, ProviderTransientError) as error:
+        by_hand = suggestion.by_hand(configured.cache_dir)
+        offline = isinstance(error, ModelOfflineError)
+        online = "Unset HF_HUB_OFFLINE." if offline else error.remedy
+        error.remedy = (
+            f"{online} By hand: {by_hand}, then `{PROGRAM} models suggest --yes`. "
+            "Until then notes are found by their words."
+        )
+        raise
 
 
 async def _pull(configured: ConfiguredModels, model: str) -> Path:

@@ -45,6 +45,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     is_default: bool
     is_workspace: bool
     """It is the workspace that commands use anyway: nothing has to be written."""
+    replaces: str | None = None
+    """The name of the folder that was the default until now."""
 
     def as_data(self) -> dict[str, object]:
         one = self.folder
@@ -160,11 +162,13 @@ def _plan(options: Options, given: str | None, name: str | None, *, yes: bool) -
         and os.path.realpath(folder.path) == os.path.realpath(workspace)
         and known.default is None
     )
+    chosen = name or _free_name(folder.path, known)
     return Plan(
-        name=name or _free_name(folder.path, known),
+        name=chosen,
         folder=folder,
         is_default=is_default,
         is_workspace=is_workspace,
+        replaces=known.default if is_default and known.default != chosen else None,
     )
 
 
@@ -209,7 +213,7 @@ def _choose(workspace: Path | None, *, yes: bool) -> NotesFolder:
             )
         return found[0]
     for number, one in enumerate(found, 1):
-        output.say(f"  {number}  {one.path} ({one.kind}, {one.files:,} notes)")
+        output.say(f"  {number}  {one}")
     asked = "Where are your notes? A number or a folder" if found else "Where are your notes?"
     answer = output.ask_text(asked, default="1" if found else None)
     if answer.isdecimal() and 1 <= int(answer) <= len(found):
@@ -230,13 +234,20 @@ def _free_name(folder: Path, known: Folders) -> str:
 
 def _show(plan: Plan) -> None:
     one = plan.folder
-    output.say(f"{one.path} ({one.kind}, {one.files:,} notes)")
+    output.say(str(one))
+    if not one.files:
+        output.say("No note is in it yet: of a folder of notes, files that end in .md are read.")
     if plan.is_workspace:
         output.say("Commands use it already, with the settings of openclaw.json.")
         return
     output.say(f"{_own_path()}:")
     for line in _member_lines(plan):
         output.say(f"  + {line}")
+    if plan.replaces is not None:
+        output.say(
+            f"It is searched instead of {plan.replaces}, which stays as `-n {plan.replaces}`; "
+            f"`{PROGRAM} setup --name {plan.name} DIR` leaves the default as it is."
+        )
     if one.kind == "OpenClaw workspace":
         output.say(
             "As a folder of notes it has an index of its own; openclaw.json does not count for it."

@@ -138,7 +138,7 @@ def no_match(params: SearchParams, files: int, workspace: str, issues: Sequence[
         if issues:
             return (
                 f"No matches. Nothing is indexed in {workspace}: {' '.join(issues)} "
-                "To search any folder of Markdown: --notes DIR."
+                f"`{PROGRAM} setup` says once where your notes are; --notes DIR searches any folder of Markdown."
             )
         return (
             f"No matches. Nothing is indexed: is {workspace} the right folder? "
@@ -310,8 +310,8 @@ def _finished(event: DemoFinished) -> Iterator[Text]:
         f"median {median(times):.1f} ms, slowest {max(times):.1f} ms."
     )
     yield Text("\nYour own notes, any folder of Markdown (nothing in it is changed):")
-    yield Text(f"  {PROGRAM} index --notes DIR")
-    yield Text(f'  {PROGRAM} search --notes DIR "your question"')
+    yield Text(f"  {PROGRAM} setup")
+    yield Text(f'  {PROGRAM} search "your question"')
 
 
 def telling_lines(snippet: str, query: str) -> list[str]:

@@ -424,11 +424,11 @@ def model_lines(items: Sequence[ListedModel]) -> Sequence[Text]:
 
 
 def suggestion_lines(
-    items: Sequence[Suggestion], here: Container[str], install: str | None, *, agreed: bool
+    items: Sequence[Suggestion], here: Container[str], install: str | None
 ) -> Iterator[Text]:
     """Size, licence and languages of each, the suggested one first, and how to get them.
 
-    `install` is the command that installs the engine, if that is missing. Who has agreed is not told how to agree.
+    `install` is the command that installs the engine, if that is missing.
     """
     heads = ("STATE", "SIZE", "LICENCE", "LANGUAGES", "RETRIEVAL", "MODEL")
     cells = [
@@ -446,12 +446,12 @@ def suggestion_lines(
     first = items[0]
     yield Text()
     yield Text(f"Suggested: {first.name}, {first.why}.")
-    if first.name not in here and not agreed:
+    if first.name not in here:
         yield Text(
             f"`{PROGRAM} models suggest --yes` downloads it, {size(first.bytes)}, {first.licence}, from"
         )
         yield Text(f"    {first.reference}")
-    if install is not None and not agreed:
+    if install is not None:
         yield Text("ONNX Runtime, which computes it, is not installed; `--yes` does that, too, by")
         yield Text(f"    {install}")
     for one in items[1:]:

@@ -7,6 +7,7 @@ uses it where there is no other provider.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -55,6 +56,18 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             return all(_known(place) == digest for place, digest in self._files(cache_dir))
         except OSError:
             return False  # a cache that cannot be read has nothing that could be used
+
+    def by_hand(self, cache_dir: Path) -> str:
+        """Which files are missing, where a person finds them, and where they belong."""
+        files = [file for file in files_of(self.repository) if isinstance(file, HubReference)]
+        places = [place_of(file, cache_dir) for file in files]
+        missing = [
+            file.file for file, at in zip(files, places, strict=True) if not at.is_complete()
+        ]
+        top = os.path.commonpath([at.model for at in places])
+        source = self.repository
+        page = f"https://huggingface.co/{source.repository}/tree/{source.revision}"
+        return f"put {', '.join(missing)} of {page} below {top}"
 
     def confirm(self, cache_dir: Path) -> Path | None:
         """The file that is not the one that was looked at; None if `is_here`.

@@ -35,11 +35,11 @@ def main() -> None:
 
 
 def _serve(order: Open, messages: Iterator[Request], send: Callable[[Reply], None]) -> None:
-    from providers.local.worker.lanes import EngineError, Lanes  # noqa: PLC0415 - after the pipe
+    from providers.local.worker.lanes import EngineError, WorkerLanes  # noqa: PLC0415 - after the pipe
 
     try:
         engine = loaded(order)
-        lanes = Lanes(engine, send)
+        lanes = WorkerLanes(engine, send)
         lanes.warm_up()
     except EngineError as error:
         send(Refused(str(error)))

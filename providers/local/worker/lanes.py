@@ -89,7 +89,7 @@ class _Batch(NamedTuple):
     positions: list[int]
 
 
-class Lanes:
+class WorkerLanes:
     def __init__(self, engine: LoadedEngine, send: Callable[[Reply], None]) -> None:
         self._engine = engine
         self._send = send

@@ -209,7 +209,7 @@ async def test_the_vector_of_a_query_offers_a_refused_text_again_but_not_with_ev
         await running.pass_time(lambda: running.embedded == NOTES - 1)
 
         async def ask(query):
-            running.backfill.heed(await running.embeddings.embed_query(query))
+            running.backfill.note_query(await running.embeddings.embed_query(query))
 
         for _ in range(3):  # its pauses have grown by now
             count = len(vendor.requests)
@@ -261,7 +261,7 @@ async def test_a_new_note_whose_vector_did_not_come_has_one_within_a_minute_of_t
                 if are_asked:
                     with suppress(ProviderError):
                         text = f"question {number} until {ends}"
-                        running.backfill.heed(await running.embeddings.embed_query(text))
+                        running.backfill.note_query(await running.embeddings.embed_query(text))
 
         await pass_a_while(BROKEN_S)
         assert running.embedded == NOTES

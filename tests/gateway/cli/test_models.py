@@ -5,6 +5,9 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import re
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -186,6 +189,49 @@ def test_the_suggested_model_is_used_without_any_setting_once_it_was_downloaded(
     assert re.search(r"\* +ready .*granite-embedding-97m", cli("models", "list").out)
     assert "Download" not in cli("models", "suggest").out
     assert suggesting.sent() == len(NETWORK) + 3 * len(BESIDE)
+
+
+def test_who_agreed_is_shown_no_table_of_models(cli, suggesting):
+    done = cli("models", "suggest", "--yes")
+    assert "Fetching granite-embedding-97m-multilingual-r2 (123.6 MB, Apache-2.0) ..." in done.err
+    assert "RETRIEVAL" not in done.out
+
+
+def test_without_a_network_it_says_how_files_are_handed_over_and_takes_them(
+    cli, suggesting, cache, monkeypatch
+):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    done = cli("models", "suggest", "--yes")
+    assert done.code == 69
+    assert "Until then notes are found by their words." in done.err
+    first = suggestions.FIRST
+    names, place = re.search(r"put (.+) of https://\S+ below (\S+), then", done.err).groups()
+    assert set(names.split(", ")) == {first.repository.file, *first.beside}
+    for name in names.split(", "):
+        path = Path(place.replace("~", str(cli.home), 1)) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(NETWORK if name == first.repository.file else BESIDE)
+    done = cli("models", "suggest", "--yes")
+    assert done.code == 0 and "Searches use it" in done.out
+    assert suggesting.requests == []
+
+
+def test_a_host_that_cannot_be_reached_is_told_with_what_works_all_the_same(
+    cli, suggesting, monkeypatch
+):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    done = cli("models", "suggest", "--yes")
+    assert done.code == 75
+    assert "cannot be reached" in done.err and "By hand: put " in done.err
+    assert "Until then notes are found by their words." in done.err
+
+
+def test_a_full_disk_is_told_before_anything_is_fetched(cli, suggesting, cache, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=100_000))
+    done = cli("models", "suggest", "--yes")
+    assert done.code == 69
+    assert "MB are free" in done.err and "local.modelCacheDir" in done.err
+    assert not any(one.stat().st_size for one in cache.rglob("*") if one.is_file())
 
 
 def test_with_another_provider_the_suggested_model_needs_a_setting(cli, suggesting, monkeypatch):

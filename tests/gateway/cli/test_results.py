@@ -111,7 +111,7 @@ def test_nothing_found_in_an_empty_index_doubts_the_workspace():
 def test_who_has_no_workspace_yet_is_told_how_to_search_a_folder():
     issues = ("/home/me/.openclaw/workspace does not exist (yet).",)
     told = no_match(SearchParams("x"), 0, "~/.openclaw/workspace", issues)
-    assert "does not exist (yet). To search any folder of Markdown: --notes DIR." in told
+    assert "does not exist (yet). `memory-gateway setup` says once where your notes are; " in told
 
 
 def test_a_weaker_answer_says_so():

@@ -40,7 +40,7 @@ def files(cli):
 
 def test_a_vault_is_found_and_then_no_command_needs_notes(newcomer):
     done = newcomer("setup", "--yes", "--no-clients")
-    assert done.code == 0 and "Obsidian vault, 1 notes" in done.out
+    assert done.code == 0 and "Obsidian vault, 1 note)" in done.out
     assert first(newcomer, "boiler") == ["vault.md"]
     assert newcomer.json("get", "vault.md")["text"].startswith("# vault")
     assert newcomer.json("status")["workspace"] == str(newcomer.home / "vault")
@@ -90,6 +90,16 @@ def test_several_folders_have_names(newcomer, monkeypatch):
     assert first(newcomer, "boiler", "-n", "vault") == ["vault.md"]
     slip = newcomer("search", "-n", "offise", "boiler")
     assert slip.code == 78 and "It knows office, vault." in slip.err
+
+
+def test_another_default_and_a_folder_without_notes_are_said_before_anything_is_written(newcomer):
+    assert newcomer("setup", "--yes", "--no-clients").code == 0
+    (newcomer.home / "empty").mkdir()
+    told = newcomer("setup", str(newcomer.home / "empty"), "--dry-run", "--no-clients").out
+    assert "empty (folder of notes, 0 notes)\nNo note is in it yet: " in told
+    assert "It is searched instead of vault, which stays as `-n vault`; " in told
+    told = newcomer("setup", str(newcomer.home / "vault"), "--dry-run", "--no-clients").out
+    assert "instead of" not in told
 
 
 def test_options_and_variables_that_mean_openclaw_go_before_setup(newcomer, monkeypatch):

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from config.errors import ConfigInvalidError
 from endurance.processes import has_ended
 from fakes.openclaw_command import make_openclaw
 from gateway.cli.app import run_app
+from gateway.cli.commands.hosting import _plan_lines
 from gateway.openclaw import program
 from gateway.openclaw.installation import (
     _refuse_unwritable,
@@ -167,6 +169,53 @@ def test_a_link_is_a_link_again_and_what_is_behind_it_was_never_written(machine,
     assert outcome.config == "edited"
     assert outcome.remarks[0].startswith("It was a link to ../dotfiles.json5, which is as it was")
     assert kept.read_text() == WRITTEN_BY_HAND
+
+
+def test_a_configuration_of_20_megabytes_is_refused_before_anything_is_touched_and_after_it_grew(
+    machine,
+):
+    huge = WRITTEN_BY_HAND.replace("the boiler's agent", "x" * 20_000_000)
+    machine.config.write_text(huge)
+    with pytest.raises(ConfigInvalidError, match=r"openclaw\.json: is larger than 4 MiB") as caught:
+        machine.install()
+    assert "make this one smaller" in caught.value.remedy
+    assert machine.config.read_text() == huge
+    assert not (machine.state / "memory-gateway").exists()
+    machine.config.write_text(WRITTEN_BY_HAND)
+    machine.install()
+    installed = machine.config.read_text()
+    machine.config.write_text(installed + " " * 20_000_000)
+    with pytest.raises(ConfigInvalidError, match="is larger than 4 MiB"):
+        machine.uninstall()
+    machine.config.write_text(installed)
+    assert machine.uninstall().config == "restored"
+    assert machine.config.read_text() == WRITTEN_BY_HAND
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_extended_attributes_come_back_and_other_names_of_the_file_are_told(machine, is_changed):
+    try:
+        os.setxattr(machine.config, "user.origin", b"mine")
+    except OSError:
+        pytest.skip("this file system has no extended attributes")
+    other = machine.state / "dotfiles.json"
+    os.link(machine.config, other)
+    plan = plan_installation(machine.host(), machine.state)
+    assert (plan.loses_attributes, plan.names) == (("user.origin",), 2)
+    told = "\n".join(_plan_lines(plan))
+    assert "extended attributes (user.origin); they come back" in told
+    assert "2 names (hard links): the others keep what it says now" in told
+    machine.install()
+    if is_changed:
+        machine.config.write_text(json.dumps(machine.read() | {"ui": {"seamColor": "red"}}))
+    outcome = machine.uninstall()
+    assert outcome.config == ("edited" if is_changed else "restored")
+    assert os.getxattr(machine.config, "user.origin") == b"mine"
+    (remark,) = outcome.remarks
+    assert remark.startswith(
+        f"{machine.config} had 2 names (hard links) and is a file of its own now"
+    )
+    assert other.read_text() == WRITTEN_BY_HAND
 
 
 def test_comments_that_were_added_since_are_kept_beside_and_told(machine):

@@ -1,0 +1,168 @@
+"""Learns how likely a passage answers: the constants of `backends/ranking/likelihood.py`.
+
+Passages are those that the questions of each family are shown, by words and with vectors, and those of questions
+without an answer; each family counts the same. Beside the calibration error of what is learnt from all families stands
+that of each family by what is learnt from the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from multiprocessing import Pool
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import anyio
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from backends.ranking import likelihood
+from backends.ranking.likelihood import Signs, score_of
+from benchmarks.families import families
+from benchmarks.fit import Indexed, answers, index_all
+from benchmarks.questions import Collection
+from benchmarks.reliability import Passage, binned, calibration_error, without_answer
+from benchmarks.scoring import shown
+
+NAMES: Final = (
+    "CONSTANT",
+    "SHARE",
+    "BEST_LINE",
+    "INFORMATION",
+    "STANDS_OUT",
+    "BY_MODEL",
+    "SHARE_BY_MODEL",
+)
+NEAR: Final = 0.05
+"""Odds by nearness from which a passage says nothing about the rest."""
+SHRINK: Final = 1.0
+"""Of the squares of the constants: what a few passages say alone is not believed."""
+_STEPS: Final = 30
+
+Floats = NDArray[np.float64]
+
+
+class Answered(NamedTuple):
+    """The results of one question, in their order."""
+
+    family: str
+    by_meaning: bool
+    signs: tuple[Signs, ...]
+    answers: tuple[bool, ...]
+
+
+def with_unanswerable(found: Mapping[str, Sequence[Collection]]) -> dict[str, list[Collection]]:
+    """Each workspace is asked its questions and its share of those that have no answer there."""
+    extra = without_answer(found)
+    return {
+        name: [
+            one._replace(questions=(*one.questions, *other.questions))
+            for one, other in zip(collections, extra[name], strict=True)
+        ]
+        for name, collections in found.items()
+    }
+
+
+def answered(one: Indexed) -> list[Answered]:
+    found = []
+    for by_meaning in (False, True):
+        for question, hits in answers(one, by_meaning=by_meaning, explain=True):
+            signs, right = [], []
+            for hit in hits:
+                if hit.explain and hit.explain["signs"]:
+                    signs.append(msgspec.convert(hit.explain["signs"], Signs))
+                    results = [msgspec.to_builtins(hit)]
+                    right.append(any(shown(each, results) for each in question.evidence))
+            found.append(Answered(one.family, by_meaning, tuple(signs), tuple(right)))
+    return found
+
+
+def learn(found: Sequence[Answered]) -> dict[str, float]:
+    """By name, the constants that make the passages of all families likeliest, each family and mode counting the same."""
+    rows, right, weights = [], [], []
+    counts: dict[tuple[str, bool], int] = {}
+    for one in found:
+        key = one.family, one.by_meaning
+        counts[key] = counts.get(key, 0) + len(one.signs)
+    for one in found:
+        for signs, answers_it in zip(one.signs, one.answers, strict=True):
+            if signs.nearness < NEAR:
+                rows.append(_row(signs))
+                right.append(float(answers_it))
+                weights.append(1000 / counts[one.family, one.by_meaning])
+    x, y, w = np.array(rows), np.array(right), np.array(weights)
+    constants = np.zeros(len(NAMES))
+    for _ in range(_STEPS):
+        p = 1 / (1 + np.exp(-x @ constants))
+        gradient = x.T @ (w * (y - p)) - SHRINK * constants
+        curvature = (x.T * (w * p * (1 - p))) @ x + SHRINK * np.eye(len(NAMES))
+        constants = constants + np.linalg.solve(curvature, gradient)
+    return {name: round(float(one), 2) for name, one in zip(NAMES, constants, strict=True)}
+
+
+def _row(signs: Signs) -> list[float]:
+    """What each constant is multiplied with, see `likelihood.likelihood`."""
+    trust = signs.trust
+    return [
+        1.0, signs.share, signs.best_line, signs.information, signs.stands_out, trust, trust * signs.share,
+    ]  # fmt: skip
+
+
+def scored(found: Iterable[Answered], constants: Mapping[str, float]) -> list[Passage]:
+    """As a search scores them: a score never rises."""
+    for name, value in constants.items():
+        setattr(likelihood, name, value)
+    passages = []
+    for one in found:
+        ceiling = 1.0
+        for signs, answers_it in zip(one.signs, one.answers, strict=True):
+            ceiling = min(ceiling, score_of(likelihood.likelihood(signs)))
+            passages.append(Passage(ceiling, answers_it))
+    return passages
+
+
+def error(passages: Sequence[Passage]) -> float:
+    """Of those that score `EVEN` or more: below, a score is no probability."""
+    return calibration_error(binned([one for one in passages if one.score >= likelihood.EVEN]))
+
+
+def report(found: Sequence[Answered], console: Console) -> None:
+    current = {name: float(getattr(likelihood, name)) for name in NAMES}
+    learnt = learn(found)
+    console.print("\n".join(f"{name} = {value}" for name, value in learnt.items()))
+    for by_meaning in (False, True):
+        of_mode = [one for one in found if one.by_meaning == by_meaning]
+        mode = "with all-MiniLM-L6-v2" if by_meaning else "by words"
+        table = Table(title=f"Calibration error from 0.5 on, {mode}", title_justify="left")
+        for column in ("", "passages from 0.5 on", "today", "learnt from all", "from the others"):
+            table.add_column(column, justify="left" if not column else "right")
+        for name in dict.fromkeys(one.family for one in found):
+            family = [one for one in of_mode if one.family == name]
+            others = learn([one for one in found if one.family != name])
+            by = [scored(family, constants) for constants in (current, learnt, others)]
+            likely = sum(one.score >= likelihood.EVEN for one in by[1])
+            table.add_row(name, f"{likely:,}", *(f"{error(one):.3f}" for one in by))
+        console.print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--families", type=Path, help="directory with realtalk, realmem and beam")
+    parser.add_argument("--locomo", type=Path, help="directory with conv-*/ workspaces")
+    parser.add_argument("--multilingual", type=Path, help="directory with queries.json")
+    options = parser.parse_args()
+    asked = with_unanswerable(families(options.families, options.locomo, options.multilingual))
+    with tempfile.TemporaryDirectory() as place:
+        indexed = anyio.run(index_all, asked, Path(place))
+        with Pool() as pool:
+            found = [one for each in pool.imap(answered, indexed) for one in each]
+    report(found, Console(width=120))
+
+
+if __name__ == "__main__":
+    main()
