@@ -140,7 +140,7 @@ class TestOurHome:
             at_home("""backend: 'qmd', qmd: {command: 'qmd2'}, append: {enabled: true},
               scope: {default: 'deny'}, compaction: {memoryFlush: {prompt: 'Write.'}},
               search: {model: 'm', store: {vector: {engine: 'numpy'}}, chunking: {tokens: 100}},
-              dreaming: {enabled: true}""")
+              dreaming: {enabled: true}, recall: true""")
         )
         assert settings.warnings == ()
         assert (settings.backend, settings.qmd.command, settings.append_enabled) == (
