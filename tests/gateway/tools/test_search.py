@@ -129,6 +129,7 @@ def test_an_empty_result_still_has_its_list(on_the_wire, answer):
 def test_a_disabled_memory_says_so_in_the_documented_form(on_the_wire):
     assert on_the_wire(disabled_result("Switched off by a key.")) == {
         "results": [], "outcome": "disabled", "disabled": True, "error": "Switched off by a key.",
+        "kind": "disabled",
     }  # fmt: skip
 
 
