@@ -38,8 +38,8 @@ MEMORY: Final = Section(
     (OWN_ENTRY, "memory"),
     _declared("memory"),
     retired=_MEMORY_RETIRED,
-    # The host's own memory goes on dreaming while another plugin has its slot, by that one's settings. The plugin itself
-    # reads whether it recalls.
+    # The host's own memory goes on dreaming while another plugin has its slot, by that one's settings. Whether it
+    # recalls by itself the plugin reads.
     foreign=("dreaming", "recall"),
     prefix="",
 )
