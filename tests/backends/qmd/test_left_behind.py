@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,13 @@ def home(tmp_path) -> QmdHome:
 def sleeper(home: QmdHome, owner: dict[str, str]) -> subprocess.Popen[bytes]:
     """A process that looks like a QMD of this home, which a gateway has started."""
     variables = {"QMD_CONFIG_DIR": str(home.config_dir), **owner}
-    return subprocess.Popen(["/bin/sleep", "60"], env=variables, start_new_session=True)
+    process = subprocess.Popen(["/bin/sleep", "60"], env=variables, start_new_session=True)
+    # The parent may go on a moment before the system shows the variables of the new program.
+    for _ in range(6000):
+        if Path(f"/proc/{process.pid}/environ").read_bytes():
+            return process
+        time.sleep(0.01)
+    raise AssertionError("the process never showed its variables")
 
 
 def of_a_gateway_that_is_gone() -> dict[str, str]:
