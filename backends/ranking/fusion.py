@@ -49,6 +49,7 @@ WITHIN: Final = 6
 """The default number of results."""
 MOST_STANDS_OUT: Final = 8.0
 LEAST_SHARE: Final = -12.0
+"""Signs beyond these say no more."""
 ENOUGH: Final = 0.5
 """A share of a passage's odds: when so much of it stands in other results, its point was made."""
 

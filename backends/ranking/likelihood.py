@@ -1,8 +1,8 @@
 """How likely a passage answers, from what speaks for it, and the score that says so. Pure.
 
 A logistic regression on passages of all families of notes, each counting the same, with questions that have no answer
-among them, by words and with vectors: `./scripts/fit_ranking --scores` learns it, and
-`./scripts/bench_recall --reliability` says how true it is.
+among them, by words and with vectors: `./scripts/fit_scores` learns it, and `./scripts/bench_recall --reliability` says
+how true it is.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from multiprocessing import Pool
 from pathlib import Path
@@ -17,7 +18,6 @@ from typing import Final, NamedTuple
 import anyio
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
@@ -43,8 +43,6 @@ NEAR: Final = 0.05
 SHRINK: Final = 1.0
 """Of the squares of the constants: what a few passages say alone is not believed."""
 _STEPS: Final = 30
-
-Floats = NDArray[np.float64]
 
 
 class Answered(NamedTuple):
@@ -83,19 +81,17 @@ def answered(one: Indexed) -> list[Answered]:
 
 
 def learn(found: Sequence[Answered]) -> dict[str, float]:
-    """By name, the constants that make the passages of all families likeliest, each family and mode counting the same."""
-    rows, right, weights = [], [], []
-    counts: dict[tuple[str, bool], int] = {}
-    for one in found:
-        key = one.family, one.by_meaning
-        counts[key] = counts.get(key, 0) + len(one.signs)
-    for one in found:
-        for signs, answers_it in zip(one.signs, one.answers, strict=True):
-            if signs.nearness < NEAR:
-                rows.append(_row(signs))
-                right.append(float(answers_it))
-                weights.append(1000 / counts[one.family, one.by_meaning])
-    x, y, w = np.array(rows), np.array(right), np.array(weights)
+    """The constants, by name, that explain best which passages answer; each family counts the same in either mode."""
+    told = [
+        (one.family, one.by_meaning, signs, answers_it)
+        for one in found
+        for signs, answers_it in zip(one.signs, one.answers, strict=True)
+        if signs.nearness < NEAR
+    ]
+    counts = Counter((family, by_meaning) for family, by_meaning, _, _ in told)
+    x = np.array([_row(signs) for _, _, signs, _ in told])
+    y = np.array([float(answers_it) for *_, answers_it in told])
+    w = np.array([1000 / counts[family, by_meaning] for family, by_meaning, _, _ in told])
     constants = np.zeros(len(NAMES))
     for _ in range(_STEPS):
         p = 1 / (1 + np.exp(-x @ constants))

@@ -130,7 +130,7 @@ def _handed_out(
 
 
 def reliability_table(title: str, by_family: Mapping[str, Sequence[Passage]]) -> Table:
-    """For each family: passages, the calibration error from `EVEN` on, and in each tenth of the scores how many of a hundred answer."""
+    """For each family: passages, the calibration error, and in each tenth of the scores how many of a hundred answer."""
     table = Table(title=title, title_justify="left")
     tenths = [f".{tenth}-" for tenth in range(3, BINS)]
     for column in ("", "passages", "error", *tenths):

@@ -1,12 +1,17 @@
 """The recall benchmark over families of notes: what counts as shown, shares, means, sessions."""
 
 import json
+import random
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
+import backends.ranking.likelihood
+from backends.ranking.likelihood import Signs, likelihood
+from benchmarks import fit_scores
 from benchmarks.families import (
     DATA,
     IDENTIFIERS,
@@ -22,6 +27,7 @@ from benchmarks.families import (
     parts_of,
     shares_table,
 )
+from benchmarks.fit_scores import Answered
 from benchmarks.publishing import FAMILIES_KEPT, families_tables, publish_families
 from benchmarks.questions import Collection, Evidence, Question, conversations, multilingual
 from benchmarks.realmem import every_fourth, gold_sessions_found
@@ -239,6 +245,43 @@ def test_true_scores_have_no_error_and_lie_in_their_tenths():
     assert calibration_error([*true, Passage(0.4, answers=False)]) == pytest.approx(0)
     assert calibration_error([Passage(1.0, answers=False)]) == 1
     assert len(binned([Passage(0.35, answers=False), Passage(0.81, answers=True)])) == 2
+
+
+def test_the_constants_of_scores_are_learnt_back_from_passages_that_were_drawn_with_them():
+    rng = random.Random(0)
+    found = []
+    for family, by_meaning in product(("A", "B"), (False, True)):
+        for _ in range(4_000):
+            vector = {"trust": rng.random(), "stands_out": 4 * rng.random()} if by_meaning else {}
+            signs = Signs(
+                share=-5 * rng.random(),
+                best_line=rng.random(),
+                information=5 * rng.random(),
+                **vector,
+            )
+            answers = rng.random() < likelihood(signs)
+            found.append(Answered(family, by_meaning, (signs,), (answers,)))
+    learnt = fit_scores.learn(found)
+    assert set(learnt) == set(fit_scores.NAMES)
+    for name, value in learnt.items():
+        assert value == pytest.approx(getattr(backends.ranking.likelihood, name), abs=0.4)
+
+
+def test_what_is_near_by_meaning_says_nothing_about_the_rest():
+    def passages(answers, **signs):
+        one = Signs(share=-1.0, best_line=0.5, information=3.0, **signs)
+        return [Answered("A", by_meaning=False, signs=(one,), answers=(answers,))] * 50
+
+    usual = [*passages(answers=True), *passages(answers=False)]
+    near = passages(answers=True, nearness=9.0)
+    assert fit_scores.learn([*usual, *near]) == fit_scores.learn(usual)
+
+
+def test_a_score_never_rises_down_the_list():
+    weak, strong = (Signs(share=one, best_line=1.0, information=3.0) for one in (-3.0, -0.1))
+    found = [Answered("A", by_meaning=False, signs=(weak, strong), answers=(False, True))]
+    first, second = fit_scores.scored(found, {})
+    assert first.score == second.score < 0.9
 
 
 def collection(name, count):

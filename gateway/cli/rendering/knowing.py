@@ -14,7 +14,8 @@ from typing import Final
 
 import msgspec
 
-from gateway.cli.knowledge import Known, NameCount
+from gateway.cli.knowledge import Known
+from gateway.cli.naming import NameCount
 from gateway.cli.rendering.markup import Markup, element, joined, visible
 from gateway.cli.rendering.places import EDITORS, absolute_path, url_of
 from gateway.cli.rendering.words import counted
