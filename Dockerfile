@@ -11,7 +11,7 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv --without-pip /opt/memory-gateway
 # The locked libraries are a layer of their own: a change of the code does not fetch them again.
 COPY requirements.lock ./
-RUN pip --python /opt/memory-gateway install --require-hashes --only-binary :all: --requirement requirements.lock
+RUN pip --python /opt/memory-gateway install --require-hashes --only-binary :all: --requirement requirements.lock --constraint requirements.lock
 COPY . ./
 RUN pip --python /opt/memory-gateway install --no-deps --no-build-isolation .
 

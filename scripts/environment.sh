@@ -45,8 +45,10 @@ ensure_environment() {
         say "Setting up $venv from $lock (once; a minute or two) ..."
         [ -x "$venv/bin/python" ] || "$(find_python)" -m venv "$venv"
         rm -f "$venv/requirements.lock" "$venv/requirements-dev.lock"
+        # As a constraint as well: pip before 23.3 takes the newest `name[extra]` whatever the pin of `name` says, and then
+        # refuses it, since it has no hash.
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
-            --require-hashes --requirement "$root/$lock"
+            --require-hashes --requirement "$root/$lock" --constraint "$root/$lock"
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
             --no-deps --no-build-isolation --editable "$root"
         cp "$root/pyproject.toml" "$venv/pyproject.toml"
