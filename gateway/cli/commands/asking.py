@@ -254,7 +254,8 @@ def _show_result(found: _Found, params: SearchParams, settings: Settings, manner
             )
     else:
         print_lines(result_lines(result, params.query))
-    if not params.explain and result.warning == ONLY_WORDS and not may_hint():
+    is_hint = result.warning == ONLY_WORDS and not params.explain
+    if is_hint and (not found.files or not may_hint()):  # meaning finds nothing in no notes
         result = replace(result, warning=None)
     for remark in remarks(result, with_times=params.explain):
         output.note(remark)
