@@ -17,6 +17,7 @@ from backends.builtin.store.opening import if_there
 from backends.builtin.store.port import READERS, JobRecord, Store, View, Writer, now_ms
 from backends.interface import BatchReport, JobReport
 from config.runtime.logs import Log
+from config.runtime.priority import SearchPriority
 from config.runtime.tasks import BoundedWork, ResettableEvent
 from config.settings import BatchSettings, Settings
 from providers.batch.hosts import BatchHost
@@ -107,6 +108,7 @@ class BatchJobs:
         access: BatchAccess,
         settings: BatchSettings,
         *,
+        priority: SearchPriority,
         on_stored: Callable[[], None],
         on_released: Callable[[], None],
     ) -> None:
@@ -118,7 +120,9 @@ class BatchJobs:
         self._settings = settings
         self._lease = LeaseHolder(store, "batch")
         self._verdicts = Verdicts(self._lease, access, settings)
-        self._steps = Steps(store, self._lease, access, settings, self._verdicts, on_stored)
+        self._steps = Steps(
+            store, self._lease, access, settings, self._verdicts, priority, on_stored
+        )
         self._on_released = on_released
         self._disk = BoundedWork("records of batch jobs", READERS)
         self._wake = ResettableEvent()
@@ -291,6 +295,7 @@ def open_jobs(
     store: Store,
     choice: Choice,
     *,
+    priority: SearchPriority,
     on_stored: Callable[[], None],
     on_released: Callable[[], None],
 ) -> BatchJobs | str:
@@ -302,6 +307,7 @@ def open_jobs(
         store,
         access,
         settings.search.remote.batch,
+        priority=priority,
         on_stored=on_stored,
         on_released=on_released,
     )

@@ -16,6 +16,7 @@ from backends.builtin.batch import claiming
 from backends.builtin.batch.claiming import BatchSwitch
 from backends.builtin.store.port import BY_REQUEST, READERS, JobRecord, Store, View, Writer, now_ms
 from config.runtime.logs import Log
+from config.runtime.priority import SearchPriority
 from config.runtime.tasks import BoundedWork
 from config.settings import BatchSettings
 from providers.batch.hosts import BatchHost, RemoteJob, Result
@@ -184,6 +185,7 @@ class Steps:
         access: BatchAccess,
         settings: BatchSettings,
         verdicts: Verdicts,
+        priority: SearchPriority,
         on_stored: Callable[[], None],
     ) -> None:
         self._store = store
@@ -191,6 +193,7 @@ class Steps:
         self._access = access
         self._settings = settings
         self._verdicts = verdicts
+        self._priority = priority
         self._on_stored = on_stored
         self._disk = BoundedWork("steps of batch jobs", READERS)
 
@@ -299,8 +302,9 @@ class Steps:
         intake = await self._disk.run_out(partial(self._intake, job))
 
         async def on_results(results: Sequence[Result]) -> None:
+            take_in = partial(self._take_in, intake, results)
             with anyio.CancelScope(shield=True):
-                await self._disk.run_out(partial(self._take_in, intake, results))
+                await self._disk.run_out(self._priority.polite("results", take_in))
             self._on_stored()
 
         for file_id in job.result_files.split():

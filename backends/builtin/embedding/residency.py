@@ -12,6 +12,7 @@ import anyio
 
 from backends.backend_errors import IndexUnavailableError
 from config.runtime.logs import Log
+from config.runtime.priority import SearchPriority
 from config.runtime.system import PROC
 from config.runtime.tasks import BoundedWork, ResettableEvent
 
@@ -67,6 +68,7 @@ class Residency:
         self,
         store: Store,
         held: VectorMemory,
+        priority: SearchPriority,
         *,
         idle_s: float = IDLE_S,
         look_s: float = _LOOK_S,
@@ -74,6 +76,7 @@ class Residency:
     ) -> None:
         self._store = store
         self._held = held
+        self._priority = priority
         self._disk = BoundedWork("residency of vectors")
         self._idle_s = idle_s
         self._look_s = look_s
@@ -127,7 +130,8 @@ class Residency:
         self._behind = False
         started = anyio.current_time()
         try:
-            await self._disk.run_out(partial(self._refresh, fingerprint))
+            refresh = partial(self._refresh, fingerprint)
+            await self._disk.run_out(self._priority.polite("vectors in memory", refresh))
         except IndexUnavailableError as error:
             _log.warning("resident vectors not renewed", error=str(error), kind=error.kind)
         except Exception:  # noqa: BLE001 - ours; another engine answers, and the process must go on
@@ -139,4 +143,4 @@ class Residency:
         with self._store.view() as view:
             space = view.vectors(fingerprint)
             if space is not None:
-                space.refresh()
+                space.refresh(self._priority.give_way)

@@ -24,6 +24,7 @@ from backends.interface import (
 )
 from config.errors import MemoryGatewayError
 from config.runtime.logs import Log
+from config.runtime.priority import SearchPriority
 from config.settings import Settings
 from providers.provider_errors import ProviderError
 from providers.provider_interface import Fingerprint, QueryVector
@@ -126,8 +127,9 @@ class Semantics:
         *,
         backfill: bool,
         is_indexing: Callable[[], bool] = lambda: False,
+        priority: SearchPriority | None = None,
     ) -> None:
-        """`is_indexing` tells whether more texts are on their way."""
+        """`is_indexing` tells whether more texts are on their way; `priority` is that of searches over the vectors."""
         self._settings = settings
         self._store = store
         self._wants_backfill = backfill
@@ -141,6 +143,7 @@ class Semantics:
         self._no_batch = "No provider is in use."
         """Why there are no batch jobs, if there are none."""
         self._is_indexing = is_indexing
+        self._priority = priority or SearchPriority()
         self.vectors: VectorMemory | None = None
         """The stored vectors that are kept in memory; None until a provider is open."""
         self._failure: str | None = None
@@ -277,7 +280,7 @@ class Semantics:
         from backends.builtin.embedding.backfill import Backfill  # noqa: PLC0415 - not part of the start
         from backends.builtin.embedding.residency import Residency  # noqa: PLC0415
 
-        self._residency = Residency(self._store, held)
+        self._residency = Residency(self._store, held, self._priority)
         self._batch = self._open_batch(choice, self._residency)
         self._backfill = Backfill(
             self._store,
@@ -287,13 +290,19 @@ class Semantics:
             on_stored=self._residency.changed,
             batch=self._batch,
             is_indexing=self._is_indexing,
+            priority=self._priority,
         )
 
     def _open_batch(self, choice: Choice, residency: Residency) -> BatchJobs | None:
         from backends.builtin.batch.jobs import open_jobs  # noqa: PLC0415 - not part of the start
 
         jobs = open_jobs(
-            self._settings, self._store, choice, on_stored=residency.changed, on_released=self.wake
+            self._settings,
+            self._store,
+            choice,
+            priority=self._priority,
+            on_stored=residency.changed,
+            on_released=self.wake,
         )
         if isinstance(jobs, str):
             self._no_batch = jobs

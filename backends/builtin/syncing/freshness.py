@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
@@ -32,14 +31,13 @@ from backends.interface import (
     SyncRequest,
 )
 from config.runtime.logs import Log
+from config.runtime.priority import SearchPriority
 from config.runtime.remembered import Remembered, size_of
 from config.runtime.tasks import BoundedWork
 from config.settings import Source
 
 _log = Log()
 
-LONGEST_PAUSE_S: Final = 0.25
-"""The longest single pause that indexing makes for the sake of searches."""
 _SLICE_S: Final = 0.05
 """How long one visit to a worker thread may take before cancellation and progress get a turn."""
 LISTING_PATIENCE_S: Final = 60.0
@@ -57,51 +55,6 @@ SLICE_PATIENCE_S: Final = 1.0
 """By how much one file may exceed the budget of a search."""
 _INDEXED_BYTES_PER_S: Final = 2_000_000
 """The speed of a modest machine. A file that would take longer than a search may wait is left to a sync."""
-
-
-class SearchPriority:
-    """Gives searches of one index priority over its indexing: Python runs one thread at a time, and a search that
-    passes from thread to thread would wait for its turn at every step.
-    """
-
-    def __init__(self) -> None:
-        self._searches = 0
-        self._none = threading.Event()
-        self._none.set()
-        self._worker = 0
-        """The thread that indexes for a sync; what a search indexes for itself does not give way."""
-        self._rested_until = 0.0
-
-    @contextmanager
-    def yielding(self) -> Iterator[None]:
-        """Around the work of a sync, in its thread."""
-        self._worker = threading.get_ident()
-        try:
-            yield
-        finally:
-            self._worker = 0
-
-    @contextmanager
-    def searching(self) -> Iterator[None]:
-        """Around what a search computes on the event loop; not around its waits."""
-        self._searches += 1
-        self._none.clear()
-        try:
-            yield
-        finally:
-            self._searches -= 1
-            if not self._searches:
-                self._none.set()
-
-    def give_way(self) -> None:
-        """Waits while a search runs, but no longer than this thread has worked since the last time: the sync must
-        make progress. Blocking; never call it while holding a lock of the database, which the search may need.
-        """
-        if self._none.is_set() or threading.get_ident() != self._worker:
-            return
-        worked_s = time.perf_counter() - self._rested_until
-        self._none.wait(min(worked_s, LONGEST_PAUSE_S))
-        self._rested_until = time.perf_counter()
 
 
 class Freshness:
@@ -374,7 +327,7 @@ class Freshness:
 
         async def run(work: Callable[[], bool]) -> bool:
             def yielding() -> bool:
-                with self._priority.yielding():
+                with self._priority.yielding("indexing"):
                     return work()
 
             return await self._indexing.run(yielding, FILE_PATIENCE_S, queue_s=SLICE_PATIENCE_S)
