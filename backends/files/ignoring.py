@@ -7,9 +7,11 @@ count, as with git. Blocks; for any thread.
 
 from __future__ import annotations
 
+import codecs
 import errno
 import itertools
 import os
+import stat
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
@@ -263,11 +265,15 @@ def _read(name: str, parent: int) -> _Patterns:
         why = "it is a link" if error.errno == errno.ELOOP else error.strerror or str(error)
         return _Patterns(refused=(f"none of it counts: {why}",))
     try:
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            return _Patterns(refused=("none of it counts: it is a pipe",))
         data = os.read(descriptor, MAX_BYTES + 1)
     except OSError as error:
         return _Patterns(refused=(f"none of it counts: {error.strerror or error}",))
     finally:
         os.close(descriptor)
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return _Patterns(refused=("none of it counts: it is in UTF-16, save it as UTF-8",))
     refused = []
     if len(data) > MAX_BYTES:
         refused.append(f"only its first {MAX_BYTES >> 10} KiB count")
