@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from backends.interface import Hit, ReadAnswer, Stretch
-from gateway.cli.around import look_around
-from gateway.cli.rendering.on_terminal import Look, shown_hit
+from gateway.cli.rendering.on_terminal import Look, look_around, shown_hit
 
 NOTE = "---\ntitle: Kickoff\naliases: [Atlas]\n---\n# Kickoff\n\nDue in March.\n"
 
