@@ -8,10 +8,12 @@ time that grows with name and pattern, and no faster. Blocks; for any thread.
 
 from __future__ import annotations
 
+import codecs
 import errno
 import itertools
 import os
 import re
+import stat
 import string
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -452,11 +454,15 @@ def _read(name: str, parent: int) -> _Patterns:
         why = "it is a link" if error.errno == errno.ELOOP else error.strerror or str(error)
         return _Patterns(refused=(f"none of it counts: {why}",))
     try:
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            return _Patterns(refused=("none of it counts: it is a pipe",))
         data = os.read(descriptor, MAX_BYTES + 1)
     except OSError as error:
         return _Patterns(refused=(f"none of it counts: {error.strerror or error}",))
     finally:
         os.close(descriptor)
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return _Patterns(refused=("none of it counts: it is in UTF-16, save it as UTF-8",))
     refused = []
     if len(data) > MAX_BYTES:
         refused.append(f"only its first {MAX_BYTES >> 10} KiB count")

@@ -58,14 +58,23 @@ class Look(msgspec.Struct, frozen=True):
     """The directory that paths are relative to."""
     full: bool = False
     explain: bool = False
+    folds: bool = False
+    """Whether a passage that is unlikely to answer is one line below a better one."""
 
 
 def shown_hits(
     hits: Sequence[Hit], look: Look, around: Mapping[int, Around] | None = None
 ) -> Iterator[Text]:
     """`around` by the number of the hit, counted from 1."""
+    folds = look.folds and bool(hits) and hits[0].confidence in {"likely", "maybe"}
     for number, hit in enumerate(hits, 1):
-        yield from shown_hit(hit, look, number, (around or {}).get(number, Around()))
+        beside = (around or {}).get(number, Around())
+        if folds and hit.confidence == "unlikely":
+            line = shown_line(hit, look.query, beside)
+            yield _heading(hit, look, number, line.number or hit.start_line)
+            yield from shown_lines([line], look, None)
+        else:
+            yield from shown_hit(hit, look, number, beside)
         yield Text()
 
 
@@ -134,14 +143,26 @@ def shown_line(hit: Hit, query: str, around: Around) -> Line:
 
 
 def _in_sight(lines: Sequence[Line], best: Line) -> list[Line]:
-    """A part that begins with the best line, or with what there is room for above it; blank lines say nothing."""
+    """A part that begins with the best line, or with what there is room for above it; blank lines say nothing.
+
+    Rows of a table that it begins with stand below the table's head, if the passage has that.
+    """
     lines = [one for one in lines if one.text.strip()]
     if len(lines) <= SHOWN_LINES:
         return list(lines)
     at = next((number for number, one in enumerate(lines) if one == best), 0)
     begin = min(at, len(lines) - SHOWN_LINES)
-    part = list(lines[begin : begin + SHOWN_LINES])
+    part = [*_head_above(lines, begin), *lines[begin : begin + SHOWN_LINES]]
     return part if begin + SHOWN_LINES == len(lines) else [*part, _LEFT_OUT]
+
+
+def _head_above(lines: Sequence[Line], begin: int) -> Sequence[Line]:
+    """Of the table that `begin` is in: its head and the row of dashes, as far as they stand above `begin`."""
+    first = begin
+    while first and (_is_row(lines[first - 1].text) or lines[first - 1].is_beside):
+        first -= 1
+    is_headed = _is_row(lines[begin].text) and _is_delimiter(_cells(lines[first + 1].text))
+    return lines[first : min(first + 2, begin)] if is_headed else ()
 
 
 def lines_hidden(text: str, facts: FrontMatter) -> int:
@@ -187,7 +208,7 @@ def shown_lines(lines: Sequence[Line], look: Look, best: int | None) -> Iterator
 def _rendered(lines: Sequence[Line], *, with_urls: bool) -> Iterator[Text]:
     """The lines without the signs of Markdown, as many as there were."""
     fence = ""
-    for is_table, group in groupby(lines, lambda one: one.text.lstrip().startswith("|")):
+    for is_table, group in groupby(lines, lambda one: _is_row(one.text)):
         if is_table and not fence:
             yield from _table([one.text for one in group], with_urls=with_urls)
             continue
@@ -291,7 +312,7 @@ def _table(rows: Sequence[str], *, with_urls: bool) -> Iterator[Text]:
         for at in range(max(map(len, cells), default=0))
     ]
     for row, texts in zip(cells, shown, strict=True):
-        if row and all(map(_DELIMITER.fullmatch, row)):
+        if _is_delimiter(row):
             drawn = "─┼─".join("─" * widths[at] for at in range(len(row)))
             yield Text(drawn, style="dim")
             continue
@@ -302,6 +323,14 @@ def _table(rows: Sequence[str], *, with_urls: bool) -> Iterator[Text]:
             line.append(" " * (widths[at] - cell_len(text.plain)))
         line.rstrip()
         yield line
+
+
+def _is_row(line: str) -> bool:
+    return line.lstrip().startswith("|")
+
+
+def _is_delimiter(cells: Sequence[str]) -> bool:
+    return bool(cells) and all(map(_DELIMITER.fullmatch, cells))
 
 
 def _cells(row: str) -> list[str]:
