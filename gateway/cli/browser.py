@@ -31,11 +31,11 @@ from rich.text import Text
 from backends.interface import Hit
 from config.errors import MemoryGatewayError
 from config.settings import Settings
-from gateway.cli.around import look_around
 from gateway.cli.editors import open_in_editor
 from gateway.cli.rendering.on_terminal import (
     Look,
     lines_hidden,
+    look_around,
     shown_line,
     shown_note,
 )

@@ -120,7 +120,10 @@ def test_without_index_or_configuration_commands_say_whose_the_place_is_and_what
 
 def test_settings_that_may_not_be_read_are_not_written_and_whose_they_are_is_said(ours):
     place = the_directory_of_our_own_settings(ours)
-    for words in (("config", "set", "query.maxResults", "7"), ("setup", "--yes", str(ours.workspace))):
+    for words in (
+        ("config", "set", "query.maxResults", "7"),
+        ("setup", "--yes", str(ours.workspace)),
+    ):
         done = ours.run(*words)
         assert done.returncode in FAILS, (words, done.stdout, done.stderr)
         assert f"{place} belongs to user {OTHER} (mode 0700)" in done.stderr

@@ -195,7 +195,7 @@ async def _search(
         params = replace(params, explain=True)
     result = await memory.search(params)
     if result.hits and looked_at:
-        from gateway.cli.around import look_around
+        from gateway.cli.rendering.on_terminal import look_around
 
         shown = await look_around(memory, result.hits, params.query, context)
         hits, around = tuple(hit for hit, _ in shown), [one for _, one in shown]

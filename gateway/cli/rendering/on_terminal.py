@@ -1,6 +1,7 @@
-"""Passages and notes as a terminal shows them: numbered lines of rendered Markdown, with the best one marked. Pure.
+"""Passages and notes as a terminal shows them: numbered lines of rendered Markdown, with the best one marked.
 
 What a pipe gets is in `results`. Nothing that a note says is left out but its front matter and the signs of Markdown.
+`look_around` reads the lines around a hit; all else is pure.
 """
 
 from __future__ import annotations
@@ -18,13 +19,17 @@ from rich.text import Text
 from backends.interface import Hit
 from backends.ranking.marks import BREADCRUMB
 from backends.text.frontmatter import FrontMatter
-from gateway.cli.rendering.places import link_to
+from gateway.cli.rendering.places import is_file, link_to
 from gateway.cli.rendering.results import Line, lines_of, mark, matched_characters, reasons
 from gateway.cli.rendering.words import TableRow, counted
+from gateway.tools.notes import GetParams
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
+
+    from backends.interface import Hit
+    from gateway.cli.access import Access
 
 SHOWN_LINES: Final = 6
 """Of a passage, unless all of it is asked for."""
@@ -332,3 +337,50 @@ def _cells(row: str) -> list[str]:
     inner = row.strip().removeprefix("|")
     inner = inner[:-1] if inner.endswith("|") and not inner.endswith("\\|") else inner
     return [cell.strip().replace("\\|", "|") for cell in _CELL.split(inner)]
+
+
+_MOST_FRONT_MATTER: Final = 100
+"""Lines from the beginning of a note in which it is looked for."""
+
+
+async def look_around(
+    memory: Access, hits: Sequence[Hit], query: str, context: int | None = None
+) -> list[tuple[Hit, Around]]:
+    """Of the hits those that show something, with `context` lines of the note around each if that is given.
+
+    One that matches in front matter shows how its note begins, unless another hit shows that note anyway.
+    """
+    ends = [await _front_matter_end(memory, hit) for hit in hits]
+    has_text = [
+        best_line(hit, query, after=end).text != "" for hit, end in zip(hits, ends, strict=True)
+    ]
+    shown: list[tuple[Hit, Around]] = []
+    told = {hit.path for hit, has in zip(hits, has_text, strict=True) if has}
+    for hit, end, has in zip(hits, ends, has_text, strict=True):
+        if not has and hit.path in told:
+            continue
+        told.add(hit.path)
+        shown.append((hit, await _around(memory, hit, query, context, end, has_text=has)))
+    return shown
+
+
+async def _front_matter_end(memory: Access, hit: Hit) -> int:
+    from backends.text.frontmatter import read_front_matter
+
+    if not is_file(hit) or hit.start_line > _MOST_FRONT_MATTER:
+        return 0
+    head = await memory.get(GetParams(hit.path, 1, _MOST_FRONT_MATTER))
+    return lines_hidden(head.text, read_front_matter(head.text))
+
+
+async def _around(
+    memory: Access, hit: Hit, query: str, context: int | None, end: int, *, has_text: bool
+) -> Around:
+    if not is_file(hit) or (context is None and has_text):
+        return Around(end)
+    best = best_line(hit, query, after=end).number or hit.start_line
+    first, last = end + 1, end + SHOWN_LINES
+    if context is not None:
+        first, last = max(end + 1, best - context), max(end + 1, best) + context
+    read = await memory.get(GetParams(hit.path, first, last - first + 1))
+    return Around(end, first, tuple(read.text.split("\n")[: read.line_count]))

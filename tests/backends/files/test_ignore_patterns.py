@@ -13,8 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from backends.files.globs import MAX_ALTERNATIVES, Glob
-from backends.files.ignore_patterns import LONGEST, last_word, read_pattern
-from backends.files.ignoring import MAX_BYTES, MAX_PATTERNS
+from backends.files.ignoring import LONGEST, MAX_BYTES, MAX_PATTERNS, last_word, read_pattern
 from backends.files.roots import MemoryRoots
 from backends.files.scan import scan
 from config.settings import ExtraPath

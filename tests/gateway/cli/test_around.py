@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from backends.interface import Hit, ReadAnswer, Stretch
-from gateway.cli.around import look_around
-from gateway.cli.rendering.on_terminal import Look, shown_hit, shown_hits
+from gateway.cli.rendering.on_terminal import Look, look_around, shown_hit, shown_hits
 
 NOTE = "---\ntitle: Kickoff\naliases: [Atlas]\n---\n# Kickoff\n\nDue in March.\n"
 

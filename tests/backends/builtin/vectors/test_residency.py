@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from backends.builtin.embedding.residency import Residency
+from backends.builtin.embedding.semantics import Residency
 from config.runtime.priority import LONGEST_PAUSE_S, SearchPriority
 from config.settings import VectorStoreSettings
 from providers.provider_interface import Fingerprint
