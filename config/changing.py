@@ -28,7 +28,7 @@ from config.errors import (
 from config.host_keys import OWN_ENTRY_PATH, is_own_entry, tolerates
 from config.keys.tree import ANY_ITEM, ANY_NAME, Given, Key, Section
 from config.loading.load import ConfigFile, load_found, read_content
-from config.runtime.files import keep_copy, make_directories, read_file, replace_file
+from config.runtime.files import denied, keep_copy, make_directories, read_file, replace_file
 from config.sections import OWN_FILE_SECTIONS, SEARCH, SECTIONS
 from config.settings import Settings
 from config.source.discover import FoundConfig, LoadRequest, discover, resolve_includes
@@ -57,7 +57,7 @@ class EditedFile(msgspec.Struct, frozen=True):
     def write(self, text: str, *, keeps_copy: bool = False) -> Path | None:
         """Replaces the content; an empty text removes the file. Returns the copy of what was there, if one is kept.
 
-        Raises ConfigInvalidError, and then nothing has changed.
+        Raises ConfigInvalidError or DeniedError, and then nothing has changed.
         """
         copy = None
         try:
@@ -73,6 +73,8 @@ class EditedFile(msgspec.Struct, frozen=True):
                     copy = keep_copy(self.path, self.data, mode=mode)
             replace_file(self.path, text.encode(), mode=mode, check=self._check_unchanged)
         except OSError as error:
+            if (refusal := denied(error)) is not None:
+                raise refusal from None
             raise _failed(self.path, f"cannot be written: {error.strerror}") from None
         return copy
 
@@ -91,12 +93,14 @@ class EditedFile(msgspec.Struct, frozen=True):
 
 
 def open_file(path: Path) -> EditedFile:
-    """Raises ConfigInvalidError."""
+    """Raises ConfigInvalidError, and DeniedError where it is another user's."""
     real = Path(os.path.realpath(path))
     try:
         found = EditedFile(real, _read(real))
         found.text  # noqa: B018 - no text at all is refused here
     except (OSError, UnicodeDecodeError) as error:
+        if (refusal := denied(error)) is not None:
+            raise refusal from None
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise _failed(real, f"cannot be read: {why}") from None
     return found
@@ -149,7 +153,7 @@ class SettingChange(msgspec.Struct, frozen=True, kw_only=True):
         return self.text != self.file.text
 
     def write(self) -> None:
-        """Raises ConfigInvalidError, and then nothing has changed."""
+        """Raises ConfigInvalidError or DeniedError, and then nothing has changed."""
         if self.changes:
             self.file.write(self.text)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import queue
 import subprocess
 import sys
 import tempfile
@@ -180,47 +181,53 @@ class _Gateway:
         self._waiting: dict[int | str | None, Future[Any]] = {}
         self._lock = threading.Lock()
         self._has_ended = False
-        self._reader = threading.Thread(target=self._read, name="memory-gateway", daemon=True)
-        self._reader.start()
+        self._to_write: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=work, name="memory-gateway", daemon=True)
+            for work in (self._read, self._write_all)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def ask(self, method: str, params: object) -> tuple[int, Future[Any]]:
         """The number of the call, and what will hold its result."""
         call_id, future = next(self._ids), Future[Any]()
+        line = _line(id=call_id, method=method, params=params)
         with self._lock:
             if self._has_ended:
                 raise self._obituary()
             self._waiting[call_id] = future
-            self._write({"jsonrpc": "2.0", "id": call_id, "method": method, "params": params})
+        self._to_write.put(line)
         return call_id, future
 
     def take_back(self, call_id: int) -> None:
         """The work of a call that nobody waits for any more ends."""
         with self._lock:
             self._waiting.pop(call_id, None)
-            if not self._has_ended:
-                params = {"id": call_id}
-                self._write({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": params})
+        self._to_write.put(_line(method="$/cancelRequest", params={"id": call_id}))
 
     def close(self) -> None:
         """Ends the child: end of input, then SIGTERM, then SIGKILL."""
         process = self._process
-        assert process.stdin is not None
-        with suppress(OSError):
-            process.stdin.close()
+        self._to_write.put(None)
         for push in (process.terminate, process.kill):
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_PATIENCE_S)
                 break
             push()
         process.wait()
-        self._reader.join()
+        for thread in self._threads:
+            thread.join()
         self._last_words.close()
 
-    def _write(self, call: object) -> None:
+    def _write_all(self) -> None:
+        """In a thread of its own: a child that reads nothing would keep the callers waiting beyond their deadlines."""
         assert self._process.stdin is not None
-        with suppress(OSError):  # the end of its output tells everybody
-            self._process.stdin.write(msgspec.json.encode(call) + b"\n")
-            self._process.stdin.flush()
+        # That it ended everybody learns from the end of its output.
+        with suppress(OSError), self._process.stdin as pipe:
+            while (line := self._to_write.get()) is not None:
+                pipe.write(line)
+                pipe.flush()
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -247,6 +254,10 @@ class _Gateway:
         return GatewayEndedError(
             "ended", f"The gateway ended with exit code {code}." + (f"\n{said}" if said else "")
         )
+
+
+def _line(**call: object) -> bytes:
+    return msgspec.json.encode({"jsonrpc": "2.0", **call}) + b"\n"
 
 
 def _settle(future: Future[Any], reply: _Reply) -> None:

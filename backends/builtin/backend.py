@@ -22,7 +22,7 @@ from backends.builtin.searching import Found, Searcher, links_in, resolve_links
 from backends.builtin.store.leasing import LeaseHolder
 from backends.builtin.store.opening import connect
 from backends.builtin.store.port import READERS, SCRUB_LIMIT_S, IndexDamagedError, Store, View
-from backends.builtin.syncing.freshness import Freshness, SearchPriority
+from backends.builtin.syncing.freshness import Freshness
 from backends.builtin.syncing.indexing import Indexer
 from backends.builtin.syncing.preparing import Preparer, chunk_limits
 from backends.builtin.syncing.sessions import SessionIndexer, places_of
@@ -53,6 +53,7 @@ from backends.transcripts.agent_transcripts import (
 )
 from config.errors import ungrouped
 from config.runtime.logs import Log
+from config.runtime.priority import SearchPriority
 from config.runtime.tasks import BoundedWork
 from config.settings import Settings
 
@@ -85,7 +86,8 @@ ERASING_S: Final = 600.0
 """An index of some gigabytes may have to be rewritten."""
 _SCRUB_PATIENCE_S: Final = 2 * SCRUB_LIMIT_S
 SERVER_PATIENCE_S: Final = 5.0
-"""How long a search asks a server: hosts give up after 15 s, of which the look at the disk may take four."""
+"""How long a search waits for a server in all: one that says nothing in that time is not waited for again before it
+answers."""
 _LINKS_PATIENCE_S: Final = 2.0
 """A file is read even if its links cannot be resolved."""
 OPENING_PATIENCE_S: Final = 60.0
@@ -183,6 +185,7 @@ class BuiltinBackend:
             store,
             backfill=background,
             is_indexing=self._freshness.is_syncing,
+            priority=self._priority,
         )
         self._searcher = Searcher(search)
         self._calls = IndexCalls(store)
@@ -220,11 +223,12 @@ class BuiltinBackend:
 
     async def _search(self, request: SearchRequest) -> SearchAnswer:
         started = time.perf_counter()
+        until = time.monotonic() + SERVER_PATIENCE_S if self._store.is_shared else math.inf
         stale, meaning, swept_s = await self._prepare(request)
         prepared = time.perf_counter()
         is_level = stale is None and self._settings.search.sync.on_search
         with self._priority.searching():
-            found = await self._find(request, meaning.vector, is_level=is_level)
+            found = await self._find(request, meaning.vector, until, is_level=is_level)
         done = time.perf_counter()
         made_by = meaning.vector.fingerprint if meaning.vector else self._semantics.fingerprint
         if meaning.vector is not None:
@@ -280,10 +284,9 @@ class BuiltinBackend:
             await self._calls.run(self._calls.scans, scan)
 
     async def _find(
-        self, request: SearchRequest, vector: QueryVector | None, *, is_level: bool
+        self, request: SearchRequest, vector: QueryVector | None, until: float, *, is_level: bool
     ) -> Found:
         """An index that is not up to date may hold files that are gone: they are left out of the search."""
-        until = time.monotonic() + SERVER_PATIENCE_S if self._store.is_shared else math.inf
 
         async def ask(without: Collection[str]) -> Found:
             def search(view: View) -> Found:

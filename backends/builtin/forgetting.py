@@ -79,7 +79,10 @@ def _wanted(view: View, request: ForgetRequest) -> Iterable[FileCard]:
         return [one for one in cards if one.path == request.path]
     if request.older_than_ms is None:
         return []
-    oldest = datetime.now(UTC) - timedelta(milliseconds=request.older_than_ms)
+    try:
+        oldest = datetime.now(UTC) - timedelta(milliseconds=request.older_than_ms)
+    except OverflowError:
+        return []  # before the first year nothing was written
     return [one for one in cards if one.note_date and one.note_date < oldest.date().isoformat()]
 
 

@@ -2,31 +2,56 @@
 
 The rules hold for extra paths and notes folders. Their verdicts are remembered, since every search lists
 the disk and patterns take long to match. The patterns are those of git; an ignore file that is a link does not
-count, as with git. Blocks; for any thread.
+count, as with git. A pattern becomes steps, one for each name of a path (`backends.files.globs`), and is matched in
+time that grows with name and pattern, and no faster. Blocks; for any thread.
 """
 
 from __future__ import annotations
 
+import codecs
 import errno
 import itertools
 import os
-from collections.abc import Collection, Iterable, Sequence
-from typing import Final
+import re
+import stat
+import string
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
-from backends.files.ignore_patterns import Pattern, last_word, read_pattern
+from backends.files.globs import ANY_DEPTH, Steps, fits, fits_name, joined
 from backends.files.roots import Location
 from backends.files.safe_open import walked
 from config.runtime.remembered import Remembered, size_of
 
+LONGEST: Final = 4_096
+"""Characters of a pattern; paths are no longer."""
+
+_TRAILING_BLANKS: Final = re.compile(r"(?<!\\)((?:\\\\)*) +\Z")
+_ANY_NAME: Final = re.compile("")
+_CLASSES: Final[Mapping[str, str]] = {
+    "alnum": string.ascii_letters + string.digits,
+    "alpha": string.ascii_letters,
+    "blank": " \t",
+    "cntrl": "".join(map(chr, (*range(0x20), 0x7F))),
+    "digit": string.digits,
+    "graph": "".join(map(chr, range(0x21, 0x7F))),
+    "lower": string.ascii_lowercase,
+    "print": "".join(map(chr, range(0x20, 0x7F))),
+    "punct": string.punctuation,
+    "space": string.whitespace,
+    "upper": string.ascii_uppercase,
+    "xdigit": string.hexdigits,
+}
+_CLASS: Final = re.compile(r"\[:([^\]]{0,20}):\]")
+_NOTHING: Final = "(?!)"
 HIDDEN: Final = "hidden"
 NODE_MODULES: Final = "node_modules"
 EXCLUDE: Final = "exclude"
 GITIGNORE: Final = ".gitignore"
 MEMORYIGNORE: Final = ".memoryignore"
 """The rules, by the names that `status` gives them."""
-
 MAX_BYTES: Final = 256 * 1024
 """The most that is read of one ignore file."""
 MAX_PATTERNS: Final = 2_000
@@ -41,11 +66,177 @@ _MOST_REMARKS: Final = 3
 """About one ignore file."""
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
 _Stamp = tuple[int, int, int, int]
 _Verdicts = Remembered[tuple[int, str, bool], str]
 """By rules, path and whether it is a directory; "" where no rule leaves it out."""
 _numbers: Final = itertools.count()
+
+
+class Pattern(msgspec.Struct, frozen=True, gc=False):
+    steps: Steps
+    is_negated: bool
+    """It keeps what an earlier one leaves out."""
+    only_directories: bool
+    at_any_depth: bool
+    """It is about the last name of a path alone, and has one step."""
+
+    @property
+    def name(self) -> str | re.Pattern[str]:
+        (step,) = self.steps
+        assert step is not ANY_DEPTH
+        return step
+
+    def matches(self, names: Sequence[str], *, is_directory: bool) -> bool:
+        if self.only_directories and not is_directory:
+            return False
+        if self.at_any_depth:
+            return fits_name(names[-1], self.name)
+        return fits(names, self.steps)
+
+
+def last_word(patterns: Sequence[Pattern], below: str, *, is_directory: bool) -> bool | None:
+    """What the last pattern says that matches a path below their directory.
+
+    True: leave it out; False: keep it; None: none matches. The directories above the path have to be asked about
+    before.
+    """
+    names = below.split("/")
+    for pattern in reversed(patterns):
+        if pattern.matches(names, is_directory=is_directory):
+            return not pattern.is_negated
+    return None
+
+
+def read_pattern(line: str) -> Pattern | None:
+    """None for a blank line, a comment, and what matches nothing. Raises ValueError beyond `LONGEST` characters."""
+    if line.startswith("#"):
+        return None
+    if len(line) > LONGEST:
+        raise ValueError(f"a pattern has more than {LONGEST:,} characters")
+    text = _TRAILING_BLANKS.sub(r"\1", line)
+    is_negated = text.startswith("!")
+    text = text[is_negated:]
+    only_directories = text.endswith("/")
+    text = text[: len(text) - only_directories]
+    if not text:
+        return None
+    try:
+        names = [*_names(text.removeprefix("/"))]
+    except _NeverMatchesError:
+        return None
+    at_any_depth = "/" not in text
+    steps = (_step(names[0]),) if at_any_depth else joined(_steps(names))
+    return Pattern(steps, is_negated, only_directories, at_any_depth)
+
+
+class _NeverMatchesError(Exception):
+    pass
+
+
+class _Character(NamedTuple):
+    expression: str
+    """What matches it, as a regular expression."""
+    literal: str | None = None
+    """Itself, if it is one."""
+
+
+_STAR: Final = _Character("*")
+_ANY: Final = _Character(".")
+_Name = list[_Character]
+
+
+def _names(text: str) -> Iterator[_Name]:
+    name: _Name = []
+    at = 0
+    while at < len(text):
+        character = text[at]
+        at += 1
+        if character == "\\":
+            if at == len(text):
+                raise _NeverMatchesError
+            character = text[at]
+            at += 1
+        elif character == "[":
+            one, at = _set(text, at)
+            name.append(one)
+            continue
+        elif character in "*?":
+            name.append(_STAR if character == "*" else _ANY)
+            continue
+        if character != "/":
+            name.append(_Character(re.escape(character), character))
+            continue
+        yield _whole(name)
+        name = []
+    yield _whole(name)
+
+
+def _whole(name: _Name) -> _Name:
+    if not name:  # between two slashes, which no path has
+        raise _NeverMatchesError
+    return name
+
+
+def _steps(names: Sequence[_Name]) -> Iterator[str | re.Pattern[str] | None]:
+    """One for each name; `a/**` is all that is in `a`, but not `a`."""
+    for at, name in enumerate(names):
+        if len(name) == 1 or any(one is not _STAR for one in name):
+            yield _step(name)
+        else:
+            yield ANY_DEPTH
+            if at == len(names) - 1:
+                yield _ANY_NAME
+
+
+def _step(name: _Name) -> str | re.Pattern[str]:
+    if all(one.literal is not None for one in name):
+        return "".join(one.literal or "" for one in name)
+    parts = [""]
+    for one in name:
+        if one is _STAR:
+            parts.append("")
+        else:
+            parts[-1] += one.expression
+    if len(parts) == 1:
+        return re.compile(rf"{parts[0]}\Z", re.DOTALL)
+    first, *middle, last = parts
+    found = "".join(f"(?>.*?{part})" for part in middle if part)
+    return re.compile(rf"{first}{found}.*{last}\Z", re.DOTALL)
+
+
+def _set(text: str, at: int) -> tuple[_Character, int]:
+    """The set of characters that begins before `at`, and where it ends. Raises _NeverMatchesError where it does not."""
+    is_negated = text[at : at + 1] in ("!", "^")
+    at += is_negated
+    members: list[str] = []
+    before = ""  # which a range may begin with
+    is_first = True
+    while is_first or text[at : at + 1] != "]":
+        is_first = False
+        if text[at : at + 1] == "-" and before and text[at + 1 : at + 2] not in ("", "]"):
+            last, at = _member(text, at + 1)
+            if before <= last:
+                members.append(f"{re.escape(before)}-{re.escape(last)}")
+            before = ""
+        elif (named := _CLASS.match(text, at)) is not None:
+            if named[1] not in _CLASSES:
+                raise _NeverMatchesError
+            members.append(re.escape(_CLASSES[named[1]]))
+            before, at = "", named.end()
+        else:
+            before, at = _member(text, at)
+            members.append(re.escape(before))
+    inside = "".join(members)
+    if not inside:
+        return _Character("." if is_negated else _NOTHING), at + 1
+    return _Character(f"[{'^' if is_negated else ''}{inside}]"), at + 1
+
+
+def _member(text: str, at: int) -> tuple[str, int]:
+    at += text[at : at + 1] == "\\"
+    if at >= len(text):
+        raise _NeverMatchesError
+    return text[at], at + 1
 
 
 class _Spec(msgspec.Struct, frozen=True, gc=False):
@@ -263,11 +454,15 @@ def _read(name: str, parent: int) -> _Patterns:
         why = "it is a link" if error.errno == errno.ELOOP else error.strerror or str(error)
         return _Patterns(refused=(f"none of it counts: {why}",))
     try:
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            return _Patterns(refused=("none of it counts: it is a pipe",))
         data = os.read(descriptor, MAX_BYTES + 1)
     except OSError as error:
         return _Patterns(refused=(f"none of it counts: {error.strerror or error}",))
     finally:
         os.close(descriptor)
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return _Patterns(refused=("none of it counts: it is in UTF-16, save it as UTF-8",))
     refused = []
     if len(data) > MAX_BYTES:
         refused.append(f"only its first {MAX_BYTES >> 10} KiB count")

@@ -26,11 +26,9 @@ from backends.ranking.evidence import (
     is_heading,
     units_by_file,
 )
+from backends.ranking.marks import BREADCRUMB, GAP
 from backends.ranking.query import Concept, Weights
 from backends.text.units import utf16_length
-
-GAP: Final = "\n…\n"
-"""Between stretches of a snippet that do not follow one another in the file."""
 
 
 class Lines(msgspec.Struct, frozen=True, gc=False):
@@ -518,8 +516,6 @@ def to_passage(selection: Selection, weights: Weights) -> Passage:
     )
 
 
-BREADCRUMB: Final = "§ "
-"""Begins a line of a snippet that stands in no file: the headings above what follows."""
 MOST_BREADCRUMB: Final = 60
 """UTF-16 units of that line, its end included."""
 

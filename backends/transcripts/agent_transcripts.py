@@ -30,9 +30,8 @@ from backends.transcripts.source import (
 from config.settings import Settings
 
 if TYPE_CHECKING:
-    from backends.transcripts.claude import ClaudeTranscripts
     from backends.transcripts.host_database import HostTranscripts
-    from backends.transcripts.jsonl import JsonlTranscripts
+    from backends.transcripts.jsonl import ClaudeTranscripts, JsonlTranscripts
 
 
 class AgentTranscripts:
@@ -79,7 +78,7 @@ class AgentTranscripts:
     def _claude(self) -> ClaudeTranscripts | None:
         if self._claude_projects is None:
             return None
-        from backends.transcripts.claude import ClaudeTranscripts  # noqa: PLC0415
+        from backends.transcripts.jsonl import ClaudeTranscripts  # noqa: PLC0415
 
         return ClaudeTranscripts(self._claude_projects)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import reduce
 from pathlib import Path
 
@@ -67,9 +68,12 @@ def names_openclaw(request: LoadRequest) -> bool:
 
 
 def read_own_file(request: LoadRequest, home: Path) -> Located | None:
-    """Our own file, if there is one. Raises `ConfigInvalidError`."""
+    """Our own file, if there is one; one that we may not look at is no missing one. Raises `ConfigInvalidError`."""
     path = paths.own_file(request.environment, home=home)
-    return _read(path) if paths.exists(path) else None
+    with suppress(PermissionError):  # reading it says whose it is
+        if not path.exists():
+            return None
+    return _read(path)
 
 
 def _discover_notes(request: LoadRequest, home: Path) -> FoundConfig:

@@ -296,10 +296,18 @@ def run_app(arguments: Sequence[str]) -> int:
         if isinstance(group := getattr(context, "command", None), TyperGroup) and group.name:
             *others, last = group.commands
             remedy = f"There are {', '.join(others)} and {last}: {remedy}"
+        elif context and context.parent is None and (option := _of_a_command(message)):
+            remedy = f"It stands behind the command: `{PROGRAM} search {option} ...`."
         elif near := _begun(message, context):
             message = f"{message.partition(' (Possible')[0]}. Did you mean {near}?"
         raise CommandLineError(message, remedy=remedy) from error
     return int(code or 0)
+
+
+def _of_a_command(message: str) -> str | None:
+    """The unknown option, if most commands have it."""
+    given = message.removeprefix("No such option: ").split()[0]
+    return given if any(given in (one.flag, one.short) for one in SHARED_OPTIONS) else None
 
 
 def _begun(message: str, context: Any) -> str | None:

@@ -1,12 +1,14 @@
 """The screen of `browse`: a line to type in, the hits below it, and the note of the chosen one beside them.
 
-One task searches: always for what stands in the line at last, so that typing never waits for an answer.
+Before anything is typed they are the newest notes. One task searches: always for what stands in the line at last, so
+that typing never waits for an answer.
 """
 
 from __future__ import annotations
 
 import io
 import os
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -26,26 +28,28 @@ from prompt_toolkit.styles import Style
 from rich.console import Console
 from rich.text import Text
 
+from backends.interface import Hit
 from config.errors import MemoryGatewayError
 from config.settings import Settings
-from gateway.cli.around import look_around
 from gateway.cli.editors import open_in_editor
 from gateway.cli.rendering.on_terminal import (
     Look,
     lines_hidden,
+    look_around,
     shown_line,
     shown_note,
 )
 from gateway.cli.rendering.places import absolute_path, is_file
 from gateway.cli.rendering.results import Line
-from gateway.cli.rendering.words import counted
+from gateway.cli.rendering.words import counted, folded
 from gateway.cli.terminal import EscapingConsole
+from gateway.cli.vault import Vault
 from gateway.escaping import escape_line
 from gateway.tools.notes import GetParams
 from gateway.tools.search import SearchParams
 
 if TYPE_CHECKING:
-    from backends.interface import Hit, ReadAnswer, SearchAnswer
+    from backends.interface import ReadAnswer, SearchAnswer
     from gateway.cli.access import Access
 
 _MOST: Final = 30
@@ -54,6 +58,7 @@ _LINES: Final = 400
 _STYLE: Final = Style.from_dict(
     {"chosen": "reverse", "line": "ansibrightblack", "told": "ansibrightblack", "prompt": "bold"}
 )
+_NOTHING_TYPED: Final = "Type what you look for."
 _KEYS: Final = "↑↓ choose  PgUp PgDn read  Enter open  Esc quit"
 
 
@@ -61,15 +66,18 @@ class Browser:
     """What is on the screen at the moment."""
 
     def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._base = str(settings.workspace)
         self._query = Buffer(multiline=False, on_text_changed=lambda _: self._ask())
         self._asked = anyio.Event()
+        self._asked.set()
         self._chosen = 0
         self._hits: tuple[Hit, ...] = ()
         self._lines: tuple[Line, ...] = ()
         """The best line of each hit."""
-        self._answered = ""
-        self._told = "Type what you look for."
+        self._answered: str | None = None
+        """What the hits are of; None before the newest notes are known."""
+        self._told = _NOTHING_TYPED
         self._preview: list[str] = []
         """Its lines, as codes of a terminal."""
         self._scroll = 0
@@ -88,14 +96,14 @@ class Browser:
         self._asked.set()
 
     async def _search_on(self, memory: Access) -> None:
-        shown: tuple[str, int] | None = None
+        shown: tuple[str | None, int] | None = None
         while True:
             await self._asked.wait()
             self._asked = anyio.Event()
             try:
                 text = self._query.text.strip()
                 if text != self._answered:
-                    await self._search(memory, text)
+                    await (self._search(memory, text) if text else self._list_newest())
                 if shown != (self._answered, self._chosen):
                     shown = self._answered, self._chosen
                     await self._show_note(memory)
@@ -103,15 +111,27 @@ class Browser:
                 self._told = escape_line(" ".join(filter(None, (error.message, error.remedy))))
             self._app.invalidate()
 
+    async def _list_newest(self) -> None:
+        notes = (await anyio.to_thread.run_sync(Vault, self._settings)).newest()[:_MOST]
+        self._answered, self._chosen, self._told = "", 0, _NOTHING_TYPED
+        self._lines = tuple(Line(1, one.title) for one in notes)
+        self._hits = tuple(
+            Hit(
+                path=one.path, start_line=1, end_line=1, score=0, snippet=one.title, source="memory"
+            )
+            for one in notes
+        )
+
     async def _search(self, memory: Access, text: str) -> None:
-        found: SearchAnswer | None = None
-        if text:
-            found = await memory.search(SearchParams(query=text, max_results=_MOST, explain=True))
+        if not self._answered:  # the first answer may wait for the index
+            self._told = "Searching ..."
+            self._app.invalidate()
+        found = await memory.search(SearchParams(query=text, max_results=_MOST, explain=True))
+        shown = await look_around(memory, found.hits, text)
         self._answered, self._chosen = text, 0
-        shown = await look_around(memory, found.hits, text) if found else []
         self._hits = tuple(hit for hit, _ in shown)
         self._lines = tuple(shown_line(hit, text, around) for hit, around in shown)
-        self._told = _told(found, len(shown)) if found else "Type what you look for."
+        self._told = _told(found, len(shown))
 
     async def _show_note(self, memory: Access) -> None:
         self._preview, self._scroll = [], 0
@@ -129,15 +149,17 @@ class Browser:
         """The note for the screen, and the row in it of the best line."""
         from backends.text.frontmatter import read_front_matter
 
-        look = Look(query=self._answered, url="")
+        look = Look(query=self._answered or "", url="")
         facts = read_front_matter(read.text if first == 1 else "")
         hidden = lines_hidden(read.text, facts)
         if best <= hidden:
             best = hidden + 1
         lines = read.text.split("\n")[: read.line_count] or hit.snippet.split("\n")
-        shown = list(shown_note(lines, first, hidden, facts, look, best))
-        row = best - first - hidden + (len(shown) - len(lines) + hidden)
-        return [self._drawn(one) for one in shown], row
+        width = self._app.output.get_size().columns - self._list_width() - 1
+        shown = [folded(one, width) for one in shown_note(lines, first, hidden, facts, look, best)]
+        at = best - first - hidden + (len(shown) - len(lines) + hidden)
+        row = [0, *accumulate(map(len, shown))][max(0, min(at, len(shown)))]
+        return [self._drawn(one) for parts in shown for one in parts], row
 
     def _drawn(self, line: Text) -> str:
         """A line as the codes of a terminal; what is not of the line's own style is escaped."""
@@ -180,7 +202,8 @@ class Browser:
         shown: StyleAndTextTuples = []
         for at, hit in enumerate(self._hits[begin : begin + rows], begin):
             line = self._lines[at]
-            place = escape_line(f"{hit.path}:{line.number or hit.start_line}")
+            at_line = f":{line.number or hit.start_line}" if self._answered else ""
+            place = escape_line(f"{hit.path}{at_line}")
             name = place if len(place) < width else f"…{place[2 - width :]}"
             style = "class:chosen" if at == self._chosen else "bold"
             shown.append((style, f"{name:<{width}}"[:width] + "\n"))

@@ -27,7 +27,7 @@ MAX_RESULTS = 200
 """More than anybody reads; keeps one answer below a few hundred kilobytes."""
 ONLY_WORDS: Final = (
     "Only words were compared, not their meaning: the same thing in other words is not found. "
-    "Embeddings would find it: set provider, or see `memory-gateway models suggest`."
+    "`memory-gateway models suggest` adds meaning, without a key."
 )
 _NAMES: Final[Mapping[Source, str]] = {"memory": "Notes", "sessions": "Past conversations"}
 _NOT_INDEXED: Final[Mapping[Source, str]] = {

@@ -124,7 +124,8 @@ def _code(line: _RawLine) -> str | None:
     return None
 
 
-_SLICE_LINES: Final = 512
+_SLICE_LINES: Final = 64
+"""Some milliseconds of work at a time, between which searches go first."""
 _SLICE_BYTES: Final = 4 << 20
 _SLICE_VALUES: Final = 1_000_000
 _MOST_VALUES: Final = MOST_DIMENSIONS + 100

@@ -61,12 +61,15 @@ def values_in(data: bytes) -> int:
     return data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
+_NUMBERS: Final = frozenset({float, int})
+
+
 def decode(raw: object) -> Vector | None:
     """Floats, or base64 of float32 in the order of x86 and ARM, as they are; None if it is neither."""
     try:
         if isinstance(raw, str):
             return array("f", base64.b64decode(raw, validate=True))
-        if isinstance(raw, list) and all(type(value) in (float, int) for value in raw):
+        if isinstance(raw, list) and _NUMBERS.issuperset(map(type, raw)):
             return array("f", raw)
     except (binascii.Error, ValueError, OverflowError):
         return None

@@ -37,6 +37,8 @@ _PATIENCE_S: Final = 1800
 _BULLETS: Final = 30
 _WORDS: Final = "ba de fi go ku la me ni po ra".split()
 _WARM_UP: Final = 30
+_LOOK_S: Final = 0.5
+"""How often it is asked whether the work is done: each `status` lists the disk, beside the searches."""
 
 
 class Searches:
@@ -145,7 +147,7 @@ class Home:
     async def prepare(self, client: SpawnedGateway) -> None:
         await client.call("sync", {}, timeout_s=_PATIENCE_S)
         if self._host is not None:
-            await embedded(client, _PATIENCE_S)
+            await embedded(client, _PATIENCE_S, _LOOK_S)
 
     async def rebuild(self, client: SpawnedGateway) -> None:
         await client.call("sync", {"force": True}, timeout_s=_PATIENCE_S)
@@ -179,9 +181,9 @@ class Home:
             self.configure(0.5 + 0.01 * (self._made % 20))
             await client.call("reload", timeout_s=_PATIENCE_S)
             await client.call("memory_search", {"query": "ba"}, timeout_s=_PATIENCE_S)
-            await embedded(client, _PATIENCE_S)
+            await embedded(client, _PATIENCE_S, _LOOK_S)
             while not (await vector_status(client))["search"]["residentVectors"]:  # noqa: ASYNC110 - another process
-                await anyio.sleep(0.02)
+                await anyio.sleep(_LOOK_S)
 
 
 def _nothing(_home: Home) -> None:

@@ -23,7 +23,7 @@ from backends.files.reading import decode
 from backends.qmd.answering import Proposal, QmdFound, analyse, document_passages, lexical_passages
 from backends.qmd.process import QmdUnavailableError
 from backends.qmd.server import ResultRow, post_query, rows_of_answer
-from backends.ranking.passages import GAP
+from backends.ranking.marks import GAP
 from backends.redaction import redact
 from backends.text.units import split_units, utf16_length
 from backends.transcripts.host_database import decompressed

@@ -19,8 +19,10 @@ async def vector_status(client: GatewayClient) -> dict[str, Any]:
     return vector
 
 
-async def embedded(client: GatewayClient, patience_s: float = _PATIENCE_S) -> dict[str, Any]:
-    """Waits until every text has its vector; returns the counts."""
+async def embedded(
+    client: GatewayClient, patience_s: float = _PATIENCE_S, pause_s: float = _PAUSE_S
+) -> dict[str, Any]:
+    """Waits until every text has its vector, and asks every `pause_s`; returns the counts."""
     with anyio.fail_after(patience_s):
         while True:
             backfill = (await vector_status(client)).get("backfill")
@@ -28,4 +30,4 @@ async def embedded(client: GatewayClient, patience_s: float = _PATIENCE_S) -> di
                 coverage: dict[str, Any] = backfill["coverage"]
                 if coverage["embedded"] == coverage["total"] > 0:
                     return coverage
-            await anyio.sleep(_PAUSE_S)
+            await anyio.sleep(pause_s)

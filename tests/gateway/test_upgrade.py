@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gateway.upgrade import NEWER, plan_upgrade
+from gateway.cli.commands.upgrading import NEWER, plan_upgrade
 
 UV = ("uv", "tool")
 PIP = (sys.executable, "-m", "pip", "install")

@@ -257,7 +257,7 @@ NOT_AT_THE_START = {
     *("typer", "rich", "pygments", "attr", "prometheus_client", "numpy", "pydantic"),
     *("structlog", "zoneinfo", "backends.redaction.patterns", "backends.qmd", "openai", "difflib"),
     *("gateway.mcp", "gateway.flush", "gateway.ownership.bridge"),
-    *("backends.chunking.chunker", "backends.chunking.cuts", "backends.transcripts.host"),
+    *("backends.chunking.chunker", "backends.chunking.chunker", "backends.transcripts.host"),
     *("backends.transcripts.jsonl", "backends.transcripts.turns"),
 }
 NOT_FOR_A_QUESTION = NOT_AT_THE_START | {

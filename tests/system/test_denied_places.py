@@ -81,9 +81,17 @@ def the_configuration(home):
     return close(home.config, 0o600)
 
 
+def the_directory_of_our_own_settings(home):
+    home.named = False
+    (home.root / ".config/memory-gateway").mkdir(parents=True)
+    (home.root / ".config/memory-gateway/config.json5").write_text("{}")
+    return close(home.root / ".config/memory-gateway")
+
+
 CLOSED = [
     the_state_directory, the_directory_of_the_index, the_file_of_the_index,
     a_home_that_nobody_else_may_enter, a_state_directory_at_its_usual_place, the_configuration,
+    the_directory_of_our_own_settings,
 ]  # fmt: skip
 
 
@@ -108,6 +116,19 @@ def test_without_index_or_configuration_commands_say_whose_the_place_is_and_what
     assert done.returncode == 2
     assert f"{place} belongs to user {OTHER}" in done.stdout
     assert "could not be checked" not in done.stdout and FAULT not in done.stderr
+
+
+def test_settings_that_may_not_be_read_are_not_written_and_whose_they_are_is_said(ours):
+    place = the_directory_of_our_own_settings(ours)
+    for words in (
+        ("config", "set", "query.maxResults", "7"),
+        ("setup", "--yes", str(ours.workspace)),
+    ):
+        done = ours.run(*words)
+        assert done.returncode in FAILS, (words, done.stdout, done.stderr)
+        assert f"{place} belongs to user {OTHER} (mode 0700)" in done.stderr
+        assert f"have {OTHER} let" in done.stderr
+    assert (place / "config.json5").read_text() == "{}"
 
 
 @pytest.mark.parametrize("is_indexed", [False, True], ids=["never-indexed", "indexed"])

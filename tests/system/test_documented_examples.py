@@ -19,7 +19,6 @@ import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from fakes.each import each
 from gateway.doctor.finding import Check
 
 pytestmark = pytest.mark.anyio
@@ -198,23 +197,6 @@ def test_no_example_is_left_out():
     assert kinds == {"console", "json", "json5", "mermaid", "python", "text"}
     assert len(commands()) >= 12
     assert len(settings()) >= 3
-
-
-@each("document", DOCUMENTS)
-def test_no_link_leads_nowhere(document):
-    folder = (ROOT / document).parent
-    for target, heading in re.findall(r"\]\(([^)#:]*)(?:#([^):]*))?\)", TEXTS[document]):
-        place = folder / target if target else ROOT / document
-        assert place.exists(), target
-        if heading:
-            assert heading in anchors(place.read_text(encoding="utf-8")), (target, heading)
-
-
-def anchors(text):
-    """What GitHub calls the headings of a page."""
-    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    plain = (re.sub(r"\[(.*?)\]\(.*?\)", r"\1", one) for one in headings)
-    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in plain}
 
 
 def test_the_index_of_the_documentation_names_every_page():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -22,6 +23,7 @@ from memory_gateway import client
 from memory_gateway.client import (
     AsyncMemoryClient,
     GatewayEndedError,
+    LateAnswerError,
     MemoryClient,
     RefusedError,
 )
@@ -90,6 +92,49 @@ def test_a_second_program_joins_the_gateway_of_the_first_and_threads_share_one(o
         for thread in threads:
             thread.join()
         assert len({answer.results[0].path for answer in found}) == 1 and len(found) == 4
+
+
+def test_a_gateway_that_reads_nothing_keeps_nobody_waiting_beyond_the_deadline(options):
+    """A pipe holds less than is asked here: whoever wrote into it by itself would wait with it."""
+    late = []
+
+    def ask_much(memory):
+        for _ in range(3):
+            try:
+                memory.recall("When is the boiler serviced? " * 4_000)
+            except LateAnswerError as error:
+                late.append(error)
+
+    with MemoryClient(**{**options, "timeout_s": 120}) as memory:
+        gateway = memory._connection._gateway._process
+        memory._connection.timeout_s = 0.5
+        gateway.send_signal(signal.SIGSTOP)
+        asking = [threading.Thread(target=ask_much, args=(memory,), daemon=True) for _ in range(2)]
+        for one in asking:
+            one.start()
+        for one in asking:
+            one.join(60)
+        assert len(late) == 6
+        closing = threading.Thread(target=memory.close, daemon=True)
+        closing.start()
+        closing.join(60)
+        gateway.send_signal(signal.SIGCONT)  # for a client that would wait for ever
+        assert gateway.poll() is not None
+
+
+async def test_nor_does_it_hold_up_the_event_loop(options):
+    async with AsyncMemoryClient(**options) as memory:
+        gateway = memory._connection._gateway._process
+        gateway.send_signal(signal.SIGSTOP)
+        continued = threading.Timer(60, gateway.send_signal, [signal.SIGCONT])
+        continued.start()
+        async with asyncio.TaskGroup() as tasks:
+            asked = [tasks.create_task(memory.recall("boiler " * 20_000)) for _ in range(3)]
+            await asyncio.sleep(0)
+            assert continued.is_alive()  # the calls were made and the loop goes on
+            gateway.send_signal(signal.SIGCONT)
+            continued.cancel()
+        assert all(one.result().notes == () for one in asked)
 
 
 def test_a_gateway_that_cannot_start_says_why(options, tmp_path):

@@ -109,6 +109,7 @@ def test_each_change_is_seen_before_it_is_made_and_undo_brings_every_byte_back(h
         person.answer("y")
         told = person.until("[y/N]:")
         assert "granite-embedding" in told and "Apache-2.0" in told
+        assert "RETRIEVAL" not in told and "embeddinggemma" not in told, "one model, in a few lines"
         assert set(files(home)) - set(before) == {".config/memory-gateway/config.json5"}
         person.answer("n")
         connected = set()

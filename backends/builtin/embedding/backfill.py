@@ -28,6 +28,7 @@ from backends.builtin.store.port import LeaseLostError, Store, Version, View, Wr
 from backends.interface import BackfillState, ProgressCallback, SyncProgress
 from config.errors import ErrorKind
 from config.runtime.logs import Log
+from config.runtime.priority import SearchPriority
 from config.runtime.tasks import Backoff, BoundedWork, ResettableEvent, Wakeup
 from config.settings import CacheSettings
 from providers.embedding.failover import Embeddings, ProviderChange
@@ -92,6 +93,7 @@ class Backfill:
         on_stored: Callable[[], None] = lambda: None,
         batch: BatchJobs | None = None,
         is_indexing: Callable[[], bool] = lambda: False,
+        priority: SearchPriority | None = None,
         clock: Clock | None = None,
     ) -> None:
         """Without `drops_superseded` the vectors of all other providers stay: a better one may return.
@@ -108,6 +110,7 @@ class Backfill:
         self._on_stored = on_stored
         self._batch = batch
         self._is_indexing = is_indexing
+        self._priority = priority or SearchPriority()
         self._clock = clock or SystemClock()
         self._grows_since: float | None = None
         self._wake = ResettableEvent()
@@ -325,7 +328,7 @@ class Backfill:
             answers.append(_answer(texts, delivery))
             self._unsaved.append(answers[-1])
             with anyio.CancelScope(shield=True):  # also what arrives while we close was paid for
-                await self._disk.run_out(self._save)
+                await self._disk.run_out(self._priority.polite("embeddings", self._save))
             self._on_stored()
             self._moved.fire()
 

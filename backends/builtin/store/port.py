@@ -557,8 +557,11 @@ class VectorSpace(Protocol):
         """
         ...
 
-    def refresh(self) -> bool:
-        """Brings the vectors in memory up to date with the view; returns whether they can answer now."""
+    def refresh(self, give_way: Callable[[], None] = lambda: None) -> bool:
+        """Brings the vectors in memory up to date with the view; returns whether they can answer now.
+
+        `give_way` is called again and again in the middle of the work.
+        """
         ...
 
     def status(self) -> VectorStatus: ...

@@ -1,15 +1,16 @@
 """Keeping the index up to date with the disk: whole syncs, and the small one before a search.
 
-If two syncs are asked for at once, one waits for the other. A search looks at the disk and indexes what
-changed there within its budget. Asynchronous; all blocking work happens in threads, in slices that end at a file.
+`Tally` keeps what a sync does in which order, and what has become of it. If two syncs are asked for at once, one waits
+for the other. A search looks at the disk and indexes what changed there within its budget. Asynchronous; all blocking
+work happens in threads, in slices that end at a file.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
@@ -18,11 +19,11 @@ import anyio
 from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import IndexDamagedError, View
 from backends.builtin.syncing.helper import Helper, helped
-from backends.builtin.syncing.indexing import Group, Indexer
-from backends.builtin.syncing.planning import FileOutcome, Held, ObsoleteFile
+from backends.builtin.syncing.indexing import Group, Indexer, Task
+from backends.builtin.syncing.planning import Change, FileOutcome, Held, ObsoleteFile
+from backends.builtin.syncing.sessions import TranscriptPart, skipped_transcripts
 from backends.builtin.syncing.surveying import Survey
-from backends.builtin.syncing.tally import RecentSyncs, Tally, Task
-from backends.files.scan import FoundFile
+from backends.files.scan import FoundFile, ScanResult
 from backends.interface import (
     ProgressCallback,
     SkippedFile,
@@ -32,14 +33,14 @@ from backends.interface import (
     SyncRequest,
 )
 from config.runtime.logs import Log
+from config.runtime.priority import SearchPriority
 from config.runtime.remembered import Remembered, size_of
 from config.runtime.tasks import BoundedWork
 from config.settings import Source
 
+REMEMBERED: Final = 10
+"""Of the last syncs."""
 _log = Log()
-
-LONGEST_PAUSE_S: Final = 0.25
-"""The longest single pause that indexing makes for the sake of searches."""
 _SLICE_S: Final = 0.05
 """How long one visit to a worker thread may take before cancellation and progress get a turn."""
 LISTING_PATIENCE_S: Final = 60.0
@@ -59,49 +60,168 @@ _INDEXED_BYTES_PER_S: Final = 2_000_000
 """The speed of a modest machine. A file that would take longer than a search may wait is left to a sync."""
 
 
-class SearchPriority:
-    """Gives searches of one index priority over its indexing: Python runs one thread at a time, and a search that
-    passes from thread to thread would wait for its turn at every step.
-    """
+class Tally:
+    """Counts while a sync runs; it may end at any file, and even before its survey."""
 
     def __init__(self) -> None:
-        self._searches = 0
-        self._none = threading.Event()
-        self._none.set()
-        self._worker = 0
-        """The thread that indexes for a sync; what a search indexes for itself does not give way."""
-        self._rested_until = 0.0
+        self.tasks: tuple[Task, ...] = ()
+        """What there is to do, removals first: they are cheap."""
+        self.pending: set[str] = set()
+        """Files that are known to differ and were not looked at so far."""
+        self.outdated: frozenset[str] = frozenset()
+        """Those of them that are as they were indexed, by other settings or an earlier release."""
+        self.later = 0
+        """Files that changed while they were looked at."""
+        self.unreadable: list[SkippedFile] = []
+        """Files that are memory and could not be indexed."""
+        self.unread_files = 0
+        """Files that could not be read this time: what the index holds of them may be old, or nothing."""
+        self.unread: list[str] = []
+        """The causes; with those of directories that could not be listed this time."""
+        self.held: tuple[Held, ...] = ()
+        """What is gone from the disk and stays in the index for now."""
+        self.unlisted = 0
+        """Directories that could not be listed."""
+        self._written: set[str] = set()
+        self._removed = self._unchanged = 0
+        self._done = self._chunks = self._bytes_read = self._bytes_total = self._scanned = 0
+        self._skipped: tuple[SkippedFile, ...] = ()
+        self._new: frozenset[str] = frozenset()
+        self._path: str | None = None
 
-    @contextmanager
-    def yielding(self) -> Iterator[None]:
-        """Around the work of a sync, in its thread."""
-        self._worker = threading.get_ident()
-        try:
-            yield
-        finally:
-            self._worker = 0
+    def begin(self, survey: Survey) -> None:
+        plan, sessions = survey.plan, survey.sessions
+        removals = (*plan.to_remove, *sessions.to_remove)
+        reading = fair_order(plan.to_read, sessions.parts)
+        self.tasks = (*removals, *reading)
+        self.pending = {task.path for task in self.tasks} - plan.doubtful
+        self.outdated = plan.outdated | sessions.outdated
+        self._bytes_total = sum(task.size for task in reading)
+        self._scanned = len(survey.scan.files) + len(sessions.listing.files)
+        self._skipped = (*skipped_by(survey.scan), *skipped_transcripts(sessions))
+        self._unchanged = plan.unchanged + sessions.unchanged
+        self._new = plan.added | sessions.added
+        self.unlisted = len(survey.scan.failed_dirs)
+        self.held = survey.plan.held
+        self.unread = [*(one.told for one in self.held), *unread_by(survey), *self.unread]
+        self.unread_files += sum(one.files for one in self.held)
 
-    @contextmanager
-    def searching(self) -> Iterator[None]:
-        """Around what a search computes on the event loop; not around its waits."""
-        self._searches += 1
-        self._none.clear()
-        try:
-            yield
-        finally:
-            self._searches -= 1
-            if not self._searches:
-                self._none.set()
+    def add(self, task: Task, outcome: FileOutcome) -> None:
+        self._done += 1
+        self._path = task.path
+        if not isinstance(task, TranscriptPart) or self._is_complete(task, outcome):
+            self.pending.discard(task.path)
+        self._chunks += outcome.chunks
+        self._bytes_read += outcome.bytes_read
+        is_new = task.path in self._new
+        match outcome.change:
+            case Change.WRITTEN:
+                self._written.add(task.path)
+            case Change.SAME:
+                is_step = isinstance(task, TranscriptPart) and not task.is_last
+                self._unchanged += not is_step and task.path not in self._written
+            case Change.GONE:
+                self._removed += not is_new
+            case Change.LATER:
+                self.later += 1
+            case Change.SKIPPED | Change.UNREAD:
+                self._add_skipped(outcome)
 
-    def give_way(self) -> None:
-        """Waits while a search runs, but no longer than this thread has worked since the last time: the sync must
-        make progress. Blocking; never call it while holding a lock of the database, which the search may need.
-        """
-        if self._none.is_set() or threading.get_ident() != self._worker:
+    def _add_skipped(self, outcome: FileOutcome) -> None:
+        if outcome.skipped is None:
             return
-        worked_s = time.perf_counter() - self._rested_until
-        self._none.wait(min(worked_s, LONGEST_PAUSE_S))
-        self._rested_until = time.perf_counter()
+        self.unreadable.append(outcome.skipped)
+        if outcome.change is Change.UNREAD:
+            self.unread_files += 1
+            self.unread.append(outcome.skipped.reason.rstrip("."))
+
+    @staticmethod
+    def _is_complete(part: TranscriptPart, outcome: FileOutcome) -> bool:
+        return part.is_last and outcome.change is not Change.LATER
+
+    @property
+    def is_begun(self) -> bool:
+        return self._done > 0
+
+    def progress(self) -> SyncProgress:
+        return SyncProgress(
+            done=self._done,
+            total=len(self.tasks),
+            path=self._path,
+            bytes_done=self._bytes_read,
+            bytes_total=self._bytes_total,
+        )
+
+    def report(self, request: SyncRequest, seconds: float, error: str | None) -> SyncReport:
+        return SyncReport(
+            reason=request.reason,
+            scanned=self._scanned,
+            added=len(self._written & self._new),
+            changed=len(self._written - self._new),
+            removed=self._removed,
+            unchanged=self._unchanged,
+            skipped=(*self._skipped, *self.unreadable),
+            chunks_written=self._chunks,
+            bytes_read=self._bytes_read,
+            duration_ms=round(seconds * 1000, 1),
+            complete=error is None and not self.later and not self.held,
+            error=error or "; ".join(one.told for one in self.held) or None,
+        )
+
+
+def fair_order(
+    files: Sequence[FoundFile], parts: Sequence[TranscriptPart]
+) -> tuple[FoundFile | TranscriptPart, ...]:
+    """Both in their own order; next comes the source of which fewer bytes came so far.
+
+    Memory comes first where they are level: a person wrote it to be found.
+    """
+    order: list[FoundFile | TranscriptPart] = []
+    files_left, parts_left = list(reversed(files)), list(reversed(parts))
+    lead = 0
+    while files_left and parts_left:
+        task = files_left.pop() if lead <= 0 else parts_left.pop()
+        lead += task.size if isinstance(task, FoundFile) else -task.size
+        order.append(task)
+    return (*order, *reversed(files_left), *reversed(parts_left))
+
+
+def skipped_by(scan: ScanResult) -> tuple[SkippedFile, ...]:
+    """What the listing of the disk had to leave out, with reasons."""
+    failed = (SkippedFile(path=one.path, reason=one.reason) for one in scan.failed_dirs)
+    return (*scan.skipped, *failed)
+
+
+def unread_by(survey: Survey) -> list[str]:
+    """Why what could not be listed this time, and may be the next time, could not."""
+    failed = [(one.path, one.reason) for one in survey.scan.failed_dirs if one.may_pass]
+    failed += [
+        (path, reason) for path, reason, passes in survey.sessions.listing.failures if passes
+    ]
+    return [f"{path!r} cannot be listed: {reason}" for path, reason in failed]
+
+
+class RecentSyncs:
+    """Newest first. Of uneventful syncs in a row with one reason only the newest is kept."""
+
+    def __init__(self) -> None:
+        self._reports: deque[SyncReport] = deque(maxlen=REMEMBERED)
+
+    def __iter__(self) -> Iterator[SyncReport]:
+        return iter(self._reports)
+
+    def add(self, report: SyncReport) -> None:
+        if self._reports and _is_repetition(self._reports[0], report):
+            self._reports.popleft()
+        self._reports.appendleft(report)
+
+
+def _is_repetition(last: SyncReport, report: SyncReport) -> bool:
+    return last.reason == report.reason and _is_uneventful(last) and _is_uneventful(report)
+
+
+def _is_uneventful(report: SyncReport) -> bool:
+    return report.complete and not (report.added or report.changed or report.removed)
 
 
 class Freshness:
@@ -374,7 +494,7 @@ class Freshness:
 
         async def run(work: Callable[[], bool]) -> bool:
             def yielding() -> bool:
-                with self._priority.yielding():
+                with self._priority.yielding("indexing"):
                     return work()
 
             return await self._indexing.run(yielding, FILE_PATIENCE_S, queue_s=SLICE_PATIENCE_S)

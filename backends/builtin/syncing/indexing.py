@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -25,7 +25,6 @@ from backends.builtin.syncing.planning import Change, FileOutcome, ObsoleteFile
 from backends.builtin.syncing.preparing import EndedError, Preparer, TooCostlyError
 from backends.builtin.syncing.sessions import TranscriptPart
 from backends.builtin.syncing.surveying import Surveyor
-from backends.builtin.syncing.tally import Task
 from backends.files.reading import (
     FileChanging,
     FileContent,
@@ -36,6 +35,8 @@ from backends.files.reading import (
 from backends.files.scan import FoundFile, stamp
 from backends.interface import SkippedFile
 from config.runtime.logs import Log
+
+Task: TypeAlias = FoundFile | ObsoleteFile | TranscriptPart
 
 _log = Log()
 

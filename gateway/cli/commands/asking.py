@@ -170,7 +170,10 @@ def search(
     elif files or form:
         _show_lines(result, params.query, form)
     else:
-        _show_result(found, params, settings, _Manner(looked_at, full, editor))
+        manner = _Manner(
+            looked_at, full, editor, folds=not (full or explain or context is not None)
+        )
+        _show_result(found, params, settings, manner)
     return os.EX_OK if result.hits or result.error else NOTHING_FOUND
 
 
@@ -192,7 +195,7 @@ async def _search(
         params = replace(params, explain=True)
     result = await memory.search(params)
     if result.hits and looked_at:
-        from gateway.cli.around import look_around
+        from gateway.cli.rendering.on_terminal import look_around
 
         shown = await look_around(memory, result.hits, params.query, context)
         hits, around = tuple(hit for hit, _ in shown), [one for _, one in shown]
@@ -208,6 +211,7 @@ class _Manner(NamedTuple):
     looked_at: bool
     full: bool
     editor: str | None
+    folds: bool
 
 
 def _show_result(found: _Found, params: SearchParams, settings: Settings, manner: _Manner) -> None:
@@ -234,6 +238,7 @@ def _show_result(found: _Found, params: SearchParams, settings: Settings, manner
             base=str(settings.workspace),
             full=manner.full,
             explain=params.explain,
+            folds=manner.folds,
         )
         print_lines(shown_hits(result.hits, look, found.around))
         if result.hits:
@@ -249,7 +254,8 @@ def _show_result(found: _Found, params: SearchParams, settings: Settings, manner
             )
     else:
         print_lines(result_lines(result, params.query))
-    if not params.explain and result.warning == ONLY_WORDS and not may_hint():
+    is_hint = result.warning == ONLY_WORDS and not params.explain
+    if is_hint and (not found.files or not may_hint()):  # meaning finds nothing in no notes
         result = replace(result, warning=None)
     for remark in remarks(result, with_times=params.explain):
         output.note(remark)

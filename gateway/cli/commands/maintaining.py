@@ -169,12 +169,18 @@ def suggest(
     return offer_suggestion(options, yes=yes, again=sys.argv[1:])
 
 
-def offer_suggestion(options: Options, *, yes: bool, again: Sequence[str]) -> int:
+def offer_suggestion(
+    options: Options, *, yes: bool, again: Sequence[str], brief: bool = False
+) -> int:
     """What `models suggest` does. `again` are the arguments of a command that does the rest."""
     import anyio
 
     from gateway.cli.options import load
-    from gateway.cli.rendering.status_lines import suggestion_lines, suggestion_use_lines
+    from gateway.cli.rendering.status_lines import (
+        offer_lines,
+        suggestion_lines,
+        suggestion_use_lines,
+    )
     from gateway.cli.rendering.words import size
     from gateway.cli.terminal import print_lines
     from providers.choosing import choose
@@ -190,7 +196,11 @@ def offer_suggestion(options: Options, *, yes: bool, again: Sequence[str]) -> in
     command = install_command(ONNX.extra) if ONNX.not_installed else None
     incomplete = command is not None or first.name not in here
     if not options.json and not (yes and incomplete):
-        print_lines(suggestion_lines(SUGGESTIONS, here, command))
+        print_lines(
+            offer_lines(first, is_here=first.name in here, install=command)
+            if brief and incomplete
+            else suggestion_lines(SUGGESTIONS, here, command)
+        )
     if incomplete and (yes or (not options.json and _wanted(first, here, command))):
         if command is not None:
             return _install_and_repeat(install_arguments(ONNX.extra), command, again)

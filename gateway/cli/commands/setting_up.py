@@ -295,7 +295,7 @@ def _offer_meaning(options: Options, *, wanted: bool | None, yes: bool) -> None:
             output.say(f"Meaning is on: {choice.primary.provider} ({choice.reason}).")
         return
     named = [] if options.notes is None else ["--notes", options.notes]
-    offer_suggestion(options, yes=bool(wanted), again=["models", "suggest", *named])
+    offer_suggestion(options, yes=bool(wanted), again=["models", "suggest", *named], brief=True)
 
 
 def _connect(options: Options, client: Client, *, yes: bool, writes: bool) -> dict[str, object]:

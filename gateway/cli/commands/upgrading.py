@@ -1,4 +1,7 @@
-"""`upgrade`: how this installation is brought up to date, and doing it."""
+"""`upgrade`: how this installation is brought up to date, by what installed it and from where; and doing it.
+
+Nothing is looked up.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,116 @@ import os
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Annotated
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 import typer
 
 from gateway.cli import output
 from gateway.cli.options import CommandLineError, Options
+from providers.installing import DISTRIBUTION, is_of_pipx, pip_install, uv_receipt
 
-if TYPE_CHECKING:
-    from gateway.upgrade import Upgrade
+NEWER: Final = "NEWER-RELEASE.whl"
+"""Stands for the file that somebody has to get."""
+
+Installer = Literal["uv", "pipx", "pip"]
+
+
+class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
+    installer: Installer
+    source: str | None
+    """The folder, file or address that it came from; None: a package index."""
+    commands: tuple[tuple[str, ...], ...]
+    """One after the other."""
+    needs_file: bool = False
+    """It came from a file: the newer one has to be named."""
+
+
+def plan_upgrade(file: str | None = None) -> Upgrade:
+    """`file` is a newer release, where it comes as a file."""
+    origin = _origin()
+    installer = _installer()
+    source = _place(origin)
+    if file is not None or "archive_info" in origin:
+        commands = (_from_file(installer, file or NEWER),)
+        return Upgrade(
+            installer=installer, source=source, commands=commands, needs_file=file is None
+        )
+    if "dir_info" in origin:
+        assert source is not None
+        is_editable = bool(origin["dir_info"].get("editable"))
+        return Upgrade(
+            installer=installer,
+            source=source,
+            commands=(*_pulled(source), *_from_folder(installer, source, is_editable=is_editable)),
+        )
+    return Upgrade(installer=installer, source=source, commands=(_again(installer, origin),))
+
+
+def _installer() -> Installer:
+    if uv_receipt() is not None:
+        return "uv"
+    return "pipx" if is_of_pipx() else "pip"
+
+
+def _origin() -> dict[str, Any]:
+    """What installers write for what did not come from an index (PEP 610); empty otherwise."""
+    try:
+        text = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
+        origin = msgspec.json.decode(text) if text else {}
+    except (metadata.PackageNotFoundError, msgspec.DecodeError):
+        return {}
+    return origin if isinstance(origin, dict) and isinstance(origin.get("url"), str) else {}
+
+
+def _place(origin: dict[str, Any]) -> str | None:
+    address = origin.get("url")
+    if address is None:
+        return None
+    parts = urlsplit(address)
+    return unquote(parts.path) if parts.scheme == "file" else str(address)
+
+
+def _from_file(installer: Installer, file: str) -> tuple[str, ...]:
+    if installer == "uv":
+        extras = ",".join((uv_receipt() or {}).get("extras", ()))
+        return ("uv", "tool", "install", "--force", f"{file}[{extras}]" if extras else file)
+    if installer == "pipx":  # unlike `pipx install --force`, this keeps what was injected
+        return ("pipx", "runpip", DISTRIBUTION, "install", "--upgrade", file)
+    return (*pip_install(), "--upgrade", file)
+
+
+def _pulled(folder: str) -> tuple[tuple[str, ...], ...]:
+    return (("git", "-C", folder, "pull", "--ff-only"),) if Path(folder, ".git").exists() else ()
+
+
+def _from_folder(
+    installer: Installer, folder: str, *, is_editable: bool
+) -> tuple[tuple[str, ...], ...]:
+    if installer == "uv":
+        return (("uv", "tool", "upgrade", "--reinstall", DISTRIBUTION),)
+    if installer == "pipx":
+        return (("pipx", "reinstall", DISTRIBUTION),)
+    if Path(sys.prefix) == Path(folder, ".venv"):
+        return ()  # `scripts/run` of a clone does it at its next start
+    return ((*pip_install(), *(("--editable",) if is_editable else ()), folder),)
+
+
+def _again(installer: Installer, origin: dict[str, Any]) -> tuple[str, ...]:
+    """From an index, or from a repository, whose newest commit is taken."""
+    if installer == "uv":
+        return ("uv", "tool", "upgrade", DISTRIBUTION)
+    if installer == "pipx":
+        return ("pipx", "upgrade", DISTRIBUTION)
+    versions = origin.get("vcs_info")
+    if versions is None:
+        return (*pip_install(), "--upgrade", DISTRIBUTION)
+    branch = versions.get("requested_revision")
+    address = f"{versions.get('vcs', 'git')}+{origin['url']}{f'@{branch}' if branch else ''}"
+    return (*pip_install(), "--upgrade", f"{DISTRIBUTION} @ {address}")
 
 
 def upgrade(
@@ -31,8 +134,6 @@ def upgrade(
 
     It does not look for a newer release, and sends nothing; the installer that it names does.
     """
-    from gateway.upgrade import plan_upgrade
-
     plan = plan_upgrade(file)
     if plan.needs_file and yes:
         raise CommandLineError(

@@ -1,6 +1,7 @@
-"""Passages and notes as a terminal shows them: numbered lines of rendered Markdown, with the best one marked. Pure.
+"""Passages and notes as a terminal shows them: numbered lines of rendered Markdown, with the best one marked.
 
 What a pipe gets is in `results`. Nothing that a note says is left out but its front matter and the signs of Markdown.
+`look_around` reads the lines around a hit; all else is pure.
 """
 
 from __future__ import annotations
@@ -16,15 +17,19 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from backends.interface import Hit
-from backends.ranking.passages import BREADCRUMB
+from backends.ranking.marks import BREADCRUMB
 from backends.text.frontmatter import FrontMatter
-from gateway.cli.rendering.places import link_to
+from gateway.cli.rendering.places import is_file, link_to
 from gateway.cli.rendering.results import Line, lines_of, mark, matched_characters, reasons
 from gateway.cli.rendering.words import TableRow, counted
+from gateway.tools.notes import GetParams
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
+
+    from backends.interface import Hit
+    from gateway.cli.access import Access
 
 SHOWN_LINES: Final = 6
 """Of a passage, unless all of it is asked for."""
@@ -53,14 +58,23 @@ class Look(msgspec.Struct, frozen=True):
     """The directory that paths are relative to."""
     full: bool = False
     explain: bool = False
+    folds: bool = False
+    """Whether a passage that is unlikely to answer is one line below a better one."""
 
 
 def shown_hits(
     hits: Sequence[Hit], look: Look, around: Mapping[int, Around] | None = None
 ) -> Iterator[Text]:
     """`around` by the number of the hit, counted from 1."""
+    folds = look.folds and bool(hits) and hits[0].confidence in {"likely", "maybe"}
     for number, hit in enumerate(hits, 1):
-        yield from shown_hit(hit, look, number, (around or {}).get(number, Around()))
+        beside = (around or {}).get(number, Around())
+        if folds and hit.confidence == "unlikely":
+            line = shown_line(hit, look.query, beside)
+            yield _heading(hit, look, number, line.number or hit.start_line)
+            yield from shown_lines([line], look, None)
+        else:
+            yield from shown_hit(hit, look, number, beside)
         yield Text()
 
 
@@ -129,14 +143,26 @@ def shown_line(hit: Hit, query: str, around: Around) -> Line:
 
 
 def _in_sight(lines: Sequence[Line], best: Line) -> list[Line]:
-    """A part that begins with the best line, or with what there is room for above it; blank lines say nothing."""
+    """A part that begins with the best line, or with what there is room for above it; blank lines say nothing.
+
+    Rows of a table that it begins with stand below the table's head, if the passage has that.
+    """
     lines = [one for one in lines if one.text.strip()]
     if len(lines) <= SHOWN_LINES:
         return list(lines)
     at = next((number for number, one in enumerate(lines) if one == best), 0)
     begin = min(at, len(lines) - SHOWN_LINES)
-    part = list(lines[begin : begin + SHOWN_LINES])
+    part = [*_head_above(lines, begin), *lines[begin : begin + SHOWN_LINES]]
     return part if begin + SHOWN_LINES == len(lines) else [*part, _LEFT_OUT]
+
+
+def _head_above(lines: Sequence[Line], begin: int) -> Sequence[Line]:
+    """Of the table that `begin` is in: its head and the row of dashes, as far as they stand above `begin`."""
+    first = begin
+    while first and (_is_row(lines[first - 1].text) or lines[first - 1].is_beside):
+        first -= 1
+    is_headed = _is_row(lines[begin].text) and _is_delimiter(_cells(lines[first + 1].text))
+    return lines[first : min(first + 2, begin)] if is_headed else ()
 
 
 def lines_hidden(text: str, facts: FrontMatter) -> int:
@@ -182,7 +208,7 @@ def shown_lines(lines: Sequence[Line], look: Look, best: int | None) -> Iterator
 def _rendered(lines: Sequence[Line], *, with_urls: bool) -> Iterator[Text]:
     """The lines without the signs of Markdown, as many as there were."""
     fence = ""
-    for is_table, group in groupby(lines, lambda one: one.text.lstrip().startswith("|")):
+    for is_table, group in groupby(lines, lambda one: _is_row(one.text)):
         if is_table and not fence:
             yield from _table([one.text for one in group], with_urls=with_urls)
             continue
@@ -286,7 +312,7 @@ def _table(rows: Sequence[str], *, with_urls: bool) -> Iterator[Text]:
         for at in range(max(map(len, cells), default=0))
     ]
     for row, texts in zip(cells, shown, strict=True):
-        if row and all(map(_DELIMITER.fullmatch, row)):
+        if _is_delimiter(row):
             drawn = "─┼─".join("─" * widths[at] for at in range(len(row)))
             yield Text(drawn, style="dim")
             continue
@@ -299,7 +325,62 @@ def _table(rows: Sequence[str], *, with_urls: bool) -> Iterator[Text]:
         yield line
 
 
+def _is_row(line: str) -> bool:
+    return line.lstrip().startswith("|")
+
+
+def _is_delimiter(cells: Sequence[str]) -> bool:
+    return bool(cells) and all(map(_DELIMITER.fullmatch, cells))
+
+
 def _cells(row: str) -> list[str]:
     inner = row.strip().removeprefix("|")
     inner = inner[:-1] if inner.endswith("|") and not inner.endswith("\\|") else inner
     return [cell.strip().replace("\\|", "|") for cell in _CELL.split(inner)]
+
+
+_MOST_FRONT_MATTER: Final = 100
+"""Lines from the beginning of a note in which it is looked for."""
+
+
+async def look_around(
+    memory: Access, hits: Sequence[Hit], query: str, context: int | None = None
+) -> list[tuple[Hit, Around]]:
+    """Of the hits those that show something, with `context` lines of the note around each if that is given.
+
+    One that matches in front matter shows how its note begins, unless another hit shows that note anyway.
+    """
+    ends = [await _front_matter_end(memory, hit) for hit in hits]
+    has_text = [
+        best_line(hit, query, after=end).text != "" for hit, end in zip(hits, ends, strict=True)
+    ]
+    shown: list[tuple[Hit, Around]] = []
+    told = {hit.path for hit, has in zip(hits, has_text, strict=True) if has}
+    for hit, end, has in zip(hits, ends, has_text, strict=True):
+        if not has and hit.path in told:
+            continue
+        told.add(hit.path)
+        shown.append((hit, await _around(memory, hit, query, context, end, has_text=has)))
+    return shown
+
+
+async def _front_matter_end(memory: Access, hit: Hit) -> int:
+    from backends.text.frontmatter import read_front_matter
+
+    if not is_file(hit) or hit.start_line > _MOST_FRONT_MATTER:
+        return 0
+    head = await memory.get(GetParams(hit.path, 1, _MOST_FRONT_MATTER))
+    return lines_hidden(head.text, read_front_matter(head.text))
+
+
+async def _around(
+    memory: Access, hit: Hit, query: str, context: int | None, end: int, *, has_text: bool
+) -> Around:
+    if not is_file(hit) or (context is None and has_text):
+        return Around(end)
+    best = best_line(hit, query, after=end).number or hit.start_line
+    first, last = end + 1, end + SHOWN_LINES
+    if context is not None:
+        first, last = max(end + 1, best - context), max(end + 1, best) + context
+    read = await memory.get(GetParams(hit.path, first, last - first + 1))
+    return Around(end, first, tuple(read.text.split("\n")[: read.line_count]))

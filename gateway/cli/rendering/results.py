@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import or_
-from statistics import median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 from rich.text import Text
 
 from backends.interface import Hit, SearchAnswer, Stale
-from backends.ranking.passages import BREADCRUMB, GAP
+from backends.ranking.marks import BREADCRUMB, GAP
 from backends.ranking.query import QueryAnalyser
 from backends.text.analyser import UNSPACED, Analyser, normalise, tokens
 from gateway.cli.options import PROGRAM
@@ -303,6 +302,8 @@ def _answered(event: Answered) -> Iterator[Text]:
 
 
 def _finished(event: DemoFinished) -> Iterator[Text]:
+    from statistics import median
+
     status, times = event.exchange.result, event.search_ms
     yield Text(
         f"\n{counted(status['files'], 'file')}, {counted(status['chunks'], 'chunk')}, "

@@ -259,11 +259,8 @@ def detail_rows(details: Details, *, has_host: bool = True) -> Iterator[Pair]:
         yield from _vector(details.vector)
     if (store := details.store) and store.server:
         yield "Database", _store(store)
-    if journal := details.journal:
-        yield (
-            "Journal",
-            "write-ahead log" if journal == "wal" else "rollback journal",
-        )
+    if details.journal and details.journal != "wal":
+        yield "Journal", "rollback journal"
     if viewpoints := details.viewpoints:
         others, missing = len(viewpoints.others), counted(viewpoints.only_elsewhere, "file")
         yield (
@@ -298,7 +295,9 @@ def _vector(vector: VectorDetails) -> Iterator[Pair]:
     if not vector.enabled:
         yield "Vector search", "off: store.vector.enabled is false"
     elif not vector.provider or not vector.search:
-        yield "Vector search", f"off: {vector.reason}"
+        is_unset = vector.requested == "auto" and not vector.provider and not any(_refused(vector))
+        more = f" `{PROGRAM} models suggest` adds meaning, without a key." if is_unset else ""
+        yield "Vector search", f"off: {vector.reason}{more}"
     else:
         yield "Vector search", _engine(vector.search)
         yield "Embeddings", _provider(vector.provider.active, vector.reason)
@@ -464,6 +463,19 @@ def suggestion_lines(
     yield Text(
         "RETRIEVAL: what its makers published for 18 tasks in many languages (MTEB, nDCG@10, of 100)."
     )
+
+
+def offer_lines(suggestion: Suggestion, *, is_here: bool, install: str | None) -> Iterator[Text]:
+    """What a person who sets the program up is asked about, and no more."""
+    yield Text(
+        "Notes are found by their words. With a model on this machine by their meaning, too:"
+    )
+    if not is_here:
+        facts = f"{size(suggestion.bytes)}, {suggestion.licence}, languages: {suggestion.languages}"
+        yield Text(f"    {suggestion.name} ({suggestion.maker}), {facts}")
+    if install is not None:
+        yield Text(f"    ONNX Runtime, which computes it, by {install}")
+    yield Text(f"`{PROGRAM} models suggest` says more, and does it later, too.")
 
 
 def suggestion_use_lines(suggestion: Suggestion, choice: Choice) -> Iterator[Text]:

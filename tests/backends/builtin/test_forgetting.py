@@ -34,5 +34,9 @@ async def test_what_is_gone_is_removed_with_proof_and_what_is_there_stays(home):
             "memory/2020-01-06.md": True,
         }
         assert done.removed == 1
+        for years in (3_000, 10**17):
+            assert (
+                await backend.forget(ForgetRequest(older_than_ms=years * 365 * DAY_MS))
+            ).kept == ()
         found = await backend.search(SearchRequest(query="boiler winter kettle Xyl0phone"))
         assert [hit.path for hit in found.hits] == ["memory/2020-01-06.md"]

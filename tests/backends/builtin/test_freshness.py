@@ -11,12 +11,11 @@ import apsw
 import pytest
 
 from backends.builtin.store.sqlite.store import SqliteStore
-from backends.builtin.syncing.freshness import Freshness
+from backends.builtin.syncing.freshness import Freshness, Task
 from backends.builtin.syncing.indexing import Group, Indexer
 from backends.builtin.syncing.planning import FileOutcome
 from backends.builtin.syncing.preparing import Preparer
 from backends.builtin.syncing.surveying import Survey, Surveyor
-from backends.builtin.syncing.tally import Task
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots
 from backends.interface import SearchRequest, SyncRequest

@@ -2,7 +2,7 @@
 
 import pytest
 
-from backends.builtin.syncing.tally import REMEMBERED, RecentSyncs
+from backends.builtin.syncing.freshness import REMEMBERED, RecentSyncs
 from backends.interface import SyncReport
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.sqlite.connections import PATIENCE_S
-from backends.builtin.syncing.freshness import LONGEST_PAUSE_S, SearchPriority
 from backends.interface import SyncRequest
+from config.runtime.priority import LONGEST_PAUSE_S, SearchPriority
 from fakes.freshness import large_note, stale_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store, pytest.mark.and_pooled]
@@ -191,7 +191,7 @@ async def test_the_index_is_closed_also_when_its_user_is_cancelled(home, index_f
 def pauses(priority: SearchPriority, *worked_s: float) -> list[float]:
     """How long an indexing thread is held up after so much work each time."""
     found: list[float] = []
-    with priority.yielding():
+    with priority.yielding("indexing"):
         for seconds in worked_s:
             ends = time.perf_counter() + seconds
             while time.perf_counter() < ends:

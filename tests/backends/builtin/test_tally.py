@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from backends.builtin.syncing.freshness import Tally
 from backends.builtin.syncing.planning import Change, FileOutcome, ObsoleteFile, SyncPlan
 from backends.builtin.syncing.sessions import SessionPlan, TranscriptPart
 from backends.builtin.syncing.surveying import Survey
-from backends.builtin.syncing.tally import Tally
 from backends.files.roots import MemoryRoots
 from backends.files.scan import FailedDirectory, FoundFile, ScanResult
 from backends.interface import SkippedFile, SyncProgress, SyncRequest

@@ -13,8 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from backends.files.globs import MAX_ALTERNATIVES, Glob
-from backends.files.ignore_patterns import LONGEST, last_word, read_pattern
-from backends.files.ignoring import MAX_BYTES, MAX_PATTERNS
+from backends.files.ignoring import LONGEST, MAX_BYTES, MAX_PATTERNS, last_word, read_pattern
 from backends.files.roots import MemoryRoots
 from backends.files.scan import scan
 from config.settings import ExtraPath
@@ -173,15 +172,21 @@ def test_rules_that_do_not_count_are_named_with_their_file(folder, write):
     write(place / "large/.gitignore", "# nothing\n" * (MAX_BYTES // 10) + "abcdefgh\n")
     (place / "link").mkdir()
     (place / "link/.gitignore").symlink_to(place / ".gitignore")
+    (place / "pipe").mkdir()
+    os.mkfifo(place / "pipe/.gitignore")
+    (place / "windows").mkdir()
+    (place / "windows/.gitignore").write_bytes("secret.md\n".encode("utf-16"))
     found = "\n".join(issues())
     for words in (
         "extra/.gitignore: line 2 does not count: a pattern has more than 4,096 characters.",
         "extra/deep/.memoryignore: only its first 2,000 patterns count.",
         "extra/large/.gitignore: only its first 256 KiB count.",
         "extra/link/.gitignore: none of it counts: it is a link.",
+        "extra/pipe/.gitignore: none of it counts: it is a pipe.",
+        "extra/windows/.gitignore: none of it counts: it is in UTF-16, save it as UTF-8.",
     ):
         assert words in found
-    assert len(issues()) == 4
+    assert len(issues()) == 6
 
 
 def test_half_of_a_pattern_is_no_pattern(folder, write, workspace):

@@ -12,8 +12,8 @@ from msgspec.structs import asdict, replace
 from backends.chunking import ChunkLimits
 from backends.ranking.evidence import NO_EVIDENCE, is_heading, units_by_file
 from backends.ranking.fusion import PassageRanker, RankedPassage
+from backends.ranking.marks import GAP
 from backends.ranking.passages import (
-    GAP,
     File,
     Lines,
     Passage,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.transcripts.claude import ClaudeTranscripts, render_entry
+from backends.transcripts.jsonl import ClaudeTranscripts, render_entry
 from backends.transcripts.source import BEGINNING
 from fakes.each import each
 

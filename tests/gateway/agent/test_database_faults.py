@@ -237,11 +237,9 @@ async def test_a_server_that_only_answers_is_searched_and_takes_nothing_until_it
 
 @pytest.mark.promises_seconds
 @pytest.mark.parametrize("knows_the_server", [True, False], ids=["connected", "new"])
-async def test_a_server_that_hangs_holds_no_search_longer_than_a_host_waits_and_no_file_at_all(
-    settings, server, database, knows_the_server, monkeypatch
+async def test_a_server_that_hangs_costs_one_search_five_seconds_and_the_next_ones_and_files_nothing(
+    settings, server, database, knows_the_server
 ):
-    if not knows_the_server:
-        monkeypatch.setattr(builtin, "SERVER_PATIENCE_S", 2.0)
     note = settings.workspace / "memory" / "2026-02-01.md"
     note.write_text("The greenhouse key hangs behind the door, see [[MEMORY]].\n", encoding="utf-8")
     settings = replace(settings, search=replace(settings.search, sync=SyncSettings()))
@@ -249,10 +247,10 @@ async def test_a_server_that_hangs_holds_no_search_longer_than_a_host_waits_and_
         if knows_the_server:
             await healed(memory)
         with server.stopped():
-            for _ in range(2):
+            for limit_s in (builtin.SERVER_PATIENCE_S + 1.5, 1.0, 1.0):
                 started = time.monotonic()
                 says_so(await search(memory), "the network to it hangs")
-                assert time.monotonic() - started < HOST_WAITS_S
+                assert time.monotonic() - started < limit_s
             started = time.monotonic()
             await files_are_read(memory)
             assert time.monotonic() - started < FILE_WAITS_S

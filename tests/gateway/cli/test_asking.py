@@ -47,7 +47,7 @@ def test_no_hit_says_what_was_searched_and_ends_with_one(indexed):
     assert done.code == 1
     assert done.out == "No matches. Searched 4 files in ~/.openclaw/workspace.\n"
     assert done.err.startswith("Note: Only words were compared, not their meaning")
-    assert "set provider" in done.err
+    assert "`memory-gateway models suggest` adds meaning" in done.err
     assert indexed.json("search", "xylophone")["outcome"] == "empty"
 
 

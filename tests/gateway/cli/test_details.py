@@ -41,6 +41,17 @@ def test_vectors_that_are_off_say_by_what(rows):
     assert told["· openai"] == 'not usable: No API key found for provider "openai".'
 
 
+def test_who_set_up_nothing_is_told_what_adds_meaning(rows):
+    nothing = {"enabled": True, "requested": "auto", "reason": "No provider."}
+    told = rows(vector=nothing)["Vector search"]
+    assert told == "off: No provider. `memory-gateway models suggest` adds meaning, without a key."
+
+
+def test_only_an_unusual_journal_is_news(rows):
+    assert "Journal" not in rows("journal")
+    assert rows(journal="delete")["Journal"] == "rollback journal"
+
+
 def test_vectors_at_work_name_engine_provider_and_coverage(rows):
     told = rows("vector")
     assert told["Vector search"] == (
@@ -101,7 +112,6 @@ def test_qmd_tells_whether_it_is_there_and_what_it_does(rows):
 
 def test_what_stands_in_is_told_with_its_reason(rows):
     assert rows("journal", "leftOut", "fallback") == {
-        "Journal": "write-ahead log",
         "Left out": "3 files by .gitignore",
         "Fallback": "in place of qmd: QMD is not there.",
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import date
 
 import pytest
@@ -142,3 +144,11 @@ def test_what_could_not_be_listed_counts_as_no_file():
 
 def test_a_sound_answer_needs_no_remark():
     assert list(remarks(result(HIT, timings_ms={"search": 1.5}))) == []
+
+
+def test_to_show_results_loads_neither_the_ranking_of_passages_nor_statistics():
+    code = "import sys, gateway.cli.rendering.results, gateway.cli.rendering.on_terminal; print(*sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(shown.stdout.split())
+    assert "backends.ranking.marks" in loaded
+    assert loaded.isdisjoint({"backends.ranking.passages", "statistics"})

@@ -181,7 +181,7 @@ async def test_switched_off_memory_is_owned_by_nobody(run, settings, tmp_path):
 
 async def test_one_that_stays_for_a_while_ends_when_nobody_is_connected_any_more(run, settings):
     lock = place_of(settings).lock
-    async with run(idle_s=0.2) as staying:
+    async with run(idle_s=2) as staying:
         stream = await reach_owner(lock)
         assert not staying.over.is_set()
         assert (await ask(stream, "memory_search", {"query": "boiler"}))["outcome"] == "ok"

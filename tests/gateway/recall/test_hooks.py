@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from fakes.each import each
-from gateway.recall.hooks import HOOK_CLIENTS, HookParams, in_form, read_event
+from gateway.agent.recalling import HOOK_CLIENTS, HookParams, in_form, read_event
 
 
 def event(client, **members):

@@ -38,6 +38,10 @@ IDLE_S: Final = 30.0
 _SETTLING_S: Final = 2.0
 """An undone transaction takes the server no time at all."""
 LONGEST_LIFE_S: Final = 1_800.0
+LISTEN_S: Final = 1.0
+"""A server that fell silent is asked so often whether it answers."""
+VERDICT_S: Final = 0.5
+"""From then on nobody waits for it. Where a connection alone was lost on the way, a new one is made before."""
 PREPARED_FROM: Final = 2
 """So often a statement runs on one connection before it is prepared: planning it takes as long as running it."""
 _MOST_PASSWORD_BYTES: Final = 4_096
@@ -320,6 +324,11 @@ class Pool:
         self._lock = threading.Lock()
         self._idle: list[_Line] = []
         self._reaper: threading.Timer | None = None
+        self._silent_since: float | None = None
+        """Since when the server has not answered; nobody but `_listen` waits for it then."""
+        self._answers = threading.Event()
+        """Or the pool was closed: set whenever nobody asks in vain."""
+        self._answers.set()
         self._closed = False
 
     @contextmanager
@@ -330,6 +339,7 @@ class Pool:
 
         Raises psycopg.Error, IndexUnavailableError.
         """
+        self._refuse_silence()
         if not self._free.acquire(timeout=max(0.0, min(patience_s, until - time.monotonic()))):
             raise IndexUnavailableError(
                 f"All connections of this process to {self.address} are in use.",
@@ -347,6 +357,7 @@ class Pool:
     def take(self, until: float) -> _Line:
         """An idle connection, or a new one."""
         while True:
+            self._refuse_silence()
             with self._lock:
                 if self._closed:
                     raise IndexUnavailableError(
@@ -360,11 +371,18 @@ class Pool:
             except psycopg.Error as error:
                 line.close()
                 if isinstance(error, ServerSilentError):
-                    self.drop_idle()
+                    self.fell_silent()
                 continue
             return line
 
     def make(self, until: float) -> _Line:
+        try:
+            return self._made(until)
+        except (ServerSilentError, psycopg.errors.ConnectionTimeout):
+            self.fell_silent()
+            raise
+
+    def _made(self, until: float) -> _Line:
         connection = self.address.connect(min(until - time.monotonic(), CONNECT_TIMEOUT_S))
         connection.until = self.patience(until)
         try:
@@ -389,8 +407,49 @@ class Pool:
         """Until when the answer to so many statements, which the server may give at once, is waited for."""
         return min(until, time.monotonic() + statements * self._statement_s + GRACE_S)
 
-    def drop_idle(self) -> None:
-        """Where one connection is silent the others are to the same server: whoever comes next makes a new one."""
+    def fell_silent(self) -> None:
+        """Where one connection is silent the others are to the same server: all are given up, and nobody makes a new
+        one before the server answers.
+        """
+        self._drop_idle()
+        with self._lock:
+            if self._closed or self._silent_since is not None:
+                return
+            self._silent_since = time.monotonic()
+            self._answers.clear()
+        try:
+            threading.Thread(target=self._listen, name="silent PostgreSQL", daemon=True).start()
+        except RuntimeError:  # the machine has no thread left: whoever comes next waits for himself
+            self._speaks()
+
+    def _speaks(self) -> None:
+        self._silent_since = None
+        self._answers.set()
+
+    def _refuse_silence(self) -> None:
+        since = self._silent_since
+        if since is None:
+            return
+        asked_s = time.monotonic() - since
+        if not self._answers.wait(max(0.0, VERDICT_S - asked_s)):
+            raise ServerSilentError(f"it did not answer within the last {asked_s:.1f} s")
+
+    def _listen(self) -> None:
+        """Until the server says anything, be it that it refuses us."""
+        line: _Line | None = None
+        while line is None:
+            try:
+                line = self._made(time.monotonic() + CONNECT_TIMEOUT_S)
+            except (ServerSilentError, psycopg.errors.ConnectionTimeout):
+                if self._answers.wait(LISTEN_S):
+                    return  # the pool was closed
+            except (psycopg.Error, IndexUnavailableError):
+                break
+        self._speaks()
+        if line is not None:
+            self.give_back(line)
+
+    def _drop_idle(self) -> None:
         with self._lock:
             idle, self._idle = self._idle, []
         for line in idle:
@@ -402,7 +461,8 @@ class Pool:
             if self._reaper is not None:
                 self._reaper.cancel()
                 self._reaper = None
-        self.drop_idle()
+        self._answers.set()
+        self._drop_idle()
 
     def _start_reaper(self) -> None:
         if self._reaper is None:
@@ -512,7 +572,7 @@ class Transaction:
             line.close()
             raise
         except ServerSilentError:
-            self._pool.drop_idle()
+            self._pool.fell_silent()
             raise
         except psycopg.Error:
             # What was wrong from the beginning is the cause of what failed then.

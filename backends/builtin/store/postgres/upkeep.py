@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from backends.builtin.store.postgres import leases, schema
-from backends.builtin.store.postgres.catalogue import SELECT_CATALOGUE, catalogue, differences
 from backends.builtin.store.postgres.file_rows import add_words
+from backends.builtin.store.postgres.schema import SELECT_CATALOGUE, catalogue, differences
 from backends.interface import StoreCheck, StoreDetails, StoreRole
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -394,7 +394,7 @@ class PostgresVectorSpace:
                 of_chunk.append(Excerpt(start, end, min(1.0, max(-1.0, cosine))))
         return {chunk_id: tuple(of_chunk) for chunk_id, of_chunk in found.items()}
 
-    def refresh(self) -> bool:
+    def refresh(self, give_way: Callable[[], None] = lambda: None) -> bool:  # noqa: ARG002 - nothing to do
         """The server is level by itself."""
         return False
 

@@ -7,12 +7,14 @@ and restarts, over a file alone: 1,150 notes have to be indexed first.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import anyio
 import pytest
 
 from backends.builtin.batch.claiming import THRESHOLD
 from backends.interface import SearchRequest, SyncRequest
+from config.runtime.priority import SearchPriority
 
 pytestmark = pytest.mark.anyio
 
@@ -87,6 +89,23 @@ async def test_a_note_saved_while_a_job_goes_on_is_embedded_at_once(
         answer = await backend.search(SearchRequest(query="kingfisher weir"))
         assert answer.hits[0].path == "memory/now.md"
     assert len(batches.jobs) == 1
+
+
+async def test_vectors_that_are_stored_let_searches_go_first(
+    embedding_home, batches, backlog, job_in, monkeypatch
+):
+    kinds: set[str] = set()
+    polite = SearchPriority.polite
+
+    def noting(priority: SearchPriority, kind: str, work: Callable[[], None]) -> Callable[[], None]:
+        kinds.add(kind)
+        return polite(priority, kind, work)
+
+    monkeypatch.setattr(SearchPriority, "polite", noting)
+    async with embedding_home.open() as backend:
+        await backend.sync(SyncRequest())
+        await job_in(backend, "closed")
+    assert {"results", "embeddings"} <= kinds
 
 
 async def test_the_newest_notes_of_a_backlog_do_not_wait_for_its_job(

@@ -12,6 +12,7 @@ from backends.builtin.batch.claiming import new_job
 from backends.builtin.batch.jobs import BatchJobs
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.interface import SyncRequest
+from config.runtime.priority import SearchPriority
 from config.settings import BatchSettings
 from fakes.faults import rate_limited, status
 from providers.batch.vendor_jobs import find_batch
@@ -279,6 +280,7 @@ async def test_jobs_that_are_due_together_share_one_host(vendor, batches, embedd
         store,
         replace(access, open=open_counted),
         BatchSettings(poll_interval_ms=10),
+        priority=SearchPriority(),
         on_stored=lambda: None,
         on_released=lambda: None,
     )

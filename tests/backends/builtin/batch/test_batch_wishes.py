@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from backends.builtin.batch import claiming
-from backends.builtin.batch.steps import Verdicts
+from backends.builtin.batch.jobs import Verdicts
 from backends.builtin.store.port import BY_REQUEST
 from backends.builtin.store.sqlite.store import SqliteStore
 from config.settings import BatchSettings

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.builtin.store.port import IndexedTranscript
+from backends.builtin.syncing.freshness import fair_order
 from backends.builtin.syncing.sessions import PART_BYTES, TranscriptPart, plan_sessions
-from backends.builtin.syncing.tally import fair_order
 from backends.files.scan import FoundFile
 from backends.transcripts.source import FoundTranscript, TranscriptListing
 from fakes.each import each

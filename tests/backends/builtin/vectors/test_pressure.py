@@ -2,7 +2,7 @@
 
 import pytest
 
-from backends.builtin.embedding.residency import memory_is_short
+from backends.builtin.embedding.semantics import memory_is_short
 
 
 def write(path, percent):

@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from backends.builtin.embedding.residency import Residency
+from backends.builtin.embedding.semantics import Residency
+from config.runtime.priority import LONGEST_PAUSE_S, SearchPriority
 from config.settings import VectorStoreSettings
 from providers.provider_interface import Fingerprint
 
@@ -19,7 +20,7 @@ class Kept:
     def __init__(self, library, **options):
         self.library = library
         self.engines = library.database.open_vectors(VectorStoreSettings())
-        options = {"is_short": lambda: False} | options
+        options = {"is_short": lambda: False, "priority": SearchPriority()} | options
         self.residency = Residency(library.database, self.engines, **options)
 
     def use(self):
@@ -119,3 +120,14 @@ async def test_the_vectors_of_the_provider_that_reads_the_queries_are_held(kept,
         here.use()
         await until(lambda: here.vectors() == 1)
         assert here.engines.resident_bytes > 0
+
+
+@pytest.mark.promises_seconds
+async def test_searches_that_run_go_before_vectors_that_are_loaded(kept, until):
+    priority = SearchPriority()
+    with priority.searching():
+        async with kept(priority=priority) as here:
+            started = anyio.current_time()
+            here.use()
+            await until(lambda: here.vectors() == 3)
+            assert anyio.current_time() >= started + LONGEST_PAUSE_S

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from providers.provider_interface import Vector
 
 
-_BLOCK_ROWS: Final = 2_048
+_BLOCK_ROWS: Final = 256
+"""Some milliseconds of work, between which searches go first."""
 _BYTES_A_NUMBER: Final = 4
 """As stored."""
 _BYTES_A_VECTOR: Final = 12
@@ -102,10 +103,12 @@ def _successor(
     missing = used[~find_rows(last.segments, used)[1]]
     segments = list(last.segments)
     for start in range(0, len(missing), SEGMENT_ROWS):
-        if not wanted():
-            return None
-        ids = missing[start : start + SEGMENT_ROWS]
-        segments.append(united(list(_load(connection, last, ids))))
+        parts = []
+        for ids in _blocks(missing[start : start + SEGMENT_ROWS]):
+            if not wanted():
+                return None
+            parts.append(_load(connection, last, ids))
+        segments.append(united(parts))
     arrangement = arranged(segments, used)
     rows, present = find_rows(arrangement, members.embeddings)
     return replace(
@@ -119,18 +122,21 @@ def _successor(
     )
 
 
-def _load(connection: apsw.Connection, last: Snapshot, ids: NDArray[np.int64]) -> Iterator[Segment]:
-    """Those of the vectors that have a direction, in the form of the kernel, block by block."""
-    size = last.space.dimensions * _BYTES_A_NUMBER
+def _blocks(ids: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
     for start in range(0, len(ids), _BLOCK_ROWS):
-        rows = connection.execute(
-            "SELECT id, vector FROM embeddings"
-            " WHERE id IN (SELECT value FROM carray(?)) AND length(vector) = ?",
-            (int64s(ids[start : start + _BLOCK_ROWS].tolist()), size),
-        )
-        found, vectors = stacked(list(rows), last.space.dimensions)
-        usable = np.isfinite(row_lengths(vectors))
-        yield Segment(found[usable], last.kernel.encode(vectors[usable]))
+        yield ids[start : start + _BLOCK_ROWS]
+
+
+def _load(connection: apsw.Connection, last: Snapshot, ids: NDArray[np.int64]) -> Segment:
+    """Those of the vectors that have a direction, in the form of the kernel."""
+    rows = connection.execute(
+        "SELECT id, vector FROM embeddings"
+        " WHERE id IN (SELECT value FROM carray(?)) AND length(vector) = ?",
+        (int64s(ids.tolist()), last.space.dimensions * _BYTES_A_NUMBER),
+    )
+    found, vectors = stacked(list(rows), last.space.dimensions)
+    usable = np.isfinite(row_lengths(vectors))
+    return Segment(found[usable], last.kernel.encode(vectors[usable]))
 
 
 def _newest_embedding(connection: apsw.Connection) -> int:
@@ -249,7 +255,12 @@ class ResidentEngine:
         if snapshot is not None and snapshot.space.dimensions == len(query):
             self._ahead.put(query, snapshot)
 
-    def refresh(self, connection: apsw.Connection, fingerprint_id: int) -> bool:
+    def refresh(
+        self,
+        connection: apsw.Connection,
+        fingerprint_id: int,
+        give_way: Callable[[], None] = lambda: None,
+    ) -> bool:
         """Makes the vectors level with the database; whether they are held now.
 
         Inside a read transaction of the caller. Costs a pragma and two seeks when nothing was written
@@ -258,7 +269,7 @@ class ResidentEngine:
         if numpy_problem() or not self._refreshing.acquire(blocking=False):
             return False
         try:
-            return self._refresh(connection, fingerprint_id)
+            return self._refresh(connection, fingerprint_id, give_way)
         finally:
             self._refreshing.release()
 
@@ -275,7 +286,9 @@ class ResidentEngine:
             return snapshot
         return None
 
-    def _refresh(self, connection: apsw.Connection, fingerprint_id: int) -> bool:
+    def _refresh(
+        self, connection: apsw.Connection, fingerprint_id: int, give_way: Callable[[], None]
+    ) -> bool:
         version = connection.pragma("data_version"), connection.total_changes()
         space = space_of(connection, fingerprint_id)
         generation = self._generation  # first: a release right now must not go unnoticed
@@ -288,12 +301,15 @@ class ResidentEngine:
         if last and last.space != space:
             generation = self._replace(None, generation)
             last = None
+
+        def is_wanted() -> bool:
+            give_way()
+            return self._generation == generation
+
         snapshot = (
-            next_snapshot(connection, last, lambda: self._generation == generation)
+            next_snapshot(connection, last, is_wanted)
             if last
-            else first_snapshot(
-                connection, space, choose_kernel(), lambda: self._generation == generation
-            )
+            else first_snapshot(connection, space, choose_kernel(), is_wanted)
         )
         generation = self._replace(snapshot, generation)
         self._seen[connection] = generation, version

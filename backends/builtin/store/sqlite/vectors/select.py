@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import apsw
@@ -85,7 +85,12 @@ class VectorSearch:
         """Reads the resident vectors for a search that will come with this very array."""
         self._resident.scan_ahead(query)
 
-    def refresh(self, connection: apsw.Connection, fingerprint_id: int) -> bool:
+    def refresh(
+        self,
+        connection: apsw.Connection,
+        fingerprint_id: int,
+        give_way: Callable[[], None] = lambda: None,
+    ) -> bool:
         """Keeps the resident engine, if it is configured, level with the database, in the background.
 
         Call it after the first answer and whenever files or vectors were written, in a read
@@ -94,7 +99,7 @@ class VectorSearch:
         self._has_numpy = numpy_problem() is None
         if self._resident not in self._engines:
             return False
-        return self._resident.refresh(connection, fingerprint_id)
+        return self._resident.refresh(connection, fingerprint_id, give_way)
 
     def covers_all(self, connection: apsw.Connection, fingerprint_id: int, dimensions: int) -> bool:
         """Whether every chunk has a vector of this length. Once so, it stays so until one is added."""
@@ -216,8 +221,8 @@ class SqliteVectorSpace:
             for chunk_id, of_chunk in places.items()
         }
 
-    def refresh(self) -> bool:
-        return not self.is_empty and self._engines.refresh(self._connection, self._number)
+    def refresh(self, give_way: Callable[[], None] = lambda: None) -> bool:
+        return not self.is_empty and self._engines.refresh(self._connection, self._number, give_way)
 
     def status(self) -> VectorStatus:
         return self._engines.status(self._connection, self._number)
