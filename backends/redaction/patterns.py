@@ -29,6 +29,10 @@ _CODE: Final = re.compile(
     r"|(?:[A-Za-z_]{1,40}\.){0,4}[A-Za-z_]{2,40}(?:\[|\((?:[\"'rfb]?[\"']|.*\)|\Z))"
 )
 """A literal, an attribute, an index or a call."""
+_NAME: Final = re.compile(
+    r"_{0,2}[A-Z]?[a-z]{2,15}(?:[_.]{1,2}[A-Z]?[a-z]{1,15}|[A-Z][a-z]{2,15}){1,5}(?:\(.*)?"
+)
+"""What a program calls something: several words without digits, joined by underscores, dots or capitals."""
 _ATTRIBUTE: Final = re.compile(r"[a-z_]+(?:\.[a-z_]+)+")
 _PLAIN: Final = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")
 _MIXED_RUN: Final = re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]+")
@@ -159,7 +163,7 @@ _FORMS: Final = (
     # messages and mail
     r"xox[abeoprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,}",
     r"xapp-[A-Za-z0-9-]{10,}",
-    r"\d{6,}:[A-Za-z0-9_-]{20,}",  # Telegram
+    r"(?<!::)(?<!-\d:)\d{6,}:[A-Za-z0-9_-]{20,}",  # Telegram; an account in a name of Amazon's is none
     r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}",  # Discord
     r"SK[a-f0-9]{32}",  # Twilio
     r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",  # SendGrid
@@ -258,14 +262,18 @@ class Trust(Enum):
 _LEAST_RUN: Final = {Trust.LIKELY: 7, Trust.VAGUE: 10}
 
 
-def is_secret(value: str, trust: Trust, *, quoted: bool, ends_clause: bool) -> bool:
-    """Whether the value is to be masked. `ends_clause`: no further word follows it."""
+def is_secret(
+    value: str, trust: Trust, *, quoted: bool, ends_clause: bool, is_code: bool = False
+) -> bool:
+    """Whether the value is to be masked. `ends_clause`: no further word follows it; `is_code`: names are no secrets."""
     if not any(map(str.isalnum, value)) or is_masked(value) or _PLACEHOLDER.fullmatch(value):
         return False
     if not quoted and (_CODE.match(value) or _is_count(value)):
         return False
     if trust in _LEAST_RUN:
         return _looks_opaque(value, _LEAST_RUN[trust])
+    if is_code and _NAME.fullmatch(value):
+        return False
     if quoted or trust is Trust.ASSIGNED:
         return True
     if trust is Trust.NAMED and _ATTRIBUTE.fullmatch(value):
@@ -297,7 +305,9 @@ def redact_assignments(text: str) -> str:
 
 def _assigned(match: re.Match[str]) -> str:
     trust = _trust(match)
-    return match[0] if trust is None else _masked(match, trust)
+    # Programs have keys and tokens of many kinds; a variable of the environment is another matter.
+    is_code = match["word"] in {"key", "Key", "token", "Token"}
+    return match[0] if trust is None else _masked(match, trust, is_code=is_code)
 
 
 def _given_to_flag(match: re.Match[str]) -> str:
@@ -305,7 +315,7 @@ def _given_to_flag(match: re.Match[str]) -> str:
     return _masked(match, Trust.PASSWORD if is_password else Trust.NAMED)
 
 
-def _masked(match: re.Match[str], trust: Trust) -> str:
+def _masked(match: re.Match[str], trust: Trust, *, is_code: bool = False) -> str:
     whole, begin = match[0], match.start()
     group = "quoted" if match["quoted"] is not None else "bare"
     if _is_done(match[group]):
@@ -317,7 +327,7 @@ def _masked(match: re.Match[str], trust: Trust) -> str:
     ends = (
         not following or following[0] == "\n" or following[0] in _STOPS or following[0] in _BRACKETS
     )
-    if not is_secret(value, trust, quoted=group == "quoted", ends_clause=ends):
+    if not is_secret(value, trust, quoted=group == "quoted", ends_clause=ends, is_code=is_code):
         return whole
     return whole[:start] + mask(value) + whole[end:]
 

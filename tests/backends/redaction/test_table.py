@@ -117,6 +117,10 @@ KEPT = [
     "-----BEGIN PUBLIC KEY-----\nMIIB\n-----END PUBLIC KEY-----",
     "at 12:30:45 on 2026-02-08, commit a828e60, step-12 of server-move-2026",
     "bearer of good news",
+    "last_token = call_start",
+    "auth_token=auth_token, RegEnumKey = winreg.EnumKey, lastKey: nextKey",
+    "arn:aws:ec2:us-west-2:123456789012:transit-gateway-multicast-domain/tgw-0c",
+    "arn:aws:iam::123456789012:permissions-boundary-of-everybody",
     "",
 ]  # fmt: skip
 
