@@ -1,7 +1,8 @@
 """`recall`: what a model is told before its turn, and the events of clients' hooks. The rules: `gateway.recall`.
 
 Claude Code 2.1, Codex 0.169 and Gemini CLI 0.61 name the event and take `additionalContext` beside its name. Copilot
-CLI 1.0 names none: a prompt is known by its `prompt`, a beginning by its `source`.
+CLI 1.0 names none: a prompt is known by its `prompt`, a beginning by its `source`, a
+compaction by its `trigger`.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def read_event(params: HookParams) -> HookEvent:
     event = params.event
     name = _text(event, "hook_event_name")
     kind = _KINDS.get(name, "other") if name else _unnamed(event)
-    if kind == "compaction" and _text(event, "trigger") != _ASKED_FOR:
+    if name == "PreCompress" and _text(event, "trigger") != _ASKED_FOR:
         kind = "other"
     session = (_text(event, "session_id") or _text(event, "sessionId"))[: MAX_KEY_CHARS // 2]
     return HookEvent(
@@ -89,6 +90,8 @@ def read_event(params: HookParams) -> HookEvent:
 def _unnamed(event: Mapping[str, Any]) -> EventKind:
     if "prompt" in event:
         return "prompt"
+    if "trigger" in event:
+        return "compaction"
     return "start" if "source" in event else "other"
 
 

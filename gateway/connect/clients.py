@@ -140,6 +140,10 @@ def _claude_folder(there: Surroundings) -> Path:
     return claude_dir(there.environment, home=there.home, cwd=there.cwd)
 
 
+def _copilot_folder(there: Surroundings) -> Path:
+    return there.named("COPILOT_HOME", there.home / ".copilot")
+
+
 _NEW_WINDOW: Final = "Start a new conversation; those that are open do not see it."
 _RESTART: Final = "Start it again; it reads its configuration only then."
 
@@ -217,6 +221,26 @@ CLIENTS: Final[Mapping[str, Client]] = {
                 ),
                 events=("BeforeAgent", "SessionStart", "PreCompress"),
                 extra={"name": DEFAULT_NAME, "timeout": 5000},
+            ),
+        ),
+        Client(
+            name="copilot",
+            title="Copilot CLI",
+            file=lambda there: _copilot_folder(there) / "mcp-config.json",
+            key="mcpServers",
+            extra={"type": "local", "tools": ["*"]},
+            programs=("copilot",),
+            check=Check(
+                arguments=("mcp", "get", "{name}"),
+                variable="COPILOT_HOME",
+                file="mcp-config.json",
+                sign="Status: Enabled",
+            ),
+            then=_NEW_WINDOW,
+            hooks=Hooks(
+                file=lambda there: _copilot_folder(there) / "settings.json",
+                events=("userPromptSubmitted", "sessionStart", "preCompact"),
+                extra={"timeout": 5},
             ),
         ),
         Client(

@@ -19,7 +19,7 @@ _PATIENCE_S: Final = 180
 """Bound of every turn; the machine may be busy."""
 
 
-def install_client(name: Literal["claude-code", "codex", "gemini-cli"]) -> str:
+def install_client(name: Literal["claude-code", "codex", "gemini-cli", "copilot"]) -> str:
     """The path of this client's command; skips the test where it cannot be installed."""
     if shutil.which("npm") is None:
         pytest.skip(f"npm is not installed, so the real {name} cannot be")
@@ -162,3 +162,26 @@ class GeminiCli(McpClient):
 
     def turn(self, question: str) -> list[str]:
         return ["-p", question, "--skip-trust", "--approval-mode", "yolo"]
+
+
+class CopilotCli(McpClient):
+    name = "copilot"
+
+    def place(self) -> str:
+        return ".copilot/mcp-config.json"
+
+    def begin(self, model: ClientModel) -> None:
+        self.model = model
+        self.config.write_text('{"mcpServers": {"x": {"type": "local", "command": "true"}}}')
+
+    def environment(self) -> dict[str, str]:
+        return super().environment() | {
+            "COPILOT_OFFLINE": "true",
+            "COPILOT_PROVIDER_TYPE": "anthropic",
+            "COPILOT_PROVIDER_BASE_URL": self.model.base_url,
+            "COPILOT_PROVIDER_API_KEY": self.model.key,
+            "COPILOT_MODEL": "claude-sonnet-4",
+        }
+
+    def turn(self, question: str) -> list[str]:
+        return ["-p", question, "--allow-all-tools"]

@@ -1,4 +1,4 @@
-"""The real Claude Code, Codex and Gemini CLI with a real gateway: connected, listed, a whole turn, disconnected.
+"""The real Claude Code, Codex, Gemini CLI and Copilot CLI with a real gateway: connected, listed, a whole turn, disconnected.
 
 Their models are servers on this machine that speak the vendors' wires.
 """
@@ -13,7 +13,7 @@ import pytest
 
 from fakes import two_forms
 from fakes.client_models import FakeAnthropic, FakeGemini, FakeResponses
-from fakes.clients import ClaudeCode, Codex, GeminiCli, install_client
+from fakes.clients import ClaudeCode, Codex, CopilotCli, GeminiCli, install_client
 from fakes.openclaw_model import ToolCall
 from gateway.connect.clients import CLIENTS as CLIENTS_OF_CONNECT
 from gateway.connect.entries import with_server
@@ -22,6 +22,7 @@ CLIENTS = {
     "claude-code": (ClaudeCode, FakeAnthropic),
     "codex": (Codex, FakeResponses),
     "gemini-cli": (GeminiCli, FakeGemini),
+    "copilot": (CopilotCli, FakeAnthropic),
 }
 PROTOCOL = Path(__file__).resolve().parents[2] / "docs/protocol.md"
 FACT = "The heron nests at the mill pond, behind the third willow."
@@ -79,6 +80,7 @@ WITHOUT_ASKING = {
     "claude-code": ["mcp__memory-gateway__memory_append"],
     "codex": ["--dangerously-bypass-approvals-and-sandbox"],
     "gemini": [],
+    "copilot": [],
 }
 """What has a client run a tool that writes, where nobody can be asked."""
 
@@ -125,11 +127,13 @@ def test_what_the_client_itself_does_to_its_file_is_no_reason_to_use_its_command
         "claude-code": ("mcp", "add", "-s", "user", "probe", "--", "true"),
         "codex": ("mcp", "add", "probe", "--", "true"),
         "gemini": ("mcp", "add", "-s", "user", "probe", "true"),
+        "copilot": ("mcp", "add", "probe", "--", "true"),
     }
     removed = {
         "claude-code": ("mcp", "remove", "-s", "user", "probe"),
         "codex": ("mcp", "remove", "probe"),
         "gemini": ("mcp", "remove", "-s", "user", "probe"),
+        "copilot": ("mcp", "remove", "probe"),
     }
     for arguments in (added[client.name], removed[client.name]):
         done = client.run(client.command, *arguments)
@@ -137,11 +141,16 @@ def test_what_the_client_itself_does_to_its_file_is_no_reason_to_use_its_command
     assert client.config.read_bytes() != before
 
 
-FORMS = {"claude-code": "data", "codex": "data", "gemini": "text"}
+FORMS = {
+    "claude-code": ["data"],
+    "codex": ["data"],
+    "gemini": ["text"],
+    "copilot": ["text", "data"],
+}
 """What docs/protocol.md says of each."""
 
 
-def test_of_two_forms_of_an_answer_each_client_hands_its_model_one_and_not_the_same_one(client):
+def test_of_two_forms_of_an_answer_clients_hand_their_models_one_or_the_other_or_both(client):
     """The reason why ours have one form. A client that changes its mind is a reason to look again."""
     kind = CLIENTS_OF_CONNECT[client.name]
     entry = kind.entry((sys.executable, two_forms.__file__))
@@ -155,5 +164,5 @@ def test_of_two_forms_of_an_answer_each_client_hands_its_model_one_and_not_the_s
     assert (done.returncode, client.model.refused) == (0, []), done
     (result,) = client.model.turns[1].results
     told = [form for form in ("text", "data") if f"said as {form}" in result]
-    assert told == [FORMS[client.name]]
+    assert told == FORMS[client.name]
     assert f"| {kind.title} " in PROTOCOL.read_text("utf-8")

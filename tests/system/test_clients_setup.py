@@ -14,6 +14,7 @@ COMMANDS = {
     "claude-code": ("2.1.330", "claude"),
     "codex": ("0.169.0", "codex"),
     "gemini-cli": ("0.61.0", "gemini"),
+    "copilot": ("1.0.102", "copilot"),
 }
 
 
@@ -50,7 +51,7 @@ def test_an_installation_that_is_there_is_only_named(tmp_path, client):
 def test_a_client_that_it_does_not_know_is_answered_with_those_it_knows(tmp_path, names):
     done = run(*names, tools=tmp_path, npm=True)
     assert (done.returncode, done.stdout) == (64, "")
-    assert done.stderr == "usage: clients-setup claude-code | codex | gemini-cli\n"
+    assert done.stderr == "usage: clients-setup claude-code | codex | gemini-cli | copilot\n"
 
 
 @pytest.mark.parametrize("client", COMMANDS)

@@ -1,4 +1,4 @@
-"""The real Claude Code, Codex and Gemini CLI with hooks of ours: what their model is told before a turn, and what not.
+"""The real Claude Code, Codex, Gemini CLI and Copilot CLI with hooks of ours: what their model is told before a turn, and what not.
 
 Their models are servers on this machine that keep every request.
 """
@@ -18,7 +18,7 @@ import pytest
 
 from fakes import hung_disk
 from fakes.client_models import FakeAnthropic, FakeGemini, FakeResponses
-from fakes.clients import ClaudeCode, Codex, GeminiCli, install_client
+from fakes.clients import ClaudeCode, Codex, CopilotCli, GeminiCli, install_client
 from fakes.hung_disk import HungDisk
 from fakes.staying import end_staying
 from gateway.ownership.lock import read_owner
@@ -27,16 +27,26 @@ CLIENTS = {
     "claude-code": (ClaudeCode, FakeAnthropic),
     "codex": (Codex, FakeResponses),
     "gemini-cli": (GeminiCli, FakeGemini),
+    "copilot": (CopilotCli, FakeAnthropic),
 }
 FACT = "The heron nests at the mill pond, behind the third willow."
 QUESTION = "Where does the heron nest at the mill pond?"
 OTHERS = {"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "true"}]}]}}
 """A hook of somebody else in the same file."""
+HOOKS_FILES = {
+    "claude-code": ".claude/settings.json",
+    "codex": ".codex/hooks.json",
+    "gemini": ".gemini/settings.json",
+    "copilot": ".copilot/settings.json",
+}
+PROMPT_EVENTS = {"gemini": "BeforeAgent", "copilot": "userPromptSubmitted"}
+"""Where it is not `UserPromptSubmit`."""
 _TRIES = 8
 AGAIN = {
     "claude-code": ["--continue"],
     "codex": ["resume", "--last"],
     "gemini": ["--resume", "latest"],
+    "copilot": ["--continue"],
 }
 
 
@@ -62,8 +72,7 @@ def gateway(client, *arguments):
 
 
 def hooks_file(client):
-    names = {"claude-code": ".claude/settings.json", "codex": ".codex/hooks.json"}
-    return client.home / names.get(client.name, ".gemini/settings.json")
+    return client.home / HOOKS_FILES[client.name]
 
 
 def join(client, *more):
@@ -71,7 +80,7 @@ def join(client, *more):
     notes = ("--notes", str(client.home / "notes"))
     done = gateway(client, "connect", client.name, *notes, "--yes", *more)
     if done["hooks"]["entry"]:
-        event = "BeforeAgent" if client.name == "gemini" else "UserPromptSubmit"
+        event = PROMPT_EVENTS.get(client.name, "UserPromptSubmit")
         client.hook = done["hooks"]["entry"][event][0]["hooks"][0]["command"]
         wake(client)
     return done

@@ -37,7 +37,7 @@ ClientName = Annotated[
     str | None,
     typer.Argument(
         metavar="CLIENT",
-        help="claude-code, claude-desktop, codex, gemini, cursor, vscode, zed or windsurf.",
+        help="claude-code, claude-desktop, codex, gemini, copilot, cursor, vscode, zed or windsurf.",
         autocompletion=_begun,
     ),
 ]

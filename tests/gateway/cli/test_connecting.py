@@ -182,7 +182,7 @@ def test_the_list_says_what_is_installed_and_what_is_connected(cli):
     (cli.home / ".codeium/windsurf").mkdir(parents=True)
     (cli.home / ".codeium/windsurf/mcp_config.json").write_text("{")
     rows = {row["client"]: row for row in cli.json("connect")["clients"]}
-    assert len(rows) == 8
+    assert len(rows) == 9
     assert (rows["codex"]["installed"], rows["zed"]["installed"]) == (True, False)
     assert list(rows["cursor"]["connected"]) == ["memory-gateway"]
     assert "unclosed object" in rows["windsurf"]["problem"]
@@ -250,14 +250,16 @@ def test_slips_are_told_in_a_sentence(cli, arguments, why):
 
 
 def hooks_of(cli, client):
-    names = {"claude-code": ".claude/settings.json", "codex": ".codex/hooks.json"}
-    return cli.home / names.get(client, ".gemini/settings.json")
+    names = {"codex": "hooks.json"}
+    folder = client.removesuffix("-code")
+    return cli.home / f".{folder}" / names.get(client, "settings.json")
 
 
 HOOKED = {
     "claude-code": '{"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "true"}]}],\n "Stop": []}, "x": 1.0}',
     "codex": '{\n   "hooks": {}\n}\n',
     "gemini": '{\n    // mine\n    "hooks": { "BeforeAgent": [\n      { "hooks": [{"type": "command", "command": "true"}] } ] },\n    "theme": "x",\n}',
+    "copilot": '{"hooks": {"userPromptSubmitted": [{"type": "command", "bash": "true"}]}}',
 }
 
 

@@ -39,6 +39,7 @@ def test_copilot_names_no_event_and_takes_the_text_as_it_is():
     found = event("copilot", prompt="boiler", cwd="/work")
     assert (found.kind, found.conversation) == ("prompt", "copilot /work")
     assert event("copilot", source="new", cwd="/work").kind == "start"
+    assert event("copilot", trigger="auto", cwd="/work").kind == "compaction"
     assert in_form("copilot", found, "notes") == {"additionalContext": "notes"}
 
 
