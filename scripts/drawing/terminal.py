@@ -20,6 +20,7 @@ import termios
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -36,7 +37,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 VAULT: Final = ROOT / "tests/data/vault/memory"
 PICTURES: Final = ROOT / "docs"
 COLUMNS: Final = 100
-WAIT_S: Final = 60
+WAIT_S: Final = 30
 _HOME: Final = "/home/you"
 
 
@@ -52,9 +53,9 @@ class Scene(NamedTuple):
 
 
 SCENES: Final = (
-    Scene("setup", ("setup", "--no-clients"), (("[Y/n]", "y\r"),)),
-    Scene("search", ("search", "Who services the boiler?")),
-    Scene("browse", (), (("Type what you look for.", "platen press"),), "▶", rows=26),
+    Scene("setup", ("setup", "--no-clients"), (("[1]:", "\r"), ("[Y/n]", "\r"), ("[y/N]", "\r"))),
+    Scene("search", ("search", "How do I mix the ink?")),
+    Scene("browse", (), (("Type what you look for.", "ink"),), "Press/Ink mixing.md", rows=26),
     Scene("status", ("status",)),
 )
 
@@ -62,7 +63,7 @@ SCENES: Final = (
 class _Screen(pyte.Screen):
     """Faint letters, too, which pyte has no name for: they are kept as blinking ones, which nothing here uses."""
 
-    def select_graphic_rendition(self, *attributes: int, private: bool = False) -> None:
+    def select_graphic_rendition(self, *attributes: int) -> None:
         super().select_graphic_rendition(*attributes)
         if not {38, 48} & set(attributes) and {2, 22} & set(attributes):
             self.cursor.attrs = self.cursor.attrs._replace(blink=2 in attributes)
@@ -84,16 +85,19 @@ class _Terminal:
     def wait_for(self, text: str) -> None:
         """Until the text is on the screen and nothing more comes; without a text until the program ends."""
         ends = time.monotonic() + WAIT_S
-        with suppress(OSError):  # a terminal that the program closed
-            while time.monotonic() < ends:
-                if select.select([self._descriptor], [], [], 1)[0]:
+        while time.monotonic() < ends:
+            if select.select([self._descriptor], [], [], 1)[0]:
+                data = b""
+                with suppress(OSError):  # a terminal that the program closed
                     data = os.read(self._descriptor, 65_536)
-                    if not data:
+                if not data:
+                    if not text:
                         return
-                    self._told += data
-                elif text and any(text in line for line in self.screen().display):
-                    return
-            raise TimeoutError(f"{text!r} is not on the screen:\n" + "\n".join(self.screen().display))
+                    break
+                self._told += data
+            elif text and any(text in line for line in self.screen().display):
+                return
+        raise TimeoutError(f"{text!r} is not on the screen:\n" + "\n".join(self.screen().display))
 
 
 @contextmanager
@@ -142,21 +146,25 @@ def draw(scene: Scene, screen: pyte.Screen) -> str:
         rows.pop()
     for row in rows:
         console.print(row, no_wrap=True, overflow="ellipsis")
+    console.print()  # else descenders of the last line are cut
     svg = console.export_svg(title=PROGRAM, theme=SVG_EXPORT_THEME, unique_id=scene.name)
     return _FONTS.sub("", svg)
 
 
 def _row(screen: pyte.Screen, number: int) -> Text:
     row, text = screen.buffer[number], Text()
-    for column in range(screen.columns):
-        cell = row[column]
-        style = Style(
-            color=_colour(cell.fg), bgcolor=_colour(cell.bg), bold=cell.bold, italic=cell.italics,
-            underline=cell.underscore, reverse=cell.reverse, strike=cell.strikethrough, dim=cell.blink,
-        )  # fmt: skip
-        text.append(cell.data, style)
+    cells = (row[column] for column in range(screen.columns))
+    for style, alike in groupby(cells, _style):
+        text.append("".join(cell.data for cell in alike), style)
     text.rstrip()
     return text
+
+
+def _style(cell: pyte.screens.Char) -> Style:
+    return Style(
+        color=_colour(cell.fg), bgcolor=_colour(cell.bg), bold=cell.bold, italic=cell.italics,
+        underline=cell.underscore, reverse=cell.reverse, strike=cell.strikethrough, dim=cell.blink,
+    )  # fmt: skip
 
 
 def _colour(name: str) -> str | None:
