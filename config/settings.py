@@ -132,12 +132,10 @@ class RemoteSettings(SettingsGroup):
 
 
 class LocalSettings(SettingsGroup):
-    model_path: str = setting(
-        ModelPath(),
-        "Embedding model for the provider local (ONNX or GGUF).",
-        default="hf:ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0.gguf",
+    model_path: str | None = setting(
+        ModelPath(), "Embedding model for the provider local (ONNX or GGUF).", default=None
     )
-    model_path_is_default: bool = True
+    """None: the suggested one, or whichever the engine that is installed had as its default."""
     model_cache_dir: Path | None = setting(
         PathText(), "Where downloaded models are kept.", default=None
     )

@@ -232,7 +232,7 @@ def _suggestion_was_downloaded(settings: Settings) -> bool:
 def _no_model_file(local: LocalSettings) -> ProviderUnavailableError | None:
     """A local model that nobody asked for is chosen only if nothing has to be downloaded."""
     path = local.model_path
-    if local.model_path_is_default or path.startswith(("hf:", "http://", "https://")):
+    if path is None or path.startswith(("hf:", "http://", "https://")):
         cause = "local.modelPath names no file"
     elif Path(path).expanduser().is_file():
         return None

@@ -262,7 +262,6 @@ def build_settings(chosen: Mapping[str, Chosen], dirs: Directories) -> Settings:
                 values.update(_settled(key.field, key, found.value, dirs))
     if "search.store.path" in values:
         values["search.store.former_path"] = None
-    values["search.local.model_path_is_default"] = "search.local.model_path" not in values
     values["search.sessions_in_private_only"] = remembers_in_private_only(chosen)
     values["model_providers"] = _model_providers(chosen.values(), dirs)
     values["auth"] = _auth(chosen.values(), dirs)

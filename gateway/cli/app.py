@@ -130,7 +130,7 @@ class Command(TyperCommand):
                 parameter.display_type_rich = _no_type  # type: ignore[attr-defined]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if self.name == "search":
+        if self.name in ("search", "recent"):
             args = list(_with_count(args))
         items = [] if "--" in args else [one for one in args if one.startswith("- ")]
         others = [one for one in args if one not in items]
@@ -138,7 +138,7 @@ class Command(TyperCommand):
 
 
 def _with_count(args: Sequence[str]) -> Iterator[str]:
-    """`-n` before a number is the number of passages, as it was before folders of notes had names."""
+    """`-n` before a number is the number of results, as it was before folders of notes had names."""
     rest = iter(args)
     for one in rest:
         if one == "--":

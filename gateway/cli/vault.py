@@ -27,6 +27,10 @@ _SLIP, _NEAR, _FAR = 0.85, 0.75, 0.6
 """How alike two names are: one is the other with a slip, may be meant, or is at least worth showing."""
 
 
+_PLACEHOLDER = re.compile(r"\{\{.*\}\}|<%.*%>")
+"""What a template has where a note made of it has its title."""
+
+
 class Note(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     path: str
     title: str
@@ -148,6 +152,8 @@ class Vault:
 def _note(content: FileContent) -> Note:
     facts = read_front_matter(content.text)
     title = facts.title or document_title(content.text) or ""
+    if _PLACEHOLDER.search(title):
+        title = ""
     return Note(
         path=content.path,
         title=title,

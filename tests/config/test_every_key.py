@@ -155,13 +155,6 @@ def test_every_key_that_fills_a_field_is_in_the_table():
     assert fields == {row["field"] for row in ROWS} | elsewhere
 
 
-def test_a_model_that_is_configured_is_not_the_default_one(machine):
-    default = machine.load().search.local
-    assert default.model_path_is_default
-    text = written(f"{SEARCH}.local.modelPath", f"'{default.model_path}'")
-    assert not machine.load(text).search.local.model_path_is_default
-
-
 @each("key", ["provider", "fallback"])
 @each("name", ["bedrock", "google", "gpu-box", "Some.Plugin/v2", "nonsense"])
 def test_an_id_that_only_the_providers_can_judge_is_read_without_a_word(machine, key, name):

@@ -39,7 +39,6 @@ NOT_FROM_ONE_KEY = {
     "warnings",
     "search.remote.api_key_problem",
     "search.store.url_problem",
-    "search.local.model_path_is_default",
     "search.sessions_in_private_only",
     "search.store.former_path",
 }

@@ -71,7 +71,7 @@ def without_local(monkeypatch):
 def test_a_local_model_file_is_considered_first(chosen, tmp_path, without_local):
     model = tmp_path / "model.gguf"
     model.write_bytes(b"GGUF")
-    local = LocalSettings(model_path=str(model), model_path_is_default=False)
+    local = LocalSettings(model_path=str(model))
     choice = chosen(OPENAI, local=local)
     assert choice.primary.provider == "openai"
     assert (
@@ -84,7 +84,7 @@ def test_a_local_model_file_is_considered_first(chosen, tmp_path, without_local)
 
 def test_with_the_library_a_local_model_file_is_used(chosen, tmp_path):
     model = write_embedder(tmp_path / "model.onnx")
-    local = LocalSettings(model_path=str(model), model_path_is_default=False)
+    local = LocalSettings(model_path=str(model))
     choice = chosen(OPENAI, local=local)
     assert choice.primary.provider == "local"
     assert str(model) in choice.reason
@@ -92,14 +92,14 @@ def test_with_the_library_a_local_model_file_is_used(chosen, tmp_path):
 
 @pytest.mark.parametrize("path", ["hf:org/repo/model.gguf", "https://example.com/m.gguf"])
 def test_a_model_that_would_have_to_be_downloaded_is_not_chosen_unasked(chosen, path):
-    local = LocalSettings(model_path=path, model_path_is_default=False)
+    local = LocalSettings(model_path=path)
     choice = chosen(local=local)
     assert "names no file" in reasons(choice)["local"]
     assert 'provider to "local"' in choice.candidates[0].remedy
 
 
 def test_a_model_file_that_does_not_exist_is_named(chosen):
-    local = LocalSettings(model_path="/nowhere/m.gguf", model_path_is_default=False)
+    local = LocalSettings(model_path="/nowhere/m.gguf")
     assert "/nowhere/m.gguf does not exist" in reasons(chosen(local=local))["local"]
 
 
@@ -144,7 +144,7 @@ def test_another_file_in_the_place_of_the_suggested_model_is_not_used(chosen, su
 
 def test_a_configured_model_or_provider_is_never_replaced_by_the_suggested_one(chosen, suggested):
     assert chosen(provider="none").primary is None
-    other = LocalSettings(model_path="hf:org/repo/m.gguf", model_path_is_default=False)
+    other = LocalSettings(model_path="hf:org/repo/m.gguf")
     assert chosen(local=other).primary is None
 
 

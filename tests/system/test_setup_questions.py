@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import select
+import shutil
 import subprocess
 import sys
 import time
@@ -149,6 +150,16 @@ def test_who_says_no_changes_nothing(home):
         person.until("Nothing was written.")
         assert process.wait(WAIT_S) == 0
     assert files(home) == before
+
+
+def test_yes_means_the_only_folder_that_was_found(home):
+    shutil.rmtree(home / "notes")
+    with typing(home, "setup", "--no-clients") as (person, process):
+        person.until("A number or a folder [1]:")
+        person.answer("y")
+        person.until("Do this? [Y/n]:")
+        person.answer("n")
+        assert process.wait(WAIT_S) == 0
 
 
 def test_who_goes_away_changes_nothing(home):

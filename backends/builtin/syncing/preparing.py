@@ -53,7 +53,7 @@ are estimated."""
 def chunk_limits(settings: Settings) -> ChunkLimits:
     """Blocking: reads the file of a local model."""
     search, chunking = settings.search, settings.search.chunking
-    named = search.provider == "auto" and not search.local.model_path_is_default
+    named = search.provider == "auto" and search.local.model_path is not None
     if search.provider != "local" and not named:
         return ChunkLimits(chunking.tokens, chunking.overlap)
     from providers.local.model import longest_text  # noqa: PLC0415 - not needed otherwise

@@ -21,7 +21,7 @@ def recent(
     options: Options,
     *,
     most: Annotated[
-        int, typer.Option("--max-results", "-n", min=1, metavar="N", help="At most this many.")
+        int, typer.Option("--max-results", min=1, metavar="N", help="At most this many; or -n N.")
     ] = 20,
     tag: Annotated[
         list[str] | None,

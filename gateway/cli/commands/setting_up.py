@@ -216,6 +216,8 @@ def _choose(workspace: Path | None, *, yes: bool) -> NotesFolder:
         output.say(f"  {number}  {one}")
     asked = "Where are your notes? A number or a folder" if found else "Where are your notes?"
     answer = output.ask_text(asked, default="1" if found else None)
+    if len(found) == 1 and answer.lower() in ("y", "yes"):
+        return found[0]
     if answer.isdecimal() and 1 <= int(answer) <= len(found):
         return found[int(answer) - 1]
     return _given(answer)

@@ -471,8 +471,10 @@ def offer_lines(suggestion: Suggestion, *, is_here: bool, install: str | None) -
         "Notes are found by their words. With a model on this machine by their meaning, too:"
     )
     if not is_here:
-        facts = f"{size(suggestion.bytes)}, {suggestion.licence}, languages: {suggestion.languages}"
-        yield Text(f"    {suggestion.name} ({suggestion.maker}), {facts}")
+        yield Text(f"    {suggestion.name} ({suggestion.maker})")
+        yield Text(
+            f"    {size(suggestion.bytes)}, {suggestion.licence}, languages: {suggestion.languages}"
+        )
     if install is not None:
         yield Text(f"    ONNX Runtime, which computes it, by {install}")
     yield Text(f"`{PROGRAM} models suggest` says more, and does it later, too.")

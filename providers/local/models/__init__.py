@@ -61,13 +61,13 @@ def configured_models(settings: Settings, environment: Mapping[str, str]) -> Con
 
 def _reference(settings: Settings, cache_dir: Path) -> str:
     search, local = settings.search, settings.search.local
-    if not local.model_path_is_default:
+    if local.model_path is not None:
         return local.model_path
     here = suggestions.downloaded(cache_dir) if search.provider == "auto" else None
     if here is not None:
         return here.reference
     # Whoever has llama.cpp keeps the model that was the default when there was nothing else.
-    return local.model_path if LLAMA.missing is None else suggestions.FIRST.reference
+    return suggestions.FOR_LLAMA.reference if LLAMA.missing is None else suggestions.FIRST.reference
 
 
 async def obtain_suggested(

@@ -114,20 +114,18 @@ FIRST = Suggestion(
     why="the best published retrieval across languages among models of this size",
 )
 """For whoever has no key."""
-SUGGESTIONS = (
-    FIRST,
-    Suggestion(
-        name="embeddinggemma-300M",
-        maker="Google",
-        reference="hf:ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0.gguf",
-        bytes=333_590_944,
-        sha256="b5ce9d77a3fc4b3b39ccb5643c36777911cc4eb46a66962eadfa3f5f60490d63",
-        licence="Gemma's terms of use",
-        languages="more than 100, and across them",
-        retrieval=62.5,
-        why="better, larger and slower, as OpenClaw has it; it needs llama-cpp-python, which is compiled",
-    ),
+FOR_LLAMA = Suggestion(
+    name="embeddinggemma-300M",
+    maker="Google",
+    reference="hf:ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0.gguf",
+    bytes=333_590_944,
+    sha256="b5ce9d77a3fc4b3b39ccb5643c36777911cc4eb46a66962eadfa3f5f60490d63",
+    licence="Gemma's terms of use",
+    languages="more than 100, and across them",
+    retrieval=62.5,
+    why="better, larger and slower, as OpenClaw has it; it needs llama-cpp-python, which is compiled",
 )
+SUGGESTIONS = (FIRST, FOR_LLAMA)
 _EARLIER = (
     Suggestion(
         name=FIRST.name,

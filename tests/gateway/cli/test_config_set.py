@@ -125,6 +125,11 @@ def test_one_agent_is_given_its_own(cli):
     assert row(cli, "query.maxResults")["value"] == 4
 
 
+def test_no_model_is_shown_where_none_was_chosen(cli):
+    """Which is meant depends on the engine that is installed: `models` and `status` tell."""
+    assert row(cli, "local.modelPath")["value"] is None
+
+
 def test_keys_are_found_by_any_part(cli):
     found = cli.json("config", "query")["values"]
     assert {"query.maxResults", "query.decay.enabled"} <= set(found)

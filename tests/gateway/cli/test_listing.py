@@ -44,6 +44,18 @@ def test_notes_are_listed_newest_first_and_by_tag(vault):
     assert vault("search").code == 64
 
 
+def test_what_a_template_has_in_place_of_a_title_is_none(vault, tmp_path):
+    for name, title in (("Day", "{{date:YYYY-MM-DD}}"), ("Person", "<% tp.file.title %>")):
+        (tmp_path / f"vault/{name}.md").write_text(f"# {title}\n", encoding="utf-8")
+    listed = vault("recent").out
+    assert "Day.md\n" in listed and "Person.md\n" in listed
+
+
+@pytest.mark.parametrize("count", [("-n", "2"), ("-n2",), ("--max-results", "2")])
+def test_a_number_of_notes_is_no_folder(vault, count):
+    assert len(vault("recent", *count).out.splitlines()) == 2
+
+
 def test_links_lead_to_and_from_a_note_whatever_it_is_called_by(vault):
     shown = vault("links", "heizung").out
     assert shown.startswith("house/Heizung.md links to 1, and 1 link to it.\n")

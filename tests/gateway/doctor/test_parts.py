@@ -68,7 +68,7 @@ def test_a_model_that_is_missing_or_none_at_all_is_told(
     settings, root, with_search, worst, severities
 ):
     path = root / "model.gguf"
-    local = LocalSettings(model_path=str(path), model_path_is_default=False)
+    local = LocalSettings(model_path=str(path))
     asked = with_search(settings, provider="local", local=local)
     assert "does not exist" in worst(check_model(asked)).cause
     path.write_text("no model", encoding="utf-8")

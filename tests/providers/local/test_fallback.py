@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def local_service(tmp_path, clock):
     def make(path):
-        local = LocalSettings(model_path=str(path), model_path_is_default=False)
+        local = LocalSettings(model_path=str(path))
         settings = make_settings(tmp_path, search={"provider": "local", "local": local})
         embedder = provider("local").create(ProviderRequest(settings, "primary"))
         return EmbeddingService(embedder, clock=clock)

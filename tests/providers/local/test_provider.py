@@ -4,6 +4,7 @@ import pytest
 
 from config.settings import LocalSettings
 from fakes.gguf import write_embedder
+from fakes.onnx_models import write_embedder as write_onnx
 from fakes.settings import make_settings
 from providers.choosing import provider
 from providers.local.embedder import LocalSpec
@@ -17,7 +18,7 @@ ADDRESS = "https://models.example/m.gguf?token=canary-5c1f"
 @pytest.fixture
 def request_for(tmp_path):
     def make(reference, role="primary", **search):
-        local = LocalSettings(model_path=str(reference), model_path_is_default=False)
+        local = LocalSettings(model_path=str(reference))
         settings = make_settings(tmp_path, search={"provider": "local", "local": local, **search})
         return ProviderRequest(settings, role)
 
@@ -25,13 +26,13 @@ def request_for(tmp_path):
 
 
 def test_a_file_that_is_there_and_one_that_is_not_are_told_apart(request_for, tmp_path):
-    there = write_embedder(tmp_path / "m.gguf")
+    there = write_onnx(tmp_path / "m.onnx")
     assert provider("local").assess(request_for(there)).reason == f"The model is {there}."
-    missing = provider("local").assess(request_for(tmp_path / "n.gguf"))
+    missing = provider("local").assess(request_for(tmp_path / "n.onnx"))
     assert missing.usable
-    assert missing.reason == missing.lacks == f"The model {tmp_path / 'n.gguf'} is not there."
-    remote = provider("local").assess(request_for("hf:org/repo/n.gguf"))
-    assert remote.lacks == "The model hf:org/repo/n.gguf is yet to be fetched."
+    assert missing.reason == missing.lacks == f"The model {tmp_path / 'n.onnx'} is not there."
+    remote = provider("local").assess(request_for("hf:org/repo/n.onnx"))
+    assert remote.lacks == "The model hf:org/repo/n.onnx is yet to be fetched."
     assert provider("local").assess(request_for(there)).lacks is None
 
 
