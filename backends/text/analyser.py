@@ -300,7 +300,7 @@ def may_hold_compounds(text: str) -> bool:
     return most >= max(found.values(), default=0)
 
 
-ANALYSER_VERSION: Final = 2
+ANALYSER_VERSION: Final = 3
 """Goes up with every change of the terms that a text gives: stored indexes are then rebuilt."""
 
 _MAX_TERM = 64
@@ -321,6 +321,8 @@ _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
 _NOT_WORD = re.compile(f"(?:{_JOINT}|_)+")
 _HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _CAMEL = re.compile("[a-z][A-Z]|[A-Z]{2}[a-z]")
+_ANY_HUMPS = 20
+"""Tokens up to this length are split at their capitals, whatever the humps."""
 
 
 _ANY_TOKEN = f"{_LETTERS_RUN}(?:{_JOINT}{_LETTERS_RUN})*|[{UNSPACED}]++|[{EMOJI}]|\n"
@@ -367,7 +369,7 @@ class Analyser:
         if token.isalnum() and not _CAMEL.search(token):
             stems = self._stems(token)
             return (stems,) if stems[0] else ()  # only marks that folding drops
-        return tuple(self._word_concepts(token))
+        return tuple(self._word_concepts(token, has_words=_has_words(token)))
 
     def _word_terms(self, token: str) -> str:
         known = self._words.get(token)
@@ -389,9 +391,11 @@ class Analyser:
             self._words.put(token, joined)
         return joined
 
-    def _word_concepts(self, token: str, level: int = 0) -> Iterator[tuple[str, ...]]:
+    def _word_concepts(
+        self, token: str, level: int = 0, *, has_words: bool
+    ) -> Iterator[tuple[str, ...]]:
         if level == len(_JOINT_LEVELS) or token.isalnum():
-            yield from self._part_concepts(token)
+            yield from self._part_concepts(token, has_words=has_words)
             return
         parts = [part for part in _JOINT_LEVELS[level].split(token) if part]
         if len(parts) > 1:
@@ -399,14 +403,14 @@ class Analyser:
             if 0 < len(whole) <= _MAX_TERM:
                 yield (whole,)
         for part in parts:
-            yield from self._word_concepts(part, level + 1)
+            yield from self._word_concepts(part, level + 1, has_words=has_words)
 
-    def _part_concepts(self, part: str) -> Iterator[tuple[str, ...]]:
+    def _part_concepts(self, part: str, *, has_words: bool) -> Iterator[tuple[str, ...]]:
         if "'" in part or "’" in part:
             part = _without_apostrophes(part)
         if fold(part):
             yield self._stems(part)
-        if _CAMEL.search(part):
+        if has_words and _CAMEL.search(part):
             for hump in _HUMP.findall(part):
                 if len(hump) > 1:
                     yield self._stems(hump)
@@ -446,6 +450,18 @@ def is_unspaced(token: str) -> bool:
 def detect_language(text: str) -> str:
     """The language to analyse `text` in."""
     return guess_latin_language(normalise(text))
+
+
+def _has_words(token: str) -> bool:
+    """Whether the capitals of a token begin words: its humps have three characters on average. In base64 they have two.
+
+    A word that stands between capitals in encoded data stands there by chance. Zeros give long humps (`AAAA`): of none
+    more than six characters count.
+    """
+    if len(token) <= _ANY_HUMPS:
+        return True
+    counted = [min(len(hump), 6) for hump in _HUMP.findall(token)]
+    return sum(counted) >= 3 * len(counted)
 
 
 def _whole(token: str) -> str:

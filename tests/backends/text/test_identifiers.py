@@ -1,5 +1,9 @@
 """Identifiers, paths, versions and numbers: found whole, by part, and in another spelling of joints."""
 
+import base64
+import random
+import re
+
 from backends.text.analyser import Analyser, tokens
 from fakes.each import each
 
@@ -94,3 +98,47 @@ def test_ascii_text_is_cut_into_the_same_tokens_beside_other_scripts():
         "see memory/2026-02-08-plan.md (OPENAI_API_KEY=sk-1, don't) foo@bar.com: 3.14 _x_ a--b 'c'"
     )
     assert tokens(f"{text} é")[:-1] == tokens(text)
+
+
+WORDS = "bed bus car cat cup fan gas hat ice jam key log map net oil pie rat sky sun tea tin web".split()
+
+
+@each(
+    "encoding",
+    [
+        lambda data: base64.b64encode(data).decode(),
+        lambda data: base64.encodebytes(data).decode(),
+        lambda data: base64.urlsafe_b64encode(data).decode(),
+        lambda data: data.hex(),
+    ],
+)
+def test_no_word_is_read_from_between_the_capitals_of_encoded_data(encoding, terms_of):
+    terms = set(terms_of(encoding(random.Random(33).randbytes(300_000))))
+    assert [word for word in WORDS if terms & set(terms_of(word))] == []
+
+
+def test_a_word_that_stands_in_base64_is_no_word_of_it(terms_of):
+    rng = random.Random(33)
+    for _ in range(500):
+        before, after = (base64.b64encode(rng.randbytes(30), b"7x").decode() for _ in range(2))
+        assert "boiler" not in terms_of(f"{before}xQBoilerZk{after}")
+
+
+@each(
+    "written",
+    [
+        "GitHub",
+        "IPv6Address",
+        "NotADBError",
+        "PytestUnhandledThreadExceptionWarning",
+        "memorySearch.query.hybrid.vectorWeight",
+        "projectId.bqDatasetId.bqTableId",
+        "ipaddress.IPv4Address",
+        "src/main/java/org/example/http/HTTPResponseParser.java",
+        "tests/api/testIPv6Address.py",
+    ],
+)
+def test_the_words_of_a_long_identifier_are_read(written, terms_of):
+    terms = set(terms_of(written))
+    for word in re.findall("[A-Z]?[a-z]{3,}", written):
+        assert terms & set(terms_of(word)), word
