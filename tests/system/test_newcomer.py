@@ -11,12 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.minilm_onnx import minilm_onnx
 from gateway.client import spawn_gateway
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 VAULT = REPOSITORY / "tests/data/vault"
 FIRST_RIGHT, SHOWN = 40, 54
 """Of 70 questions by words alone; 44 and 57 when this was written. The ranking has its own benchmark."""
+FIRST_BY_MEANING, SHOWN_BY_MEANING = 44, 65
+"""The same with all-MiniLM-L6-v2, which knows English alone; 45 and 66 when this was written, and the rounding of
+another processor may move one."""
 
 pytestmark = pytest.mark.anyio
 
@@ -42,6 +46,21 @@ async def test_two_commands_lead_to_answers_about_ones_own_notes(environment):
     run(environment, "setup", "--yes", "--no-clients")
     found = json.loads(run(environment, "search", "--json", "Wann ist die Heizung dran?"))
     assert found["results"], "the second command answers"
+    first, shown = await asked(environment)
+    assert first >= FIRST_RIGHT and shown >= SHOWN, (first, shown)
+
+
+async def test_with_a_model_on_this_machine_more_is_found(environment):
+    run(environment, "setup", "--yes", "--no-clients")
+    run(environment, "config", "set", "provider", "local")
+    run(environment, "config", "set", "local.modelPath", str(minilm_onnx()))
+    run(environment, "index")
+    first, shown = await asked(environment)
+    assert first >= FIRST_BY_MEANING and shown >= SHOWN_BY_MEANING, (first, shown)
+
+
+async def asked(environment):
+    """How many questions have the right note first, and among those shown; no unanswerable one is likely."""
     first = shown = 0
     async with spawn_gateway(environment=environment, working_directory=REPOSITORY) as gateway:
         for one in json.loads((VAULT / "questions.json").read_text(encoding="utf-8")):
@@ -53,4 +72,4 @@ async def test_two_commands_lead_to_answers_about_ones_own_notes(environment):
         for one in json.loads((VAULT / "unanswerable.json").read_text(encoding="utf-8")):
             answer = await gateway.call("memory_search", {"query": one["question"]})
             assert "likely" not in [hit["confidence"] for hit in answer["results"]], one
-    assert first >= FIRST_RIGHT and shown >= SHOWN, (first, shown)
+    return first, shown

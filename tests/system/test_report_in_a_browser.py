@@ -163,6 +163,9 @@ async def test_notes_are_found_by_title_tag_and_day_and_read_without_a_server(pa
     assert shown_rows(page) == ["Übergabe"]
 
 
+LOWEST_WORD = """Math.min(...[...document.querySelectorAll("svg text")].map(one => one.getBoundingClientRect().height))"""
+
+
 @pytest.mark.parametrize("width", [1200, 1100, 400, 390])
 async def test_nothing_hangs_over_the_edge_and_every_text_can_be_read(page, report, width):
     papers = set()
@@ -170,6 +173,7 @@ async def test_nothing_hangs_over_the_edge_and_every_text_can_be_read(page, repo
         page.open(report.as_uri(), dark=dark, width=width)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate(UNREADABLE) == []
+        assert page.evaluate(LOWEST_WORD) >= 8, "words in pictures shrink with the page"
         papers.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
     assert len(papers) == 2
 

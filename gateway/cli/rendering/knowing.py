@@ -348,7 +348,8 @@ def _calendar(notes: Iterable[Note]) -> Markup:
 def _month(year: int, month: int, days: Mapping[date, int]) -> Markup:
     cells = [_day(day, days.get(day, 0)) for day in _days_of(year, month)]
     name = element("h3", f"{month_name[month]} {year}")
-    return element("div", name, element("div", *cells, class_="grid"), class_="month")
+    weekdays = [element("span", one) for one in ("Mo", "Tu", "We", "Th", "Fr", "Sa", "Su")]
+    return element("div", name, element("div", *weekdays, *cells, class_="grid"), class_="month")
 
 
 def _days_of(year: int, month: int) -> Iterator[date]:
@@ -356,7 +357,7 @@ def _days_of(year: int, month: int) -> Iterator[date]:
 
 
 def _day(day: date, notes: int) -> Markup:
-    """The first day of a month stands below its weekday; weeks begin on Monday."""
+    """The first day of a month stands below its weekday."""
     names = [f"w{day.weekday()}"] if day.day == 1 else []
     if not notes:
         return element("span", str(day.day), class_=" ".join(names))

@@ -71,9 +71,11 @@ h3 { font-size: 1rem; margin: 0; } p { margin: .4rem 0; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; }
 th, td { min-width: 5.5rem; text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); }
+td:first-child { min-width: 6.9rem; }
 th { color: var(--soft); font-weight: 600; white-space: nowrap; } .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-svg { display: block; width: 100%; height: auto; } rect { fill: var(--bar); }
+svg { display: block; width: 100%; height: auto; } .wide > svg { min-width: 46rem; } rect { fill: var(--bar); }
 svg text { fill: var(--soft); font: 12px system-ui, sans-serif; } svg line { stroke: var(--line); }
+@media (max-width: 40rem) { svg { overflow: visible; } svg:not(.wide > svg) text { font-size: 20px; } }
 .lines { margin: .5rem 0; } .lines th, .lines td { min-width: 2.6rem; padding: 0 .8rem 0 0; border: 0; }
 .lines td { color: var(--soft); font: .88rem/1.5 ui-monospace, monospace; }
 .lines td:last-child { min-width: 14rem; width: 100%; color: inherit; white-space: pre-wrap; }
@@ -250,7 +252,9 @@ def _bars(rows: Sequence[tuple[str, int, str]], label: str) -> Markup:
             element("text", told, x=round(begin + wide + 8, 2), y=y + 16),
         ]
     box = f"0 0 {_WIDTH} {len(rows) * high}"
-    return element("svg", *drawn, viewBox=box, role="img", aria_label=label)
+    svg = element("svg", *drawn, viewBox=box, role="img", aria_label=label)
+    # Where the page is narrow it is moved aside rather than made unreadable.
+    return element("div", svg, class_="wide")
 
 
 # --- What is there -------------------------------------------------------------------------------
@@ -329,6 +333,7 @@ def _indexed(status: StatusResult) -> Markup:
     why_not += [
         (f"left out by {rule}", f"{files:,}")
         for rule, files in (status.details.left_out or {}).items()
+        if files
     ]
     if why_not:
         parts.append(table(("Why not", "files"), why_not, "-n"))

@@ -153,6 +153,8 @@ def test_the_notes_are_counted_before_the_figures_and_their_text_is_there_if_ask
     text = page.read_text(encoding="utf-8")
     assert f'href="{(cli.workspace / "memory/a.md").as_uri()}"' in text
     assert "quince" not in text
+    assert "left out by" not in text, "of rules that left something out"
+    assert ">Mo<" in text
     assert text.index(">Calendar<") < text.index(">Japanese<") < text.index("For whoever runs it")
     assert cli("report", "-o", str(page), "--with-text").code == 0
     text = page.read_text(encoding="utf-8")
