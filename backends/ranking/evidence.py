@@ -239,7 +239,7 @@ USUAL_INFORMATION: Final = 20.0
 """Nats that a question asks for. One that asks for less, or more, counts as its geometric mean with that: a long
 prompt, and the pairs of characters of a script without word spaces, say much beside what is asked.
 """
-LEAST_INFORMATION: Final = 8.0
+LEAST_INFORMATION: Final = 9.0
 """Nats: a single word that is found counts more than a vector that stands out."""
 AROUND_LINES: Final = 1
 """Lines before, and after, that are around one."""
@@ -296,6 +296,8 @@ def weigh_units(
     of_file = learnt.FILE * max([unit.chunk_score for unit in units], default=0.0)
     of_line, of_around, of_chunk = learnt.LINE, learnt.AROUND, learnt.CHUNK
     of_length, most = _of_length(learnt.LENGTH), learnt.text()
+    # A model that is trusted tells the same by itself.
+    of_concept = learnt.HELD * (1 - background.trust if background else 1)
     after_question = False
     for at, own, near in zip(lines, held, _around(held), strict=True):
         unit = units[at]
@@ -309,7 +311,7 @@ def weigh_units(
                 covered = coverage(around)
                 words = of_line * coverage(own) + of_around * covered + of_chunk * unit.chunk_score
                 text = (words + of_file) / most
-            prior = of_length[min(unit.length, LONGEST)]
+            prior = of_length[min(unit.length, LONGEST)] + of_concept * own.bit_count()
             if names_subject:
                 prior += learnt.HEADING
             if unit.is_labelled:

@@ -4,7 +4,7 @@ What words and vectors tell is in nats and adds up; what makes a line likelier t
 multiplies. They are read where they are used, as `learnt.LINE`, so that the script can try others.
 """
 
-LINE = 0.2
+LINE = 0.15
 """For each nat of the question's information that a line itself holds."""
 AROUND = 0.2
 """For each that it holds together with the lines beside it, and with its title, date and headings."""
@@ -17,6 +17,8 @@ MEANING = 0.83
 and as much for the best excerpt of its note."""
 LENGTH = 0.5
 """The power of its length with which a line is likelier to answer: a long one says more than what was asked."""
+HELD = 0.25
+"""For each concept of the question that a line itself holds, whatever it weighs, where no model tells what it means."""
 HEADING = -3.6
 """For a heading: it names a subject, and what stands below it answers."""
 LABEL = 2.0

@@ -125,7 +125,8 @@ def of_length(text):
 def test_what_is_said_by_whom_one_asks_about_counts_more(evidence, label):
     lines = f"{label}the boiler", "- Bert: the boiler, Anna"
     found = evidence("\n".join(lines), "Anna boiler")
-    assert priors(found) == pytest.approx([of_length(lines[0]) + learnt.LABEL, of_length(lines[1])])
+    plain = [of_length(line) + 2 * learnt.HELD for line in lines]
+    assert priors(found) == pytest.approx([plain[0] + learnt.LABEL, plain[1]])
 
 
 def test_who_asks_of_themselves_asks_what_they_said(candidates_of):
@@ -152,7 +153,9 @@ def test_a_question_about_whoever_asks_is_known(question):
     "line", ["at 10:30 anna came", "anna:x", f"anna {'x' * 60}: boiler", "anna"]
 )
 def test_a_colon_somewhere_makes_no_label(evidence, line):
-    assert priors(evidence(line, "anna boiler")) == pytest.approx([of_length(line)])
+    held = sum(word in line for word in ("anna", "boiler"))
+    plain = of_length(line) + held * learnt.HELD
+    assert priors(evidence(line, "anna boiler")) == pytest.approx([plain])
 
 
 def test_the_label_of_a_line_that_is_cut_up_stands_in_its_first_part(evidence):
@@ -168,9 +171,22 @@ def test_a_label_without_word_spaces_is_one_too(evidence):
 def test_the_line_after_a_question_answers(evidence):
     lines = ["Is the boiler old?", "", "The boiler is from 1990.", "A boiler."]
     found = priors(evidence("\n".join(lines), "boiler"))
-    expected = [of_length(line) for line in lines]
+    expected = [of_length(line) + learnt.HELD for line in lines]
     expected[1], expected[2] = 0, expected[2] + learnt.REPLY
     assert found == pytest.approx(expected)
+
+
+def test_each_word_that_a_line_holds_speaks_for_it_as_far_as_no_model_does(evidence):
+    lines = "The boiler is old.", "The boiler of Anna."
+    cosines = [(0, 40, 0.3)]
+    by_words = priors(evidence("\n".join(lines), "boiler Anna"))
+    by_meaning = priors(
+        evidence("\n".join(lines), "boiler Anna", cosines=cosines, background=CLEAR)
+    )
+    lengths = [of_length(line) for line in lines]
+    assert by_words == pytest.approx([lengths[0] + learnt.HELD, lengths[1] + 2 * learnt.HELD])
+    left = learnt.HELD * (1 - CLEAR.trust)
+    assert by_meaning == pytest.approx([lengths[0] + left, lengths[1] + 2 * left])
 
 
 def test_a_longer_line_is_likelier_to_answer_than_a_heading(evidence):
