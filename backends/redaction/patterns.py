@@ -30,9 +30,10 @@ _CODE: Final = re.compile(
 )
 """A literal, an attribute, an index or a call."""
 _NAME: Final = re.compile(
-    r"_{0,2}[A-Z]?[a-z]{2,15}(?:[_.]{1,2}[A-Z]?[a-z]{1,15}|[A-Z][a-z]{2,15}){1,5}(?:\(.*)?"
+    r"_{0,2}[A-Z]?[a-z]{1,15}(?:[_.]{1,2}[A-Z]?[a-z]{1,15}|[A-Z][a-z]{2,15}){1,5}(?:\(.*)?"
 )
 """What a program calls something: several words without digits, joined by underscores, dots or capitals."""
+_SET: Final = frozenset({" = ", " := "})
 _ATTRIBUTE: Final = re.compile(r"[a-z_]+(?:\.[a-z_]+)+")
 _PLAIN: Final = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")
 _MIXED_RUN: Final = re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]+")
@@ -262,18 +263,14 @@ class Trust(Enum):
 _LEAST_RUN: Final = {Trust.LIKELY: 7, Trust.VAGUE: 10}
 
 
-def is_secret(
-    value: str, trust: Trust, *, quoted: bool, ends_clause: bool, is_code: bool = False
-) -> bool:
-    """Whether the value is to be masked. `ends_clause`: no further word follows it; `is_code`: names are no secrets."""
+def is_secret(value: str, trust: Trust, *, quoted: bool, ends_clause: bool) -> bool:
+    """Whether the value is to be masked. `ends_clause`: no further word follows it."""
     if not any(map(str.isalnum, value)) or is_masked(value) or _PLACEHOLDER.fullmatch(value):
         return False
     if not quoted and (_CODE.match(value) or _is_count(value)):
         return False
     if trust in _LEAST_RUN:
         return _looks_opaque(value, _LEAST_RUN[trust])
-    if is_code and _NAME.fullmatch(value):
-        return False
     if quoted or trust is Trust.ASSIGNED:
         return True
     if trust is Trust.NAMED and _ATTRIBUTE.fullmatch(value):
@@ -305,9 +302,32 @@ def redact_assignments(text: str) -> str:
 
 def _assigned(match: re.Match[str]) -> str:
     trust = _trust(match)
-    # Programs have keys and tokens of many kinds; a variable of the environment is another matter.
-    is_code = match["word"] in {"key", "Key", "token", "Token"}
-    return match[0] if trust is None else _masked(match, trust, is_code=is_code)
+    if trust is None:
+        return match[0]
+    if _NAME.fullmatch(match["quoted"] or _without_stops(match["bare"])):
+        if _is_code(match):
+            return match[0]
+        if trust in {Trust.NAMED, Trust.LIKELY} and _is_configured(match):
+            trust = Trust.ASSIGNED
+    return _masked(match, trust)
+
+
+def _is_code(match: re.Match[str]) -> bool:
+    """Whether a program takes a name for a key or token of its own: `last_token = call_start`, `key=make_key(a`."""
+    if match["quoted"] is not None or match["word"] not in {"key", "Key", "token", "Token"}:
+        return False
+    before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()]
+    return "(" in match["bare"] or (match["sign"] in _SET and not _KEY_OF.search(before))
+
+
+def _is_configured(match: re.Match[str]) -> bool:
+    """Whether it is quoted, or all that its line says: `token: MySecretThing`."""
+    text = match.string
+    line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()].lstrip("\t *-")
+    return match["quoted"] is not None or (
+        _NAME_BEFORE.fullmatch(line) is not None
+        and text[match.end() : match.end() + 1] in {"", "\n"}
+    )
 
 
 def _given_to_flag(match: re.Match[str]) -> str:
@@ -315,7 +335,7 @@ def _given_to_flag(match: re.Match[str]) -> str:
     return _masked(match, Trust.PASSWORD if is_password else Trust.NAMED)
 
 
-def _masked(match: re.Match[str], trust: Trust, *, is_code: bool = False) -> str:
+def _masked(match: re.Match[str], trust: Trust) -> str:
     whole, begin = match[0], match.start()
     group = "quoted" if match["quoted"] is not None else "bare"
     if _is_done(match[group]):
@@ -327,7 +347,7 @@ def _masked(match: re.Match[str], trust: Trust, *, is_code: bool = False) -> str
     ends = (
         not following or following[0] == "\n" or following[0] in _STOPS or following[0] in _BRACKETS
     )
-    if not is_secret(value, trust, quoted=group == "quoted", ends_clause=ends, is_code=is_code):
+    if not is_secret(value, trust, quoted=group == "quoted", ends_clause=ends):
         return whole
     return whole[:start] + mask(value) + whole[end:]
 
