@@ -37,8 +37,8 @@ from fakes.postgres import SERVING, Server
 
 _DOWNLOAD: Final = {"download": "a model is fetched without the database"}
 _NO_BACKENDS_S: Final = 2.0
-_SIZE: Final = "32m"
-_LOG_SIZE: Final = "256m"
+_SIZE: Final = "128m"
+_LOG_SIZE: Final = "512m"
 
 
 class DatabaseFault(Fault):
