@@ -116,7 +116,7 @@ def test_the_documented_transcript_is_what_happens_and_one_turn_alone_leaves_no_
     block = example.group()
     shown = textwrap.dedent(block).strip().split("$ ")
     (_npm, install, ask) = [one.partition("\n") for one in shown if one]
-    assert install[0] == "./scripts/run openclaw install --yes"
+    assert install[0] == "memory-gateway openclaw install --yes"
     expected = ".*".join(re.escape(part) for part in install[2].strip().split("..."))
     assert re.fullmatch(expected, installed.printed.strip())
     program, *words = shlex.split(ask[0])

@@ -349,7 +349,10 @@ def test_every_command_runs_in_an_empty_home_with_the_core_libraries_alone(
     ("typed", "offered"),
     [
         ("memory-gateway re", ["recent", "recall", "remember", "reload", "report"]),
-        ("memory-gateway connect c", ["claude-code", "claude-desktop", "codex", "cursor"]),
+        (
+            "memory-gateway connect c",
+            ["claude-code", "claude-desktop", "codex", "copilot", "cursor"],
+        ),
     ],
 )
 def test_a_shell_can_ask_for_completions(command, bare, typed, offered):

@@ -34,8 +34,8 @@ async def test_a_natural_question_finds_the_line_that_answers_it(memory):
     answer = await memory[0].search(SearchRequest(query="who is it that services the boiler?"))
     assert (answer.backend, answer.mode, answer.outcome) == ("qmd", "keyword", "ok")
     hit = answer.hits[0]
-    assert (hit.path, hit.start_line, hit.end_line) == ("MEMORY.md", 3, 3)
-    assert hit.snippet == "§ Memory\n- The boiler is serviced by Hartmann."
+    assert (hit.path, hit.start_line, hit.end_line) == ("MEMORY.md", 1, 3)
+    assert hit.snippet == "# Memory\n\n- The boiler is serviced by Hartmann."
     assert 0.35 < hit.score <= 1
 
 

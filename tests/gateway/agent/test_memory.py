@@ -78,7 +78,7 @@ async def test_nothing_found_by_words_alone_says_what_would_find_more(settings):
     async with open_memory(settings, background=False) as memory:
         missed = await memory.search(SearchParams("xylophone"))
         assert (missed.outcome, missed.mode) == ("empty", "keyword")
-        assert "provider" in (missed.warning or "")
+        assert "models suggest" in (missed.warning or "")
         assert (await memory.search(SearchParams("boiler"))).warning is None
 
 
