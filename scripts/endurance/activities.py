@@ -20,8 +20,6 @@ _PAUSE_S: Final = 0.02
 """After a refusal."""
 _SPAN_S: Final = 0.6
 """Faults inject within so many seconds after the work began."""
-_FIRST_TEXT_S: Final = 10.0
-_LOOK_S: Final = 0.01
 _BETWEEN_EDITS_S: Final = 0.5
 """A download begins when the notes have come to rest."""
 BACKLOG: Final = 1_100
@@ -33,10 +31,9 @@ async def _soon(run: Run) -> None:
 
 
 async def _once_embedding(run: Run) -> None:
-    """However slow the machine is, something has been paid for, where a host embeds."""
-    with anyio.move_on_after(_FIRST_TEXT_S):
-        while run.agent.embeds and run.is_alive and not run.paid():  # noqa: ASYNC110  (a thread serves)
-            await anyio.sleep(_LOOK_S)
+    """However slow the machine is, a text of a note has been paid for, where a host embeds."""
+    if run.agent.embeds:
+        await run.until_paid()
     await _soon(run)
 
 

@@ -25,7 +25,9 @@ pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).resolve().parents[2]
 PROMPT = "What does commit a828e60 fix?"
-PROMISED_S = 0.3
+PROMISED_S = 1.0
+"""Of a machine that is busy: `scripts/bench_recall_hook` measures the 0.3 s that are promised where it is not. Without a
+limit of its own the hook would stay for as long as what it waits for."""
 PATIENCE_S = 60
 
 
@@ -214,9 +216,7 @@ def test_a_disk_that_hangs_makes_no_turn_wait(client, home):
     try:
         began = time.monotonic()
         assert client.run(session="s-5") is None
-        assert (
-            time.monotonic() - began < PROMISED_S + 0.1
-        )  # loading the library takes its time, too
+        assert time.monotonic() - began < PROMISED_S
     finally:
         disk.answer()
 
