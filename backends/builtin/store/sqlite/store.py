@@ -219,17 +219,21 @@ class SqliteStore:
         self._is_rewriting = False
         self._closed = False
         with self._translating_errors(OSError):
-            self._find_or_make()
-            try:
-                self._connect()
-            except apsw.Error as error:
-                if not is_damage(error):
-                    raise
-                self._set_aside(str(error))
-                self._find_or_make()
-                self._connect()
+            self._open()
             if is_owner:
                 self.note(*supersede(self.path, former))
+
+    def _open(self) -> None:
+        """A damaged file is set aside, and a new one made."""
+        self._find_or_make()
+        try:
+            self._connect()
+        except apsw.Error as error:
+            if not is_damage(error):
+                raise
+            self._set_aside(str(error))
+            self._find_or_make()
+            self._connect()
 
     def open_vectors(self, settings: VectorStoreSettings) -> VectorSearch | None:
         from backends.builtin.store.sqlite.vectors.select import (  # noqa: PLC0415 - not for keywords alone
