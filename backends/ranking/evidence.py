@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from backends.ranking import learnt
 from backends.ranking.query import Weights
+from backends.text.frontmatter import is_property
 from backends.text.times import tells_time
 from backends.text.units import split_units, utf16_length
 
@@ -341,9 +342,13 @@ _FRONT_MATTER: Final = "---"
 
 
 def text_start(units: Sequence[Unit]) -> int:
-    """The number of the first unit below the front matter of a note; nought without that."""
-    if not units or units[0].start or units[0].text.rstrip() != _FRONT_MATTER:
+    """The number of the first unit below what a note says of itself: front matter, or the properties that a page of
+    Logseq begins with. Nought without that.
+    """
+    if not units or units[0].start:
         return 0
+    if units[0].text.rstrip() != _FRONT_MATTER:
+        return next((at for at, unit in enumerate(units) if not is_property(unit.text)), 0)
     for at in range(1, len(units)):
         if units[at].start - units[at - 1].end > 1:
             return 0

@@ -178,8 +178,8 @@ class File:
                 break
             if not (self._adds(at, chosen, room) if chosen else self._may_earn(at)):
                 continue
-            words = in_words(self.units[at].text)
-            if words in said and self.units[at].length >= READABLE:
+            words = in_words(self.units[at].text) if self.units[at].length >= READABLE else ""
+            if words and words in said:
                 continue
             needed = [
                 one
@@ -233,6 +233,8 @@ class File:
             return True
         if not any(units[one].concepts for one in chosen):
             return True  # the file was found by its title, and any line may answer
+        if self._code_around(at) is not None:
+            return False
         return any(one in chosen and units[one].concepts for one in (at - 1, at + 1))
 
     def headings(self, at: int) -> tuple[str, ...]:
@@ -305,9 +307,9 @@ class File:
         before = length = sum(units[at].length + 1 for at in run)
         is_below = True
         while length < least:
-            sides = {}
-            if self._adjoin(run[-1]) and (below := self._free(run[-1] + 1, free)):
-                sides[True] = below
+            sides: dict[bool, range | None] = {}
+            if self._adjoin(run[-1]):
+                sides[True] = self._free(run[-1] + 1, free)
             if run[0] and self._adjoin(run[0] - 1) and not is_heading(units[run[0]].text):
                 sides[False] = self._free(run[0] - 1, free)
             more = sides.get(is_below) or sides.get(not is_below)
@@ -351,6 +353,8 @@ class File:
             if start >= 0 and not self._adjoin(at - 1):
                 blocks.append(range(start, at))
                 start = -1
+            if "```" not in unit.text and "~~~" not in unit.text:
+                continue
             sign = unit.text.lstrip()[:3]
             if sign not in _FENCES:
                 continue
@@ -386,16 +390,15 @@ class File:
     def _goes_on_below(self, at: int) -> bool:
         """Whether the next line goes on with the sentence, or the item, of this one."""
         units = self.units
-        if at < 0 or at + 1 >= len(units) or not self._adjoin(at):
+        if at < 0 or at + 1 >= len(units) or units[at].length > MOST_WRAPPED:
             return False
         line, following = units[at].text, units[at + 1].text
-        if not (line.strip() and following.strip()) or units[at].length > MOST_WRAPPED:
+        if not following or _BEGINS.match(following) or not (line.strip() and following.strip()):
             return False
-        if any(_BEGINS.match(one) for one in (line.lstrip(), following.lstrip()) if one):
-            is_item = _ITEM.match(line) is not None
-            if not is_item or _BEGINS.match(following.lstrip()):
-                return False
-        if following[0] in " \t" and (_ITEM.match(line) or line[0] in " \t"):
+        is_item = _ITEM.match(line) is not None
+        if not self._adjoin(at) or (not is_item and _BEGINS.match(line)):
+            return False
+        if following[0] in " \t" and (is_item or line[0] in " \t"):
             return True
         if line.rstrip().endswith(_SENTENCE_ENDS) or label_of(following):
             return False
@@ -468,10 +471,10 @@ class File:
                     return
             elif room < WITH_HEADING and unit.length > room:
                 return
-            elif self._code_around(below) is not None and self._whole(below) is None:
-                return
             else:
                 room -= unit.length
+            if self._whole(below) is None:
+                return
             yield below
             below += 1
 
@@ -541,7 +544,9 @@ class File:
 
 _ITEM: Final = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]")
 _STEP: Final = re.compile(r"[ \t]*\d{1,3}[.)][ \t]")
-_BEGINS: Final = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]|#{1,6}(?:\s|\Z)|\||```|~~~|---|===|\$\$|:::|[A-Za-z-]+::")
+_BEGINS: Final = re.compile(
+    r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]|#{1,6}(?:\s|\Z)|\||```|~~~|---|===|\$\$|:::|[A-Za-z-]+::)"
+)
 """What is no line of a paragraph that goes on: an item, a heading, a row, a fence, a rule, a property."""
 _SENTENCE_ENDS: Final = (".", "!", "?", "…", ":", "。", "！", "？", "：")
 _FENCES: Final = ("```", "~~~")
