@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from itertools import accumulate, count, islice
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -426,32 +426,49 @@ def _mode(candidates: Candidates) -> Mode:
     return "hybrid" if candidates.keywords else "vector"
 
 
-def _terms_of(query: Query, frequency: Mapping[str, int]) -> Mapping[str, Sequence[str]]:
-    """What was asked for, and which of it no note holds."""
-    asked = [one for one in query.concepts if not (one.time or one.instead_of)]
-    unknown = (one for one in asked if not any(map(frequency.get, one.alternatives)))
-    return {
-        "askedTerms": [one.alternatives[0] for one in asked],
-        "unknownTerms": [one.alternatives[0] for one in unknown],
-    }
+class Explained(Explanation, total=False):
+    """All that `explain` says of one hit; the page of the protocol has each of these names."""
+
+    askedTerms: Sequence[str]  # noqa: N815 - as it is sent
+    """What was asked for, ..."""
+    unknownTerms: Sequence[str]  # noqa: N815
+    """... and which of it no note holds."""
+    date: str | None
+    """The day of the note."""
+    time: Sequence[Mapping[str, str | bool]]
+    """How the days that the question speaks of were read."""
+    links: Mapping[str, str]
+    """The paths of the notes that its wiki links lead to."""
 
 
 def _explained(
-    view: View, explanation: Mapping[str, Any], card: FileCard, text: str, times: Sequence[Days]
-) -> Mapping[str, Any]:
-    day, links = card.note_date, resolve_links(view.files, links_in(text))
-    explained = {**explanation, "date": day}
-    if times:
-        explained["time"] = [
-            {
-                "text": one.text,
-                "from": one.first.isoformat(),
-                "to": one.last.isoformat(),
-                "matches": day is not None and one.first <= date.fromisoformat(day) <= one.last,
-            }
-            for one in times
-        ]
-    return {**explained, "links": links} if links else explained
+    view: View,
+    explanation: Explanation,
+    card: FileCard,
+    text: str,
+    query: Query,
+    counts: TermCounts,
+) -> Explained:
+    asked = [one for one in query.concepts if not (one.time or one.instead_of)]
+    unknown = (one for one in asked if not any(map(counts.by_term.get, one.alternatives)))
+    explained = cast("Explained", explanation)
+    explained["askedTerms"] = [one.alternatives[0] for one in asked]
+    explained["unknownTerms"] = [one.alternatives[0] for one in unknown]
+    explained["date"] = card.note_date
+    if query.times:
+        explained["time"] = [_reading(one, card.note_date) for one in query.times]
+    if links := resolve_links(view.files, links_in(text)):
+        explained["links"] = links
+    return explained
+
+
+def _reading(days: Days, day: str | None) -> Mapping[str, str | bool]:
+    return {
+        "text": days.text,
+        "from": days.first.isoformat(),
+        "to": days.last.isoformat(),
+        "matches": day is not None and days.first <= date.fromisoformat(day) <= days.last,
+    }
 
 
 def _turns_of(ranked: RankedPassage) -> list[TurnRange]:
@@ -484,7 +501,7 @@ def _hits(
     entries = view.transcripts.entries(turns) if turns else {}
     for (one, explanation), places in zip(ranked, same, strict=True):
         card = cards[one.passage.file_id]
-        told = {**explanation, **_terms_of(query, counts.by_term)} if explanation else None
+        text = one.passage.text
         also_in = tuple(
             SameLine(path=cards[file_id].path, line=line)
             for file_id, line in places
@@ -494,7 +511,7 @@ def _hits(
             card,
             one,
             entries,
-            explain=told and _explained(view, told, card, one.passage.text, query.times),
+            explain=explanation and _explained(view, explanation, card, text, query, counts),
             also_in=also_in,
         )
 
@@ -504,7 +521,7 @@ def _hit(
     ranked: RankedPassage,
     entries: Mapping[TurnRange, tuple[int, int]],
     *,
-    explain: Mapping[str, Any] | None,
+    explain: Explained | None,
     also_in: tuple[SameLine, ...],
 ) -> Hit:
     """`entries`: those of a transcript that turns are made of."""

@@ -245,7 +245,7 @@ def _flat(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name} {_plain(value)}" for name, value in values.items())
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 

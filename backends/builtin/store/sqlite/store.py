@@ -57,11 +57,11 @@ from backends.builtin.store.sqlite.schema import (
     SCHEMA_VERSION,
     key_of,
 )
-from backends.builtin.store.sqlite.transcripts import SqliteTranscripts
 from backends.interface import StoreDetails
 
 if TYPE_CHECKING:
     from backends.builtin.store.sqlite.job_rows import SqliteJobs
+    from backends.builtin.store.sqlite.transcripts import SqliteTranscripts
     from backends.builtin.store.sqlite.vectors.embeddings import SqliteEmbeddings
     from backends.builtin.store.sqlite.vectors.select import SqliteVectorSpace, VectorSearch
     from config.settings import VectorStoreSettings
@@ -99,7 +99,14 @@ class SqliteView:
         self._viewpoint = viewpoint
         self.keywords = SqliteKeywords(connection)
         self.files = SqliteFiles(connection, viewpoint)
-        self.transcripts = SqliteTranscripts(connection, viewpoint)
+
+    @cached_property
+    def transcripts(self) -> SqliteTranscripts:
+        from backends.builtin.store.sqlite.transcripts import (  # noqa: PLC0415 - not for notes alone
+            SqliteTranscripts,
+        )
+
+        return SqliteTranscripts(self._connection, self._viewpoint)
 
     @cached_property
     def embeddings(self) -> SqliteEmbeddings:
