@@ -17,6 +17,7 @@ import msgspec
 
 from backends.chunking import HEADING_SEPARATOR
 from backends.chunking.headings import parse_heading
+from backends.interface import BREADCRUMB, GAP
 from backends.ranking import learnt
 from backends.ranking.evidence import (
     NO_EVIDENCE,
@@ -28,7 +29,6 @@ from backends.ranking.evidence import (
     text_start,
     units_by_file,
 )
-from backends.ranking.marks import BREADCRUMB, GAP
 from backends.ranking.query import Concept, Weights
 from backends.text.units import utf16_length
 

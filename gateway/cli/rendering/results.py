@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 from rich.text import Text
 
-from backends.interface import Hit, SearchAnswer, Stale
-from backends.ranking.marks import BREADCRUMB, GAP
+from backends.interface import BREADCRUMB, GAP, Hit, SearchAnswer, Stale
 from backends.ranking.query import QueryAnalyser
 from backends.text.analyser import UNSPACED, Analyser, normalise, tokens
 from gateway.cli.options import PROGRAM

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict, replace
 
 from backends.chunking import ChunkLimits
+from backends.interface import GAP
 from backends.ranking.evidence import NO_EVIDENCE, is_heading, units_by_file
 from backends.ranking.fusion import PassageRanker, RankedPassage
-from backends.ranking.marks import GAP
 from backends.ranking.passages import (
     File,
     Lines,
