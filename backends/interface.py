@@ -48,6 +48,12 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """How long to wait for the query's vector, whatever the provider may take; None: as configured."""
 
 
+GAP: Final = "\n…\n"
+"""Stands in a snippet and in no file: between stretches that do not follow one another."""
+BREADCRUMB: Final = "§ "
+"""Stands in a snippet and in no file: begins a line with the headings above what follows."""
+
+
 class Stretch(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Lines of one file, from 1, ends included."""
 

@@ -251,7 +251,7 @@ def _json(text: str) -> object:
 class _AnyVariable(dict[str, str]):
     """A value may refer to a variable that is set only where the gateway runs."""
 
-    def get(self, key: str, _default: Any = None) -> Any:
+    def get(self, key: str, _default: object = None) -> Any:
         return super().get(key, "variable")
 
 

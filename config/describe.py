@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -25,7 +25,7 @@ class Row(msgspec.Struct, frozen=True):
 
     path: str
     """Documented key path, without the agent part."""
-    value: Any
+    value: object
     """JSON-ready, secrets masked."""
     origin: SettingOrigin
 

@@ -34,7 +34,7 @@ SEARCH_PLACES: Final[tuple[KeyPath, ...]] = (
     ("agents", "entries", "*", "memory", "search"),
 )
 
-Accepts = Callable[[Any], bool]
+Accepts = Callable[[object], bool]
 
 
 def _flag(value: object) -> bool:

@@ -175,7 +175,7 @@ class _Found(msgspec.Struct, frozen=True):
 class _AnyVariable(dict[str, str]):
     """An environment in which every variable is set: a service need not have those of this shell."""
 
-    def get(self, key: str, _default: Any = None) -> Any:
+    def get(self, key: str, _default: object = None) -> Any:
         return super().get(key, "").strip() or "variable"
 
 

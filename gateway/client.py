@@ -73,7 +73,7 @@ class SilentGatewayError(MemoryGatewayError):
 class _Error(msgspec.Struct, frozen=True):
     code: int
     message: str
-    data: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    data: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -81,8 +81,8 @@ class Frame(msgspec.Struct, frozen=True):
 
     id: int | str | None = None
     method: str | None = None
-    params: Any = None
-    result: Any = None
+    params: object = None
+    result: object = None
     error: _Error | UnsetType = UNSET
 
     def outcome(self) -> object:
@@ -116,7 +116,7 @@ def encode_call(method: str, params: object, call_id: int | None = None) -> byte
     return msgspec.json.encode(frame) + b"\n"
 
 
-NotificationCallback = Callable[[str, Any], None]
+NotificationCallback = Callable[[str, object], None]
 """Takes the method and the parameters of a notification. Called on the event loop; must not wait."""
 
 

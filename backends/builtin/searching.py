@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from itertools import accumulate, count, islice
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -36,6 +36,7 @@ from backends.interface import Hit, Mode, SameLine, SearchRequest, Stretch
 from backends.ranking import learnt
 from backends.ranking.evidence import KEYWORDS_ONLY, Candidate, Lanes
 from backends.ranking.fusion import (
+    Explanation,
     PassageRanker,
     RankedPassage,
     explain,
@@ -341,15 +342,11 @@ class Searcher:
         """Hits, best first; asking for fewer gives a prefix. None is of a path in `without`."""
         corpus = view.keywords.corpus()
         today = request.today or datetime.now().astimezone().date()
-        asked = self._analyse(corpus, request.query, today)
         settings = self._settings.query
         wanted = request.max_results or settings.max_results
         min_score = settings.min_score if request.min_score is None else request.min_score
         allowed = allowed_files(view, corpus, request, self._settings.sources, without)
-        counts = self._frequencies.of(view.keywords, asked, corpus.documents)
-        if asked.words:
-            asked, counts = self._with_compounds(view.keywords, asked, counts)
-        query = asked.among(counts.by_term)
+        query, counts = self._analyse(view.keywords, corpus, request.query, today)
         candidates = Candidates(
             view.keywords.matches(lookup(query, counts, allowed.chunks), allowed.file_ids),
             block=self._block,
@@ -357,12 +354,8 @@ class Searcher:
             keywords=settings.hybrid.enabled,
         )
         lanes = self._lanes(candidates)
-        weights = Weights(
-            query.concepts,
-            counts.by_term,
-            counts.documents,
-            of_oneself=speaks_of_oneself(request.query),
-        )
+        of_oneself = speaks_of_oneself(request.query)
+        weights = Weights(query.concepts, counts.by_term, counts.documents, of_oneself=of_oneself)
         ranker = PassageRanker(
             weights,
             max_chars=SNIPPET_CHARS,
@@ -377,21 +370,7 @@ class Searcher:
             (one, explain(one, lanes, ranker.files) if request.explain else None)
             for one in islice(_ranked(ranker, map(ageing.aged, candidates)), wanted)
         ]
-        terms = _terms_of(query, counts.by_term) if request.explain else {}
-        same = [ranker.same_lines(one)[:MAX_PLACES] for one, _ in ranked]
-        shown = {one.passage.file_id for one, _ in ranked}
-        cards = view.files.cards(shown.union(file_id for places in same for file_id, _ in places))
-        turns = {
-            turn
-            for one, _ in ranked
-            if cards[one.passage.file_id].source == "sessions"
-            for turn in _turns_of(one)
-        }
-        entries = view.transcripts.entries(turns) if turns else {}
-        hits = tuple(
-            _hit(view, cards, one, entries, told and {**told, **terms}, query.times, places)
-            for (one, told), places in zip(ranked, same, strict=True)
-        )
+        hits = tuple(_hits(view, ranker, ranked, query, counts))
         return Found(hits, _mode(candidates), allowed.undated)
 
     def _lanes(self, candidates: Candidates) -> Lanes:
@@ -416,10 +395,17 @@ class Searcher:
         query, by_term = compounds.extended(more)
         return query, TermCounts(counts.documents, by_term)
 
-    def _analyse(self, corpus: Corpus, text: str, today: date) -> Query:
+    def _analyse(
+        self, keywords: KeywordReads, corpus: Corpus, text: str, today: date
+    ) -> tuple[Query, TermCounts]:
+        """What is asked, of words that are in the index, and how often they are."""
         if corpus.languages != self._analyser.languages:
             self._analyser = QueryAnalyser(corpus.languages)
-        return self._analyser.analyse(text, today)
+        asked = self._analyser.analyse(text, today)
+        counts = self._frequencies.of(keywords, asked, corpus.documents)
+        if asked.words:
+            asked, counts = self._with_compounds(keywords, asked, counts)
+        return asked.among(counts.by_term), counts
 
 
 def _ranked(
@@ -440,32 +426,49 @@ def _mode(candidates: Candidates) -> Mode:
     return "hybrid" if candidates.keywords else "vector"
 
 
-def _terms_of(query: Query, frequency: Mapping[str, int]) -> Mapping[str, Sequence[str]]:
-    """What was asked for, and which of it no note holds."""
-    asked = [one for one in query.concepts if not (one.time or one.instead_of)]
-    unknown = (one for one in asked if not any(map(frequency.get, one.alternatives)))
-    return {
-        "askedTerms": [one.alternatives[0] for one in asked],
-        "unknownTerms": [one.alternatives[0] for one in unknown],
-    }
+class Explained(Explanation, total=False):
+    """All that `explain` says of one hit; the page of the protocol has each of these names."""
+
+    askedTerms: Sequence[str]  # noqa: N815 - as it is sent
+    """What was asked for, ..."""
+    unknownTerms: Sequence[str]  # noqa: N815
+    """... and which of it no note holds."""
+    date: str | None
+    """The day of the note."""
+    time: Sequence[Mapping[str, str | bool]]
+    """How the days that the question speaks of were read."""
+    links: Mapping[str, str]
+    """The paths of the notes that its wiki links lead to."""
 
 
 def _explained(
-    view: View, explanation: Mapping[str, Any], day: str | None, text: str, times: Sequence[Days]
-) -> Mapping[str, Any]:
-    links = resolve_links(view.files, links_in(text))
-    explained = {**explanation, "date": day}
-    if times:
-        explained["time"] = [
-            {
-                "text": one.text,
-                "from": one.first.isoformat(),
-                "to": one.last.isoformat(),
-                "matches": day is not None and one.first <= date.fromisoformat(day) <= one.last,
-            }
-            for one in times
-        ]
-    return {**explained, "links": links} if links else explained
+    view: View,
+    explanation: Explanation,
+    card: FileCard,
+    text: str,
+    query: Query,
+    counts: TermCounts,
+) -> Explained:
+    asked = [one for one in query.concepts if not (one.time or one.instead_of)]
+    unknown = (one for one in asked if not any(map(counts.by_term.get, one.alternatives)))
+    explained = cast("Explained", explanation)
+    explained["askedTerms"] = [one.alternatives[0] for one in asked]
+    explained["unknownTerms"] = [one.alternatives[0] for one in unknown]
+    explained["date"] = card.note_date
+    if query.times:
+        explained["time"] = [_reading(one, card.note_date) for one in query.times]
+    if links := resolve_links(view.files, links_in(text)):
+        explained["links"] = links
+    return explained
+
+
+def _reading(days: Days, day: str | None) -> Mapping[str, str | bool]:
+    return {
+        "text": days.text,
+        "from": days.first.isoformat(),
+        "to": days.last.isoformat(),
+        "matches": day is not None and days.first <= date.fromisoformat(day) <= days.last,
+    }
 
 
 def _turns_of(ranked: RankedPassage) -> list[TurnRange]:
@@ -478,18 +481,51 @@ MAX_PLACES: Final = 20
 """The most places where a line is said to stand, too."""
 
 
-def _hit(
+def _hits(
     view: View,
-    cards: Mapping[int, FileCard],
+    ranker: PassageRanker,
+    ranked: Sequence[tuple[RankedPassage, Explanation | None]],
+    query: Query,
+    counts: TermCounts,
+) -> Iterator[Hit]:
+    """What is shown of passages, with an explanation where one was asked for."""
+    same = [ranker.same_lines(one)[:MAX_PLACES] for one, _ in ranked]
+    shown = {one.passage.file_id for one, _ in ranked}
+    cards = view.files.cards(shown.union(file_id for places in same for file_id, _ in places))
+    turns = {
+        turn
+        for one, _ in ranked
+        if cards[one.passage.file_id].source == "sessions"
+        for turn in _turns_of(one)
+    }
+    entries = view.transcripts.entries(turns) if turns else {}
+    for (one, explanation), places in zip(ranked, same, strict=True):
+        card = cards[one.passage.file_id]
+        text = one.passage.text
+        also_in = tuple(
+            SameLine(path=cards[file_id].path, line=line)
+            for file_id, line in places
+            if cards[file_id].source == "memory"
+        )
+        yield _hit(
+            card,
+            one,
+            entries,
+            explain=explanation and _explained(view, explanation, card, text, query, counts),
+            also_in=also_in,
+        )
+
+
+def _hit(
+    card: FileCard,
     ranked: RankedPassage,
     entries: Mapping[TurnRange, tuple[int, int]],
-    explanation: Mapping[str, Any] | None,
-    times: Sequence[Days],
-    same: Sequence[tuple[int, int]],
+    *,
+    explain: Explained | None,
+    also_in: tuple[SameLine, ...],
 ) -> Hit:
-    """`entries`: those of a transcript that turns are made of; `same`: files and lines that say the same."""
+    """`entries`: those of a transcript that turns are made of."""
     passage = ranked.passage
-    card = cards[passage.file_id]
     stretches, events = passage.stretches, None
     if card.source == "sessions":
         found = tuple(Lines(*entries[turns]) for turns in _turns_of(ranked))
@@ -497,31 +533,24 @@ def _hit(
             stretches = found
         else:
             events = found[0].first - 1, found[-1].last - 1
+    parts = stretches if len(stretches) > 1 else ()
     return Hit(
         path=card.path,
         start_line=stretches[0].first,
         end_line=stretches[-1].last,
         score=round(ranked.score, 4),
         snippet=passage.snippet,
-        stretches=tuple(Stretch(start_line=one.first, end_line=one.last) for one in stretches)
-        if len(stretches) > 1
-        else (),
+        stretches=tuple(Stretch(start_line=one.first, end_line=one.last) for one in parts),
         source=card.source,
         confidence=confidence_of(ranked.score),
         text_score=round(ranked.text_score, 4),
         vector_score=None if ranked.vector_score is None else round(ranked.vector_score, 4),
-        explain=None
-        if explanation is None
-        else _explained(view, explanation, card.note_date, passage.text, times),
+        explain=explain,
         events=events,
         title=card.title or None,
         tags=card.tags,
         headings=passage.headings,
-        also_in=tuple(
-            SameLine(path=cards[file_id].path, line=line)
-            for file_id, line in same
-            if cards[file_id].source == "memory"
-        ),
+        also_in=also_in,
     )
 
 

@@ -294,7 +294,7 @@ class Ledger(msgspec.Struct, frozen=True):
 class Reconciled(msgspec.Struct, frozen=True):
     """How a configuration becomes what is planned."""
 
-    document: dict[str, Any]
+    document: dict[str, object]
     """The whole new file."""
     ours: dict[str, Binding]
     """For the ledger; these collections may be searched."""
@@ -340,7 +340,7 @@ async def register(
 
 
 def reconcile(
-    document: Mapping[str, Any],
+    document: Mapping[str, object],
     ledger: Ledger,
     planned: Sequence[Collection],
     models: Mapping[str, str],

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from backends.ranking import learnt
 from backends.ranking.query import Weights
+from backends.text.frontmatter import is_property
 from backends.text.times import tells_time
 from backends.text.units import split_units, utf16_length
 
@@ -298,12 +299,13 @@ def weigh_units(
     of_length, most = _of_length(learnt.LENGTH), learnt.text()
     # A model that is trusted tells the same by itself.
     of_concept = learnt.HELD * (1 - background.trust if background else 1)
-    after_question = False
+    after_question, below_front_matter = False, text_start(units)
     for at, own, near in zip(lines, held, _around(held), strict=True):
         unit = units[at]
         line, meaning = unit.text, told[unit.cosine]
-        names_subject = line[0] == "#" and is_heading(line)
-        # Below a heading that says nothing of what was asked, lines answer; the heading does not.
+        names_subject = at < below_front_matter or (line[0] == "#" and is_heading(line))
+        names_subject = names_subject or ("[[" in line and _LINKS_ONLY.fullmatch(line) is not None)
+        # Below a heading, or front matter, that says nothing of what was asked, lines answer; the heading does not.
         around = own and own | unit.context if names_subject else near | unit.context
         if around or meaning > 0:
             text = covered = 0.0
@@ -330,6 +332,29 @@ _HEADING: Final = re.compile(r"#{1,6}(\s|\Z)")
 
 def is_heading(line: str) -> bool:
     return line.startswith("#") and _HEADING.match(line) is not None
+
+
+_LINKS_ONLY: Final = re.compile(
+    r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:[^\[\]:\n]{1,40}:[ \t]+)?(?:!?\[\[[^\[\]\n]*\]\][\s,·|]*)+"
+)
+"""A line of a contents page: it names notes, and these answer."""
+_FRONT_MATTER: Final = "---"
+
+
+def text_start(units: Sequence[Unit]) -> int:
+    """The number of the first unit below what a note says of itself: front matter, or the properties that a page of
+    Logseq begins with. Nought without that.
+    """
+    if not units or units[0].start:
+        return 0
+    if units[0].text.rstrip() != _FRONT_MATTER:
+        return next((at for at, unit in enumerate(units) if not is_property(unit.text)), 0)
+    for at in range(1, len(units)):
+        if units[at].start - units[at - 1].end > 1:
+            return 0
+        if units[at].text.rstrip() == _FRONT_MATTER:
+            return at + 1
+    return 0
 
 
 def _around(held: Sequence[int]) -> list[int]:

@@ -17,6 +17,7 @@ import msgspec
 
 from backends.chunking import HEADING_SEPARATOR
 from backends.chunking.headings import parse_heading
+from backends.interface import BREADCRUMB, GAP
 from backends.ranking import learnt
 from backends.ranking.evidence import (
     NO_EVIDENCE,
@@ -24,9 +25,10 @@ from backends.ranking.evidence import (
     Evidence,
     Unit,
     is_heading,
+    label_of,
+    text_start,
     units_by_file,
 )
-from backends.ranking.marks import BREADCRUMB, GAP
 from backends.ranking.query import Concept, Weights
 from backends.text.units import utf16_length
 
@@ -72,6 +74,10 @@ _LEAST_ROOM: Final = 24
 """UTF-16 units: nothing that is worth a stretch of its own is shorter."""
 SHORT_PROCEDURE: Final = 420
 """UTF-16 units of a numbered list that is shown whole."""
+MOST_WRAPPED: Final = 130
+"""UTF-16 units of a line that an editor ended because it was full; a longer one ends where its writer ended it."""
+LEAST_WRAPPED: Final = 60
+"""Of such a line with the first word of the next one."""
 MOST_ABOVE: Final = 300
 """UTF-16 units of the lines that a line is shown below: more would leave no room for it."""
 
@@ -163,6 +169,7 @@ class File:
         nothing is left.
         """
         chosen: set[int] = set()
+        said: set[str] = set()
         room, least = self.max_chars + len(GAP), 0.0
         for at in self._by_odds:
             if self._taken[at] or at in chosen:
@@ -170,6 +177,9 @@ class File:
             if self.odds[at] < least or room < _LEAST_ROOM:
                 break
             if not (self._adds(at, chosen, room) if chosen else self._may_earn(at)):
+                continue
+            words = in_words(self.units[at].text) if self.units[at].length >= READABLE else ""
+            if words and words in said:
                 continue
             needed = [
                 one
@@ -183,6 +193,7 @@ class File:
                 least = ENOUGH * self.odds[at]
                 room -= (breadcrumb := utf16_length(breadcrumb_of(self.headings(at))))
             chosen.add(at)
+            said.add(words)
             room -= self._cost(at)
             for one in needed:
                 if self._cost(one) <= room:
@@ -193,6 +204,8 @@ class File:
     def _may_earn(self, at: int) -> bool:
         """Whether it speaks for itself: what only stands beside a line that does is shown with that."""
         unit = self.units[at]
+        if at < self._text_start:
+            return bool(unit.concepts) and not any(self._taken)
         if is_heading(unit.text) and self._was_answered(at):
             return False
         return bool(unit.concepts or unit.context) or self.evidence[at].vector > 0
@@ -214,10 +227,14 @@ class File:
         if self._cost(at) > room or self._overlaps(at, chosen):
             return False
         units = self.units
+        if at < self._text_start:
+            return bool(units[at].concepts) and not any(units[one].concepts for one in chosen)
         if units[at].concepts or self.evidence[at].vector > 0:
             return True
         if not any(units[one].concepts for one in chosen):
             return True  # the file was found by its title, and any line may answer
+        if self._code_around(at) is not None:
+            return False
         return any(one in chosen and units[one].concepts for one in (at - 1, at + 1))
 
     def headings(self, at: int) -> tuple[str, ...]:
@@ -247,6 +264,7 @@ class File:
             for number, unit in enumerate(self.units)
             if unit.text[:1] == "#"
             and is_heading(unit.text)
+            and self._code_around(number) is None
             and (parsed := parse_heading(unit.text)) is not None
         ]
 
@@ -269,6 +287,7 @@ class File:
             between = range(joined[-1][-1] + 1, run[0])
             cost = sum(units[at].length + 1 for at in between) + 1 - len(GAP)
             is_whole = all(map(self._adjoin, (between.start - 1, *between)))
+            is_whole = is_whole and not joined[-1][-1] < self._text_start <= run[0]
             if is_whole and cost < READABLE and cost <= room:
                 joined[-1] += [*between, *run]
                 room -= cost
@@ -277,41 +296,113 @@ class File:
         for number, run in enumerate(joined):
             before = joined[number - 1][-1] if number else -2
             after = joined[number + 1][0] if number + 1 < len(joined) else len(units) + 1
+            before = max(before, self._text_start - 2)
             told = max(self.evidence[at].text for at in run)
             room -= self._grow(run, range(before + 2, after - 1), BESIDE * (1 - told) ** 2, room)
         return [at for run in joined for at in run]
 
     def _grow(self, run: list[int], free: range, least: float, room: int) -> int:
         """Adds what stands below and above a stretch, in turn, until it has the least length; what that took."""
-        units, taken = self.units, self._taken
+        units = self.units
         before = length = sum(units[at].length + 1 for at in run)
         is_below = True
         while length < least:
-            below, above = run[-1] + 1, run[0] - 1
-            sides = {}
-            if below in free and not taken[below] and self._adjoin(run[-1]):
-                sides[True] = below
-            if (
-                above in free
-                and not taken[above]
-                and self._adjoin(above)
-                and not is_heading(units[run[0]].text)
-            ):
-                sides[False] = above
-            at = sides.get(is_below, sides.get(not is_below))
-            if at is None or length - before + units[at].length + 1 > room:
+            sides: dict[bool, range | None] = {}
+            if self._adjoin(run[-1]):
+                sides[True] = self._free(run[-1] + 1, free)
+            if run[0] and self._adjoin(run[0] - 1) and not is_heading(units[run[0]].text):
+                sides[False] = self._free(run[0] - 1, free)
+            more = sides.get(is_below) or sides.get(not is_below)
+            cost = sum(units[at].length + 1 for at in more or ())
+            if not more or length - before + cost > room:
                 break
-            length += units[at].length + 1
-            run.insert(len(run) if at == below else 0, at)
+            length += cost
+            run[:] = sorted({*run, *more})
             is_below = not is_below
         return length - before
 
+    def _free(self, at: int, free: range) -> range | None:
+        """What a unit is read with, if nothing of it is shown yet."""
+        if at not in free:
+            return None
+        lines = self._whole(at)
+        if not lines or not all(one in free and not self._taken[one] for one in lines):
+            return None
+        return lines
+
     def _needed(self, at: int) -> list[int]:
-        """What a unit cannot be read without, the most important first: the beginning of its line; the item, the head
-        of the table or the announcement that it stands below; what stands below a heading or an announcement; the
-        other steps of a short procedure.
+        """What a unit cannot be read without, the most important first: the beginning of its line; the rest of a
+        paragraph or an item of several lines; the item, the head of the table or the announcement that it stands below;
+        what stands below a heading or an announcement; the other steps of a short procedure. Of code, the code around.
         """
+        if self._code_around(at) is not None:
+            beside = self._whole(at) or range(max(at - 1, 0), min(at + 2, len(self.units)))
+            return sorted((one for one in beside if one != at), key=lambda one: abs(one - at))
         return [*self._above(at), *self._below(at), *self._steps(at)]
+
+    @cached_property
+    def _text_start(self) -> int:
+        return text_start(self.units)
+
+    @cached_property
+    def _code(self) -> list[range]:
+        """The units of each block of code, its fences among them."""
+        blocks = []
+        start, mark = -1, ""
+        for at, unit in enumerate(self.units):
+            if start >= 0 and not self._adjoin(at - 1):
+                blocks.append(range(start, at))
+                start = -1
+            if "```" not in unit.text and "~~~" not in unit.text:
+                continue
+            sign = unit.text.lstrip()[:3]
+            if sign not in _FENCES:
+                continue
+            if start < 0:
+                start, mark = at, sign
+            elif sign == mark and unit.text.strip(" \t\r") == sign:
+                blocks.append(range(start, at + 1))
+                start = -1
+        if start >= 0:
+            blocks.append(range(start, len(self.units)))
+        return blocks
+
+    def _code_around(self, at: int) -> range | None:
+        """The block of code that a unit is in."""
+        return next((block for block in self._code if at in block), None)
+
+    def _whole(self, at: int) -> range | None:
+        """The units that a unit is read with: the block of code, or the lines of a paragraph or an item that an editor
+        divided. None of code that is too long.
+        """
+        units = self.units
+        if (code := self._code_around(at)) is not None:
+            length = sum(units[one].length for one in code)
+            return code if length <= SHORT_PROCEDURE else None
+        first = last = at
+        room = SHORT_PROCEDURE - units[at].length
+        while self._goes_on_below(first - 1) and (room := room - units[first - 1].length) >= 0:
+            first -= 1
+        while self._goes_on_below(last) and (room := room - units[last + 1].length) >= 0:
+            last += 1
+        return range(first, last + 1)
+
+    def _goes_on_below(self, at: int) -> bool:
+        """Whether the next line goes on with the sentence, or the item, of this one."""
+        units = self.units
+        if at < 0 or at + 1 >= len(units) or units[at].length > MOST_WRAPPED:
+            return False
+        line, following = units[at].text, units[at + 1].text
+        if not following or _BEGINS.match(following) or not (line.strip() and following.strip()):
+            return False
+        is_item = _ITEM.match(line) is not None
+        if not self._adjoin(at) or (not is_item and _BEGINS.match(line)):
+            return False
+        if following[0] in " \t" and (is_item or line[0] in " \t"):
+            return True
+        if line.rstrip().endswith(_SENTENCE_ENDS) or label_of(following):
+            return False
+        return units[at].length + 1 + len(following.split(maxsplit=1)[0]) >= LEAST_WRAPPED
 
     def _above(self, at: int) -> Iterator[int]:
         units = self.units
@@ -320,6 +411,9 @@ class File:
             first -= 1
         if first != at:
             yield first
+        lines = self._whole(at) or range(at, at + 1)
+        yield from (one for one in lines if one != at)
+        first = min(first, lines.start)
         if _is_row(units[first].text):
             yield from self._head_of_table(first)
         elif (parent := self._parent_of_item(first)) is not None:
@@ -361,6 +455,9 @@ class File:
 
     def _below(self, at: int) -> Iterator[int]:
         """What stands below a heading, or a short line that announces it."""
+        if at < self._text_start:
+            yield from self._beginning()
+            return
         line = self.units[at].text
         announces = line.rstrip().endswith(":") and self.units[at].length < 2 * READABLE
         if not (is_heading(line) or announces):
@@ -376,8 +473,19 @@ class File:
                 return
             else:
                 room -= unit.length
+            if self._whole(below) is None:
+                return
             yield below
             below += 1
+
+    def _beginning(self) -> Iterator[int]:
+        """What the note begins with: that is what its front matter speaks of."""
+        room = WITH_HEADING
+        for at in range(self._text_start, len(self.units)):
+            room -= self.units[at].length
+            if room < 0 or (at > self._text_start and not self._adjoin(at - 1)):
+                return
+            yield at
 
     def _steps(self, at: int) -> Iterator[int]:
         """The numbered list that a unit is an item of, if that is short: whoever follows it must not miss a step."""
@@ -436,6 +544,12 @@ class File:
 
 _ITEM: Final = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]")
 _STEP: Final = re.compile(r"[ \t]*\d{1,3}[.)][ \t]")
+_BEGINS: Final = re.compile(
+    r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]|#{1,6}(?:\s|\Z)|\||```|~~~|---|===|\$\$|:::|[A-Za-z-]+::)"
+)
+"""What is no line of a paragraph that goes on: an item, a heading, a row, a fence, a rule, a property."""
+_SENTENCE_ENDS: Final = (".", "!", "?", "…", ":", "。", "！", "？", "：")
+_FENCES: Final = ("```", "~~~")
 _RULE: Final = re.compile(r"[ \t]*\|?[ :|-]*-[ :|-]*")
 """The line below the head of a table."""
 

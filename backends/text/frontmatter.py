@@ -1,4 +1,5 @@
-"""What a note says of itself: between the two `---` at its start, in Logseq's properties, by `#tags` in its text.
+"""What a note says of itself: between the two `---` at its start, in Logseq's properties, in what Joplin adds to the
+end of an export, by `#tags` in its text.
 
 Only the few keys that memory needs are read: title, aliases, tags and the date. That is a small
 part of YAML (scalars, lists in brackets and lists of dashes); whatever else stands there is passed
@@ -16,7 +17,7 @@ import msgspec
 
 from backends.chunking.headings import shorten_title
 
-FRONT_MATTER_VERSION: Final = 4
+FRONT_MATTER_VERSION: Final = 5
 """Goes up with every change of what is read: the notes of stored indexes are then prepared again."""
 MAX_VALUES: Final = 100
 """The most values of one list; more say nothing about a note."""
@@ -27,6 +28,7 @@ _ITEM: Final = r"[ \t]*-[ \t]+(.*)$"
 _FLOW_ITEM: Final = r"\s*(\"[^\"]*\"|'[^']*'|[^,\[\]]+)"
 _DAY: Final = r"(\d{4})-(\d{2})-(\d{2})(?!\d)"
 _COMMENT: Final = r"[ \t]#.*$"
+_WRITTEN_TAG: Final = r"\[\[([^\[\]\n]+)\]\]|[^,\s]+"
 _DATES: Final = ("date", "created", "updated")
 """The first that holds one is the date of the note."""
 _KEYS: Final = {"alias": "aliases", "name": "aliases", "tag": "tags"}
@@ -59,12 +61,14 @@ def read_front_matter(text: str) -> FrontMatter:
     block = front_matter(text) or ""
     end = text.index(block) + len(block) if block else 0
     values = dict[str, list[str]]()
-    for name, value in _entries(block) if block else _properties(text):
+    for name, value in _entries(block) if block else _entries_outside(text):
         held = values.setdefault(name, [])
         if len(held) < MAX_VALUES:
             held.append(shorten_title(value))
     written = (
-        tag.lstrip("#") for one in values.get("tags", ()) for tag in re.split(r"[,\s]+", one)
+        (tag[1] or tag[0]).lstrip("#")
+        for one in values.get("tags", ())
+        for tag in re.finditer(_WRITTEN_TAG, one)
     )
     tags = tuple(dict.fromkeys(filter(None, written)))[:MAX_VALUES]
     said = tuple(tag for tag in tags_in(text[end:]) if tag not in tags)[: MAX_VALUES - len(tags)]
@@ -82,16 +86,27 @@ _PROPERTY: Final = r"(?:- )?([A-Za-z][\w-]*)::[ \t]+(.+)$"
 """Of a page of Logseq: they are its first lines."""
 
 
+def _entries_outside(text: str) -> Iterator[tuple[str, str]]:
+    yield from _properties(text)
+    exported = re.search(_EXPORTED, text) if "\ntype_: " in text[-_END_OF_EXPORT:] else None
+    if exported is not None:
+        yield "title", text.lstrip().partition("\n")[0]
+        yield from re.findall(r"^(created)_time: (\S+)", exported[0], re.MULTILINE)
+
+
 def _properties(text: str) -> Iterator[tuple[str, str]]:
     for line in text[:_MOST_PROPERTIES].split("\n"):
         match = re.match(_PROPERTY, line.rstrip())
         if match is None:
             return
-        name = match[1].lower()
-        for value in match[2].split(","):
-            yield _KEYS.get(name, name), value.strip().removeprefix("#").strip("[]")
+        name = _KEYS.get(lowered := match[1].lower(), lowered)
+        for value in match[2].split(",") if name in _LISTS else [match[2]]:
+            plain = value.strip().removeprefix("#")
+            yield name, plain if name == "tags" else plain.strip("[]")
 
 
+_LISTS: Final = ("tags", "aliases")
+_END_OF_EXPORT: Final = 100
 _MOST_PROPERTIES: Final = 10_000
 """Characters."""
 _TAG: Final = r"(?<!\S)#(?:\[\[([^\[\]\n]{1,100})\]\]|([\w][\w/-]{0,99}))(?![\w/#-])"
@@ -132,6 +147,8 @@ _NOISE: Final = (
     r"^[ \t]*(?:- )?(?:id|collapsed|heading|created-at|updated-at|logseq\.[\w.-]+|hl-[\w-]+|ls-type|card-[\w-]+)::"
     r"[^\n]*$|^[ \t]*:LOGBOOK:[ \t]*$(?s:.{0,5000}?)^[ \t]*:END:[ \t]*$"
 )
+_BLOCK_ID: Final = r"[ \t]\^[0-9a-f]{6}(?=[ \t]*$)"
+"""What Obsidian makes up for a paragraph that is linked to; an id with a name may be more than an id."""
 _EXPORTED: Final = r"\n\nid: [0-9a-f]{32}\n(?:[a-z_]+:[^\n]*\n){3,60}type_: \d+\s*\Z"
 """What Joplin adds to the end of each note of a raw export."""
 
@@ -140,13 +157,20 @@ def without_noise(text: str) -> str:
     """The text with what programs keep in it for themselves blanked: ids of blocks, what is folded. No line moves."""
     if ":: " in text or ":LOGBOOK:" in text:
         text = re.sub(_NOISE, _blank, text, flags=re.MULTILINE)
-    if "\ntype_: " in text[-100:]:
+    if "\ntype_: " in text[-_END_OF_EXPORT:]:
         text = re.sub(_EXPORTED, _blank, text)
+    if " ^" in text:
+        text = re.sub(_BLOCK_ID, "", text, flags=re.MULTILINE)
     return text
 
 
 def _blank(match: re.Match[str]) -> str:
     return "\n" * match[0].count("\n")
+
+
+def is_property(line: str) -> bool:
+    """Whether it is a property of a page of Logseq."""
+    return ":: " in line and re.match(_PROPERTY, line) is not None
 
 
 def told_in(line: str) -> str:

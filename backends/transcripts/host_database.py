@@ -587,7 +587,7 @@ def _select_sessions(shape: _Shape) -> str:
     return sql
 
 
-def _why_not(key: str, facts: Sequence[Any], *, is_current: bool) -> str | None:
+def _why_not(key: str, facts: Sequence[object], *, is_current: bool) -> str | None:
     """Why a session is no conversation to remember. The host's own memory leaves out the same."""
     archived_at, external, of_protocol, plugin = facts
     if archived_at is not None:

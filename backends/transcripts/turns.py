@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -41,12 +41,12 @@ _RECALLED: Final = re.compile(r"^<recalled>\n.*?^</recalled>[ \t]*\n?", re.MULTI
 
 
 class _Message(msgspec.Struct):
-    role: Any = None
+    role: object = None
     content: msgspec.Raw = msgspec.Raw()
 
 
 class _Entry(msgspec.Struct):
-    type: Any = None
+    type: object = None
     message: msgspec.Raw = msgspec.Raw()
 
 

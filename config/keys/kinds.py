@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from config.paths import AGENT_PLACEHOLDER, Directories
 from config.source.environment import substitute
@@ -77,11 +77,11 @@ class Kind(msgspec.Struct, Generic[ValueT], frozen=True):
         """The value as it stands in the settings."""
         return value
 
-    def render(self, value: object) -> object:
+    def render(self, value: ValueT | None) -> object:
         """The value of the settings as it would be written in the file."""
         return value
 
-    def mismatch(self, node: Located, at: KeyPath, reading: Reading, found: str) -> object:
+    def mismatch(self, node: Located, at: KeyPath, reading: Reading, found: str) -> UnsetType:
         reading.problem(at, node, f"found {found}, allowed is {self.allowed}")
         return UNSET
 
@@ -178,7 +178,7 @@ class TextKind(Kind[ValueT], Generic[ValueT], frozen=True):
     def allowed(self) -> str:
         return "a string"
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
         if not isinstance(node.value, str):
             return self.mismatch(node, at, reading, type_words(node.value))
         filled = substitute(node.value, reading.environment)
@@ -206,7 +206,7 @@ class Name(FreeText, frozen=True):
     def allowed(self) -> str:
         return f"a string of at most {self.most_bytes} bytes"
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
         text = TextKind.read(self, node, at, reading)
         if text is UNSET:
             return text
@@ -226,7 +226,7 @@ class OneOf(TextKind[ValueT], Generic[ValueT], frozen=True):
     def allowed(self) -> str:
         return "one of " + ", ".join(quote(str(value)) for value in self.values)
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
         text = TextKind.read(self, node, at, reading)
         if text is UNSET or text in self.values:
             return text
@@ -245,7 +245,7 @@ class Duration(Kind[int], frozen=True):
     def allowed(self) -> str:
         return 'a duration such as "5m" or "90s"; without a unit, minutes'
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
         value = node.value
         if isinstance(value, str):
             value = FreeText().read(node, at, reading)
@@ -318,7 +318,7 @@ class CommandLine(FreeText, frozen=True):
     def allowed(self) -> str:
         return "the name or path of a program, and its arguments if it has any"
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
         text = TextKind.read(self, node, at, reading)
         if text is UNSET:
             return UNSET
@@ -350,7 +350,7 @@ class WebAddress(FreeText, frozen=True):
     def allowed(self) -> str:
         return "an address that starts with http:// or https://"
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
         text = TextKind.read(self, node, at, reading)
         if text is UNSET or not self.checked:
             return text
@@ -362,7 +362,7 @@ class WebAddress(FreeText, frozen=True):
             reading.warn(at, node, f"{fault}, so no request can be sent there")
         return text
 
-    def render(self, value: Any) -> object:
+    def render(self, value: str | None) -> object:
         if value is None:
             return None
         from config.secrets import redact  # noqa: PLC0415 - only for output
@@ -407,7 +407,7 @@ class ProviderId(FreeText, frozen=True):
         known = ", ".join(quote(one) for one in self.known)
         return f"one of {known}, or the id of an entry of models.providers"
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
         text = TextKind.read(self, node, at, reading)
         if text is UNSET or text.lower() in self.known:
             return text if text is UNSET else text.lower()
@@ -460,7 +460,7 @@ class TimeZoneName(FreeText, frozen=True):
     def allowed(self) -> str:
         return 'the name of a time zone, such as "Europe/Vienna"'
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
         name = TextKind.read(self, node, at, reading)
         if name is UNSET:
             return UNSET
@@ -545,7 +545,7 @@ class Headers(Kind[Mapping[str, str]], frozen=True):
                 headers[name] = value
         return headers
 
-    def _header(self, name: str, node: Located, at: KeyPath, reading: Reading) -> Any:
+    def _header(self, name: str, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
         secret = ApiKey().read(node, at, reading) if isinstance(node.value, str | dict) else None
         if secret is None or not name.isprintable() or not name.strip():
             found = (

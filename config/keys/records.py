@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Generic
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from config.keys.kinds import FreeText, Kind, OneOf, PathText, TextKind, ValueT
 from config.keys.tree import Branch, Key, Section, Unknown, build_tree, walk
@@ -51,7 +51,7 @@ class Record(Kind[ValueT], Generic[ValueT], frozen=True):
     def tree(self) -> Branch:
         return build_tree([Section("", ("",), self.members, self.unknown)])
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> dict[str, object] | UnsetType:
         if not isinstance(node.value, dict):
             return self.mismatch(node, at, reading, type_words(node.value))
         return {given.leaf.key.path: given.value for given in walk(self.tree(), node, at, reading)}
@@ -80,7 +80,7 @@ class _Name(FreeText, frozen=True):
     def allowed(self) -> str:
         return "a string that is not blank"
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
         if isinstance(node.value, str) and not node.value.strip():
             return self.mismatch(node, at, reading, "a blank string")
         return TextKind.read(self, node, at, reading)
@@ -122,7 +122,7 @@ class ExtraPathItem(Kind[ExtraPath], frozen=True):
         if not isinstance(node.value, dict):
             return self.mismatch(node, at, reading, type_words(node.value))
         record = _EXTRA_PATH.read(node, at, reading)
-        return record if "path" in record else UNSET
+        return UNSET if record is UNSET or "path" not in record else record
 
     def settle(self, value: Any, dirs: Directories) -> ExtraPath:
         path = dirs.resolve(value["path"], dirs.workspace)
@@ -162,7 +162,7 @@ class QmdPaths(ListOf[QmdPath], frozen=True):
 
     item: Kind[QmdPath] = _QMD_PATH
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
         entries = ListOf.read(self, node, at, reading)
         for index, item in enumerate(node.value if isinstance(node.value, list) else ()):
             path = descend(item, "path")

@@ -207,7 +207,7 @@ def _withhold_keys(values: _Values) -> None:
         values[_KEY] = address
 
 
-def _value(values: Mapping[str, Chosen], name: str, default: Any) -> Any:
+def _value(values: Mapping[str, Chosen], name: str, default: object) -> Any:
     return values[name].value if name in values else default
 
 

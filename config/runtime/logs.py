@@ -67,7 +67,7 @@ def open_structlog() -> Any:
     return structlog
 
 
-def _import(*, with_rich: bool) -> Any:
+def _import(*, with_rich: bool) -> object:
     modules: dict[str, Any] = sys.modules
     is_kept_out = not with_rich and modules.keys().isdisjoint({"structlog", "rich"})
     if is_kept_out:

@@ -226,7 +226,7 @@ class _Worker(threading.Thread):
         self._token = token
         self._pieces: SimpleQueue[tuple[_Piece[object], Callable[[], None]]] = SimpleQueue()
 
-    def give(self, name: str, piece: _Piece[Any], finish: Callable[[], None]) -> None:
+    def give(self, name: str, piece: _Piece[object], finish: Callable[[], None]) -> None:
         """`finish` is called on the event loop afterwards."""
         self.name = name
         self.busy = True

@@ -36,7 +36,7 @@ def frame(message: object) -> bytes:
 class FrameReader:
     """Assembles frames from the pieces that a pipe gives. `kind` is the type to decode."""
 
-    def __init__(self, kind: Any) -> None:
+    def __init__(self, kind: object) -> None:
         self._decoder = msgspec.msgpack.Decoder(kind)
         self._data = bytearray()
 
@@ -87,7 +87,7 @@ def be_expendable() -> None:
             Path(f"{PROC}/self/oom_score_adj").write_text(_KILLED_FIRST, encoding="ascii")
 
 
-def messages_of(pipe: BinaryIO, kind: Any) -> Iterator[Any]:
+def messages_of(pipe: BinaryIO, kind: object) -> Iterator[Any]:
     """For a worker: what it is told, until the gateway ends or closes its end."""
     reader = FrameReader(kind)
     while piece := pipe.read(_PIECE_BYTES):

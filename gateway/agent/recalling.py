@@ -87,7 +87,7 @@ def read_event(params: HookParams) -> HookEvent:
     )
 
 
-def _unnamed(event: Mapping[str, Any]) -> EventKind:
+def _unnamed(event: Mapping[str, object]) -> EventKind:
     if "prompt" in event:
         return "prompt"
     if "trigger" in event:
@@ -95,12 +95,12 @@ def _unnamed(event: Mapping[str, Any]) -> EventKind:
     return "start" if "source" in event else "other"
 
 
-def _text(event: Mapping[str, Any], name: str) -> str:
+def _text(event: Mapping[str, object], name: str) -> str:
     value = event.get(name)
     return value if isinstance(value, str) else ""
 
 
-def in_form(client: HookClient, event: HookEvent, text: str) -> dict[str, Any] | None:
+def in_form(client: HookClient, event: HookEvent, text: str) -> dict[str, object] | None:
     """The text as this client takes it; None where there is nothing to say."""
     if not text:
         return None
@@ -175,7 +175,7 @@ def _told(memory: Memory, conversation: str, parts: Sequence[RecallPart]) -> Rec
     return RecallResult(text=text, tokens=estimate_tokens(text), notes=notes)
 
 
-async def hear(memory: Memory, params: HookParams, session: Session) -> dict[str, Any] | None:
+async def hear(memory: Memory, params: HookParams, session: Session) -> dict[str, object] | None:
     """The answer to an event in its client's form; None where there is nothing to say, or not in time."""
     event = read_event(params)
     memory.shown.held_by(event.conversation, map(process_name, params.processes))
@@ -209,7 +209,7 @@ def recall_methods(memory: Memory) -> list[Method[Any]]:
         session = context.session
         return await recall(memory, params, session, session.conversation(params.session_key))
 
-    async def hook(params: HookParams, context: RequestContext) -> dict[str, Any] | None:
+    async def hook(params: HookParams, context: RequestContext) -> dict[str, object] | None:
         return await hear(memory, params, context.session)
 
     return [

@@ -10,7 +10,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -37,7 +37,7 @@ class PlainQuestion(msgspec.Struct, frozen=True):
 
     command: str
     options: Options
-    values: Mapping[str, Any]
+    values: Mapping[str, object]
     """What the command takes beside the options, by parameter."""
 
 

@@ -90,7 +90,7 @@ def entry_lines(client: Client, name: str, entry: Entry) -> list[str]:
     return member_lines(name, entry)
 
 
-def _checked(client: Client, text: str, path: Path, wanted: dict[str, Any]) -> str:
+def _checked(client: Client, text: str, path: Path, wanted: dict[str, object]) -> str:
     try:
         found = _read(client, text, path)
     except ConfigInvalidError:

@@ -33,7 +33,7 @@ _METHODS: Final = frozenset(
 )
 """Methods of MCP that our own protocol does not share."""
 
-Meta = dict[str, Any]
+Meta = dict[str, object]
 """The `_meta` of a request."""
 
 

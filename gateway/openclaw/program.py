@@ -121,12 +121,16 @@ def find_host(
         "NO_COLOR": "1",
         **overlay,
     }
-    node = _node_version(variables)
-    version = _ask([found, "--version"], variables)
+    node, version = _node_version(variables), _host_version(found, variables)
+    return OpenClawHost(command=found, version=version, node=node, environment=variables, tell=tell)
+
+
+def _host_version(command: str, environment: Mapping[str, str]) -> str:
+    version = _ask([command, "--version"], environment)
     numbers = _numbers(version.stdout)
     if version.returncode or numbers is None:
         raise HostError(
-            f"{found} does not tell its version: {_last_words(version)}.",
+            f"{command} does not tell its version: {_last_words(version)}.",
             remedy="Make `openclaw --version` work first.",
         )
     if numbers < PLUGIN_API:
@@ -135,9 +139,7 @@ def find_host(
             f"OpenClaw {_dotted(numbers)} is too old: the plugin needs {oldest} or later.",
             remedy="Update OpenClaw, or let it start `memory-gateway serve` as before.",
         )
-    return OpenClawHost(
-        command=found, version=_dotted(numbers), node=node, environment=variables, tell=tell
-    )
+    return _dotted(numbers)
 
 
 def _node_version(environment: Mapping[str, str]) -> str:

@@ -53,7 +53,7 @@ class Exchange(msgspec.Struct, frozen=True):
     """One request and its reply."""
 
     method: str
-    params: Mapping[str, Any]
+    params: Mapping[str, object]
     result: Mapping[str, Any]
     ms: float
 

@@ -6,7 +6,7 @@ import io
 import re
 import warnings
 from collections.abc import AsyncIterator, Callable
-from typing import IO, Any, Final, TypeVar, cast
+from typing import IO, Final, TypeVar, cast
 
 import msgspec
 from google.genai import types
@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 
 class _Embedding(msgspec.Struct):
-    values: Any = None
+    values: object = None
 
 
 class _Response(msgspec.Struct):

@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from anyio.to_thread import run_sync
@@ -58,23 +58,23 @@ class ResultLines:
 
 
 class _Row(msgspec.Struct):
-    embedding: Any = None
+    embedding: object = None
 
 
 class _Body(msgspec.Struct):
-    data: Any = ()
-    error: Any = None
+    data: object = ()
+    error: object = None
 
 
 class _Response(msgspec.Struct):
     status_code: int = 200
-    body: Any = None
+    body: object = None
 
 
 class _RawLine(msgspec.Struct):
     custom_id: str
     response: _Response | None = None
-    error: Any = None
+    error: object = None
 
 
 def read_line(raw: bytes) -> ResultLine | None:

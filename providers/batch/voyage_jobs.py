@@ -100,7 +100,7 @@ class VoyageBatches:
         await self._http.aclose()
         await self._downloads.aclose()
 
-    async def _listed(self, what: str, **query: str) -> list[Any]:
+    async def _listed(self, what: str, **query: str) -> list[object]:
         """The newest entries of a list."""
         fields = await self._ask("GET", what, params={"limit": str(_PAGE), **query})
         entries = fields.get("data") if isinstance(fields, dict) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -66,9 +66,9 @@ class _Usage(msgspec.Struct):
 
 
 class _File(msgspec.Struct):
-    profiles: dict[str, Any] = msgspec.field(default_factory=dict)
-    order: dict[str, Any] = msgspec.field(default_factory=dict)
-    usageStats: dict[str, Any] = msgspec.field(default_factory=dict)  # noqa: N815
+    profiles: dict[str, object] = msgspec.field(default_factory=dict)
+    order: dict[str, object] = msgspec.field(default_factory=dict)
+    usageStats: dict[str, object] = msgspec.field(default_factory=dict)  # noqa: N815
 
 
 def load(paths: Sequence[Path]) -> ProfileStore:

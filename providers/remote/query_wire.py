@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Final, Literal, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import anyio.to_thread
@@ -57,7 +57,7 @@ def encoding_of(spec: RemoteSpec) -> Literal["base64", "float"]:
 
 
 class _Row(msgspec.Struct):
-    embedding: Any = None
+    embedding: object = None
     """Not checked here: a row that is no embedding is an error of its text alone."""
     index: int | None = None
 
@@ -79,7 +79,7 @@ def parse(body: bytes) -> Reply:
 
 
 class _GeminiRow(msgspec.Struct):
-    values: Any = None
+    values: object = None
 
 
 class _GeminiAnswer(msgspec.Struct):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import msgspec
 
 from config.settings import ModelProviderSettings, Settings
@@ -30,6 +32,7 @@ def endpoint_at(vendor: Vendor, base_url: str) -> Endpoint:
     return Endpoint.parse(base_url, cut_from=vendor.cut_from, ends_in=vendor.ends_in)
 
 
+@cache
 def home_of(vendor: Vendor) -> Endpoint | None:
     """The vendor's own address; None for a server of the user's."""
     return endpoint_at(vendor, vendor.base_url) if vendor.base_url else None

@@ -20,10 +20,10 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from backends.builtin.syncing.preparing import Preparer
 from backends.chunking import Chunk, ChunkLimits, chunk_markdown
 from backends.files.reading import decode
+from backends.interface import GAP
 from backends.qmd.answering import Proposal, QmdFound, analyse, document_passages, lexical_passages
 from backends.qmd.process import QmdUnavailableError
 from backends.qmd.server import ResultRow, post_query, rows_of_answer
-from backends.ranking.marks import GAP
 from backends.redaction import redact
 from backends.text.units import split_units, utf16_length
 from backends.transcripts.host_database import decompressed

@@ -74,6 +74,40 @@ def test_no_module_of_ours_is_imported_by_a_string_which_no_contract_sees():
     assert by_name == libraries
 
 
+UNKNOWN = {
+    "gateway": {"apsw", "psycopg", "sqlite3", "httpx2", "numpy", "asyncio"},
+    "backends": {"httpx2", "asyncio"},
+    "providers": {"apsw", "psycopg", "sqlite3", "asyncio"},
+    "config": {"apsw", "psycopg", "sqlite3", "httpx2", "numpy", "asyncio"},
+}
+"""The libraries of what each floor never knows."""
+
+
+@each("floor", FLOORS)
+def test_a_floor_imports_no_library_of_what_it_never_knows(floor):
+    for path in (ROOT / floor).rglob("*.py"):
+        known = {name.partition(".")[0] for name in _imported(ast.parse(path.read_bytes()))}
+        assert not known & UNKNOWN[floor], path.relative_to(ROOT)
+
+
+def _imported(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (one.name for one in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+def test_of_the_builtin_backend_only_its_stores_hold_sql():
+    statement = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA)\s[^.]*[a-z_*]")
+    for path in (ROOT / "backends/builtin").rglob("*.py"):
+        if {"sqlite", "postgres"} & set(path.parts):
+            continue
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+            assert not (is_text and statement.match(node.value)), (path, node.lineno)
+
+
 def _names(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):

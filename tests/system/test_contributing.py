@@ -197,6 +197,12 @@ def test_the_commands_it_names_are_there():
         assert name in (ROOT / path).read_text(encoding="utf-8")
 
 
+def test_it_lists_every_benchmark():
+    listed = re.search(r"`\./scripts/bench_\*` measure \(([^)]*)\)", TEXT)[1]
+    there = {path.name.removeprefix("bench_") for path in (ROOT / "scripts").glob("bench_*")}
+    assert sorted(re.findall(r"\w+", listed)) == sorted(there)
+
+
 def named_tests():
     """The paths that the command of each package names: its row in the table, else the same path below `tests`."""
     rows = {}

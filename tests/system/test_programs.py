@@ -9,12 +9,16 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import get_type_hints
 
 import jsonschema
 import msgspec
 import pytest
 
+from backends.builtin.searching import Explained
 from backends.interface import Hit, ReadAnswer, SearchAnswer
+from backends.ranking.fusion import LaneShare, LineShare
+from fakes.each import each
 from gateway.schemas import METHODS, all_schemas
 from gateway.tools.notes import AppendResult
 from gateway.tools.recall import RecalledNote, RecallResult
@@ -219,6 +223,47 @@ async def test_every_answer_of_the_process_is_as_its_schema_says(home):
             check(printed, printed["methods"][method]["result"], answer)
             seen.add(method)
     assert seen == set(METHODS)
+
+
+SUMMED_UP = {"initialize", "sync", "status", "metrics", "overview", "shutdown"}
+"""Of their answers the page says what matters, and `memory-gateway schema` the rest."""
+
+
+@each("method", sorted(set(METHODS) - SUMMED_UP))
+def test_the_page_of_the_protocol_has_every_parameter_and_every_member_of_an_answer(method):
+    schemas = all_schemas()
+    names = {name for one in schemas["methods"][method].values() for name in members(schemas, one)}
+    if method == "memory_search":
+        parts = (Explained, LaneShare, LineShare)
+        names.update(name for part in parts for name in get_type_hints(part))
+    page = ROOT.joinpath("docs/protocol.md").read_text(encoding="utf-8")
+    missing = {name for name in names if not re.search(rf"[`\"]{re.escape(name)}[`\"]", page)}
+    assert not missing, f"docs/protocol.md lacks what {method} takes or answers"
+
+
+def members(schemas, schema):
+    """The names of all members below a schema, at any depth."""
+    if "$ref" in schema:
+        schema = schemas["$defs"][schema["$ref"].removeprefix("#/$defs/")]
+    for name, one in schema.get("properties", {}).items():
+        yield name
+        yield from members(schemas, one)
+    for part in ("items", "additionalProperties"):
+        if isinstance(schema.get(part), dict):
+            yield from members(schemas, schema[part])
+    for one in (*schema.get("anyOf", ()), *schema.get("prefixItems", ())):
+        yield from members(schemas, one)
+
+
+async def test_an_explanation_says_what_its_type_says(home):
+    """The schema leaves it open: what is in it belongs to the ranking."""
+    async with home.gateway() as gateway:
+        params = {"query": "who services the boiler in August?", "explain": True}
+        answer = await gateway.call("memory_search", params)
+    hints = set(get_type_hints(Explained))
+    for hit in answer["results"]:
+        assert set(hit["explain"]) <= hints
+        assert hints - set(hit["explain"]) <= {"time", "links"}
 
 
 def check(printed, schema, value):

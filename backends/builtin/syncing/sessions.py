@@ -19,6 +19,7 @@ from backends.builtin.store.port import (
     IndexedTranscript,
     Store,
     TranscriptPiece,
+    Version,
     View,
 )
 from backends.builtin.syncing.planning import Change, FileOutcome, ObsoleteFile
@@ -278,6 +279,8 @@ class SessionIndexer:
         self._transcripts = transcripts
         self._preparer = preparer
         self._thresholds = thresholds
+        self._nothing_left_at: Version | None = None
+        """Switched off: the version of the files at which nothing of a transcript was left to take out."""
 
     def listing(self) -> TranscriptListing:
         return self._transcripts.listing() if self.enabled else TranscriptListing()
@@ -290,9 +293,15 @@ class SessionIndexer:
         """What is to do. `eager`: whatever the thresholds say; `force`: everything again."""
         listing = self.listing()
         with self._store.view() as view:
+            version = view.files_version()
+            if version == self._nothing_left_at:
+                return SessionPlan()
             enrolled = view.transcripts.enrolled(_SOURCES)
             if not self._unenrolled(enrolled, listing):
-                return self.compare(view, listing, eager=eager, force=force)
+                plan = self.compare(view, listing, eager=eager, force=force)
+                if not (self.enabled or plan.to_remove):
+                    self._nothing_left_at = version
+                return plan
         self._switch(enrolled, listing)
         with self._store.view() as view:
             return self.compare(view, listing, eager=eager, force=force)

@@ -228,30 +228,7 @@ def _show_result(found: _Found, params: SearchParams, settings: Settings, manner
         place = short_path(str(settings.workspace))
         output.say(no_match(params, found.files, place, found.issues))
     if manner.looked_at:
-        from gateway.cli.rendering.on_terminal import Look, best_line, shown_hits
-        from gateway.cli.rendering.places import absolute_path, url_pattern
-        from gateway.cli.state import keep_hits
-
-        look = Look(
-            query=params.query,
-            url=url_pattern(manner.editor, os.environ),
-            base=str(settings.workspace),
-            full=manner.full,
-            explain=params.explain,
-            folds=manner.folds,
-        )
-        print_lines(shown_hits(result.hits, look, found.around))
-        if result.hits:
-            ends = [found.around[number].front_matter_end for number in sorted(found.around)]
-            keep_hits(
-                [
-                    (
-                        absolute_path(look.base, one.path),
-                        best_line(one, look.query, after=end).number or one.start_line,
-                    )
-                    for one, end in zip(result.hits, ends, strict=True)
-                ]
-            )
+        _show_on_terminal(found, params, settings, manner)
     else:
         print_lines(result_lines(result, params.query))
     is_hint = result.warning == ONLY_WORDS and not params.explain
@@ -259,6 +236,39 @@ def _show_result(found: _Found, params: SearchParams, settings: Settings, manner
         result = replace(result, warning=None)
     for remark in remarks(result, with_times=params.explain):
         output.note(remark)
+
+
+def _show_on_terminal(
+    found: _Found, params: SearchParams, settings: Settings, manner: _Manner
+) -> None:
+    """Keeps where the hits stand, too: `open 2` is about the second of them."""
+    from gateway.cli.rendering.on_terminal import Look, best_line, shown_hits
+    from gateway.cli.rendering.places import absolute_path, url_pattern
+    from gateway.cli.state import keep_hits
+    from gateway.cli.terminal import print_lines
+
+    look = Look(
+        query=params.query,
+        url=url_pattern(manner.editor, os.environ),
+        base=str(settings.workspace),
+        full=manner.full,
+        explain=params.explain,
+        folds=manner.folds,
+    )
+    hits = found.answer.hits
+    print_lines(shown_hits(hits, look, found.around))
+    if not hits:
+        return
+    ends = [found.around[number].front_matter_end for number in sorted(found.around)]
+    keep_hits(
+        [
+            (
+                absolute_path(look.base, one.path),
+                best_line(one, look.query, after=end).number or one.start_line,
+            )
+            for one, end in zip(hits, ends, strict=True)
+        ]
+    )
 
 
 def _show_lines(result: SearchAnswer, query: str, form: str | None) -> None:

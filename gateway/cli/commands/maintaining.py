@@ -22,6 +22,7 @@ from gateway.cli.options import PROGRAM, Options
 if TYPE_CHECKING:
     from backends.interface import BackfillState, SyncReport
     from gateway.cli.access import Access
+    from providers.choosing import Choice
     from providers.local.models.references import ConfiguredModels
     from providers.local.models.suggestions import Suggestion
 
@@ -176,11 +177,7 @@ def offer_suggestion(
     import anyio
 
     from gateway.cli.options import load
-    from gateway.cli.rendering.status_lines import (
-        offer_lines,
-        suggestion_lines,
-        suggestion_use_lines,
-    )
+    from gateway.cli.rendering import status_lines
     from gateway.cli.rendering.words import size
     from gateway.cli.terminal import print_lines
     from providers.choosing import choose
@@ -197,9 +194,9 @@ def offer_suggestion(
     incomplete = command is not None or first.name not in here
     if not options.json and not (yes and incomplete):
         print_lines(
-            offer_lines(first, is_here=first.name in here, install=command)
+            status_lines.offer_lines(first, is_here=first.name in here, install=command)
             if brief and incomplete
-            else suggestion_lines(SUGGESTIONS, here, command)
+            else status_lines.suggestion_lines(SUGGESTIONS, here, command)
         )
     if incomplete and (yes or (not options.json and _wanted(first, here, command))):
         if command is not None:
@@ -208,22 +205,29 @@ def offer_suggestion(
             output.note(f"Fetching {first.name} ({size(first.bytes)}, {first.licence}) ...")
         anyio.run(_pull_suggested, configured, first)
         here.add(first.name)
-    choice = choose(settings)
     if options.json:
-        suggestions = [_as_json(one, configured, here) for one in SUGGESTIONS]
-        chosen = {"provider": choice.primary and choice.primary.provider, "reason": choice.reason}
-        output.write_json({"suggestions": suggestions, "install": command, "choice": chosen})
+        output.write_json(_suggested(configured, here, command, choose(settings)))
     elif first.name in here:
-        print_lines(suggestion_use_lines(first, choice))
+        print_lines(status_lines.suggestion_use_lines(first, choose(settings)))
     return os.EX_OK
 
 
-def _as_json(
-    suggestion: Suggestion, configured: ConfiguredModels, here: Container[str]
+def _suggested(
+    configured: ConfiguredModels, here: Container[str], command: str | None, choice: Choice
 ) -> dict[str, object]:
-    facts: dict[str, object] = msgspec.to_builtins(suggestion)
-    path = str(suggestion.path(configured.cache_dir))
-    return {**facts, "path": path, "here": suggestion.name in here}
+    """For programs. `command`: what has to be installed first."""
+    from providers.local.models.suggestions import SUGGESTIONS
+
+    suggestions = [
+        {
+            **msgspec.to_builtins(one),
+            "path": str(one.path(configured.cache_dir)),
+            "here": one.name in here,
+        }
+        for one in SUGGESTIONS
+    ]
+    chosen = {"provider": choice.primary and choice.primary.provider, "reason": choice.reason}
+    return {"suggestions": suggestions, "install": command, "choice": chosen}
 
 
 def _wanted(suggestion: Suggestion, here: Container[str], command: str | None) -> bool:

@@ -64,15 +64,11 @@ def report(
         _check(file, force=force)
     gather = partial(_gather, settings, question, with_text)
     made = with_memory(settings, options, gather, patient=question is not None)
-    if is_printed:
-        from gateway.cli.rendering.page import page_of
-
-        output.write_text(page_of(made))
-    elif file is not None:
+    if file is not None:
         _write(file, made)
     if options.json:
         output.write_json(made)
-    elif file is not None and not is_printed:
+    elif not is_printed:
         output.say(f"{file}" if opens else f"{file}: open it in any browser.")
     if opens and file is not None:
         _open(file)
@@ -166,8 +162,11 @@ def _write(file: Path, made: Report) -> None:
     from config.runtime.files import replace_file
     from gateway.cli.rendering.page import page_of
 
-    page = page_of(made).encode()
+    page = page_of(made)
+    if file == _STANDARD_OUTPUT:
+        output.write_text(page)
+        return
     try:
-        replace_file(file, page)
+        replace_file(file, page.encode())
     except OSError as error:
         raise unwritable(file, error) from error

@@ -211,10 +211,8 @@ def forget(
     report = with_memory(settings, options, lambda memory: memory.forget(params))
     if not options.json:
         _show(report)
-    wanted = yes or (
-        not options.json and any(not one.is_there for one in report.kept) and _agreed()
-    )
-    if wanted:
+    may_ask = not options.json and any(not one.is_there for one in report.kept)
+    if wanted := yes or (may_ask and _agreed()):
         params = replace(params, remove=True)
         report = with_memory(settings, options, lambda memory: memory.forget(params))
     if options.json:

@@ -16,8 +16,7 @@ import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
-from backends.interface import Hit
-from backends.ranking.marks import BREADCRUMB
+from backends.interface import BREADCRUMB, Hit
 from backends.text.frontmatter import FrontMatter
 from gateway.cli.rendering.places import is_file, link_to
 from gateway.cli.rendering.results import Line, lines_of, mark, matched_characters, reasons

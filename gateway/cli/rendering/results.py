@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 from rich.text import Text
 
-from backends.interface import Hit, SearchAnswer, Stale
-from backends.ranking.marks import BREADCRUMB, GAP
+from backends.interface import BREADCRUMB, GAP, Hit, SearchAnswer, Stale
 from backends.ranking.query import QueryAnalyser
 from backends.text.analyser import UNSPACED, Analyser, normalise, tokens
 from gateway.cli.options import PROGRAM
@@ -245,7 +244,7 @@ def _flat(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name} {_plain(value)}" for name, value in values.items())
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 

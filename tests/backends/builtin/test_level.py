@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing.indexing import Indexer
 from backends.builtin.syncing.preparing import Preparer
+from backends.builtin.syncing.sessions import SessionIndexer
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots
+from backends.transcripts.agent_transcripts import AgentTranscripts
 from fakes.indexing import indexer_of
 
 NAMES = ("memory/a.md", "memory/b.md", "memory/sub/c.md")
@@ -29,8 +31,10 @@ class Bench:
         self.indexer = self.another_indexer()
 
     def another_indexer(self, tokens: int = 400) -> Indexer:
-        limits = Preparer(ChunkLimits(tokens))
-        return indexer_of(self.database, MemoryRoots(self.home.workspace), limits)
+        preparer, settings = Preparer(ChunkLimits(tokens)), self.home.settings
+        transcripts, sync = AgentTranscripts.of(settings), settings.search.sync.sessions
+        sessions = SessionIndexer(self.database, transcripts, preparer, sync, enabled=False)
+        return indexer_of(self.database, MemoryRoots(self.home.workspace), preparer, sessions)
 
     def write(self, path: str, text: str) -> None:
         self.home.write(path, text)
@@ -48,8 +52,9 @@ class Bench:
             other.execute("DELETE FROM files WHERE path = ?", (path,))
 
     def index(self) -> None:
-        plan = self.indexer.surveyor.survey().plan
-        for task in (*plan.to_remove, *plan.to_read):
+        survey = self.indexer.surveyor.survey()
+        plan = survey.plan
+        for task in (*plan.to_remove, *survey.sessions.to_remove, *plan.to_read):
             self.indexer.apply(task)
 
     def level(self) -> None:
@@ -90,6 +95,22 @@ def level(bench):
 def test_what_is_level_is_not_compared_again(level):
     assert level.rows_read() is False
     assert level.indexer.surveyor.survey() == level.another_indexer().surveyor.survey()
+
+
+def test_of_transcripts_that_are_no_source_only_what_another_host_leaves_costs_a_look(level):
+    with level.database.writer() as writer:
+        writer.transcripts.enrol("sessions", ["sessions/main/one.jsonl"])
+        writer.transcripts.disenrol(["sessions"])
+    with closing(apsw.Connection(str(level.home.index))) as other:
+        other.execute(
+            "DELETE FROM stamps WHERE file_id IN (SELECT id FROM files WHERE source = 'sessions')"
+        )
+    assert level.rows_read() is True
+    level.level()
+    assert level.indexer.surveyor.survey().sessions.to_remove == ()
+    with level.database.view() as view:
+        assert view.transcripts.indexed() == {}
+    assert level.rows_read() is False
 
 
 def test_what_is_written_beside_the_files_costs_no_comparison(level):

@@ -260,3 +260,21 @@ def test_half_answers_add_up_and_unrelated_lines_count_nothing():
 def test_by_rank_the_second_counts_three_quarters_of_the_first():
     files = [[Evidence(0.5, 0.0), Evidence(0.2, 0.0)], [Evidence(0.2, 0.0), Evidence(0.0, -1.0)]]
     assert ranked_odds(files, Lanes(1, 1)) == [[1, 0.75], [0.75, 0]]
+
+
+def test_a_line_that_only_names_other_notes_counts_like_a_heading(evidence):
+    contents, text = (
+        "- House: [[The boiler]], [[House/Valve|valves]]",
+        "- Boiler in [[The house]] is old and loud now",
+    )
+    found = priors(evidence(f"{contents}\n\n{text}", "boiler"))
+    expected = [of_length(line) + learnt.HELD for line in (contents, "", text)]
+    assert found[0] == pytest.approx(expected[0] + learnt.HEADING)
+    assert found[2] == pytest.approx(expected[2])
+
+
+def test_front_matter_counts_like_a_heading(evidence):
+    lines = ["---", "aliases: [boiler]", "---", "The boiler."]
+    found = priors(evidence("\n".join(lines), "boiler"))
+    assert found[1] == pytest.approx(of_length(lines[1]) + learnt.HELD + learnt.HEADING)
+    assert found[3] == pytest.approx(of_length(lines[3]) + learnt.HELD)

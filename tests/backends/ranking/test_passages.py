@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict, replace
 
 from backends.chunking import ChunkLimits
+from backends.interface import GAP
 from backends.ranking.evidence import NO_EVIDENCE, is_heading, units_by_file
 from backends.ranking.fusion import PassageRanker, RankedPassage
-from backends.ranking.marks import GAP
 from backends.ranking.passages import (
     File,
     Lines,
@@ -392,3 +392,81 @@ def test_no_heading_ends_a_passage_after_a_gap(passages):
     best = passages(text, "boiler membrane", max_chars=60)[0]
     assert "The boiler membrane broke." in best.text
     assert not best.text.endswith("membrane")
+
+
+FILLING = "\n\n".join(
+    f"Filling words without any meaning, number {number}." for number in range(60)
+)
+
+
+def test_front_matter_is_not_shown_with_a_line_that_answers(passages):
+    text = "---\ntags: [press]\ncssclasses: [wide]\n---\n\n# Ink\n\nTen grams of the boiler ink.\n"
+    (best,) = passages(text, "boiler")
+    assert best.text == "# Ink\n\nTen grams of the boiler ink."
+
+
+def test_the_text_of_a_note_comes_before_front_matter_that_says_the_same(passages):
+    text = f"---\ntags: [boiler]\n---\n\nThe boiler is old and needs a valve.\n\n{FILLING}"
+    best, *others = passages(text, "boiler")
+    assert best.text.startswith("The boiler")
+    assert not any("tags:" in one.text for one in others)
+
+
+def test_what_front_matter_alone_knows_is_shown_with_the_beginning_of_the_note(passages):
+    text = "---\naliases: [pager, night shift]\ntags: [work]\n---\n\n# On-call\n\nA week from Tuesday noon.\n"
+    best = passages(text, "pager")[0]
+    assert best.text == f"aliases: [pager, night shift]{GAP}# On-call\n\nA week from Tuesday noon."
+
+
+def test_properties_of_logseq_are_not_shown_with_a_line_that_answers(passages):
+    text = "title:: Heating\ntags:: house\n\n- The boiler was serviced.\n"
+    assert [one.text for one in passages(text, "boiler")] == ["- The boiler was serviced."]
+
+
+def test_a_sentence_that_an_editor_divided_is_shown_whole(passages):
+    wrapped = (
+        "The supplier in the old town, who came by bicycle and left again before\n"
+        "noon, brought the membrane that the boiler had been waiting for since the\n"
+        "spring and wrote no invoice."
+    )
+    for word in ("bicycle", "membrane", "invoice"):
+        text = f"{FILLING}\n\n{wrapped} \n\n{FILLING}"
+        assert wrapped in passages(text, word, max_chars=320)[0].text
+
+
+def test_an_item_of_several_lines_is_shown_whole(passages):
+    item = "- The gateway keeps it below\n  `~/state/boiler`, in a\n  directory of its own."
+    text = f"{FILLING}\n\n{item}\n- Another item.\n\n{FILLING}"
+    for word in ("gateway", "boiler", "directory"):
+        assert item in passages(text, word, max_chars=200)[0].text
+
+
+def test_lines_that_end_where_their_writer_ended_them_stand_alone(passages):
+    lines = [f"- Anna: nothing new about number {number}" for number in range(60)]
+    lines[30] = "- Anna: the boiler is old"
+    best = passages("\n".join(lines), "boiler", max_chars=60)[0]
+    assert best.text == lines[30]
+
+
+def test_a_short_block_of_code_is_shown_whole(passages):
+    code = "```sh\nexport STATE=/var/state\nboiler --index\n```"
+    best = passages(f"{FILLING}\n\n{code}\n\n{FILLING}", "boiler", max_chars=120)[0]
+    assert code in best.text
+
+
+def test_of_a_long_block_of_code_the_lines_beside_are_shown_and_no_fence_is_left_open(passages):
+    code = "\n".join(f"step({number}, 'filling')" for number in range(60))
+    text = f"Here is the code of the boiler:\n```python\n{code}\n```\n\n{FILLING}"
+    best = passages(text, "boiler", max_chars=300)[0]
+    assert "```" not in best.text
+
+
+def test_a_comment_in_code_is_no_heading(passages):
+    text = f"# Database\n\n```python\n# Close it\nclose()\n```\n\nThe boiler is open.\n\n{FILLING}"
+    assert passages(text, "boiler")[0].headings == ("Database",)
+
+
+def test_what_a_note_says_twice_in_the_same_words_is_shown_once_in_a_passage(passages):
+    line = "- The boiler needs a membrane, and the supplier in the old town has none left."
+    text = f"{line}\n\n{FILLING}\n\n{line}\n\n{FILLING}"
+    assert passages(text, "boiler membrane")[0].text.count(line) == 1

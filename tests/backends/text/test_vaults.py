@@ -72,3 +72,30 @@ def test_what_programs_keep_for_themselves_is_blanked_and_no_line_moves():
     assert without_noise(text) == "- Boiler\n\n\n  author:: Krause\n\n\n\n- End\n"
     joplin = f"Title\n\nText\n\nid: {'0a' * 16}\nparent_id: \ncreated_time: x\nsource: y\ntype_: 1"
     assert without_noise(joplin) == "Title\n\nText" + "\n" * 6
+
+
+def test_a_tag_of_logseq_may_have_several_words_and_a_title_a_comma():
+    facts = read_front_matter(
+        "title:: Heating, old\ntags:: house, [[old things]], #plan\n\n- Text\n"
+    )
+    assert facts.title == "Heating, old"
+    assert facts.tags == ("house", "old things", "plan")
+
+
+JOPLIN = (
+    "Bicycle repair\n\nThe chain was replaced.\n\n"
+    f"id: {'0a' * 16}\nparent_id: {'0b' * 16}\ncreated_time: 2026-06-08T12:34:56.000Z\nsource: joplin\ntype_: 1"
+)
+
+
+def test_an_export_of_joplin_has_its_first_line_as_title_and_the_day_when_it_was_written():
+    facts = read_front_matter(JOPLIN)
+    assert facts.title == "Bicycle repair"
+    assert facts.day == date(2026, 6, 8)
+    assert read_front_matter(JOPLIN + "\n\nand more text\n").title == ""
+
+
+def test_made_up_ids_of_paragraphs_are_no_text_but_what_a_person_wrote_is():
+    assert without_noise("Feed it. ^37066d\nx\n") == "Feed it.\nx\n"
+    for kept in ("git log HEAD ^main", "2 ^10", "Feed it. ^starter", "a^37066d"):
+        assert without_noise(kept) == kept

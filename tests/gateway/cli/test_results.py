@@ -150,5 +150,5 @@ def test_to_show_results_loads_neither_the_ranking_of_passages_nor_statistics():
     code = "import sys, gateway.cli.rendering.results, gateway.cli.rendering.on_terminal; print(*sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(shown.stdout.split())
-    assert "backends.ranking.marks" in loaded
+    assert "gateway.cli.rendering.results" in loaded
     assert loaded.isdisjoint({"backends.ranking.passages", "statistics"})

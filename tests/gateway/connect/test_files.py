@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import os
 import re
+from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import get_args
 
 import pytest
+import typer
 from msgspec.structs import replace
 
 from backends.backend_errors import FileUnreadableError, FileUnwritableError
 from config.errors import ConfigInvalidError
 from config.runtime.files import keep_copy
 from fakes.each import each
+from gateway.agent.recalling import HOOK_CLIENTS
+from gateway.cli.commands.asking import recall
 from gateway.cli.commands.connecting import ClientName
 from gateway.connect import client_files
 from gateway.connect.client_files import carry_out, connected, plan_connection, plan_removal
@@ -327,12 +331,42 @@ def test_extended_attributes_are_kept_and_other_names_of_the_file_are_told(there
     assert plan_removal(client, there, NAME).warning is None
 
 
-def test_help_and_pages_name_every_client():
-    readme, page = (
-        ROOT.joinpath(name).read_text(encoding="utf-8") for name in ("README.md", "docs/clients.md")
+def test_help_and_pages_name_every_client_and_no_other():
+    readme, page, recall_page = (
+        ROOT.joinpath(name).read_text(encoding="utf-8")
+        for name in ("README.md", "docs/clients.md", "docs/recall.md")
     )
-    shown = get_args(ClientName)[1].help
+    hooked = {name: client for name, client in CLIENTS.items() if client.hooks is not None}
+    listed = re.search(r"^ +memory-gateway connect \S+ .*# or (.*)$", readme, re.MULTILINE)[1]
+    shown = re.findall(r"[\w-]+", re.search(r"connect (\S+) ", readme)[1] + ", " + listed)
+    places = {
+        "gateway/cli/commands/connecting.py, the help of ClientName": _names_in(ClientName),
+        "README.md, the line of `memory-gateway connect`": shown,
+        "docs/clients.md, the table": re.findall(
+            r"^\| [^|]+ \| `connect ([a-z][\w-]*)` \|", page, re.MULTILINE
+        ),
+    }
+    for place, names in places.items():
+        assert sorted(names) == sorted(CLIENTS), f"edit {place}"
+    hooks_option = (
+        signature(recall, eval_str=True, locals={"typer": typer}).parameters["hook"].annotation
+    )
+    places = {
+        "gateway/agent/recalling.py, HookClient": HOOK_CLIENTS,
+        "docs/recall.md, the table": re.findall(
+            r"^\| [^|]+ \| `connect ([a-z][\w-]*)`", recall_page, re.MULTILINE
+        ),
+        "gateway/cli/commands/asking.py, the help of --hook": [
+            name for name in _names_in(hooks_option) if name in CLIENTS
+        ],
+    }
+    for place, names in places.items():
+        assert sorted(names) == sorted(hooked), f"edit {place}"
     for name, client in CLIENTS.items():
-        assert re.search(rf"\b{name}\b", shown), f"the help of `connect` lacks {name}"
-        assert re.search(rf"\bconnect .*\b{name}\b", readme), f"README.md lacks {name}"
-        assert f"| {client.title} | `connect {name}` | " in page, f"docs/clients.md lacks {name}"
+        row = f"| {client.title} | `connect {name}` | "
+        assert row in page, f"edit docs/clients.md, the table: it lacks {row}"
+
+
+def _names_in(annotated):
+    """The names that the help of a parameter lists."""
+    return re.findall(r"[\w-]+", re.sub(r" or (?=\S+\.$)", ", ", get_args(annotated)[1].help))

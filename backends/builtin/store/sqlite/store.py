@@ -57,11 +57,11 @@ from backends.builtin.store.sqlite.schema import (
     SCHEMA_VERSION,
     key_of,
 )
-from backends.builtin.store.sqlite.transcripts import SqliteTranscripts
 from backends.interface import StoreDetails
 
 if TYPE_CHECKING:
     from backends.builtin.store.sqlite.job_rows import SqliteJobs
+    from backends.builtin.store.sqlite.transcripts import SqliteTranscripts
     from backends.builtin.store.sqlite.vectors.embeddings import SqliteEmbeddings
     from backends.builtin.store.sqlite.vectors.select import SqliteVectorSpace, VectorSearch
     from config.settings import VectorStoreSettings
@@ -99,7 +99,14 @@ class SqliteView:
         self._viewpoint = viewpoint
         self.keywords = SqliteKeywords(connection)
         self.files = SqliteFiles(connection, viewpoint)
-        self.transcripts = SqliteTranscripts(connection, viewpoint)
+
+    @cached_property
+    def transcripts(self) -> SqliteTranscripts:
+        from backends.builtin.store.sqlite.transcripts import (  # noqa: PLC0415 - not for notes alone
+            SqliteTranscripts,
+        )
+
+        return SqliteTranscripts(self._connection, self._viewpoint)
 
     @cached_property
     def embeddings(self) -> SqliteEmbeddings:
@@ -219,17 +226,21 @@ class SqliteStore:
         self._is_rewriting = False
         self._closed = False
         with self._translating_errors(OSError):
-            self._find_or_make()
-            try:
-                self._connect()
-            except apsw.Error as error:
-                if not is_damage(error):
-                    raise
-                self._set_aside(str(error))
-                self._find_or_make()
-                self._connect()
+            self._open()
             if is_owner:
                 self.note(*supersede(self.path, former))
+
+    def _open(self) -> None:
+        """A damaged file is set aside, and a new one made."""
+        self._find_or_make()
+        try:
+            self._connect()
+        except apsw.Error as error:
+            if not is_damage(error):
+                raise
+            self._set_aside(str(error))
+            self._find_or_make()
+            self._connect()
 
     def open_vectors(self, settings: VectorStoreSettings) -> VectorSearch | None:
         from backends.builtin.store.sqlite.vectors.select import (  # noqa: PLC0415 - not for keywords alone
