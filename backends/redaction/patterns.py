@@ -27,12 +27,15 @@ _PLACEHOLDER: Final = re.compile(
 _CODE: Final = re.compile(
     r"[{\[(]|(?:self|os|process|config|settings|env)\.[A-Za-z_]"
     r"|(?:[A-Za-z_]{1,40}\.){0,4}[A-Za-z_]{2,40}(?:\[|\((?:[\"'rfb]?[\"']|.*\)|\Z))"
+    r"|(?:[A-Za-z_]\w{0,40}\.){1,4}[A-Za-z_]\w{1,40}\(.*[\])]"
 )
 """A literal, an attribute, an index or a call."""
 _NAME: Final = re.compile(
     r"_{0,2}[A-Z]?[a-z]{1,15}(?:[_.]{1,2}[A-Z]?[a-z]{1,15}|[A-Z][a-z]{2,15}){1,5}(?:\(.*)?"
 )
 """What a program calls something: several words without digits, joined by underscores, dots or capitals."""
+_IDENTIFIER: Final = re.compile(r"(?:[A-Za-z_]{1,40}\.){0,4}([A-Za-z_]{1,80})(?:\(.*)?")
+_SEPARATORS: Final = re.compile(r"[_.-]")
 _SET: Final = frozenset({" = ", " := "})
 _ATTRIBUTE: Final = re.compile(r"[a-z_]+(?:\.[a-z_]+)+")
 _PLAIN: Final = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")
@@ -302,7 +305,7 @@ def redact_assignments(text: str) -> str:
 
 def _assigned(match: re.Match[str]) -> str:
     trust = _trust(match)
-    if trust is None:
+    if trust is None or _is_named_alike(match):
         return match[0]
     if _NAME.fullmatch(match["quoted"] or _without_stops(match["bare"])):
         if _is_code(match):
@@ -310,6 +313,21 @@ def _assigned(match: re.Match[str]) -> str:
         if trust in {Trust.NAMED, Trust.LIKELY} and _is_configured(match):
             trust = Trust.ASSIGNED
     return _masked(match, trust)
+
+
+def _is_named_alike(match: re.Match[str]) -> bool:
+    """Whether a program hands on what it calls the same: `api_key=api_key`, `new_token = token`,
+    `client_secret: SessionClientSecret`. Of a bare `password` only the very word: `password: summer_password`.
+    """
+    value = _IDENTIFIER.fullmatch(_without_stops(match["bare"] or ""))
+    if value is None:
+        return False
+    before = _NAME_BEFORE.search(match.string[max(0, match.start() - _LOOK_BACK) : match.start()])
+    prefix = before[0].rpartition(".")[2] if before else ""
+    word = match["word"].lower()
+    name, own = (_SEPARATORS.sub("", one).lower() for one in (prefix + word, value[1]))
+    is_longer = prefix != "" or (word not in _PASSWORDS and "_" in value[1])
+    return (own.endswith(word) and name.endswith(own)) or (is_longer and own.endswith(name))
 
 
 def _is_code(match: re.Match[str]) -> bool:
