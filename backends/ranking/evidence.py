@@ -120,36 +120,35 @@ _AFTER_LABEL: Final = (" ", "*", "_")
 
 def _units(candidate: Candidate, weights: Weights) -> list[Unit]:
     text, terms, excerpts = candidate.text, candidate.terms, candidate.excerpts
-    context = weights.concepts_in(candidate.context.split())
+    context = weights.concepts_of(candidate.context)
     held = weights.concepts_by_line(terms)
     highest = weights.total * (BM25_K1 + 1)
     chunk_score = weights.limited(min(1.0, candidate.bm25 / highest), (context, *held))
-    ascii_only = text.isascii()
     starts = [excerpt.start for excerpt in excerpts]
     chunk_id, offset, first_line = candidate.chunk_id, candidate.start, candidate.start_line
-    freshness, headings = candidate.freshness, candidate.headings
+    freshness, headings, is_label = candidate.freshness, candidate.headings, weights.is_label
+    ascii_only = text.isascii()
     units = []
     for number, (place, concepts) in enumerate(zip(split_units(text), held, strict=True)):
         start, end = place.start, place.end
         unit = text[start:end]
         label = label_of(unit) if concepts else ""
+        # By position: with names a unit costs half as much again.
         units.append(
             Unit(
-                start=offset + start,
-                end=offset + end,
-                line=first_line + place.line,
-                text=unit,
-                length=end - start if ascii_only else utf16_length(unit),
-                concepts=concepts,
-                is_labelled=bool(label) and weights.is_label(label, terms, number),
-                context=context,
-                chunk_id=chunk_id,
-                chunk_score=chunk_score,
-                cosine=_cosine(excerpts, bisect_right(starts, start) - 1, start)
-                if starts
-                else None,
-                freshness=freshness,
-                headings=headings,
+                offset + start,
+                offset + end,
+                first_line + place.line,
+                unit,
+                end - start if ascii_only else utf16_length(unit),
+                concepts,
+                bool(label) and is_label(label, terms, number),
+                context,
+                chunk_id,
+                chunk_score,
+                _cosine(excerpts, bisect_right(starts, start) - 1, start) if starts else None,
+                freshness,
+                headings,
             )
         )
     return units
@@ -299,31 +298,34 @@ def weigh_units(
     of_length, most = _of_length(learnt.LENGTH), learnt.text()
     # A model that is trusted tells the same by itself.
     of_concept = learnt.HELD * (1 - background.trust if background else 1)
-    after_question, below_front_matter = False, text_start(units)
-    for at, own, near in zip(lines, held, _around(held), strict=True):
+    below_front_matter = text_start(units)
+    for number, (at, own, near) in enumerate(zip(lines, held, _around(held), strict=True)):
         unit = units[at]
-        line, meaning = unit.text, told[unit.cosine]
+        meaning = told[unit.cosine]
+        if not (near or unit.context or meaning > 0):
+            continue
+        line = unit.text
         names_subject = at < below_front_matter or (line[0] == "#" and is_heading(line))
         names_subject = names_subject or ("[[" in line and _LINKS_ONLY.fullmatch(line) is not None)
         # Below a heading, or front matter, that says nothing of what was asked, lines answer; the heading does not.
         around = own and own | unit.context if names_subject else near | unit.context
-        if around or meaning > 0:
-            text = covered = 0.0
-            if around:
-                covered = coverage(around)
-                words = of_line * coverage(own) + of_around * covered + of_chunk * unit.chunk_score
-                text = (words + of_file) / most
-            prior = of_length[min(unit.length, LONGEST)] + of_concept * own.bit_count()
-            if names_subject:
-                prior += learnt.HEADING
-            if unit.is_labelled:
-                prior += learnt.LABEL
-            if after_question:
-                prior += learnt.REPLY
-            if asks_when and tells_time(line):
-                prior += learnt.TIME
-            found[at] = Evidence(text, meaning, prior, near > 0 and covered >= FULL_COVERAGE)
-        after_question = line.rstrip().endswith(QUESTION_MARKS)
+        if not (around or meaning > 0):
+            continue
+        text = covered = 0.0
+        if around:
+            covered = coverage(around)
+            words = of_line * coverage(own) + of_around * covered + of_chunk * unit.chunk_score
+            text = (words + of_file) / most
+        prior = of_length[min(unit.length, LONGEST)] + of_concept * own.bit_count()
+        if names_subject:
+            prior += learnt.HEADING
+        if unit.is_labelled:
+            prior += learnt.LABEL
+        if number and units[lines[number - 1]].text.rstrip().endswith(QUESTION_MARKS):
+            prior += learnt.REPLY
+        if asks_when and tells_time(line):
+            prior += learnt.TIME
+        found[at] = Evidence(text, meaning, prior, near > 0 and covered >= FULL_COVERAGE)
     return found
 
 

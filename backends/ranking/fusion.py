@@ -186,6 +186,8 @@ class PassageRanker:
         """All that speaks for any line of the first candidates."""
         self.files: list[File] = []
         """Every candidate that was ranked so far."""
+        self._by_concepts: defaultdict[int, list[tuple[int, Unit]]] = defaultdict(list)
+        self._files_by_concepts = 0
 
     def rank(self, candidates: Iterable[Candidate]) -> Iterator[RankedPassage]:
         """Passages of at least the least score that share no line and no text, best first.
@@ -248,14 +250,22 @@ class PassageRanker:
         best = selection.file.units[selection.best()]
         words = in_words(best.text)
         return [
-            (file.file_id, unit.line)
-            for file in self.files
-            if file.file_id != selection.file.file_id
-            for unit in file.units
-            if unit.concepts == best.concepts
+            (file_id, unit.line)
+            for file_id, unit in self._holding(best.concepts)
+            if file_id != selection.file.file_id
             and abs(unit.length - best.length) <= _OTHER_MARKS
             and in_words(unit.text) == words
         ]
+
+    def _holding(self, concepts: int) -> Sequence[tuple[int, Unit]]:
+        """The units that hold just these concepts, with their files: looked through once for all results."""
+        if self._files_by_concepts != len(self.files):
+            self._files_by_concepts = len(self.files)
+            self._by_concepts.clear()
+            for file in self.files:
+                for unit in file.units:
+                    self._by_concepts[unit.concepts].append((file.file_id, unit))
+        return self._by_concepts.get(concepts, ())
 
     def _in_order(
         self, files: Sequence[File], assurance: Assurance

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from heapq import heapify, heappop, heappush
 from itertools import compress, islice, pairwise
 from operator import not_, or_
@@ -138,6 +138,7 @@ class File:
         self.max_chars = max_chars
         self._taken = [False] * len(units)
         self._parents: dict[int, int | None] = {}
+        self._paths: dict[int, tuple[str, ...]] = {}
         self.worth = 1.0
         """What one more passage of it counts."""
 
@@ -239,22 +240,37 @@ class File:
 
     def headings(self, at: int) -> tuple[str, ...]:
         """The path of headings that a unit stands below, outermost first."""
+        known = self._paths.get(at)
+        if known is None:
+            known = self._paths[at] = self._path_of_headings(at)
+        return known
+
+    def _path_of_headings(self, at: int) -> tuple[str, ...]:
         units = self.units
-        first = at
-        while first and self._adjoin(first - 1):
-            first -= 1
+        first = self._first_of_run[at]
         own = self._headings[bisect_left(self._headings, (first,)) :]
         # Where a chunk repeats the end of the one before it, the path is that of a later line.
         chunk_id = units[first].chunk_id
         inside = {(level, title) for n, level, title in own if units[n].chunk_id == chunk_id}
-        stored = units[first].headings.split(HEADING_SEPARATOR)
-        above = [one for one in map(parse_heading, stored) if one and one not in inside]
+        above = [one for one in _stored_headings(units[first].headings) if one not in inside]
         for number, level, title in own:
-            if number <= at:
-                above = [one for one in above if one[0] < level]
+            if number > at:
+                break
+            above = [one for one in above if one[0] < level]
             if number < at:
                 above.append((level, title))
         return tuple(title for _, title in above if title)
+
+    @cached_property
+    def _first_of_run(self) -> list[int]:
+        """By unit the first one from which on all adjoin."""
+        found, first, end = [], 0, -2
+        for at, unit in enumerate(self.units):
+            if not 0 <= unit.start - end <= 1:
+                first = at
+            found.append(first)
+            end = unit.end
+        return found
 
     @cached_property
     def _headings(self) -> list[tuple[int, int, str]]:
@@ -540,6 +556,12 @@ class File:
     def _adjoin(self, at: int) -> bool:
         """Whether nothing but a newline lies between this unit and the next."""
         return at + 1 < len(self.units) and 0 <= self.units[at + 1].start - self.units[at].end <= 1
+
+
+@lru_cache(maxsize=256)
+def _stored_headings(headings: str) -> tuple[tuple[int, str], ...]:
+    """The level and title of each of those that are in force where a chunk begins."""
+    return tuple(filter(None, map(parse_heading, headings.split(HEADING_SEPARATOR))))
 
 
 _ITEM: Final = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]")

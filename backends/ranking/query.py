@@ -456,6 +456,7 @@ class Weights:
             1 << number for number, concept in enumerate(self.concepts) if concept.instead_of
         )
         self._labels: dict[str, bool] = {}
+        self._contexts: dict[str, int] = {}
         self._words = [(f" {term} ", found) for term, found in self._by_term.items()]
         self._words += [(f" {start}", found) for start, found in self._by_character.items()]
 
@@ -474,14 +475,23 @@ class Weights:
         if len(self._words) > _FEW_WORDS:
             return [self.concepts_in(line.split()) for line in terms.split("\n")]
         text = f" {terms} ".replace("\n", " \n ")
+        held = [(word, concepts) for word, concepts in self._words if word in text]
+        if not held:
+            return [0] * (text.count("\n") + 1)
         lines = text.split("\n")
         found = [0] * len(lines)
-        for word, concepts in self._words:
-            if word in text:
-                for number, line in enumerate(lines):
-                    if word in line:
-                        found[number] |= concepts
+        for word, concepts in held:
+            for number, line in enumerate(lines):
+                if word in line:
+                    found[number] |= concepts
         return found
+
+    def concepts_of(self, context: str) -> int:
+        """The set of the concepts that a context holds, which many chunks of a file have in common."""
+        known = self._contexts.get(context)
+        if known is None:
+            known = self._contexts[context] = self.concepts_in(context.split())
+        return known
 
     def concepts_in(self, terms: Sequence[str]) -> int:
         """The set of the concepts that the terms stand for."""

@@ -38,6 +38,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def options(home):
+    home.run("index")  # a search waits for the first index only so long
     return {
         "workspace": home.workspace,
         "state_dir": home.state,
