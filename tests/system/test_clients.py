@@ -15,6 +15,7 @@ from fakes import two_forms
 from fakes.client_models import FakeAnthropic, FakeGemini, FakeResponses
 from fakes.clients import ClaudeCode, Codex, CopilotCli, GeminiCli, install_client
 from fakes.openclaw_model import ToolCall
+from fakes.staying import end_staying
 from gateway.connect.clients import CLIENTS as CLIENTS_OF_CONNECT
 from gateway.connect.entries import with_server
 
@@ -38,6 +39,7 @@ def client(request, tmp_path):
     with model_kind() as model:
         found.begin(model)
         yield found
+    end_staying(found.home)  # what a client's hooks started
 
 
 def gateway(client, *arguments):
