@@ -322,8 +322,7 @@ def _is_named_alike(match: re.Match[str]) -> bool:
     value = _IDENTIFIER.fullmatch(_without_stops(match["bare"] or ""))
     if value is None:
         return False
-    before = _NAME_BEFORE.search(match.string[max(0, match.start() - _LOOK_BACK) : match.start()])
-    prefix = before[0].rpartition(".")[2] if before else ""
+    prefix = _prefix(_before(match)).rpartition(".")[2]
     word = match["word"].lower()
     name, own = (_SEPARATORS.sub("", one).lower() for one in (prefix + word, value[1]))
     is_longer = prefix != "" or (word not in _PASSWORDS and "_" in value[1])
@@ -334,7 +333,7 @@ def _is_code(match: re.Match[str]) -> bool:
     """Whether a program takes a name for a key or token of its own: `last_token = call_start`, `key=make_key(a`."""
     if match["quoted"] is not None or match["word"] not in {"key", "Key", "token", "Token"}:
         return False
-    before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()]
+    before = _before(match)
     return "(" in match["bare"] or (match["sign"] in _SET and not _KEY_OF.search(before))
 
 
@@ -389,10 +388,8 @@ def _is_done(value: str) -> bool:
 
 def _trust(match: re.Match[str]) -> Trust | None:
     """How sure the name alone makes that a secret follows; None: it is no such name."""
-    word, sign = match["word"], match["sign"]
-    before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()]
-    joined = _NAME_BEFORE.search(before)
-    prefix = joined[0] if joined else ""
+    word, sign, before = match["word"], match["sign"], _before(match)
+    prefix = _prefix(before)
     is_key = word.lower() == "key"
     if is_key and (_HARMLESS_KEY.search(before) or not _ends_as_word(prefix, word)):
         return None
@@ -405,6 +402,16 @@ def _trust(match: re.Match[str]) -> Trust | None:
     if is_named:
         return Trust.NAMED
     return Trust.VAGUE if is_key else Trust.LIKELY
+
+
+def _before(match: re.Match[str]) -> str:
+    return match.string[max(0, match.start() - _LOOK_BACK) : match.start()]
+
+
+def _prefix(before: str) -> str:
+    """What the name has before the word: `open_router_` of `open_router_key`."""
+    joined = _NAME_BEFORE.search(before)
+    return joined[0] if joined else ""
 
 
 def _ends_as_word(prefix: str, word: str) -> bool:
