@@ -48,7 +48,7 @@ async def test_a_hanging_host_costs_no_more_than_the_deadline_and_then_nothing(
     began = time.monotonic()
     with pytest.raises(provider_errors.CircuitOpenError):
         await service.embed_query("one more", deadline_s=0.2)
-    assert time.monotonic() - began < 0.2
+    assert time.monotonic() - began < 0.1
     assert len(host.requests) == asked
     host.heal()
     clock.advance(service.state().next_probe_in_s)

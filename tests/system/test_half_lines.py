@@ -41,7 +41,7 @@ def test_a_line_that_is_cut_off_costs_no_more_than_a_whole_one():
     for line in (HALF, HALF + b"\\ud83d", b'["\\ude00' + HALF, HALF + b'"}} x'):
         started = time.perf_counter()
         assert isinstance(decode_line(line, batch_members=LIMITS.batch_members), Malformed)
-        assert time.perf_counter() - started < 0.5
+        assert time.perf_counter() - started < 0.06
 
 
 async def test_half_lines_of_a_hundred_clients_are_bounded_and_hold_no_search(home):

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,9 +26,7 @@ pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).resolve().parents[2]
 PROMPT = "What does commit a828e60 fix?"
-PROMISED_S = 1.0
-"""Of a machine that is busy: `scripts/bench_recall_hook` measures the 0.3 s that are promised where it is not. Without a
-limit of its own the hook would stay for as long as what it waits for."""
+PROMISED_S = 0.3
 PATIENCE_S = 60
 
 
@@ -216,7 +215,9 @@ def test_a_disk_that_hangs_makes_no_turn_wait(client, home):
     try:
         began = time.monotonic()
         assert client.run(session="s-5") is None
-        assert time.monotonic() - began < PROMISED_S
+        assert (
+            time.monotonic() - began < PROMISED_S + 0.1
+        )  # loading the library takes its time, too
     finally:
         disk.answer()
 
@@ -226,8 +227,11 @@ def test_a_client_that_does_not_close_its_end_makes_no_turn_wait(client):
     client.until_told()
     with client.start() as process:
         began = time.monotonic()
-        assert process.wait(PATIENCE_S) == 0
+        patience = threading.Timer(PATIENCE_S, process.kill)
+        patience.start()
+        assert process.wait() == 0  # with a timeout it looks every 50 ms only
         assert time.monotonic() - began < PROMISED_S
+        patience.cancel()
 
 
 def test_a_prompt_shows_people_what_a_model_would_be_told(home):
