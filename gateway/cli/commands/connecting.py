@@ -309,7 +309,7 @@ def _print_entry(
         output.write_text(with_server(client, "", path, name, entry))
     if hooked is not None and hooks is not None:
         output.note(f"To recall before each prompt, {hooked.file(there)}:")
-        output.note(with_server(hooked, "", path, name, hooks))
+        output.note_text(with_server(hooked, "", path, name, hooks))
     return os.EX_OK
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from gateway.escaping import escape_controls
+from gateway import escaping
 
 
 class Markup(str):
@@ -16,9 +16,6 @@ class Markup(str):
     __slots__ = ()
 
 
-_UNSEEN: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ufffe\uffff]")
-"""They change the order or the look of what stands around them, or are no characters at all."""
-
 _NO_CHARACTER: Final = re.compile(
     f"[\ud800-\udfff{''.join(chr((plane << 16) | end) for plane in range(1, 17) for end in (0xFFFE, 0xFFFF))}]"
 )
@@ -26,8 +23,7 @@ _NO_CHARACTER: Final = re.compile(
 
 def visible(text: str) -> str:
     """The text with what could deceive a reader shown as its number."""
-    seen = _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", escape_controls(text))
-    return _NO_CHARACTER.sub("\ufffd", seen)
+    return _NO_CHARACTER.sub("\ufffd", escaping.visible(text))
 
 
 def escape(text: str) -> Markup:
