@@ -101,8 +101,9 @@ def open_file(path: Path) -> EditedFile:
     except (OSError, UnicodeDecodeError) as error:
         if (refusal := denied(error)) is not None:
             raise refusal from None
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise _failed(real, f"cannot be read: {why}") from None
+        if isinstance(error, OSError):
+            raise _failed(real, f"cannot be read: {error.strerror}") from None
+        raise _failed(real, "is not UTF-8", "Save the file in the encoding UTF-8.") from None
     return found
 
 
@@ -113,9 +114,11 @@ def _read(path: Path) -> bytes | None:
         return None
 
 
-def _failed(path: Path, message: str) -> ConfigInvalidError:
+def _failed(
+    path: Path, message: str, remedy: str = "Nothing was written; try again."
+) -> ConfigInvalidError:
     problem = ConfigProblem(message=message, file=str(path))
-    return ConfigInvalidError([problem], remedy="Nothing was written; try again.")
+    return ConfigInvalidError([problem], remedy=remedy)
 
 
 class SettingError(MemoryGatewayError):

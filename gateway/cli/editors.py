@@ -26,12 +26,17 @@ def open_in_editor(path: str, line: int, editor: str | None = None) -> None:
     else:
         command = editor_command(shlex.split(named) if named else [_fallback()], path, line)
     try:
-        subprocess.run(command, check=False)  # noqa: S603 - the person's own program
+        ended = subprocess.run(command, check=False)  # noqa: S603 - the person's own program
     except OSError as error:
         raise CommandLineError(
             f"{command[0]!r} cannot be started: {error.strerror}.",
             remedy="Name an editor in EDITOR, or with --editor.",
         ) from None
+    if ended.returncode:
+        raise CommandLineError(
+            f"{command[0]!r} ended with exit code {ended.returncode}.",
+            remedy="Another editor is named in EDITOR, or with --editor.",
+        )
 
 
 def editor_command(program: list[str], path: str, line: int) -> list[str]:

@@ -99,6 +99,8 @@ class Vault:
         """The path of the note that has this path, name, alias or title; else of the only one that nearly has it,
         else names that are near.
         """
+        if not name.strip():  # a note without a title has that one, too
+            return None, []
         exact = self._resolve([name])
         if name in exact:
             return exact[name], []

@@ -98,7 +98,10 @@ def list_batches(options: Options) -> int:
 def cancel_batch(
     options: Options,
     job: Annotated[
-        int, typer.Argument(metavar="JOB", help="The job's number, as `batch list` shows it.")
+        int,
+        typer.Argument(
+            metavar="JOB", max=2**63 - 1, help="The job's number, as `batch list` shows it."
+        ),
     ],
 ) -> int:
     """Cancel a batch job; what it has done is kept, the rest is sent in ordinary requests."""

@@ -139,3 +139,12 @@ def test_keys_are_found_by_any_part(cli):
         "query.hybrid.textWeight",
     }
     assert cli("config", "nonsense").code == 64
+
+
+def test_settings_that_are_not_utf_8_are_told_how_to_mend_and_stay_as_they_are(notes):
+    own_file(notes).parent.mkdir(parents=True)
+    own_file(notes).write_bytes(b'{"provider": "n\xf6ne"}')
+    done = notes("setup", str(notes.home / "notes"), "--yes")
+    assert done.code == 78
+    assert "is not UTF-8" in done.err and "Save the file in the encoding UTF-8." in done.err
+    assert own_file(notes).read_bytes() == b'{"provider": "n\xf6ne"}'

@@ -117,3 +117,17 @@ def test_no_other_note_is_given_for_a_name_that_only_sounds_like_it(cli):
         found = cli.json("get", wrong, code=66)
         assert found["error"]["kind"] == "file_unreadable"
         assert found["error"]["remedy"]
+
+
+def test_an_editor_that_fails_fails_the_command_with_its_exit_code_told(vault, monkeypatch):
+    monkeypatch.delenv("VISUAL", raising=False)
+    done = vault("open", "Boiler", "--editor", "false")
+    assert (done.code, done.out) == (64, "")
+    assert "'false' ended with exit code 1" in done.err
+
+
+@pytest.mark.parametrize("command", ["links", "open"])
+@pytest.mark.parametrize("name", ["", " "])
+def test_no_name_is_the_name_of_no_note_though_one_has_no_title(vault, tmp_path, command, name):
+    (tmp_path / "vault/untitled.md").write_text("Just a line.\n", encoding="utf-8")
+    assert vault(command, name).code == 66

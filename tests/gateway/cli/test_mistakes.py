@@ -95,6 +95,7 @@ REFUSED = {
     ("forget",): ("invalid_params", 64),
     ("browse",): ("invalid_params", 64),
     ("batch", "cancel", "7"): ("file_unreadable", 66),
+    ("batch", "cancel", "9" * 30): ("invalid_params", 64),
     ("models", "remove", "x"): ("provider_unavailable", 69),
     ("config", "nosuchkey"): ("invalid_params", 64),
     ("config", "set", "nosuchkey", "3"): ("invalid_params", 64),
