@@ -18,8 +18,7 @@ from config.errors import (
 )
 from config.loading.load import load_settings, refuse_unknown_names
 from config.settings import Settings, StartedAs
-from config.source.discover import LoadRequest
-from config.source.folders import with_notes
+from config.source.discover import LoadRequest, with_notes
 
 PROGRAM: Final = "memory-gateway"
 
