@@ -1,7 +1,7 @@
 """Cutting Markdown into chunks for search: a pure function of the text and two limits.
 
-What goes in and comes out, headings, and the weight of a text in tokens stand here, for those who cut no note: `chunker`
-is imported when the first one is cut. Knows nothing of files, indexes or embeddings.
+What goes in and comes out, headings, and the weight of a text in tokens stand here, for those who cut no note:
+`chunker` is imported when the first one is cut. Knows nothing of files, indexes or embeddings.
 """
 
 from __future__ import annotations

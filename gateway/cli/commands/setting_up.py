@@ -1,7 +1,7 @@
 """`setup`: the folder of notes, meaning and the clients, each shown before it is written; and all of it undone.
 
-Where somebody likely keeps notes (OpenClaw's workspace, vaults of Obsidian, Logseq, `~/notes`) is proposed, never taken by
-itself: it looks at names only, at few directories, and follows no link.
+Where somebody likely keeps notes (OpenClaw's workspace, vaults of Obsidian, Logseq, `~/notes`) is proposed, never taken
+by itself: names alone are looked at, in few directories, and no link is followed.
 
 What it did stands in our own file (`config.source.discover` reads the folders): `notes` has the folders and `setup`
 what is to be undone, noted before it is done.
