@@ -124,7 +124,7 @@ def load(options: Options, started_as: StartedAs = "command") -> Settings:
 def _is_indexed(settings: Settings, options: Options) -> bool:
     """Whether the workspace is that of the index; looked at only where it does not exist."""
     log_for(options)
-    from backends.builtin.syncing.brake import is_made_for
+    from backends.builtin.syncing.surveying import is_made_for
 
     return is_made_for(settings)
 
