@@ -242,3 +242,15 @@ def test_a_fault_of_ours_in_one_file_keeps_no_other_from_being_indexed(home, cap
     assert bad.change is Change.UNREAD
     assert bad.skipped is not None and "internal fault" in bad.skipped.reason
     assert "TypeError" in capfd.readouterr().out
+
+
+def test_the_words_of_files_of_one_transaction_are_written_together(home, check):
+    for number in range(20):
+        home.write(f"memory/{number}.md", f"# Boiler {number}\n\n- the warranty of no. {number}\n")
+    bench = Bench(home)
+    files = bench.indexer.surveyor.scan().files
+    bench.indexer.apply_together(Group(files), force=False, is_wanted=lambda: True)
+    with bench.database.reading() as connection:
+        assert connection.execute("SELECT count(DISTINCT segid) FROM chunk_terms_idx").get == 1
+    bench.database.close()
+    check(home.index)
