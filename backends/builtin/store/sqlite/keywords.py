@@ -30,7 +30,7 @@ from config.settings import Source
 if TYPE_CHECKING:
     from backends.ranking.query import Concept
 
-_LEVEL: Final = 3
+_LEVEL: Final = 6
 _WINDOW: Final = -12
 """4 kB without a header: hardly a chunk is longer, and to make ready for more costs each."""
 _MEMORY: Final = 5
