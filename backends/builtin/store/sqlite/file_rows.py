@@ -23,7 +23,7 @@ from backends.builtin.store.sqlite.connections import int64s
 from backends.builtin.store.sqlite.erasing import mark_deletion
 from backends.builtin.store.sqlite.keywords import ComingWords, drop_ends, pack, words_of
 from backends.builtin.store.sqlite.schema import ENTER_VIEWPOINT
-from backends.files.encodings import UTF8
+from backends.files.reading import UTF8
 from backends.files.scan import FoundFile
 from backends.interface import DayCount, LanguageCount, Overview, SizeCount
 from backends.text.frontmatter import FrontMatter
