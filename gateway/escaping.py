@@ -1,11 +1,36 @@
-"""Control characters of notes and paths, written out: no text of a user moves the cursor of a terminal."""
+"""Characters of notes and paths that are not what they look like, written out.
+
+For programs and models those are controls alone: nothing that they read is shown in another order than it has. For
+people, on a terminal or in a page, also what turns text around, ends a line or has no look of its own.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 _IN_LINES: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
 _IN_TEXTS: Final = {code: escape for code, escape in _IN_LINES.items() if chr(code) not in "\t\n"}
+
+_TURNING: Final = "\u202a-\u202e\u2066-\u206f"
+"""What writes or overrides the direction of the text behind it, or once was to."""
+_LINE_ENDS: Final = "\u2028\u2029"
+_UNSEEN: Final = (
+    "\u2061-\u2064\u180e\ufeff\ufff0-\ufffb\ufffe\uffff\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""No script is written with them; with the last ones a text is hidden in another."""
+_UNSEEN_IN_NAMES: Final = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u200b\u200e\u200f\u2060\u3164\uffa0"
+)
+"""Texts of some scripts have them; two names that differ by one look the same."""
+_JOINERS: Final = "\u200c\u200d"
+"""Words of many scripts, and emoji, are spelled with them; beside a letter of ASCII they do nothing."""
+
+_DECEPTIVE: Final = re.compile(f"[{_TURNING}{_LINE_ENDS}{_UNSEEN}]")
+_DECEPTIVE_IN_NAMES: Final = re.compile(
+    f"[{_TURNING}{_LINE_ENDS}{_UNSEEN}{_UNSEEN_IN_NAMES}]"
+    f"|(?<![^\x00-\x7f])[{_JOINERS}]|[{_JOINERS}](?![^\x00-\x7f])"
+)
 
 
 def escape_controls(text: str) -> str:
@@ -16,3 +41,31 @@ def escape_controls(text: str) -> str:
 def escape_line(text: str) -> str:
     """Text that must stay one line, such as a path, without any control character."""
     return text.translate(_IN_LINES)
+
+
+def visible(text: str) -> str:
+    """Text of several lines as people are shown it."""
+    return escape_controls(text if text.isascii() else _DECEPTIVE.sub(_number, text))
+
+
+def visible_line(text: str) -> str:
+    """A path or a message as people are shown it: one line, in which each character can be seen."""
+    return escape_line(text if text.isascii() else _DECEPTIVE_IN_NAMES.sub(_number, text))
+
+
+def escape_in_json(document: str) -> str:
+    """The same document of JSON, with nothing in it that a terminal obeys or that deceives a reader."""
+    return document if document.isascii() else _RAW_IN_JSON.sub(_utf16, document)
+
+
+_RAW_IN_JSON: Final = re.compile(f"[\x7f-\x9f{_TURNING}{_LINE_ENDS}{_UNSEEN}]")
+
+
+def _number(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def _utf16(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

@@ -41,7 +41,7 @@ from backends.ranking.fusion import (
     RankedPassage,
     explain,
 )
-from backends.ranking.likelihood import confidence_of
+from backends.ranking.learnt import confidence_of
 from backends.ranking.passages import Lines
 from backends.ranking.query import (
     Concept,

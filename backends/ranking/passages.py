@@ -15,8 +15,7 @@ from typing import Final
 
 import msgspec
 
-from backends.chunking import HEADING_SEPARATOR
-from backends.chunking.headings import parse_heading
+from backends.chunking import HEADING_SEPARATOR, parse_heading
 from backends.interface import BREADCRUMB, GAP
 from backends.ranking import learnt
 from backends.ranking.evidence import (

@@ -44,7 +44,7 @@ from gateway.cli.rendering.results import Line
 from gateway.cli.rendering.words import counted, folded
 from gateway.cli.terminal import EscapingConsole
 from gateway.cli.vault import Vault
-from gateway.escaping import escape_line
+from gateway.escaping import visible_line
 from gateway.tools.notes import GetParams
 from gateway.tools.search import SearchParams
 
@@ -108,7 +108,7 @@ class Browser:
                     shown = self._answered, self._chosen
                     await self._show_note(memory)
             except MemoryGatewayError as error:
-                self._told = escape_line(" ".join(filter(None, (error.message, error.remedy))))
+                self._told = visible_line(" ".join(filter(None, (error.message, error.remedy))))
             self._app.invalidate()
 
     async def _list_newest(self) -> None:
@@ -203,11 +203,11 @@ class Browser:
         for at, hit in enumerate(self._hits[begin : begin + rows], begin):
             line = self._lines[at]
             at_line = f":{line.number or hit.start_line}" if self._answered else ""
-            place = escape_line(f"{hit.path}{at_line}")
+            place = visible_line(f"{hit.path}{at_line}")
             name = place if len(place) < width else f"…{place[2 - width :]}"
             style = "class:chosen" if at == self._chosen else "bold"
             shown.append((style, f"{name:<{width}}"[:width] + "\n"))
-            shown.append(("class:told", escape_line(line.text.strip())[: width - 1] + "\n"))
+            shown.append(("class:told", visible_line(line.text.strip())[: width - 1] + "\n"))
         return shown
 
     def _note(self) -> StyleAndTextTuples:
@@ -244,13 +244,13 @@ class Browser:
         try:
             open_in_editor(path, line)
         except MemoryGatewayError as error:
-            self._told = escape_line(" ".join(filter(None, (error.message, error.remedy))))
+            self._told = visible_line(" ".join(filter(None, (error.message, error.remedy))))
 
 
 def _told(found: SearchAnswer, shown: int) -> str:
     if found.error:
-        return escape_line(found.error)
+        return visible_line(found.error)
     count = counted(shown, "passage")
     spent = sum(found.timings_ms.get(part, 0.0) for part in ("prepare", "search"))
-    weak = f"  {escape_line(found.warning)}" if found.warning else ""
+    weak = f"  {visible_line(found.warning)}" if found.warning else ""
     return f"{count}, {spent:.0f} ms{weak}"

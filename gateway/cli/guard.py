@@ -173,7 +173,7 @@ def _tell(error: BaseException, options: Options) -> int:
     )
     with suppress(OSError):
         if told is not error and options.log_level == "debug":
-            output.note("".join(traceback.format_exception(error)).rstrip())
+            output.note_text("".join(traceback.format_exception(error)).rstrip())
         _report(told, options)
     output.settle()
     return EXIT_CODES[told.kind]
@@ -187,7 +187,8 @@ def _report(error: MemoryGatewayError, options: Options) -> None:
             )
             output.flush()
             return
-    output.note(f"{PROGRAM}: {error.message.strip()}")
+    tell = output.note_text if error.kind is ErrorKind.CONFIG_INVALID else output.note
+    tell(f"{PROGRAM}: {error.message.strip()}")  # of a configuration all problems, a line each
     if error.remedy:
         output.note(f"  {error.remedy}")
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Final
 
 import msgspec
 
-from gateway.escaping import escape_controls
+from gateway.escaping import escape_in_json, visible, visible_line
 from gateway.rpc.wire import replace_lone_surrogates
-
-_RAW_IN_JSON: Final = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
-"""JSON permits them raw inside of its strings; terminals obey some of them."""
 
 
 def write_text(text: str) -> None:
@@ -24,7 +20,7 @@ def write_text(text: str) -> None:
 
 def write_content(text: str) -> None:
     """What stands in a file: exactly as it is for a program, without control characters for a person."""
-    write_text(escape_controls(text) if is_terminal() else text)
+    write_text(visible(text) if is_terminal() else text)
 
 
 def is_terminal() -> bool:
@@ -33,20 +29,27 @@ def is_terminal() -> bool:
 
 
 def say(message: str) -> None:
-    """A line for people on standard output."""
-    print(escape_controls(message))
+    """A line for people on standard output. No name that stands in it makes two of it."""
+    print(visible_line(message))
+
+
+def say_text(text: str) -> None:
+    """Several lines for people on standard output."""
+    print(visible(text))
 
 
 def write_json(value: object) -> None:
     """Anything msgspec can encode, indented by two spaces, as one document."""
     data = replace_lone_surrogates(msgspec.to_builtins(value))
-    write_text(_harmless(msgspec.json.format(msgspec.json.encode(data), indent=2)) + "\n")
+    write_text(
+        escape_in_json(msgspec.json.format(msgspec.json.encode(data), indent=2).decode()) + "\n"
+    )
 
 
 def write_json_line(value: object) -> None:
     """The same on one line, for programs that read along."""
     data = replace_lone_surrogates(msgspec.to_builtins(value))
-    write_line(_harmless(msgspec.json.encode(data)))
+    write_line(escape_in_json(msgspec.json.encode(data).decode()))
 
 
 def write_line(text: str) -> None:
@@ -65,7 +68,7 @@ def ask(question: str, *, default: bool) -> bool:
     import typer
 
     try:
-        return typer.confirm(question, default=default)
+        return typer.confirm(visible_line(question), default=default)
     except typer.Abort:
         raise KeyboardInterrupt from None
 
@@ -75,14 +78,19 @@ def ask_text(question: str, *, default: str | None) -> str:
     import typer
 
     try:
-        return str(typer.prompt(question, default=default)).strip()
+        return str(typer.prompt(visible_line(question), default=default)).strip()
     except typer.Abort:
         raise KeyboardInterrupt from None
 
 
 def note(message: str) -> None:
     """A line for people, beside the data."""
-    print(escape_controls(message), file=sys.stderr)
+    print(visible_line(message), file=sys.stderr)
+
+
+def note_text(text: str) -> None:
+    """Several lines for people, beside the data."""
+    print(visible(text), file=sys.stderr)
 
 
 def flush() -> None:
@@ -104,8 +112,3 @@ def discard() -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)
-
-
-def _harmless(encoded: bytes) -> str:
-    """The same document; outside of its strings there is none of these characters."""
-    return encoded.decode().translate(_RAW_IN_JSON)

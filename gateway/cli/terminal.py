@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from gateway.cli.rendering.words import folded
-from gateway.escaping import escape_controls
+from gateway.escaping import visible
 
 
 class EscapingConsole(Console):
@@ -20,7 +20,7 @@ class EscapingConsole(Console):
         """Everything that is shown comes this way; what moves the cursor is no text."""
         for segment in super().render(renderable, options):
             text, style, control = segment
-            yield segment if control else Segment(escape_controls(text), style)
+            yield segment if control else Segment(visible(text), style)
 
     def on_broken_pipe(self) -> None:
         """Leave it to the guard, where rich would end the process at once."""
@@ -39,8 +39,10 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_lines(lines: Iterable[Text]) -> None:
-    """Lines for people on standard output."""
+    """Lines for people on standard output. No name that stands in one makes two of it."""
     out = console()
     for line in lines:
+        if "\n" in line.plain:
+            line = Text("\\x0a").join(line.split("\n", allow_blank=True))  # noqa: PLW2901
         for part in folded(line, out.width) if out.is_terminal else (line,):
             out.print(part)

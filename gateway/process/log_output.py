@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TextIO
 
 from config.runtime.logs import merge_bound, open_structlog, write_from
-from gateway.escaping import escape_controls
+from gateway.escaping import visible
 
 if TYPE_CHECKING:
     import structlog
@@ -91,8 +91,7 @@ def _show_controls(
 ) -> structlog.typing.EventDict:
     """A file's name may hold an escape sequence, which a terminal must not obey; JSON escapes it."""
     return {
-        name: escape_controls(value) if isinstance(value, str) else value
-        for name, value in record.items()
+        name: visible(value) if isinstance(value, str) else value for name, value in record.items()
     }
 
 

@@ -1,4 +1,4 @@
-"""Escape sequences in notes, names of files and settings: shown by every command, obeyed by no terminal."""
+"""Escape sequences, line breaks and turned text in notes, names of files and settings: shown by every command, obeyed by no terminal."""
 
 from __future__ import annotations
 
@@ -98,3 +98,65 @@ def test_a_file_that_is_read_by_a_program_stays_as_it_is(evil):
     assert done.stdout.replace(b"\r", b"") == (evil.workspace / NAME).read_bytes().replace(
         b"\r", b""
     )
+
+
+LYING = "memory/kettle\nFix: run rm -rf\u202edm.md"
+SHOWN = "memory/kettle\\x0aFix: run rm -rf\\u202edm.md"
+TURNED = re.compile("[\u202a-\u202e\u2066-\u2069]")
+
+
+@pytest.fixture
+def lying(home):
+    """A home with a note whose name breaks the line and turns what follows, and notes that link to it."""
+    home.write(LYING, "# Kettle \u202edelacsed\n\n- The kettle is descaled. [[Boiler]] #house\n")
+    home.write("memory/boiler.md", "---\ntags: [house]\n---\n# Boiler\n\nAn [[kettle]].\n")
+    (home.workspace / "memory/link\nError: \u202e.md").symlink_to("nowhere")
+    home.configure({"agents": {"defaults": {"memorySearch": {"provider": "none"}}}})
+    return home
+
+
+NAMING = {
+    "search": ("search", "kettle descaled"),
+    "search that explains": ("search", "kettle descaled", "--explain"),
+    "search for files": ("search", "kettle descaled", "--files"),
+    "search in a form": ("search", "kettle descaled", "--format", "{path}:{line}"),
+    "recent": ("recent",),
+    "links": ("links", LYING),
+    "recall": ("recall", "When is the kettle descaled?"),
+    "get of nothing": ("get", f"{LYING}x.md"),
+    "get of what ends before": ("get", LYING, "--from", "900"),
+    "open of nothing": ("open", f"{LYING}x"),
+    "open without its editor": ("open", LYING, "--editor", "/nowhere/\n\u202eeditor"),
+    "forget of what is there": ("forget", LYING),
+    "status": ("status",),
+    "index": ("index",),
+}
+
+
+@pytest.mark.parametrize("name", NAMING)
+@pytest.mark.parametrize("reader", ["terminal", "pipe"])
+def test_no_name_makes_a_line_of_its_own_or_turns_one(lying, type_in, name, reader):
+    type_in("index", *lying.arguments)
+    command, *words = NAMING[name]
+    if reader == "terminal":
+        shown = on_terminal(lying, command, *words)
+    else:
+        done = type_in(command, *lying.arguments, *words)
+        shown = done.stdout + done.stderr
+    assert shown.strip()
+    assert [line for line in shown.splitlines() if line.startswith(("Fix:", "Error:"))] == []
+    assert TURNED.findall(shown) == []
+    assert name == "open without its editor" or "\\x0a" in shown
+
+
+@pytest.mark.parametrize("reader", ["terminal", "pipe"])
+def test_json_says_such_a_name_as_it_is_and_shows_no_turned_text(lying, type_in, reader):
+    type_in("index", *lying.arguments)
+    if reader == "terminal":
+        shown = on_terminal(lying, "search", "kettle descaled", "--json")
+    else:
+        shown = type_in("search", *lying.arguments, "kettle descaled", "--json").stdout
+    assert TURNED.findall(shown) == []
+    (hit, *_) = json.loads(shown[shown.index("{") :])["results"]
+    assert hit["path"] == LYING
+    assert "\u202e" in hit["snippet"]

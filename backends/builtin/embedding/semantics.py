@@ -30,9 +30,8 @@ from backends.interface import (
 )
 from config.errors import MemoryGatewayError
 from config.runtime.logs import Log
-from config.runtime.priority import SearchPriority
 from config.runtime.system import PROC
-from config.runtime.tasks import BoundedWork, ResettableEvent
+from config.runtime.tasks import BoundedWork, ResettableEvent, SearchPriority
 from config.settings import Settings
 from providers.provider_errors import ProviderError
 from providers.provider_interface import Fingerprint, QueryVector

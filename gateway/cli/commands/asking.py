@@ -278,22 +278,23 @@ def _show_lines(result: SearchAnswer, query: str, form: str | None) -> None:
             output.say(path)
         return
     from gateway.cli.rendering.on_terminal import best_line
+    from gateway.escaping import visible_line
 
     parts = _parts(form)
     for hit in result.hits:
         best = best_line(hit, query)
         values = {
-            "path": hit.path,
+            "path": visible_line(hit.path),
             "line": best.number or hit.start_line,
             "start": hit.start_line,
             "end": hit.end_line,
             "score": f"{hit.score:.3f}",
             "confidence": hit.confidence or "",
-            "title": hit.title or "",
+            "title": visible_line(hit.title or ""),
             "source": hit.source,
             "text": best.text.strip(),
         }
-        output.say("".join(str(values[one[1:-1]]) if one[:1] == "{" else one for one in parts))
+        output.say_text("".join(str(values[one[1:-1]]) if one[:1] == "{" else one for one in parts))
 
 
 def _parts(form: str) -> list[str]:
@@ -581,7 +582,7 @@ def recall(
     if options.json:
         output.write_json(result)
     elif result.text:
-        output.say(result.text)
+        output.say_text(result.text)
     else:
         output.note(_WHY.get(result.reason or "", f"Nothing ({result.reason})."))
     return os.EX_OK

@@ -21,6 +21,7 @@ from backends.text.frontmatter import FrontMatter
 from gateway.cli.rendering.places import is_file, link_to
 from gateway.cli.rendering.results import Line, lines_of, mark, matched_characters, reasons
 from gateway.cli.rendering.words import TableRow, counted
+from gateway.escaping import visible_line
 from gateway.tools.notes import GetParams
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def shown_hit(hit: Hit, look: Look, number: int, around: Around) -> Iterator[Tex
         lines = _in_sight(lines, best)
     yield from shown_lines(lines, look, best.number)
     if hit.also_in:
-        places = ", ".join(f"{one.path}:{one.line}" for one in hit.also_in)
+        places = ", ".join(f"{visible_line(one.path)}:{one.line}" for one in hit.also_in)
         told = f"   The same line in {counted(len(hit.also_in), 'more note')}: {places}"
         yield Text(told, style="dim")
     if look.explain:
@@ -106,11 +107,11 @@ def _heading(hit: Hit, look: Look, number: int, line: int) -> Text:
     """`2  house/boiler.md:14  Boiler log  #house  likely, 0.712`."""
     link = link_to(look.url, look.base, hit, line)
     place = f"bold cyan link {link}" if link else "bold cyan"
-    about = "  ".join([*([hit.title] if hit.title else []), *(f"#{tag}" for tag in hit.tags)])
+    about = visible_line("  ".join(filter(None, [hit.title, *(f"#{tag}" for tag in hit.tags)])))
     score = f"{hit.confidence}, {hit.score:.3f}" if hit.confidence else f"{hit.score:.3f}"
     return Text.assemble(
         (f"{number}  ", "bold"),
-        (f"{hit.path}:{line}", place),
+        (f"{visible_line(hit.path)}:{line}", place),
         (f"  {about}" if about else "", ""),
         (f"  {score}", "dim"),
     )

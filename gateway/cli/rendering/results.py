@@ -15,6 +15,7 @@ from backends.ranking.query import QueryAnalyser
 from backends.text.analyser import UNSPACED, Analyser, normalise, tokens
 from gateway.cli.options import PROGRAM
 from gateway.cli.rendering.words import counted, duration, size
+from gateway.escaping import visible_line
 from gateway.tools.search import SearchParams
 
 if TYPE_CHECKING:
@@ -66,9 +67,9 @@ def _merged(spans: Iterable[Span]) -> Iterator[Span]:
 def result_lines(result: SearchAnswer, query: str) -> Iterator[Text]:
     for hit in result.hits:
         yield heading(hit)
-        yield mark(hit.snippet.rstrip("\n"), query)
+        yield from mark(hit.snippet.rstrip("\n"), query).split("\n", allow_blank=True)
         if hit.also_in:
-            places = ", ".join(f"{one.path}:{one.line}" for one in hit.also_in)
+            places = ", ".join(f"{visible_line(one.path)}:{one.line}" for one in hit.also_in)
             more = counted(len(hit.also_in), "more note")
             yield Text(f"The same line in {more}: {places}", style="dim")
         if hit.explain:
@@ -79,10 +80,10 @@ def result_lines(result: SearchAnswer, query: str) -> Iterator[Text]:
 def heading(hit: Hit) -> Text:
     """`0.712 memory/2026-02-08.md:14-16  likely`."""
     lines = f":{hit.start_line}-{hit.end_line}"
-    about = " ".join([*([hit.title] if hit.title else []), *(f"#{tag}" for tag in hit.tags)])
+    about = visible_line(" ".join(filter(None, [hit.title, *(f"#{tag}" for tag in hit.tags)])))
     return Text.assemble(
         (f"{hit.score:.3f} ", "cyan"),
-        (hit.path, "bold"),
+        (visible_line(hit.path), "bold"),
         (lines, "dim"),
         (f"  {hit.confidence}" if hit.confidence else "", "cyan"),
         (f"  {about}" if about else "", "dim"),
@@ -265,7 +266,8 @@ def event_lines(event: Event) -> Iterator[Text]:
         case Answered():
             yield from _answered(event)
         case Wrote():
-            yield Text.assemble(("\nA note is added to ", "bold"), (event.path, "bold cyan"))
+            yield Text()
+            yield Text.assemble(("A note is added to ", "bold"), (event.path, "bold cyan"))
             yield Text("  " + event.text.rstrip())
         case DemoFinished():
             yield from _finished(event)
@@ -287,8 +289,9 @@ def _indexed(report: Mapping[str, Any]) -> Iterator[Text]:
 def _answered(event: Answered) -> Iterator[Text]:
     verdict = ("found", "green") if event.found else ("NOT FOUND", "bold red")
     question = event.question
+    yield Text()
     yield Text.assemble(
-        (f"\n? {question.query}", "bold"),
+        (f"? {question.query}", "bold"),
         (f"  ({question.language}; {event.exchange.ms:.1f} ms; ", "dim"),
         verdict,
         (")", "dim"),
@@ -304,12 +307,14 @@ def _finished(event: DemoFinished) -> Iterator[Text]:
     from statistics import median
 
     status, times = event.exchange.result, event.search_ms
+    yield Text()
     yield Text(
-        f"\n{counted(status['files'], 'file')}, {counted(status['chunks'], 'chunk')}, "
+        f"{counted(status['files'], 'file')}, {counted(status['chunks'], 'chunk')}, "
         f"index {size(status['databaseBytes'])}. {len(times)} searches, "
         f"median {median(times):.1f} ms, slowest {max(times):.1f} ms."
     )
-    yield Text("\nYour own notes, any folder of Markdown (nothing in it is changed):")
+    yield Text()
+    yield Text("Your own notes, any folder of Markdown (nothing in it is changed):")
     yield Text(f"  {PROGRAM} setup")
     yield Text(f'  {PROGRAM} search "your question"')
 

@@ -10,6 +10,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from gateway.escaping import visible_line
+
 _KILO: Final = 1000
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
@@ -39,11 +41,11 @@ def duration(milliseconds: float) -> str:
 
 
 def short_path(path: str, home: str | None = None) -> str:
-    """The path with the home directory as `~`."""
+    """The path with the home directory as `~`, each of its characters visible."""
     home = (home or os.path.expanduser("~")).rstrip("/")  # noqa: PTH111 - never raises
     if home and (path == home or path.startswith(home + "/")):
-        return "~" + path[len(home) :]
-    return path
+        return "~" + visible_line(path[len(home) :])
+    return visible_line(path)
 
 
 _GAP = 2
@@ -60,6 +62,7 @@ def aligned(
     rows: Sequence[Sequence[str]], styles: Sequence[str], *, indent: int = 0, widest: int = 60
 ) -> list[TableRow]:
     """One styled line a row; a column is as wide as its widest cell, but at most `widest`."""
+    rows = [[visible_line(cell) for cell in row] for row in rows]
     widths = [
         max((w for cell in column if (w := cell_len(cell)) <= widest), default=0)
         for column in zip(*rows, strict=True)
