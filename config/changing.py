@@ -16,7 +16,6 @@ import msgspec
 from msgspec import UNSET
 
 from config import paths
-from config.agents import normalize_agent_id
 from config.describe import short_name
 from config.errors import (
     ConfigInvalidError,
@@ -27,7 +26,7 @@ from config.errors import (
 )
 from config.host_keys import OWN_ENTRY_PATH, is_own_entry, tolerates
 from config.keys.tree import ANY_ITEM, ANY_NAME, Given, Key, Section
-from config.loading.load import ConfigFile, load_found, read_content
+from config.loading.load import ConfigFile, load_found, normalize_agent_id, read_content
 from config.runtime.files import denied, keep_copy, make_directories, read_file, replace_file
 from config.sections import OWN_FILE_SECTIONS, SEARCH, SECTIONS
 from config.settings import Settings

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import msgspec
 
-from config.agents import agents_in_own_entry, listed_agents, normalize_agent_id
 from config.errors import ConfigInvalidError, ConfigProblem
 from config.host_keys import (
     COMPACTION_ONLY_OURS,
@@ -41,7 +40,7 @@ from config.keys.tree import (
     walk,
 )
 from config.loading.build import changed_keys
-from config.loading.load import load_found
+from config.loading.load import agents_in_own_entry, listed_agents, load_found, normalize_agent_id
 from config.sections import SECTIONS
 from config.settings import Settings
 from config.source.discover import INCLUDE, LoadRequest, discover, resolve_includes

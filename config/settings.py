@@ -503,7 +503,9 @@ class CompactionSettings(SettingsGroup):
         Whole(unit="tokens"), "Tokens kept free of history, at least.", default=20_000
     )
     max_history_share: float | None = setting(
-        Real(0.1, 0.9), "Share of the context window that history may take.", default=None
+        Real(0.1, 0.9),
+        "Share of the context window that history may take, for the chat gateway; it has no effect here.",
+        default=None,
     )
     max_active_transcript_bytes: int = setting(
         ByteSize(),

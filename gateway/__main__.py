@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -13,6 +14,7 @@ _JOIN_S = 0.2
 
 def main() -> int:
     """Runs the command line of this process and returns its exit code."""
+    gc.disable()  # until `settle_collector`: what is imported stays, and to look through it again and again takes time
     from memory_gateway import prefer_installed, refuse_elsewhere  # noqa: PLC0415
 
     refuse_elsewhere()
@@ -58,6 +60,7 @@ def _leave(code: int) -> int:
             ):  # it is closed, full or was never there
                 stream.flush()
         os._exit(code)
+    gc.freeze()  # the end of Python looks for what could be freed, twice
     return code
 
 

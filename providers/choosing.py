@@ -35,8 +35,7 @@ from providers.provider_interface import (
     unusable,
 )
 from providers.remote.embedder import RemoteEmbedder, library_missing
-from providers.remote.spec import RemoteSpec, resolve_spec
-from providers.remote.vendor_rules import find_vendor
+from providers.remote.spec import RemoteSpec, find_vendor, resolve_spec
 
 
 def provider(name: str) -> Provider:

@@ -12,12 +12,14 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
+from functools import cache
 from typing import Self
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
 from config.keys.kinds import address_fault
+from config.vendors import Vendor
 from providers.provider_errors import ProviderUnavailableError
 
 _NUMBERS = re.compile(r"[0-9a-fx.]+", re.IGNORECASE)
@@ -120,3 +122,14 @@ def _port(parts: SplitResult) -> int:
         ValueError
     ):  # an address that somebody else sent, such as a redirect, has no usable origin
         return 0
+
+
+def endpoint_at(vendor: Vendor, base_url: str) -> Endpoint:
+    """A configured base URL as this vendor's wire needs it. Raises `ProviderUnavailableError`."""
+    return Endpoint.parse(base_url, cut_from=vendor.cut_from, ends_in=vendor.ends_in)
+
+
+@cache
+def home_of(vendor: Vendor) -> Endpoint | None:
+    """The vendor's own address; None for a server of the user's."""
+    return endpoint_at(vendor, vendor.base_url) if vendor.base_url else None

@@ -53,8 +53,7 @@ from backends.transcripts.agent_transcripts import (
 )
 from config.errors import ungrouped
 from config.runtime.logs import Log
-from config.runtime.priority import SearchPriority
-from config.runtime.tasks import BoundedWork
+from config.runtime.tasks import BoundedWork, SearchPriority
 from config.settings import Settings
 
 if TYPE_CHECKING:

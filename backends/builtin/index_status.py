@@ -20,7 +20,7 @@ from backends.backend_errors import FileUnreadableError
 from backends.builtin.store.port import Unavailable
 from backends.builtin.syncing.freshness import skipped_by
 from backends.builtin.syncing.sessions import skipped_transcripts
-from backends.files.encodings import BROKEN, UNKNOWN
+from backends.files.reading import BROKEN, UNKNOWN
 from backends.files.roots import MemoryRoots
 from backends.interface import (
     BackendStatus,

@@ -41,7 +41,7 @@ from backends.ranking.fusion import (
     RankedPassage,
     explain,
 )
-from backends.ranking.likelihood import confidence_of
+from backends.ranking.learnt import confidence_of
 from backends.ranking.passages import Lines
 from backends.ranking.query import (
     Concept,
@@ -556,14 +556,12 @@ def _hit(
 
 MAX_LINKS: Final = 100
 """The most links that are taken from one text."""
-_LINK: Final = re.compile(
-    r"\[\[([^\[\]|#\n]{1,300})(?:#[^\[\]|\n]{0,300})?(?:\|[^\[\]\n]{0,300})?\]\]"
-)
+_LINK: Final = r"\[\[([^\[\]|#\n]{1,300})(?:#[^\[\]|\n]{0,300})?(?:\|[^\[\]\n]{0,300})?\]\]"
 
 
 def links_in(text: str) -> tuple[str, ...]:
     """The names that wiki links of a text lead to, without headings and shown names."""
-    names = (match[1].strip() for match in _LINK.finditer(text))
+    names = (match[1].strip() for match in re.finditer(_LINK, text))
     return tuple(dict.fromkeys(filter(None, names)))[:MAX_LINKS]
 
 

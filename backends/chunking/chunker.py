@@ -17,16 +17,17 @@ from zlib import crc32
 import msgspec
 from msgspec.structs import replace
 
-from backends.chunking.graphemes import may_cut, next_cut
-from backends.chunking.headings import parse_heading, shorten_title
-from backends.chunking.tokens import (
+from backends.chunking import (
     WEIGHT_PER_TOKEN,
     Chunk,
     ChunkLimits,
+    parse_heading,
     prefix_end,
+    shorten_title,
     suffix_start,
     weigh,
 )
+from backends.chunking.graphemes import may_cut, next_cut
 
 GRAPHEME_RANK: Final = 0
 WORD_RANK: Final = 1

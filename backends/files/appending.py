@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from backends.backend_errors import FileUnwritableError, PathNotAllowedError
-from backends.files.encodings import BROKEN, UNKNOWN, UTF8, encoding_of
-from backends.files.reading import MAX_FILE_BYTES, decode
+from backends.files.reading import BROKEN, MAX_FILE_BYTES, UNKNOWN, UTF8, decode, encoding_of
 from backends.files.roots import Location
 from backends.files.safe_open import fault_of, walked
 from config.runtime.files import denial_of, lock_within, unlock

@@ -28,7 +28,7 @@ from config.runtime.remembered import Remembered, size_of
 LONGEST: Final = 4_096
 """Characters of a pattern; paths are no longer."""
 
-_TRAILING_BLANKS: Final = re.compile(r"(?<!\\)((?:\\\\)*) +\Z")
+_TRAILING_BLANKS: Final = r"(?<!\\)((?:\\\\)*) +\Z"
 _ANY_NAME: Final = re.compile("")
 _CLASSES: Final[Mapping[str, str]] = {
     "alnum": string.ascii_letters + string.digits,
@@ -113,7 +113,7 @@ def read_pattern(line: str) -> Pattern | None:
         return None
     if len(line) > LONGEST:
         raise ValueError(f"a pattern has more than {LONGEST:,} characters")
-    text = _TRAILING_BLANKS.sub(r"\1", line)
+    text = re.sub(_TRAILING_BLANKS, r"\1", line)
     is_negated = text.startswith("!")
     text = text[is_negated:]
     only_directories = text.endswith("/")

@@ -486,7 +486,7 @@ _SHARED: Final = frozenset(
     "gfs2 ocfs2 fuse".split()
 )
 _MOUNTS: Final = Path(PROC, "self/mountinfo")
-_ESCAPE: Final = re.compile(r"\\([0-7]{3})")
+_ESCAPE: Final = r"\\([0-7]{3})"
 
 
 def shared_type(directory: str | Path, mounts: Path = _MOUNTS) -> str | None:
@@ -508,7 +508,7 @@ def _type_of(directory: str, mountinfo: str) -> str:
     best, file_system = "", ""
     for line in filter(None, mountinfo.split("\n")):
         mount, _, rest = line.partition(" - ")
-        point = _ESCAPE.sub(_character, mount.split(" ")[4]).rstrip("/")
+        point = re.sub(_ESCAPE, _character, mount.split(" ")[4]).rstrip("/")
         holds = directory == point or directory.startswith(point + "/")
         if holds and len(point) >= len(best):
             best, file_system = point, rest.split(" ", 1)[0]

@@ -306,7 +306,9 @@ def weigh_units(
             continue
         line = unit.text
         names_subject = at < below_front_matter or (line[0] == "#" and is_heading(line))
-        names_subject = names_subject or ("[[" in line and _LINKS_ONLY.fullmatch(line) is not None)
+        names_subject = names_subject or (
+            "[[" in line and re.fullmatch(_LINKS_ONLY, line) is not None
+        )
         # Below a heading, or front matter, that says nothing of what was asked, lines answer; the heading does not.
         around = own and own | unit.context if names_subject else near | unit.context
         if not (around or meaning > 0):
@@ -336,9 +338,7 @@ def is_heading(line: str) -> bool:
     return line.startswith("#") and _HEADING.match(line) is not None
 
 
-_LINKS_ONLY: Final = re.compile(
-    r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:[^\[\]:\n]{1,40}:[ \t]+)?(?:!?\[\[[^\[\]\n]*\]\][\s,·|]*)+"
-)
+_LINKS_ONLY: Final = r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:[^\[\]:\n]{1,40}:[ \t]+)?(?:!?\[\[[^\[\]\n]*\]\][\s,·|]*)+"
 """A line of a contents page: it names notes, and these answer."""
 _FRONT_MATTER: Final = "---"
 

@@ -31,7 +31,7 @@ from backends.ranking.evidence import (
     weigh_units,
     weighted_odds,
 )
-from backends.ranking.likelihood import LEAST_SCORE, Signs, likelihood, score_of
+from backends.ranking.learnt import LEAST_SCORE, Signs, likelihood, score_of
 from backends.ranking.passages import (
     File,
     Passage,

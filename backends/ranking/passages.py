@@ -15,8 +15,7 @@ from typing import Final
 
 import msgspec
 
-from backends.chunking import HEADING_SEPARATOR
-from backends.chunking.headings import parse_heading
+from backends.chunking import HEADING_SEPARATOR, parse_heading
 from backends.interface import BREADCRUMB, GAP
 from backends.ranking import learnt
 from backends.ranking.evidence import (
@@ -442,7 +441,7 @@ class File:
             head -= 1
         if head != row:
             yield head
-            if head + 1 < row and _RULE.fullmatch(self.units[head + 1].text):
+            if head + 1 < row and re.fullmatch(_RULE, self.units[head + 1].text):
                 yield head + 1
 
     def _parent_of_item(self, item: int) -> int | None:
@@ -572,7 +571,7 @@ _BEGINS: Final = re.compile(
 """What is no line of a paragraph that goes on: an item, a heading, a row, a fence, a rule, a property."""
 _SENTENCE_ENDS: Final = (".", "!", "?", "…", ":", "。", "！", "？", "：")
 _FENCES: Final = ("```", "~~~")
-_RULE: Final = re.compile(r"[ \t]*\|?[ :|-]*-[ :|-]*")
+_RULE: Final = r"[ \t]*\|?[ :|-]*-[ :|-]*"
 """The line below the head of a table."""
 
 

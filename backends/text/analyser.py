@@ -474,35 +474,36 @@ def _whole(token: str) -> str:
     return ("_" if is_number else "").join(words)
 
 
-_CLOCK: Final = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
-_HALF_CLOCK: Final = re.compile(r"(1[0-2]|0?[1-9])(?::([0-5]\d))?([ap])m", re.IGNORECASE)
-_ISO_DAY: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
-_DOTTED_DAY: Final = re.compile(r"(\d\d?)\.(\d\d?)\.(\d{4})")
-_GROUPED: Final = re.compile(r"[1-9]\d{0,2}(?:[.,]\d{3})+")
-_UNGROUPED: Final = re.compile(r"(?!(?:19|20)\d\d$)[1-9]\d{3,8}")
+# As texts: what is seldom needed is compiled when it is.
+_CLOCK: Final = r"([01]?\d|2[0-3]):([0-5]\d)"
+_HALF_CLOCK: Final = r"(1[0-2]|0?[1-9])(?::([0-5]\d))?([apAP])[mM]"
+_ISO_DAY: Final = r"(\d{4})-(\d\d)-(\d\d)"
+_DOTTED_DAY: Final = r"(\d\d?)\.(\d\d?)\.(\d{4})"
+_GROUPED: Final = r"[1-9]\d{0,2}(?:[.,]\d{3})+"
+_UNGROUPED: Final = r"(?!(?:19|20)\d\d$)[1-9]\d{3,8}"
 """Four digits that may be a year are one."""
 _ORDINALS: Final = "first second third fourth fifth sixth seventh eighth ninth tenth".split()
-_ORDINAL: Final = re.compile(r"(10|[1-9])(?:st|nd|rd|th)", re.IGNORECASE)
+_ORDINAL: Final = "(10|[1-9])(?i:st|nd|rd|th)"
 
 
 def other_forms(token: str) -> tuple[str, ...]:
     """The index terms of the same number, time of day or day, as others write it: `17_00` for `5pm`."""
     if not token[0].isdigit():
         return (_ordinal(_ORDINALS.index(token.lower()) + 1),) if token.lower() in _ORDINALS else ()
-    if match := _ORDINAL.fullmatch(token):
+    if match := re.fullmatch(_ORDINAL, token):
         return (_ORDINALS[int(match[1]) - 1],)
-    if match := _HALF_CLOCK.fullmatch(token):
+    if match := re.fullmatch(_HALF_CLOCK, token):
         hour = int(match[1]) % 12 + (12 if match[3] in "pP" else 0)
         return _times_of_day(hour, match[2] or "00")
-    if match := _CLOCK.fullmatch(token):
+    if match := re.fullmatch(_CLOCK, token):
         return _times_of_day(int(match[1]), match[2])
-    if match := _ISO_DAY.fullmatch(token):
+    if match := re.fullmatch(_ISO_DAY, token):
         return _days(*match.groups())
-    if match := _DOTTED_DAY.fullmatch(token):
+    if match := re.fullmatch(_DOTTED_DAY, token):
         return _days(*reversed(match.groups()))
-    if _GROUPED.fullmatch(token):
+    if re.fullmatch(_GROUPED, token):
         return (re.sub("[.,]", "", token), re.sub("[.,]", "_", token))
-    return (f"{int(token):_}",) if _UNGROUPED.fullmatch(token) else ()
+    return (f"{int(token):_}",) if re.fullmatch(_UNGROUPED, token) else ()
 
 
 def _ordinal(number: int) -> str:

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from backends.chunking.headings import shorten_title
+from backends.chunking import shorten_title
 
 FRONT_MATTER_VERSION: Final = 5
 """Goes up with every change of what is read: the notes of stored indexes are then prepared again."""

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, get_args
 import anyio
 import msgspec
 
-from backends.chunking.tokens import estimate_tokens
+from backends.chunking import estimate_tokens
 from backends.interface import SearchAnswer
 from gateway.agent.conversations import Conversations
 from gateway.agent.memory import Memory

@@ -17,7 +17,7 @@ import msgspec
 from gateway.cli.guard import guarded
 from gateway.cli.options import LOG_LEVELS, SERVE_OPTIONS, SHARED_OPTIONS, Options
 from gateway.process.orphans import PARENT, is_orphan
-from gateway.process.tuning import forbid_core_dumps, pause_collector
+from gateway.process.tuning import forbid_core_dumps, settle_collector
 
 _FIELDS: Final = {option.flag: option.field for option in SERVE_OPTIONS if option.metavar}
 _SOCKET_ONLY: Final = "--socket-only"
@@ -63,21 +63,19 @@ def run(arguments: Sequence[str]) -> int:
 
 # To import what a command needs is part of it: that may fail, too, where files or memory are short.
 def _serve(plain: PlainServe) -> int:
-    pause_collector()
     from gateway.cli.running import run_gateway
 
     return run_gateway(plain.options, socket_only=plain.socket_only, write=plain.write)
 
 
 def _stay(options: Options) -> int:
-    pause_collector()
     from gateway.cli.running import run_staying
 
     return run_staying(options)
 
 
 def _ask(question: PlainQuestion) -> int:
-    pause_collector()  # the process has ended before there is anything to collect
+    # The collector stays off: the process has ended before there is anything to collect.
     return _command(question.command)(question.options, **question.values)
 
 
@@ -94,6 +92,7 @@ def _command(name: str) -> Callable[..., int]:
 def _by_typer(arguments: Sequence[str]) -> int:
     from gateway.cli.app import run_app
 
+    settle_collector()
     return run_app(arguments)
 
 

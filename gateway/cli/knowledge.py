@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from backends.builtin.searching import links_in
 from backends.interface import LanguageCount
-from backends.text.analyser import guess_latin_language, script_language
+from backends.text.analyser import UNSPACED, guess_latin_language, script_language, stop_words_of
 from backends.text.frontmatter import read_front_matter, without_noise
+from backends.text.times import date_in, tells_time
 from config.settings import Settings
-from gateway.cli.naming import NameCount, names_in
 from gateway.cli.vault import Links, Note, TagCount, Vault
+
+_NO_PROSE: Final = (
+    r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)|`[^`\n]*`|\bhttps?://\S+|\{\{[^{}\n]*\}\}"
+)
+_PIECE: Final = r"[^\W\d_]+(?:['’-](?!s\b)[^\W\d_]+)*|(?<=\w)['’]s\b|\d+|\n|[^\s\w]"
+"""`Nora's` names Nora."""
+_INSIDE: Final = frozenset(",'’@&%")
+"""Signs after which a sentence goes on; after any other, and in a new line, any word may have a capital letter."""
+_MOST_WORDS: Final = 3
+_LEAST_NOTES: Final = 2
+_MOST_UNSPACED: Final = 500
+"""Each of these is looked for in every note."""
 
 _MOST_TEXT: Final = 20_000_000
 """Characters of all notes in one page; the oldest of what is more are only linked."""
@@ -22,6 +36,105 @@ _SAMPLE: Final = 3_000
 """Characters of a note by which its languages are recognised."""
 _LEAST_SHARE: Final = 0.1
 """Of the letters of a note, for one of its scripts to count."""
+
+
+class NameCount(msgspec.Struct, frozen=True):
+    name: str
+    notes: tuple[str, ...]
+    """The paths of those that name it."""
+
+
+def names_in(
+    texts: Mapping[str, str], titles: Mapping[str, Sequence[str]], most: int = 30
+) -> list[NameCount]:
+    """What most notes name, two at least. `titles` has title, name and aliases of each note."""
+    read = {path: _read(text) for path, text in texts.items()}
+    small = frozenset[str]().union(*(one.small for one in read.values()))
+    linked = {name.rpartition("/")[2] for text in texts.values() for name in links_in(text)}
+    called = {one for own in titles.values() for one in own}
+    known = {one for one in linked | called if _may_be_name(one)}
+    known.update(*(one.surely for one in read.values()))
+    known = {one for one in known if one.lower() not in small}
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    unspaced = sorted(one for one in known if re.search(f"[{UNSPACED}]", one))[:_MOST_UNSPACED]
+    for path, one in read.items():
+        for name in (known & one.all) | {name for name in unspaced if name in texts[path]}:
+            places[name].append(path)
+    found = [NameCount(name, tuple(sorted(paths))) for name, paths in places.items()]
+    found = [one for one in _without_parts(found) if len(one.notes) >= _LEAST_NOTES]
+    return sorted(found, key=lambda one: (-len(one.notes), one.name))[:most]
+
+
+class _Read(msgspec.Struct):
+    all: set[str]
+    """Every row of one to three words with capital letters."""
+    surely: set[str]
+    """Those that stand within a sentence, where only names have a capital letter."""
+    small: set[str]
+
+
+def _read(text: str) -> _Read:
+    prose = re.sub(_NO_PROSE, "\n", text)
+    language = guess_latin_language(prose.lower())
+    read = _Read(set(), set(), set())
+    for run, begins in _runs(prose, stop_words_of("english") | stop_words_of(language), read.small):
+        for start in range(len(run)):
+            for end in range(start + 1, min(start + _MOST_WORDS, len(run)) + 1):
+                name = " ".join(run[start:end])
+                read.all.add(name)
+                is_whole = end == len(run) and start == begins
+                if is_whole and (end - start > 1 or language != "german"):
+                    read.surely.add(name)
+    read.surely = {one for one in read.surely if _may_be_name(one)}
+    return read
+
+
+def _runs(prose: str, stops: frozenset[str], small: set[str]) -> Iterator[tuple[list[str], int]]:
+    """Words with capital letters beside each other, and from which of them on they stand within a sentence."""
+    run: list[str] = []
+    begins, is_inside = 0, False
+    for piece in re.findall(_PIECE, prose):
+        is_name = piece[0].isupper() and piece.lower() not in stops
+        if is_name:
+            if not run:
+                begins = 0 if is_inside else 1
+            run.append(piece)
+            is_inside = True
+            continue
+        if run:
+            yield run, begins
+            run = []
+        if piece[0].isalpha():
+            if piece[0].islower():
+                small.add(piece)
+            is_inside = True
+        elif not piece[0].isdigit():
+            is_inside = piece in _INSIDE and is_inside
+    if run:
+        yield run, begins
+
+
+def _may_be_name(name: str) -> bool:
+    words = name.split()
+    return (
+        0 < len(words) <= _MOST_WORDS
+        and len(name) > 1
+        and not any(map(str.isdigit, name))
+        and not any(map(tells_time, words))
+        and not (name.isascii() and name.isupper() and len(name) < 3)
+        and date_in(name) is None
+    )
+
+
+def _without_parts(found: Iterable[NameCount]) -> Iterator[NameCount]:
+    """Without `Anna` where every note that has it says `Anna Meyer`."""
+    found = list(found)
+    longer: defaultdict[str, set[tuple[str, ...]]] = defaultdict(set)
+    for one in found:
+        words = one.name.split()
+        for word in words if len(words) > 1 else ():
+            longer[word].add(one.notes)
+    return (one for one in found if one.notes not in longer[one.name])
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -18,8 +18,7 @@ from config.errors import (
 )
 from config.loading.load import load_settings, refuse_unknown_names
 from config.settings import Settings, StartedAs
-from config.source.discover import LoadRequest
-from config.source.folders import with_notes
+from config.source.discover import LoadRequest, with_notes
 
 PROGRAM: Final = "memory-gateway"
 
@@ -125,7 +124,7 @@ def load(options: Options, started_as: StartedAs = "command") -> Settings:
 def _is_indexed(settings: Settings, options: Options) -> bool:
     """Whether the workspace is that of the index; looked at only where it does not exist."""
     log_for(options)
-    from backends.builtin.syncing.brake import is_made_for
+    from backends.builtin.syncing.surveying import is_made_for
 
     return is_made_for(settings)
 

@@ -31,7 +31,7 @@ from gateway.systemd_units import (
     unit_directory,
 )
 from gateway.watching.directories import WatchingFailedError, plan_watches, watched_places
-from gateway.watching.inotify import Bursts, DirectoryWatches
+from gateway.watching.watcher import Bursts, DirectoryWatches
 
 _MB: Final = 1_000_000
 TOO_LITTLE_BYTES: Final = 50 * _MB

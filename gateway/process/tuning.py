@@ -47,13 +47,8 @@ NEW_OBJECTS: Final = 5_000
 """Made and not freed since the last look at the young ones."""
 
 
-def pause_collector() -> None:
-    """Until `settle_collector`: what is imported stays, and to look through it again and again takes time."""
-    gc.disable()
-
-
 def settle_collector() -> None:
-    """What exists by now stays until the end, and is never looked at again."""
+    """Collects from now on. What exists by now stays until the end, and is never looked at."""
     gc.freeze()
     gc.enable()
     gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from backends.chunking.tokens import WEIGHT_PER_TOKEN, estimate_tokens, prefix_end
+from backends.chunking import WEIGHT_PER_TOKEN, estimate_tokens, prefix_end
 from backends.interface import Hit
 from backends.text.times import date_of
 from gateway.recall.prompts import is_small_talk

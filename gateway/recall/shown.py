@@ -19,7 +19,7 @@ MOST_LINES: Final = 200_000
 MOST_LINES_EACH: Final = 20_000
 _SHORTEST: Final = 8
 """Letters and digits of a line that says something by itself."""
-_MARKUP: Final = re.compile(r"^[\s>*+-]*(?:\[[ xX]\]\s*)?(?:\d+[.)]\s+)?|[\W_]+")
+_MARKUP: Final = r"^[\s>*+-]*(?:\[[ xX]\]\s*)?(?:\d+[.)]\s+)?|[\W_]+"
 
 
 def line_key(line: str) -> int | None:
@@ -27,7 +27,7 @@ def line_key(line: str) -> int | None:
     stripped = line.strip()
     if stripped.startswith("#"):
         return None
-    words = _MARKUP.sub("", stripped).casefold()
+    words = re.sub(_MARKUP, "", stripped).casefold()
     return hash(words) if len(words) >= _SHORTEST else None
 
 

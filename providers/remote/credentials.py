@@ -13,9 +13,8 @@ from config.runtime.files import SilentFileError, read_file
 from config.settings import AuthSettings, ModelProviderSettings, Secret
 from config.source.located import quote
 from config.vendors import OPENAI, Vendor
-from providers.endpoints import Endpoint, Origin, may_receive
+from providers.endpoints import Endpoint, Origin, home_of, may_receive
 from providers.provider_errors import ProviderAuthError, ProviderUnavailableError
-from providers.remote.vendor_rules import home_of
 
 _MAX_BYTES = 1 << 20
 _RANK = {"oauth": 0, "token": 1, "api_key": 2}

@@ -35,8 +35,7 @@ from providers.provider_errors import (
     ProviderUnavailableError,
     causes,
 )
-from providers.remote.answers import most_values, values_in
-from providers.remote.replies import Refusal, error_for
+from providers.remote.answers import Refusal, error_for, most_values, values_in
 from providers.remote.spec import RemoteSpec
 
 _log = Log()

@@ -13,16 +13,142 @@ import msgspec
 
 from config.paths import auth_profile_paths
 from config.settings import ModelProviderSettings, Settings
-from config.vendors import Vendor
-from providers.endpoints import Endpoint, may_receive
+from config.source.located import quote
+from config.vendors import GEMINI, VENDORS, ModelLimits, Vendor, WireFormat
+from providers.endpoints import Endpoint, endpoint_at, home_of, may_receive
 from providers.provider_errors import ProviderAuthError, ProviderUnavailableError
 from providers.provider_interface import InputLimits, Purpose, Role
-from providers.remote import credentials, vendor_rules
+from providers.remote import credentials
 from providers.remote.credentials import Credential, KeySources, find_key
-from providers.remote.vendor_rules import endpoint_at, entry_of, home_of, limits_of
+
+_OPENAI_APIS = frozenset({"openai-completions", "openai-responses"})
+"""Values of `models.providers.*.api` whose servers have OpenAI's embeddings beside their chat."""
+_OTHER_WIRES = {
+    "bedrock": "Amazon Bedrock has a wire and a login of its own",
+    "github-copilot": "GitHub Copilot is reached by a login that only the chat gateway has",
+}
+_UNKNOWN = "No provider of this id is known here (adapters of the chat gateway's plugins are not)"
+_MEANT = {"google": "gemini", "google-gemini": "gemini"}
+# A host of which only the protocol is known, not the limits: small enough for a server that embeds
+# some thousand tokens a second to answer within one request's time.
+_COMPATIBLE = ModelLimits(8192, 512, 64_000, 8 << 20)
+_BY_TASK_TYPE = ("gemini-embedding-001", "gemini-embedding-exp", "text-embedding", "embedding-001")
 
 _LIKE_A_SECRET_CHARS = 8
 """Shorter values of headers (`1`, `beta`) are not secrets, and masking them would garble messages."""
+
+
+def find_vendor(name: str, settings: Settings, role: Role) -> Vendor:
+    """The row of an id, or one made from its entry in `models.providers`.
+
+    Raises `ProviderUnavailableError` for an id that nobody knows, or whose wire is not spoken here.
+    """
+    known = VENDORS.get(name)
+    if known is not None:
+        return known
+    key = _entry_name(settings, name)
+    if name in _OTHER_WIRES:
+        raise _not_here(f"{_OTHER_WIRES[name]}, which is not spoken here", name, settings, role)
+    if key is None:
+        raise _not_here(_UNKNOWN, name, settings, role)
+    entry = settings.model_providers[key]
+    api = (entry.api or "").lower()
+    if api in _OPENAI_APIS or (not api and entry.base_url):
+        speaks = "openai-compatible"
+    elif api == "ollama":
+        speaks = "ollama"
+    else:
+        raise _not_here(_other_api(key, entry, settings), name, settings, role)
+    return msgspec.structs.replace(
+        VENDORS[speaks], name=name, label=quote(key), other_config_key=key
+    )
+
+
+def entry_of(settings: Settings, config_key: str) -> ModelProviderSettings:
+    """The entry in `models.providers`, whose name counts without case; an empty one if there is none."""
+    key = _entry_name(settings, config_key)
+    return settings.model_providers[key] if key is not None else ModelProviderSettings()
+
+
+def _entry_name(settings: Settings, name: str) -> str | None:
+    entries = settings.model_providers
+    if name in entries:
+        return name
+    return next((key for key in entries if key.strip().lower() == name.lower()), None)
+
+
+def _other_api(key: str, entry: ModelProviderSettings, settings: Settings) -> str:
+    if entry.api is None:
+        return f"models.providers.{key} has neither an api nor a baseUrl"
+    place = _place(settings, f"models.providers.{key}.api")
+    return f"{place} is {quote(entry.api)}, a wire that has no embeddings here"
+
+
+def _not_here(cause: str, name: str, settings: Settings, role: Role) -> ProviderUnavailableError:
+    key = "provider" if role == "primary" else "fallback"
+    meant = _MEANT.get(name)
+    choices = ", ".join((*VENDORS, "local"))
+    return ProviderUnavailableError(
+        f"{cause} ({_place(settings, key)}: {quote(name)}).",
+        remedy=f'Write "{meant}".'
+        if meant
+        else f"Set {key} to one of {choices}, or to the id of an entry of models.providers whose api "
+        'is "openai-completions"; "none" leaves keywords without this notice.',
+    )
+
+
+def _place(settings: Settings, key: str) -> str:
+    """The key where it stands: `memory.search.provider, line 4`."""
+    origin = settings.origins.get(key)
+    return origin.detail if origin and origin.detail else key
+
+
+def limits_of(vendor: Vendor, model: str, *, official: bool) -> InputLimits:
+    """The documented limits of a model at the vendor's own address, or cautious ones elsewhere.
+
+    Of documented ones a sixth of the tokens of a request is kept in reserve, because they are only estimated.
+    """
+    known = next((row for row in vendor.limits if model.startswith(row.models)), None)
+    if official and known is not None:
+        return _input_limits(known, tokens=known.tokens * 5 // 6)
+    # Gemini's hundred are part of the protocol rather than of one host.
+    items = 100 if vendor.wire is GEMINI else _COMPATIBLE.items
+    limits = _input_limits(_COMPATIBLE, tokens=_COMPATIBLE.tokens)
+    return msgspec.structs.replace(limits, max_items=items)
+
+
+def _input_limits(row: ModelLimits, *, tokens: int) -> InputLimits:
+    return InputLimits(
+        max_input_tokens=row.input_tokens,
+        max_items=row.items,
+        max_request_tokens=tokens,
+        max_request_bytes=row.size_bytes,
+    )
+
+
+def input_type(
+    wire: WireFormat, model: str, purpose: Purpose, configured: str | None
+) -> str | None:
+    """The request's input or task type; None sends none."""
+    if _prompted(wire, model):
+        return None
+    return configured or (wire.query_type if purpose == "query" else wire.document_type)
+
+
+def prompt(wire: WireFormat, model: str, purpose: Purpose, configured: str | None) -> str:
+    """What stands before each text; empty for most models.
+
+    A configured query type is the prompt's task (`search result`, `question answering` ...).
+    """
+    if not _prompted(wire, model):
+        return ""
+    if purpose == "document":
+        return "title: none | text: "
+    return f"task: {configured or 'search result'} | query: "
+
+
+def _prompted(wire: WireFormat, model: str) -> bool:
+    return wire is GEMINI and not model.startswith(_BY_TASK_TYPE)
 
 
 class RemoteSpec(msgspec.Struct, frozen=True):
@@ -54,12 +180,10 @@ class RemoteSpec(msgspec.Struct, frozen=True):
         return limits_of(self.vendor, self.model, official=self.official)
 
     def input_type(self, purpose: Purpose) -> str | None:
-        return vendor_rules.input_type(
-            self.vendor.wire, self.model, purpose, self._configured(purpose)
-        )
+        return input_type(self.vendor.wire, self.model, purpose, self._configured(purpose))
 
     def prompt(self, purpose: Purpose) -> str:
-        return vendor_rules.prompt(self.vendor.wire, self.model, purpose, self._configured(purpose))
+        return prompt(self.vendor.wire, self.model, purpose, self._configured(purpose))
 
     def _configured(self, purpose: Purpose) -> str | None:
         return self.query_type if purpose == "query" else self.document_type

@@ -1,4 +1,4 @@
-"""Learns how likely a passage answers: the constants of `backends/ranking/likelihood.py`.
+"""Learns how likely a passage answers: the constants of `backends/ranking/learnt.py`.
 
 Passages are those that the questions of each family are shown, by words and with vectors, and those of questions
 without an answer; each family counts the same. Beside the calibration error of what is learnt from all families stands
@@ -21,8 +21,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from backends.ranking import likelihood
-from backends.ranking.likelihood import Signs, score_of
+from backends.ranking import learnt
+from backends.ranking.learnt import Signs, score_of
 from benchmarks.families import families
 from benchmarks.fit import Indexed, answers, index_all
 from benchmarks.questions import Collection
@@ -102,7 +102,7 @@ def learn(found: Sequence[Answered]) -> dict[str, float]:
 
 
 def _row(signs: Signs) -> list[float]:
-    """What each constant is multiplied with, see `likelihood.likelihood`."""
+    """What each constant is multiplied with, see `learnt.likelihood`."""
     trust = signs.trust
     return [
         1.0, signs.share, signs.best_line, signs.information, signs.stands_out, trust, trust * signs.share,
@@ -112,18 +112,18 @@ def _row(signs: Signs) -> list[float]:
 def scored(found: Iterable[Answered], constants: Mapping[str, float]) -> list[Passage]:
     """As a search scores them: a score never rises."""
     for name, value in constants.items():
-        setattr(likelihood, name, value)
+        setattr(learnt, name, value)
     passages = []
     for one in found:
         ceiling = 1.0
         for signs, answers_it in zip(one.signs, one.answers, strict=True):
-            ceiling = min(ceiling, score_of(likelihood.likelihood(signs)))
+            ceiling = min(ceiling, score_of(learnt.likelihood(signs)))
             passages.append(Passage(ceiling, answers_it))
     return passages
 
 
 def report(found: Sequence[Answered], console: Console) -> None:
-    current = {name: float(getattr(likelihood, name)) for name in NAMES}
+    current = {name: float(getattr(learnt, name)) for name in NAMES}
     learnt = learn(found)
     console.print("\n".join(f"{name} = {value}" for name, value in learnt.items()))
     for by_meaning in (False, True):
@@ -136,7 +136,7 @@ def report(found: Sequence[Answered], console: Console) -> None:
             family = [one for one in of_mode if one.family == name]
             others = learn([one for one in found if one.family != name])
             by = [scored(family, constants) for constants in (current, learnt, others)]
-            likely = sum(one.score >= likelihood.EVEN for one in by[1])
+            likely = sum(one.score >= learnt.EVEN for one in by[1])
             table.add_row(name, f"{likely:,}", *(f"{calibration_error(one):.3f}" for one in by))
         console.print(table)
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from rich.table import Table
 
-from backends.ranking.likelihood import EVEN
+from backends.ranking.learnt import EVEN
 from benchmarks.families import DATA, VAULT, Share
 from benchmarks.plot import Dots, squares
 from benchmarks.questions import Collection, Question

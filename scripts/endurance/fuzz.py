@@ -59,7 +59,7 @@ TARGETS: Final[dict[str, Target]] = {
     "openai": Target("openai", _REMOTE, 1024),
     "gemini": Target("gemini", _REMOTE, 1024),
     "voyage": Target("voyage", _REMOTE, 1024),
-    "refusals": Target("refusals", ("providers.remote.replies", "providers.remote.replies", "providers.remote.replies", "config.secrets")),
+    "refusals": Target("refusals", ("providers.remote.answers", "providers.remote.answers", "providers.remote.answers", "config.secrets")),
     "batches": Target("batches", ("providers.batch.result_files", "providers.remote.embedder")),
     "qmd-answer": Target("qmd_answer", ("backends.qmd.server",)),
     "qmd-server": Target("qmd_server", ("backends.qmd.server",), 1024),

@@ -51,7 +51,7 @@ from providers.provider_errors import (
     ProviderUnavailableError,
 )
 from providers.provider_interface import ItemError, ProviderRequest, Vector
-from providers.remote.replies import Refusal, error_for
+from providers.remote.answers import Refusal, error_for
 
 _LIMIT = 1 << 12
 _MEMBERS = 16

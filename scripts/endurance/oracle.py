@@ -26,7 +26,7 @@ import apsw
 from msgspec.structs import replace
 
 from backends.builtin.backend import open_builtin
-from backends.builtin.searching import Searcher
+from backends.builtin.searching import MIN_SCORED, Searcher
 from backends.builtin.store.port import long_words
 from backends.builtin.store.sqlite.connections import connect_reader
 from backends.builtin.store.sqlite.store import SqliteView
@@ -268,9 +268,11 @@ def keyword_settings(settings: Settings, index: Path) -> Settings:
 
 
 def _words(index: Path) -> list[str]:
+    """Those whose chunks are all scored; of other words the newest rows are, which every index has in its own order."""
     with closing(apsw.Connection(str(index))) as db:
         db.execute("CREATE VIRTUAL TABLE temp.v USING fts5vocab (main, chunk_terms, row)")
-        return [term for (term,) in db.execute("SELECT term FROM temp.v ORDER BY doc, term")]
+        query = "SELECT term FROM temp.v WHERE doc <= ? ORDER BY doc, term"
+        return [term for (term,) in db.execute(query, (MIN_SCORED,))]
 
 
 def make_queries(words: Sequence[str]) -> list[str]:

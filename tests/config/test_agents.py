@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.agents import AgentEntry, default_agent_id, listed_agents, normalize_agent_id
+from config.loading.load import AgentEntry, default_agent_id, listed_agents, normalize_agent_id
 from fakes.each import each
 
 

@@ -28,3 +28,8 @@ def test_no_path_of_this_machine_gets_into_it():
     assert "/nonexistent" not in text
     assert str(Path.home()) not in text
     assert "`~/.openclaw/memory/main.memory-gateway.sqlite`" in text
+
+
+def test_a_key_of_the_host_that_changes_nothing_here_says_so():
+    row = next(line for line in reference_markdown().splitlines() if "`maxHistoryShare`" in line)
+    assert "for the chat gateway; it has no effect here" in row

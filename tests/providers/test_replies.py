@@ -5,7 +5,7 @@ import json
 from fakes.each import each
 from fakes.faults import gemini_quota, openai_quota, voyage_quota
 from providers import provider_errors
-from providers.remote.replies import Refusal, error_for, size_refusal
+from providers.remote.answers import Refusal, error_for, size_refusal
 
 
 def refuse(status, body=b"", request=b"", now_s=0.0, secrets=(), **headers):

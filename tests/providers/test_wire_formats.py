@@ -17,8 +17,7 @@ from providers.provider_interface import ItemError, ProviderRequest
 from providers.remote.credentials import Credential
 from providers.remote.embedder import open_wire
 from providers.remote.openai import OpenAIWire
-from providers.remote.spec import RemoteSpec
-from providers.remote.vendor_rules import input_type, prompt
+from providers.remote.spec import RemoteSpec, input_type, prompt
 
 pytestmark = pytest.mark.anyio
 

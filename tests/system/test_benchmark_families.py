@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-import backends.ranking.likelihood
-from backends.ranking.likelihood import Signs, likelihood
+import backends.ranking.learnt
+from backends.ranking.learnt import Signs, likelihood
 from benchmarks import fit_scores
 from benchmarks.families import (
     DATA,
@@ -264,7 +264,7 @@ def test_the_constants_of_scores_are_learnt_back_from_passages_that_were_drawn_w
     learnt = fit_scores.learn(found)
     assert set(learnt) == set(fit_scores.NAMES)
     for name, value in learnt.items():
-        assert value == pytest.approx(getattr(backends.ranking.likelihood, name), abs=0.4)
+        assert value == pytest.approx(getattr(backends.ranking.learnt, name), abs=0.4)
 
 
 def test_what_is_near_by_meaning_says_nothing_about_the_rest():

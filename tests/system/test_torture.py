@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from endurance import local_model
-from endurance.activities import ACTIVITIES
+from endurance.activities import ACTIVITIES, BACKLOG
 from endurance.agent import MODEL, Agent
 from endurance.database import Database
 from endurance.matrix import Cell, Outcome, Plan, cells, run_cell
@@ -94,6 +94,16 @@ async def test_the_oracle_finds_a_missing_chunk_a_foreign_vector_and_a_damaged_p
     data[-2000] ^= 8
     agent.index.write_bytes(data)
     assert await oracle.faults(agent.index)
+
+
+async def test_rows_in_another_order_are_no_fault_to_the_oracle(tmp_path):
+    agent = Agent(tmp_path, None, 2)  # one of whose words is in 1,002 of 1,173 chunks
+    agent.write_backlog(BACKLOG)
+    oracle = Oracle(agent.settings)
+    await oracle.make_fresh(agent.index)
+    agent.edit()
+    await oracle.make_fresh(agent.index)
+    assert await oracle.faults(agent.index) == []
 
 
 @pytest.mark.parametrize(

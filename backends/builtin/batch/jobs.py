@@ -23,8 +23,7 @@ from backends.builtin.store.opening import if_there
 from backends.builtin.store.port import BY_REQUEST, READERS, JobRecord, Store, View, Writer, now_ms
 from backends.interface import BatchReport, JobReport
 from config.runtime.logs import Log
-from config.runtime.priority import SearchPriority
-from config.runtime.tasks import BoundedWork, ResettableEvent
+from config.runtime.tasks import BoundedWork, ResettableEvent, SearchPriority
 from config.settings import BatchSettings, Settings
 from providers.batch.hosts import BatchHost, RemoteJob, Result
 from providers.batch.vendor_jobs import BatchAccess, find_batch

@@ -28,8 +28,7 @@ from backends.builtin.store.port import LeaseLostError, Store, Version, View, Wr
 from backends.interface import BackfillState, ProgressCallback, SyncProgress
 from config.errors import ErrorKind
 from config.runtime.logs import Log
-from config.runtime.priority import SearchPriority
-from config.runtime.tasks import Backoff, BoundedWork, ResettableEvent, Wakeup
+from config.runtime.tasks import Backoff, BoundedWork, ResettableEvent, SearchPriority, Wakeup
 from config.settings import CacheSettings
 from providers.embedding.failover import Embeddings, ProviderChange
 from providers.embedding.service import Delivery

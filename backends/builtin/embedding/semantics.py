@@ -30,9 +30,8 @@ from backends.interface import (
 )
 from config.errors import MemoryGatewayError
 from config.runtime.logs import Log
-from config.runtime.priority import SearchPriority
 from config.runtime.system import PROC
-from config.runtime.tasks import BoundedWork, ResettableEvent
+from config.runtime.tasks import BoundedWork, ResettableEvent, SearchPriority
 from config.settings import Settings
 from providers.provider_errors import ProviderError
 from providers.provider_interface import Fingerprint, QueryVector
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 STALLED_PERCENT: Final = 10.0
 _PROC: Final = Path(PROC)
 _CGROUPS: Final = Path("/sys/fs/cgroup")
-_SOME: Final = re.compile(r"^some avg10=([0-9.]+)", re.MULTILINE)
+_SOME: Final = r"(?m)^some avg10=([0-9.]+)"
 _log = Log()
 IDLE_S: Final = 30 * 60.0
 """Loading a hundred thousand vectors again takes a second or two."""
@@ -78,7 +77,7 @@ def _sources(proc: Path, cgroups: Path) -> Iterator[Path]:
 
 def _stalled(path: Path) -> float:
     try:
-        found = _SOME.search(path.read_text(encoding="utf-8"))
+        found = re.search(_SOME, path.read_text(encoding="utf-8"))
     except OSError:
         return 0.0
     return float(found[1]) if found else 0.0

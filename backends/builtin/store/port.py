@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 import msgspec
 
 from backends.backend_errors import IndexUnavailableError
-from backends.files.encodings import UTF8
+from backends.files.reading import UTF8
 from backends.files.scan import FoundFile
 from backends.text.frontmatter import FrontMatter
 from backends.transcripts.source import HASH_BYTES, FoundTranscript, Position, Taken

@@ -33,9 +33,8 @@ from backends.interface import (
     SyncRequest,
 )
 from config.runtime.logs import Log
-from config.runtime.priority import SearchPriority
 from config.runtime.remembered import Remembered, size_of
-from config.runtime.tasks import BoundedWork
+from config.runtime.tasks import BoundedWork, SearchPriority
 from config.settings import Source
 
 REMEMBERED: Final = 10

@@ -21,7 +21,7 @@ from backends.chunking import (
     chunk_markdown,
     document_title,
 )
-from backends.files.encodings import DECODING_VERSION
+from backends.files.reading import DECODING_VERSION
 from backends.text.analyser import (
     ANALYSER_VERSION,
     Analyser,

@@ -1,31 +1,466 @@
-"""Comparing disk and index: one look at both, which reads no file.
+"""Comparing disk and index: one look at both, which reads no file, and what is gone from the disk and must not go from
+the index, or not yet. What was equal at the last look is not compared again.
 
-Files of a place that is not mounted are not deleted (`brake`); what was equal at the last look is not compared again.
+A deletion is told apart from a disk that is away: nobody deletes a memory by unmounting it. The index remembers, for
+each viewpoint, for which workspace it was made, on which file systems its places lie, and since when files of a
+place are missed, so that the looks of several processes count together. Blocks; for any thread.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.opening import look_into
-from backends.builtin.store.port import ARRIVAL_MS, Store, Version, View, Writer, now_ms
-from backends.builtin.syncing.brake import Brake
-from backends.builtin.syncing.planning import Held, SyncPlan, plan_sync
-from backends.builtin.syncing.sessions import SessionIndexer, SessionPlan
+from backends.builtin.store.port import (
+    ARRIVAL_MS,
+    IndexedFile,
+    Store,
+    Version,
+    View,
+    Writer,
+    now_ms,
+)
+from backends.builtin.syncing.planning import Held, ObsoleteFile, SyncPlan, plan_sync
+from backends.builtin.syncing.sessions import (
+    CLAUDE,
+    DATABASE,
+    FILES,
+    SessionIndexer,
+    SessionPlan,
+    source_of,
+)
 from backends.files.ignoring import IgnoreFiles
 from backends.files.roots import MemoryRoots
-from backends.files.scan import ScanResult, scan
+from backends.files.scan import MANY_FILES, SECOND_LOOK_S, FoundFile, ScanResult, is_mass, scan
+from backends.transcripts.source import TranscriptListing, id_of
+from config.runtime.files import denial_of
 from config.settings import Settings, Source
+
+_DEVICES: Final = "devices"
+_MISSED: Final = "missed"
+_WORKSPACE: Final = "workspace"
+_ABSENT: Final = -1
+_UNKNOWN: Final = -2
+
+_TRANSCRIPTS: Final = {
+    FILES: "the directory of transcripts",
+    DATABASE: "the host's database",
+    CLAUDE: "the directory of Claude Code's conversations",
+}
+
+T = TypeVar("T")
 
 _REMEMBERING_PATIENCE_S: Final = 0.05
 """How long a survey may wait for another writer; a search must not wait for it."""
+
+
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """A directory, or a file, whose notes come and go together."""
+
+    absolute: str
+    name: str
+    """What a person calls it."""
+    may_go: bool = False
+    """Nobody configured it: once it is missed for long enough, it was deleted."""
+    inside: str | None = None
+    """A place that it cannot exist without."""
+    holds: str = "files"
+
+
+class _FirstLook(msgspec.Struct, frozen=True, gc=False):
+    """When files of a place were first missed."""
+
+    at: float
+    """As this process measures time: what the wall clock does meanwhile does not count."""
+    wall: float
+    """Seconds since 1970, for other processes."""
+
+
+def is_made_for(settings: Settings) -> bool:
+    """Whether there is an index that holds the notes of this workspace. Blocks."""
+    try:
+        with look_into(settings) as view:
+            made_for = view.remembered(_WORKSPACE, here=True)
+            return made_for == MemoryRoots(settings.workspace).base
+    except IndexUnavailableError:
+        return False
+
+
+class Brake:
+    """For one index."""
+
+    def __init__(self, roots: MemoryRoots, transcripts: Mapping[str, Path] | None = None) -> None:
+        """`transcripts`: where each source of conversations has them."""
+        self._roots = roots
+        base = roots.base
+        workspace = Place(base, "the workspace")
+        self._own = workspace
+        places = {base: workspace}
+        self._place_of_root: list[Place] = []
+        for root in roots.all:
+            if root.kind == "file":
+                place = workspace
+            elif root.kind == "directory":
+                place = Place(root.absolute, "the directory", may_go=True, inside=base)
+            else:
+                place = Place(root.absolute, "the extra path", may_go=root.is_optional)
+            self._place_of_root.append(places.setdefault(place.absolute, place))
+        self._places = tuple(places.values())
+        self._own_places = {
+            one.absolute for one in self._places if base in {one.absolute, one.inside}
+        }
+        self._transcripts = {
+            source: Place(
+                str(place),
+                _TRANSCRIPTS[source],
+                may_go=True,
+                holds="conversations" if source == DATABASE else "files",
+            )
+            for source, place in (transcripts or {}).items()
+        }
+        self._stored: dict[str, str] | None = None
+        """What the index remembers, as it stands there; None before the first look into it."""
+        self._devices: dict[str, int] = {}
+        self._moved_from: str | None = None
+        """The workspace that the index was made for, where that is another one."""
+        self._missed_since: dict[str, _FirstLook] = {}
+
+    def hold(
+        self,
+        view: View,
+        found: ScanResult,
+        indexed: Mapping[str, IndexedFile],
+        plan: SyncPlan,
+        *,
+        force: bool = False,
+    ) -> SyncPlan:
+        """The plan without the removals that have to wait; `held` says which and why, and what may not be read.
+
+        By force no removal waits.
+        """
+        self._recall(view)
+        denied = tuple(self._denied(indexed)) if found.failed_dirs else ()
+        if force:
+            self._give_in()
+            return msgspec.structs.replace(plan, held=denied)
+        gone, removed = self._by_place_missed(plan.to_remove)
+        held = []
+        for place, missed in gone.items():
+            left = partial(self._left, place, found, indexed)
+            files = _accountable(missed, left)
+            verdict = self._judge(place, files, left) if files else None
+            if verdict is None:
+                removed += files
+            else:
+                held.append(verdict)
+        self._forget_except(*self._transcripts.values(), *gone)
+        if not found.files:
+            held += self._told_by_others(indexed)
+        told = {absolute for place in gone for absolute in (place.absolute, place.inside)}
+        missing = (self._lost(place) for place in self._places if place.absolute not in told)
+        held += [one for one in missing if one is not None]
+        return msgspec.structs.replace(plan, to_remove=tuple(removed), held=(*held, *denied))
+
+    def _by_place_missed(
+        self, files: Iterable[ObsoleteFile]
+    ) -> tuple[dict[Place, list[ObsoleteFile]], list[ObsoleteFile]]:
+        """And those of what is no place of notes any more."""
+        gone: dict[Place, list[ObsoleteFile]] = defaultdict(list)
+        homeless = []
+        for file in files:
+            place = self._place_of(self._roots.absolute(file.path))
+            if place is None:
+                homeless.append(file)
+            else:
+                gone[place].append(file)
+        return gone, homeless
+
+    def by_place(
+        self, found: ScanResult, indexed: Iterable[str]
+    ) -> Iterator[tuple[Sequence[FoundFile], Sequence[str]]]:
+        """Of each place the files on the disk, and the paths of those in the index."""
+        paths: dict[Place, list[str]] = defaultdict(list)
+        for path in indexed:
+            place = self._place_of(self._roots.absolute(path))
+            if place is not None:
+                paths[place].append(path)
+        files: dict[Place, list[FoundFile]] = defaultdict(list)
+        for file in found.files:
+            files[self._place_of_root[file.root]].append(file)
+        return ((files[place], paths[place]) for place in self._places)
+
+    def _told_by_others(self, indexed: Mapping[str, IndexedFile]) -> Iterator[Held]:
+        """That there is not a single note, and others have some: a disk that was never here is no deletion."""
+        others = sum(one.seen != "here" for one in indexed.values())
+        if others:
+            reason = (
+                f"the workspace {self._own.absolute} has no notes: {others:,} of the index were seen by "
+                "other hosts only"
+            )
+            yield Held(self._own.absolute, others, reason)
+
+    def miss_nothing(self) -> None:
+        """No note is gone from the disk."""
+        self._forget_except(*self._transcripts.values())
+
+    def hold_transcripts(
+        self, plan: SessionPlan
+    ) -> tuple[tuple[ObsoleteFile, ...], tuple[Held, ...]]:
+        """The removals that need not wait, and why the others do: each source of conversations counts for itself."""
+        removed = []
+        doubtful = defaultdict(list)
+        for one in plan.to_remove:
+            if self._was_put_away(plan.listing, one.path):
+                removed.append(one)
+            else:
+                doubtful[source_of(one.path)].append(one)
+        left = Counter(
+            source_of(one.path) for one in plan.listing.files if one.path not in plan.added
+        )
+        held = []
+        for source, place in self._transcripts.items():
+            gone = doubtful[source]
+            verdict = self._judge_transcripts(source, place, gone, left[source])
+            if verdict is None:
+                removed += gone
+            else:
+                held.append(verdict)
+        return tuple(removed), tuple(held)
+
+    def _was_put_away(self, listing: TranscriptListing, path: str) -> bool:
+        """Whether it is certain that nothing is away: its source was switched off, or the host's database knows it."""
+        known = listing.database.ids if listing.database else frozenset()
+        source = source_of(path)
+        return source not in self._transcripts or (source != CLAUDE and id_of(path) in known)
+
+    def _judge_transcripts(
+        self, source: str, place: Place, gone: Sequence[ObsoleteFile], left: int
+    ) -> Held | None:
+        if not gone:
+            self._missed_since.pop(place.absolute, None)
+            return None
+        if source == DATABASE and not left and _device(place.absolute) != _ABSENT:
+            reason = (
+                f"{place.name} {place.absolute} has none of {len(gone):,} indexed conversations: "
+                "another one is in its place, or they were deleted"
+            )
+            return self._second_look(place, gone, reason)
+        return self._judge(place, gone, lambda: left)
+
+    def unremembered(self, held: Iterable[Held]) -> dict[str, str]:
+        """What `remember` should be called with: what the index does not have as it should be."""
+        if self._stored is None:
+            return {}
+        waiting = {one.place for one in held}
+        waiting |= {one.inside for one in self._places if one.inside and one.absolute in waiting}
+        devices = dict(self._devices)
+        for place in self._places:
+            device = _device(place.absolute)
+            if device >= 0 and place.absolute not in waiting and place.inside not in waiting:
+                devices[place.absolute] = device
+        missed = {absolute: look.wall for absolute, look in self._missed_since.items()}
+        wanted = {_DEVICES: _encoded(devices), _MISSED: _encoded(missed)}
+        if self._moved_from is None or self._own_places.isdisjoint(waiting):
+            wanted[_WORKSPACE] = self._own.absolute
+        return {key: value for key, value in wanted.items() if self._stored.get(key) != value}
+
+    def remember(self, writer: Writer, rows: Mapping[str, str]) -> None:
+        """In a transaction of the caller."""
+        for key, value in rows.items():
+            writer.remember(key, value, here=True)
+        self._stored = {**(self._stored or {}), **rows}
+        self._devices = _decoded(self._stored.get(_DEVICES), int)
+
+    def out_of_reach(self, absolute: str) -> str | None:
+        """Why nothing can be said about a file that is not there: its place is away."""
+        place = self._place_of(absolute)
+        return self._away(place) if place and place.absolute != absolute else None
+
+    def missing(self, view: View) -> tuple[Held, ...]:
+        """The places that the index knows and that are away, without a look at their files."""
+        known = _decoded(view.remembered(_DEVICES, here=True), int)
+        away = {
+            reason: place  # one that took others with it is told once
+            for place in self._places
+            if place.absolute in known and (reason := self._away(place, known))
+        }
+        return (*(_held(place, (), reason) for reason, place in away.items()), *self._denied({}))
+
+    def _denied(self, indexed: Collection[str]) -> Iterator[Held]:
+        """The places that this user may not read; what is in one of them is told with it."""
+        closed = {
+            place.absolute: denial
+            for place in self._places
+            if (denial := denial_of(Path(place.absolute)))
+        }
+        of_place = Counter(self._place_of(self._roots.absolute(path)) for path in indexed)
+        for place in self._places:
+            denial = closed.get(place.absolute)
+            if denial is None or place.inside in closed:
+                continue
+            files = sum(of_place[one] for one in self._places if place in (one, self._outer(one)))
+            reason = f"{place.name} {place.absolute} may not be read: {denial}"
+            if files:
+                reason += ": its files are answered as they were indexed"
+            yield Held(place.absolute, files, reason, denial.remedy)
+
+    def _outer(self, place: Place) -> Place | None:
+        return next((one for one in self._places if one.absolute == place.inside), None)
+
+    def _away(self, place: Place, devices: Mapping[str, int] | None = None) -> str | None:
+        devices = self._devices if devices is None else devices
+        if place.inside is not None and (reason := self._away(self._own, devices)):
+            return reason
+        device = _device(place.absolute)
+        if device == _ABSENT and not place.may_go:
+            return f"{place.name} {place.absolute} is missing"
+        known = devices.get(place.absolute)
+        if device >= 0 and known is not None and device != known:
+            return f"{place.name} {place.absolute} is not the file system that was indexed"
+        return None
+
+    def _lost(self, place: Place) -> Held | None:
+        """That a place is missing of which the index has nothing (more): it may be a new one."""
+        if place.may_go or place.absolute not in self._devices:
+            return None
+        if _device(place.absolute) != _ABSENT:
+            return None
+        reason = f"{place.name} {place.absolute} is missing, and nothing of it is indexed"
+        return _held(place, (), reason)
+
+    def _judge(
+        self, place: Place, gone: Sequence[ObsoleteFile], left: Callable[[], int]
+    ) -> Held | None:
+        away = self._away(place)
+        is_file = any(self._roots.absolute(one.path) == place.absolute for one in gone)
+        if is_file and Path(place.absolute).parent.is_dir():
+            self._devices.pop(place.absolute, None)
+            return None  # an extra path that was deleted
+        if away and left() == 0:
+            self._missed_since.pop(place.absolute, None)
+            return _held(place, gone, f"{away}: its files are answered as they were indexed")
+        if away:
+            return self._second_look(place, gone, away)
+        if self._moved_from is not None and place.absolute in self._own_places:
+            return self._second_look(place, gone, self._explain_move(len(gone)))
+        if _device(place.absolute) == _ABSENT:
+            return self._second_look(place, gone, f"{place.name} {place.absolute} is missing")
+        if len(gone) > MANY_FILES / 2:
+            total = len(gone) + left()
+            if is_mass(len(gone), total):
+                reason = (
+                    f"{len(gone):,} of {total:,} {place.holds} of {place.absolute} are gone at once"
+                )
+                return self._second_look(place, gone, reason)
+        self._missed_since.pop(place.absolute, None)
+        return None
+
+    def _second_look(self, place: Place, gone: Sequence[ObsoleteFile], reason: str) -> Held | None:
+        first = _FirstLook(time.monotonic(), time.time())
+        since = self._missed_since.setdefault(place.absolute, first)
+        if first.at - since.at >= SECOND_LOOK_S:
+            return None
+        wait = (
+            f"{reason}: they count as deleted if a look {SECOND_LOOK_S:g} s later misses them, too, "
+            "or by force (memory-gateway index --force)"
+        )
+        return _held(place, gone, wait)
+
+    def _explain_move(self, count: int) -> str:
+        return (
+            f"the index was made for the workspace {self._moved_from}, and {count:,} of its files are not in "
+            f"{self._own.absolute} (another --state-dir or --agent gives that an index of its own)"
+        )
+
+    def _left(self, place: Place, found: ScanResult, indexed: Mapping[str, IndexedFile]) -> int:
+        """Files of the place that are in the index and on the disk."""
+        return sum(
+            self._place_of_root[file.root] is place and file.path in indexed for file in found.files
+        )
+
+    def _place_of(self, absolute: str) -> Place | None:
+        for root, place in zip(self._roots.all, self._place_of_root, strict=True):
+            if root.permits(absolute):
+                return place
+        return None
+
+    def _recall(self, view: View) -> None:
+        keys = (_DEVICES, _MISSED, _WORKSPACE)
+        texts = {key: view.remembered(key, here=True) for key in keys}
+        is_first = self._stored is None
+        self._stored = {key: text for key, text in texts.items() if text is not None}
+        self._devices = _decoded(self._stored.get(_DEVICES), int) or self._devices
+        made_for = self._stored.get(_WORKSPACE, self._own.absolute)
+        self._moved_from = None if _is_same(made_for, self._own.absolute) else made_for
+        if is_first:  # what this process forgot since then must not come back
+            at, now = time.monotonic(), time.time()
+            for absolute, wall in _decoded(self._stored.get(_MISSED), float).items():
+                ago = max(0.0, now - wall)  # the clock may have been put back
+                self._missed_since[absolute] = _FirstLook(at - ago, now - ago)
+
+    def _give_in(self) -> None:
+        """Somebody said that what is gone was deleted."""
+        self._moved_from = None
+        self._missed_since = {}
+        self._devices = {
+            absolute: device
+            for absolute, device in self._devices.items()
+            if _device(absolute) != _ABSENT
+        }
+
+    def _forget_except(self, *places: Place) -> None:
+        missed = {place.absolute for place in places}
+        for absolute in self._missed_since.keys() - missed:
+            self._missed_since.pop(absolute, None)
+
+
+def _accountable(gone: Sequence[ObsoleteFile], left: Callable[[], int]) -> list[ObsoleteFile]:
+    """Without those that no viewpoint saw, where this one has nothing of their place: it may be away."""
+    if any(one.is_orphan for one in gone) and left() == 0:
+        return [one for one in gone if not one.is_orphan]
+    return list(gone)
+
+
+def _encoded(numbers: Mapping[str, float]) -> str:
+    return msgspec.json.encode(numbers, order="sorted").decode()
+
+
+def _decoded(text: str | None, kind: type[T]) -> dict[str, T]:
+    try:
+        return msgspec.json.decode(text or "{}", type=dict[str, kind])  # type: ignore[valid-type]
+    except msgspec.DecodeError:
+        return {}
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Whether both lead to one directory."""
+    try:
+        return one == other or Path(one).samefile(other)
+    except OSError:
+        return False
+
+
+def _held(place: Place, gone: Sequence[ObsoleteFile], reason: str) -> Held:
+    return Held(place.absolute, len(gone), reason)
+
+
+def _device(absolute: str) -> int:
+    try:
+        return Path(absolute).stat().st_dev
+    except (FileNotFoundError, NotADirectoryError):
+        return _ABSENT
+    except OSError:
+        return _UNKNOWN
 
 
 class Survey(msgspec.Struct, frozen=True, gc=False):

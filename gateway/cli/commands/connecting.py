@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from config.settings import Settings
-    from gateway.connect.client_files import Done, FilePlan
     from gateway.connect.clients import Client, Entry, Seen, Surroundings
+    from gateway.connect.entries import Done, FilePlan
 
 _NAME: Final = "memory-gateway"
 _NAMES: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -77,7 +77,7 @@ def connect(
     It shows what is added and asks. Everything else in the file stays, and a copy of it is kept. Which memory:
     --notes, or --workspace, or --agent; else the default agent of openclaw.json.
     """
-    from gateway.connect.client_files import plan_connection
+    from gateway.connect.entries import plan_connection
 
     if client is None and not show:
         return _list_clients(options)
@@ -122,7 +122,7 @@ def connect_found(
     Calls `before` when it is about to write. One that is connected already stays as it is. Without `writes`
     it is only shown.
     """
-    from gateway.connect.client_files import plan_connection
+    from gateway.connect.entries import plan_connection
 
     there, hooked = _surroundings(), client.hooked()
     memory = _arguments(options)
@@ -144,7 +144,7 @@ def connect_found(
 
 def disconnect_found(options: Options, client: Client, *, writes: bool) -> dict[str, object]:
     """Takes out what `connect_found` put in; without `writes` it is only shown."""
-    from gateway.connect.client_files import plan_removal
+    from gateway.connect.entries import plan_removal
 
     there, hooked = _surroundings(), client.hooked()
     plan = plan_removal(client, there, _NAME)
@@ -171,7 +171,7 @@ def disconnect(
     options: Options, client: ClientName = None, *, name: ServerName = _NAME, yes: Yes = False
 ) -> int:
     """Take this memory out of the configuration of an MCP client again."""
-    from gateway.connect.client_files import plan_removal
+    from gateway.connect.entries import plan_removal
 
     if client is None:
         raise CommandLineError(
@@ -192,7 +192,7 @@ def _hooks(client: Client, name: str, memory: Sequence[str]) -> Entry:
 
 
 def _plan_hooks(hooked: Client, there: Surroundings, name: str, hooks: Entry | None) -> FilePlan:
-    from gateway.connect.client_files import plan_connection, plan_removal
+    from gateway.connect.entries import plan_connection, plan_removal
 
     if hooks is None:
         return plan_removal(hooked, there, name)
@@ -348,7 +348,7 @@ def _carry_out(
     plan: FilePlan, hooks: FilePlan | None, there: Surroundings
 ) -> tuple[Done | None, Done | None]:
     """Hooks are put in last and taken out first, so that each copy is of what the next one restores."""
-    from gateway.connect.client_files import carry_out, plan_connection, plan_removal
+    from gateway.connect.entries import carry_out, plan_connection, plan_removal
 
     if hooks is None:
         return (carry_out(plan) if plan.changes else None), None
@@ -414,8 +414,7 @@ def _show(plan: FilePlan) -> None:
 
 
 def _lines(plan: FilePlan, entry: Entry | None) -> Sequence[str]:
-    from gateway.connect.client_files import shown
-    from gateway.connect.entries import entry_lines
+    from gateway.connect.entries import entry_lines, shown
 
     if entry is None:
         return ()
@@ -469,7 +468,7 @@ def _check(plan: FilePlan, there: Surroundings) -> Seen:
 
 
 def _as_data(plan: FilePlan, done: Done | None, seen: Seen | None) -> dict[str, Any]:
-    from gateway.connect.client_files import shown
+    from gateway.connect.entries import shown
 
     copy = done.copy if done is not None else None
     return {
@@ -505,7 +504,7 @@ def _list_clients(options: Options) -> int:
 
 def _row(client: Client, there: Surroundings) -> dict[str, Any]:
     from config.errors import MemoryGatewayError
-    from gateway.connect.client_files import connected, shown
+    from gateway.connect.entries import connected, shown
 
     servers: dict[str, object] = {}
     problem = None

@@ -1,6 +1,9 @@
 """`setup`: the folder of notes, meaning and the clients, each shown before it is written; and all of it undone.
 
-What it did stands in our own file (`config.source.folders` reads the folders): `notes` has the folders and `setup`
+Where somebody likely keeps notes (OpenClaw's workspace, vaults of Obsidian, Logseq, `~/notes`) is proposed, never taken
+by itself: names alone are looked at, in few directories, and no link is followed.
+
+What it did stands in our own file (`config.source.discover` reads the folders): `notes` has the folders and `setup`
 what is to be undone, noted before it is done.
 """
 
@@ -8,15 +11,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 import typer
 from msgspec.structs import replace
 
+from config.runtime.files import read_file
 from gateway.cli import output
 from gateway.cli.commands.connecting import Yes, installed_clients
 from gateway.cli.options import PROGRAM, CommandLineError, Options
@@ -24,17 +30,25 @@ from gateway.cli.options import PROGRAM, CommandLineError, Options
 if TYPE_CHECKING:
     from config.changing import EditedFile
     from config.settings import Settings
-    from config.source.folders import Folders
+    from config.source.discover import Folders
     from config.source.located import Located
     from gateway.connect.clients import Client
-    from gateway.finding_notes import NotesFolder
-
 _NAME: Final = re.compile(r"(?=.*[^0-9-])[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 _HEADER: Final = f"""\
 // What `{PROGRAM} setup` found; `{PROGRAM} setup --undo` takes it out again.
 // Settings may stand here, too: `{PROGRAM} config set query.maxResults 8`.
 """
 _OURS: Final = ("notes", "setup")
+
+Kind = Literal["OpenClaw workspace", "Obsidian vault", "Logseq graph", "folder of notes"]
+
+_MARKS: Final[Mapping[str, Kind]] = {".obsidian": "Obsidian vault", "logseq": "Logseq graph"}
+_USUAL: Final = ("notes", "Notes", "Documents/notes", "Documents/Notes", "zettelkasten", "wiki")
+_PARENTS: Final = ("", "Documents", "Dropbox", "Nextcloud", "Sync", "OneDrive", "notes", "Notes")
+"""Below the home: where a vault is looked for, one level deep."""
+_MOST_DIRECTORIES: Final = 500
+_MOST_ENTRIES: Final = 20_000
+_REGISTRY_BYTES: Final = 1024 * 1024
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +159,7 @@ def _agreed() -> bool:
 
 def _plan(options: Options, given: str | None, name: str | None, *, yes: bool) -> Plan:
     """Raises CommandLineError, ConfigNotFoundError, ConfigInvalidError for our own file."""
-    from config.source.folders import read_folders
+    from config.source.discover import read_folders
 
     if name is not None and not _NAME.fullmatch(name):
         raise CommandLineError(
@@ -176,7 +190,6 @@ def _given(text: str) -> NotesFolder:
     from config.paths import home_dir
     from config.source.discover import LoadRequest, notes_folder
     from config.values import SettingOrigin
-    from gateway.finding_notes import NotesFolder, count_notes, kind_of
 
     origin = SettingOrigin(kind="command-line", detail="DIR")
     request = LoadRequest(environment=os.environ, cwd=Path.cwd(), notes=text, notes_origin=origin)
@@ -201,7 +214,6 @@ def _choose(workspace: Path | None, *, yes: bool) -> NotesFolder:
     """The first one found, or the one that the person names."""
     from config.errors import ConfigNotFoundError
     from config.paths import home_dir
-    from gateway.finding_notes import find_notes
 
     cwd = Path.cwd()
     found = find_notes(os.environ, home_dir(os.environ, cwd), cwd, workspace)
@@ -266,8 +278,8 @@ def _member_lines(plan: Plan) -> Sequence[str]:
 
 
 def _write_folder(plan: Plan) -> None:
+    from config.source.discover import DEFAULT, FOLDERS, read_folders
     from config.source.editing import with_member
-    from config.source.folders import DEFAULT, FOLDERS, read_folders
 
     file = _own_file()
     text = file.text
@@ -370,7 +382,7 @@ def _without_ours(file: EditedFile, members: Sequence[str]) -> str:
 def _index_places(root: Located) -> list[str]:
     """Where the indexes of the folders lie, as far as they are there."""
     from config.paths import data_dir, home_dir, notes_state_dir
-    from config.source.folders import read_folders
+    from config.source.discover import read_folders
 
     home = home_dir(os.environ, Path.cwd())
     folders = read_folders(root)
@@ -420,3 +432,104 @@ def _note_done(kind: str, name: str) -> None:
         return
     text = with_member(file.text, file.path, ("setup", kind), [*names, name])
     file.write(text if file.data is not None else _HEADER + text)
+
+
+class NotesFolder(msgspec.Struct, frozen=True):
+    path: Path
+    kind: Kind
+    files: int
+    """Markdown files in it, as far as they were counted."""
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.kind}, {self.files:,} note{'' if self.files == 1 else 's'})"
+
+
+def find_notes(
+    environment: Mapping[str, str], home: Path, cwd: Path, workspace: Path | None
+) -> list[NotesFolder]:
+    """The best first. `workspace`: that of OpenClaw's default agent."""
+    found: dict[str, NotesFolder] = {}
+    for path, kind in _candidates(environment, home, cwd, workspace):
+        place = os.path.realpath(path)
+        if place in found or place == os.path.realpath(home):
+            continue
+        if files := count_notes(path):
+            found[place] = NotesFolder(path, kind, files)
+    return list(found.values())
+
+
+def kind_of(folder: Path) -> Kind:
+    """What a folder of notes is, by what its program keeps in it."""
+    return next((k for mark, k in _MARKS.items() if (folder / mark).is_dir()), "folder of notes")
+
+
+def _candidates(
+    environment: Mapping[str, str], home: Path, cwd: Path, workspace: Path | None
+) -> Iterator[tuple[Path, Kind]]:
+    if workspace is not None and workspace.is_dir():
+        yield workspace, "OpenClaw workspace"
+    yield from ((one, "Obsidian vault") for one in _known_to_obsidian(environment, home))
+    if cwd != home and kind_of(cwd) != "folder of notes":
+        yield cwd, kind_of(cwd)
+    yield from _marked(home)
+    for name in _USUAL:
+        if (home / name).is_dir():
+            yield home / name, "folder of notes"
+
+
+def _known_to_obsidian(environment: Mapping[str, str], home: Path) -> list[Path]:
+    """The vaults that Obsidian lists, the one used last first."""
+    base = environment.get("XDG_CONFIG_HOME", "")
+    settings = Path(base) if Path(base).is_absolute() else home / ".config"
+    if sys.platform == "darwin":
+        settings = home / "Library/Application Support"
+    places = (settings, home / ".var/app/md.obsidian.Obsidian/config")
+    vaults: list[tuple[float, str]] = []
+    for place in places:
+        with suppress(OSError, msgspec.DecodeError, AttributeError, TypeError):
+            data = read_file(place / "obsidian/obsidian.json", _REGISTRY_BYTES)
+            listed: Any = msgspec.json.decode(data).get("vaults", {}).values()
+            vaults += [
+                (float(one.get("ts", 0)), str(one["path"])) for one in listed if "path" in one
+            ]
+    return [Path(path) for _, path in sorted(vaults, reverse=True) if Path(path).is_dir()]
+
+
+def _marked(home: Path) -> Iterator[tuple[Path, Kind]]:
+    looked_at = 0
+    for parent in _PARENTS:
+        for directory in _directories(home / parent):
+            looked_at += 1
+            if looked_at > _MOST_DIRECTORIES:
+                return
+            if (kind := kind_of(directory)) != "folder of notes":
+                yield directory, kind
+
+
+def _directories(parent: Path) -> list[Path]:
+    try:
+        with os.scandir(parent) as entries:
+            return sorted(
+                Path(one.path)
+                for one in entries
+                if one.name[0] != "." and one.is_dir(follow_symlinks=False)
+            )
+    except OSError:
+        return []
+
+
+def count_notes(folder: Path) -> int:
+    """Its Markdown files, without hidden ones and those of libraries; of a huge folder those met first."""
+    count, left = 0, _MOST_ENTRIES
+    pending = [os.fspath(folder)]
+    while pending and left > 0:
+        with suppress(OSError), os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                left -= 1
+                if entry.name[0] == "." or entry.name == "node_modules":
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(entry.path)
+                elif entry.name.endswith(".md") and entry.is_file(follow_symlinks=False):
+                    count += 1
+    return count

@@ -26,8 +26,17 @@ from backends.interface import (
 )
 from config.settings import Source
 from gateway.cli.knowledge import Known
-from gateway.cli.rendering.knowing import SCRIPT, STYLE, sections_of, tiles_of
-from gateway.cli.rendering.markup import Markup, element, escape, joined, table
+from gateway.cli.rendering.knowing import (
+    SCRIPT,
+    STYLE,
+    Markup,
+    element,
+    escape,
+    joined,
+    sections_of,
+    table,
+    tiles_of,
+)
 from gateway.cli.rendering.results import lines_of, matched_spans, reasons, remarks
 from gateway.cli.rendering.status_lines import detail_rows, sync_summary
 from gateway.cli.rendering.words import counted, duration, short_path, size

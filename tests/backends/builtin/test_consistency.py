@@ -119,3 +119,14 @@ async def test_a_language_that_no_note_is_written_in_any_more_is_forgotten(home)
         assert await languages(backend) == ("english",)
         home.write("memory/a.md", german)
         assert await languages(backend) == ("german",)
+
+
+async def test_words_that_come_with_one_file_and_go_with_another_stay_known(home, paths_of, check):
+    home.write("memory/b.md", "- Der Installateur kommt am Montag.\n")
+    await home.synced()
+    home.write("memory/a.md", "- Der Installateur war da.\n")
+    home.write("memory/b.md", "- Niemand kommt.\n")
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        assert await paths_of(backend, "Installateur") == ["memory/a.md"]
+    check(home.index)

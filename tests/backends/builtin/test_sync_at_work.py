@@ -11,7 +11,7 @@ import pytest
 from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.sqlite.connections import PATIENCE_S
 from backends.interface import SyncRequest
-from config.runtime.priority import LONGEST_PAUSE_S, SearchPriority
+from config.runtime.tasks import LONGEST_PAUSE_S, SearchPriority
 from fakes.freshness import large_note, stale_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store, pytest.mark.and_pooled]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from backends.backend_errors import FileUnreadableError
 from backends.builtin.store.sqlite import connections
-from backends.builtin.syncing import brake
+from backends.builtin.syncing import surveying
 from backends.interface import ReadRequest, SearchRequest, SyncRequest
 from config.settings import CacheSettings, ExtraPath
 from fakes.freshness import stale_of
@@ -42,7 +42,7 @@ def soon(monkeypatch):
     """The minute is over at once."""
 
     def pass_minute() -> None:
-        monkeypatch.setattr(brake, "SECOND_LOOK_S", 0.0)
+        monkeypatch.setattr(surveying, "SECOND_LOOK_S", 0.0)
 
     return pass_minute
 
@@ -372,7 +372,7 @@ async def test_what_came_back_starts_a_minute_of_its_own_at_the_next_accident(
         aside.rename(home.workspace / "memory")
         assert await stale_of(backend) is None
         (home.workspace / "memory").rename(aside)
-        monkeypatch.setattr(brake, "SECOND_LOOK_S", time.monotonic() - missed)
+        monkeypatch.setattr(surveying, "SECOND_LOOK_S", time.monotonic() - missed)
         assert await stale_of(backend) is not None
     assert rows(home) == 13
 

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from backends.builtin.store.opening import connect
-from backends.builtin.syncing import brake
+from backends.builtin.syncing import surveying
 from backends.interface import SearchRequest, SyncRequest
 from fakes.freshness import stale_of
 
@@ -60,7 +60,7 @@ async def indexed(first, settled):
 @pytest.fixture
 def soon(monkeypatch):
     """The minute is over at once."""
-    return lambda: monkeypatch.setattr(brake, "SECOND_LOOK_S", 0.0)
+    return lambda: monkeypatch.setattr(surveying, "SECOND_LOOK_S", 0.0)
 
 
 @pytest.fixture

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from backends.chunking import chunk_markdown, document_title
-from backends.chunking.headings import LONGEST_TITLE, parse_heading
+from backends.chunking import LONGEST_TITLE, chunk_markdown, document_title, parse_heading
 from fakes.each import each
 
 BODY = "- Something worth remembering was said on this day.\n" * 40

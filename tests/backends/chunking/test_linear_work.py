@@ -10,8 +10,7 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
-from backends.chunking import ChunkLimits, chunk_markdown, document_title
-from backends.chunking.headings import LONGEST_TITLE
+from backends.chunking import LONGEST_TITLE, ChunkLimits, chunk_markdown, document_title
 from fakes.each import each
 
 KINDS: dict[str, Callable[[int], str]] = {

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.chunking import estimate_tokens
-from backends.chunking.tokens import prefix_end, suffix_start, weigh
+from backends.chunking import estimate_tokens, prefix_end, suffix_start, weigh
 from fakes.each import each
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))

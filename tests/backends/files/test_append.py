@@ -12,8 +12,7 @@ import pytest
 
 from backends.backend_errors import FileUnwritableError, PathNotAllowedError
 from backends.files.appending import Appended, append_entry
-from backends.files.encodings import encoding_of
-from backends.files.reading import decode
+from backends.files.reading import decode, encoding_of
 from backends.files.roots import MemoryRoots
 from config.runtime.files import try_lock
 

@@ -1,7 +1,6 @@
 import pytest
 
-from backends.files.encodings import BROKEN, UNKNOWN, encoding_of
-from backends.files.reading import decode, read_lines
+from backends.files.reading import BROKEN, UNKNOWN, decode, encoding_of, read_lines
 from backends.interface import ReadRequest
 from fakes.each import each
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.files.encodings import encoding_of
 from backends.files.reading import (
     HASH_BYTES,
     HOLDS_NUL,
@@ -18,6 +17,7 @@ from backends.files.reading import (
     FileUnreadable,
     content_hash,
     decode,
+    encoding_of,
     read_for_index,
 )
 from backends.files.safe_open import BEHIND_LINK, IS_LINK, NOT_REGULAR

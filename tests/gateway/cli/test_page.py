@@ -20,10 +20,8 @@ from backends.interface import (
     SyncReport,
 )
 from fakes.each import each
-from gateway.cli.knowledge import Known
-from gateway.cli.naming import NameCount
-from gateway.cli.rendering.knowing import SCRIPT
-from gateway.cli.rendering.markup import escape
+from gateway.cli.knowledge import Known, NameCount
+from gateway.cli.rendering.knowing import SCRIPT, escape
 from gateway.cli.rendering.page import BEGINNING, Report, columns_of, page_of
 from gateway.cli.vault import Links, Note, TagCount
 from gateway.metrics import Counted, SearchesOfMode, ShownNote

@@ -21,9 +21,9 @@ from fakes.each import each
 from gateway.agent.recalling import HOOK_CLIENTS
 from gateway.cli.commands.asking import recall
 from gateway.cli.commands.connecting import ClientName
-from gateway.connect import client_files
-from gateway.connect.client_files import carry_out, connected, plan_connection, plan_removal
+from gateway.connect import entries
 from gateway.connect.clients import CLIENTS, Surroundings, is_ours
+from gateway.connect.entries import carry_out, connected, plan_connection, plan_removal
 
 ROOT = Path(__file__).parents[3]
 COMMAND = ("/opt/bin/memory-gateway", "serve", "--notes", "/home/me/notes")
@@ -156,7 +156,7 @@ def test_a_file_that_its_client_lays_out_anew_is_still_undone(there):
 def test_a_server_of_that_name_which_is_not_ours_is_left_alone(client, there):
     foreign = {"command": "npx", "args": ["-y", "server-memory"]}
     path = write(client, there, "")
-    path.write_text(client_files.with_server(client, "", path, NAME, foreign), "utf-8")
+    path.write_text(entries.with_server(client, "", path, NAME, foreign), "utf-8")
     for attempt in (lambda: join(client, there), lambda: leave(client, there)):
         with pytest.raises(ConfigInvalidError, match="another server"):
             attempt()
@@ -170,7 +170,7 @@ def test_what_a_person_added_to_our_entry_stays_in_it(there):
     join(client, there, command=(*COMMAND, "--claude-code"))
     found = json.loads(path.read_text())["mcpServers"][NAME]
     assert found == {**ours, "args": [*COMMAND[1:], "--claude-code"]}
-    assert "sk-secret" not in str(client_files.shown(found))
+    assert "sk-secret" not in str(entries.shown(found))
 
 
 @pytest.mark.parametrize("linked", ["file", "directory"])

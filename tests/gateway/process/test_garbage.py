@@ -9,12 +9,12 @@ from gateway.process.tuning import NEW_OBJECTS
 
 SCRIPT = f"""
 import gc, weakref
-from gateway.process.tuning import pause_collector, settle_collector
+from gateway.process.tuning import settle_collector
 
 class Node:
     pass
 
-pause_collector()
+gc.disable()
 settle_collector()
 assert gc.isenabled()
 assert gc.get_freeze_count() > 0

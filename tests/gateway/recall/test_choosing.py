@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backends.chunking.tokens import estimate_tokens
+from backends.chunking import estimate_tokens
 from backends.interface import Hit
 from gateway.recall.selecting import MOST_PARTS, block, choose
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.watching.inotify import LONGEST_WAIT, Debounce
+from gateway.watching.watcher import LONGEST_WAIT, Debounce
 
 QUIET_S = 1.5
 

@@ -20,7 +20,7 @@ from backends.builtin.store.port import (
     TooLargeError,
 )
 from backends.builtin.store.postgres.transactions import NOW_MS, new_number
-from backends.files.encodings import UTF8
+from backends.files.reading import UTF8
 from backends.files.scan import FoundFile
 from backends.interface import DayCount, LanguageCount, Overview, SizeCount
 from backends.text.frontmatter import FrontMatter

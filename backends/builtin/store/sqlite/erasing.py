@@ -137,7 +137,7 @@ _READ_PAGES: Final = 128
 _TREE_PAGES: Final = {2: 12, 5: 12, 10: 8, 13: 8}
 """The kinds of pages of a B-tree (sqlite.org/fileformat.html), and the size of their headers."""
 _POINTER_BYTES: Final = 2
-_RESIDUE: Final = re.compile(rb"[\x20-\xff]{3}")
+_RESIDUE: Final = rb"[\x20-\xff]{3}"
 """Not what is left of pointers to cells: their first bytes are smaller."""
 
 
@@ -151,7 +151,7 @@ def has_residue(path: Path) -> bool:
     flags = [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0]
     file = apsw.VFSFile("unix", str(path), flags)
     try:
-        return any(_RESIDUE.search(unused) for unused in _unused_parts(file))
+        return any(re.search(_RESIDUE, unused) for unused in _unused_parts(file))
     finally:
         file.xClose()
 

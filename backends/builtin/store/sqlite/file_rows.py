@@ -21,9 +21,9 @@ from backends.builtin.store.port import (
 )
 from backends.builtin.store.sqlite.connections import int64s
 from backends.builtin.store.sqlite.erasing import mark_deletion
-from backends.builtin.store.sqlite.keywords import change_ends, pack, words_of
+from backends.builtin.store.sqlite.keywords import ComingWords, drop_ends, pack, words_of
 from backends.builtin.store.sqlite.schema import ENTER_VIEWPOINT
-from backends.files.encodings import UTF8
+from backends.files.reading import UTF8
 from backends.files.scan import FoundFile
 from backends.interface import DayCount, LanguageCount, Overview, SizeCount
 from backends.text.frontmatter import FrontMatter
@@ -137,6 +137,7 @@ class SqliteFiles:
     def __init__(self, connection: apsw.Connection, viewpoint: str = "") -> None:
         self._connection = connection
         self._viewpoint = viewpoint
+        self._words = ComingWords(connection)
 
     def indexed(self) -> dict[str, IndexedFile]:
         here, select = (self._viewpoint,), self._connection.execute
@@ -268,7 +269,11 @@ class SqliteFiles:
         remember_languages(self._connection, file_id, prepared)
         self._remember_facts(file_id, prepared.facts, read.encoding)
         chunks = _ticking(prepared.chunks, tick)
-        return replace_chunks(self._connection, file_id, chunks).written
+        return replace_chunks(self._connection, file_id, chunks, self._words).written
+
+    def write_words(self) -> None:
+        """Those of the chunks that were published, before the transaction ends."""
+        self._words.write()
 
     def touch(self, read: ReadFile) -> None:
         found = read.found
@@ -304,9 +309,8 @@ class SqliteFiles:
             return False
         rows = self._connection.execute("SELECT id FROM chunks WHERE file_id = ?", (file_id,))
         doomed = [chunk_id for (chunk_id,) in rows]
-        went = words_of(self._connection, doomed)
+        self._words.write()
         _delete_chunks(self._connection, doomed)
-        change_ends(self._connection, set(), went)
         self._connection.execute("DELETE FROM files WHERE id = ?", (file_id,))
         mark_deletion(self._connection)
         return True
@@ -364,6 +368,7 @@ def replace_chunks(
     connection: apsw.Connection,
     file_id: int,
     chunks: Iterable[PreparedChunk],
+    words: ComingWords,
     *,
     first: int = 0,
     before: int | None = None,
@@ -382,14 +387,13 @@ def replace_chunks(
             place = (chunk.start, chunk.start_line, chunk.end_line)
             moved.append((*place, kept[chunk.identity].pop(), *place))
         else:
-            _insert_chunk(connection, file_id, chunk)
+            words.add(_insert_chunk(connection, file_id, chunk), chunk)
             written.append(chunk)
     obsolete = [chunk_id for ids in kept.values() for chunk_id in ids]
-    came = long_words(words for one in written for words in (one.terms, one.context))
-    went = words_of(connection, obsolete) if obsolete else set()
-    _delete_chunks(connection, obsolete)
-    change_ends(connection, came, went)
     if obsolete:
+        words.write()
+        came = long_words(text for one in written for text in (one.terms, one.context))
+        _delete_chunks(connection, obsolete, came)
         mark_deletion(connection)
     connection.executemany(
         "UPDATE chunks SET start = ?, start_line = ?, end_line = ?"
@@ -399,7 +403,8 @@ def replace_chunks(
     return Replaced(len(written), len(obsolete))
 
 
-def _insert_chunk(connection: apsw.Connection, file_id: int, chunk: PreparedChunk) -> None:
+def _insert_chunk(connection: apsw.Connection, file_id: int, chunk: PreparedChunk) -> int:
+    """Returns its id; its words are still to be written."""
     connection.execute(
         "INSERT INTO chunks (file_id, start, start_line, end_line, identity, text, words)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -414,10 +419,6 @@ def _insert_chunk(connection: apsw.Connection, file_id: int, chunk: PreparedChun
         ),
     )
     chunk_id = connection.last_insert_rowid()
-    connection.execute(
-        "INSERT INTO chunk_terms (rowid, body, context) VALUES (?, ?, ?)",
-        (chunk_id, chunk.terms, chunk.context),
-    )
     connection.executemany(
         'INSERT INTO excerpts (chunk_id, file_id, start, "end", line, text_hash)'
         " VALUES (?, ?, ?, ?, ?, ?)",
@@ -426,9 +427,15 @@ def _insert_chunk(connection: apsw.Connection, file_id: int, chunk: PreparedChun
             for one in chunk.excerpts
         ],
     )
+    return chunk_id
 
 
-def _delete_chunks(connection: apsw.Connection, ids: Sequence[int]) -> None:
+def _delete_chunks(
+    connection: apsw.Connection, ids: Sequence[int], held: Collection[str] = ()
+) -> None:
+    """Of chunks whose words are written; `held` are long words that others hold."""
+    went = words_of(connection, ids).difference(held)
     doomed = [(chunk_id,) for chunk_id in ids]
     connection.executemany("DELETE FROM chunk_terms WHERE rowid = ?", doomed)
     connection.executemany("DELETE FROM chunks WHERE id = ?", doomed)
+    drop_ends(connection, went)

@@ -30,12 +30,13 @@ from config.settings import Source
 if TYPE_CHECKING:
     from backends.ranking.query import Concept
 
-_LEVEL: Final = 3
+_LEVEL: Final = 6
 _WINDOW: Final = -12
 """4 kB without a header: hardly a chunk is longer, and to make ready for more costs each."""
 _MEMORY: Final = 5
 _BETWEEN: Final = "\0"
 
+_ADD_WORDS: Final = "INSERT INTO chunk_terms (rowid, body, context) VALUES (?, ?, ?)"
 _ADD_ENDS: Final = "INSERT OR IGNORE INTO word_ends SELECT value FROM carray(?)"
 _DELETE_ENDS: Final = "DELETE FROM word_ends WHERE backwards IN (SELECT value FROM carray(?))"
 _IS_HELD: Final = "SELECT 1 FROM chunk_terms WHERE chunk_terms MATCH ?"
@@ -72,13 +73,37 @@ def words_of(connection: apsw.Connection, chunk_ids: Sequence[int]) -> set[str]:
     return long_words(" ".join(unpack(words, text)) for text, words in rows)
 
 
-def change_ends(connection: apsw.Connection, came: set[str], went: set[str]) -> None:
-    """Long words of chunks that came and of chunks that are gone; those that no chunk holds any more go."""
-    if came:
-        connection.execute(_ADD_ENDS, (apsw.carray(tuple(word[::-1] for word in came)),))
+class ComingWords:
+    """The words of chunks that one transaction inserts; all are written together, as late as that can be.
+
+    FTS5 writes what it holds in memory as a segment, to be merged with others, before each statement that SQLite may
+    have to take back alone; those that insert a file are.
+    """
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._rows: list[tuple[int, str, str]] = []
+
+    def add(self, chunk_id: int, chunk: PreparedChunk) -> None:
+        self._rows.append((chunk_id, chunk.terms, chunk.context))
+
+    def write(self) -> None:
+        """To be called before words are looked for, and before the transaction ends."""
+        if not self._rows:
+            return
+        came = long_words(words for _, *texts in self._rows for words in texts)
+        if came:
+            backwards = tuple(word[::-1] for word in came)
+            self._connection.execute(_ADD_ENDS, (apsw.carray(backwards),))
+        self._connection.executemany(_ADD_WORDS, self._rows)
+        self._rows = []
+
+
+def drop_ends(connection: apsw.Connection, went: set[str]) -> None:
+    """Of the long words of chunks that are gone, those that no chunk holds any more."""
     gone = [
         word[::-1]
-        for word in went - came
+        for word in went
         if connection.execute(_IS_HELD, (f'"{word}"',)).fetchone() is None
     ]
     if gone:

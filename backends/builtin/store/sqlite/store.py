@@ -265,7 +265,9 @@ class SqliteStore:
     ) -> Iterator[SqliteWriter]:
         """See `writing`."""
         with self.writing(patience_s) as connection:
-            yield SqliteWriter(connection, self._engines, self.viewpoint)
+            writer = SqliteWriter(connection, self._engines, self.viewpoint)
+            yield writer
+            writer.files.write_words()
 
     @property
     def is_shared(self) -> bool:

@@ -26,6 +26,7 @@ from backends.builtin.store.sqlite.file_rows import (
     replace_chunks,
     stamp,
 )
+from backends.builtin.store.sqlite.keywords import ComingWords
 from backends.builtin.store.sqlite.schema import key_of
 
 _LINE_BYTES: Final = 4
@@ -120,9 +121,11 @@ class SqliteTranscripts:
             _insert_part(connection, file_id, piece)
         begin, end = piece.begin.end_char, piece.end.end_char
         beyond = piece.is_last or piece.is_rewritten
+        words = ComingWords(connection)
         replaced = replace_chunks(
-            connection, file_id, _moved(piece), first=begin, before=None if beyond else end
+            connection, file_id, _moved(piece), words, first=begin, before=None if beyond else end
         )
+        words.write()
         _count(connection, file_id, replaced)
         if piece.begin == START and piece.is_last:
             connection.execute("DELETE FROM file_languages WHERE file_id = ?", (file_id,))

@@ -14,7 +14,7 @@ import pytest
 
 from backends.builtin.batch.claiming import THRESHOLD
 from backends.interface import SearchRequest, SyncRequest
-from config.runtime.priority import SearchPriority
+from config.runtime.tasks import SearchPriority
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from backends.builtin.batch.claiming import new_job
 from backends.builtin.batch.jobs import BatchJobs
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.interface import SyncRequest
-from config.runtime.priority import SearchPriority
+from config.runtime.tasks import SearchPriority
 from config.settings import BatchSettings
 from fakes.faults import rate_limited, status
 from providers.batch.vendor_jobs import find_batch

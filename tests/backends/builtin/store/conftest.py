@@ -12,7 +12,7 @@ from backends.builtin.store.port import PreparedFile, ReadFile, Store, Writer
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing.preparing import Preparer
 from backends.chunking import ChunkLimits
-from backends.files.encodings import UTF8
+from backends.files.reading import UTF8
 from backends.files.scan import FoundFile
 from providers.provider_interface import Fingerprint
 

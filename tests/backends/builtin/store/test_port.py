@@ -19,7 +19,7 @@ from backends.builtin.store.port import (
     TurnRange,
     Word,
 )
-from backends.files.encodings import BROKEN
+from backends.files.reading import BROKEN
 from backends.ranking.query import Concept
 from providers.provider_interface import Fingerprint
 

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from backends.builtin.embedding.semantics import Residency
-from config.runtime.priority import LONGEST_PAUSE_S, SearchPriority
+from config.runtime.tasks import LONGEST_PAUSE_S, SearchPriority
 from config.settings import VectorStoreSettings
 from providers.provider_interface import Fingerprint
 
