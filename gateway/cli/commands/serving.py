@@ -131,7 +131,7 @@ def _show_change(options: Options, action: str, change: UnitChange, name: str) -
                 f"{', '.join(change.hidden)}. Move it, or set PrivateTmp=no in a drop-in."
             )
         if change.problem:
-            output.note(f"systemd could not be told: {change.problem}.")
+            output.note_text(f"systemd could not be told: {change.problem}.")
             output.note("After a login of your own, run: " + "; ".join(change.by_hand))
         elif change.paths:
             output.say(f"{'started' if action == 'install' else 'stopped'} {instance(name)}")
@@ -149,7 +149,7 @@ def _show_state(options: Options, name: str) -> int:
                 {"unit": instance(name), "state": "unknown", "problem": problem, "remedy": _LOGIN}
             )
             return os.EX_UNAVAILABLE
-        output.note(problem)
+        output.note_text(problem)
         output.note(_LOGIN)
         return os.EX_UNAVAILABLE
     if options.json:
