@@ -41,7 +41,7 @@ Task: TypeAlias = FoundFile | ObsoleteFile | TranscriptPart
 _log = Log()
 
 _REMEMBERED_FAULTS: Final = 1_000
-_TOGETHER_BYTES: Final = 128 * 1024
+_TOGETHER_BYTES: Final = 64 * 1024
 """How many bytes of small files go into one transaction: a commit costs as much as some kilobytes of text."""
 _GROUPS_AHEAD: Final = 2
 """How many groups the helper has while one is published, so that it never waits for the next."""

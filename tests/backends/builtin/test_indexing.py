@@ -217,13 +217,13 @@ def test_one_that_is_too_costly_keeps_no_other_from_being_published_with_it(benc
 
 def test_what_is_done_together_is_bounded_by_its_bytes(bench, home):
     for number in range(5):
-        home.write(f"memory/{number}.md", "x" * 40_000)
+        home.write(f"memory/{number}.md", "x" * 20_000)
     home.write("memory/long.md", "x" * 200_000)
     groups = [
         one.tasks for one in bench.indexer.grouped(bench.indexer.surveyor.survey().plan.to_read)
     ]
     assert sorted(len(group) for group in groups) == [1, 2, 3]
-    assert all(len(group) == 1 or sum(one.size for one in group) <= 131_072 for group in groups)
+    assert all(len(group) == 1 or sum(one.size for one in group) <= 65_536 for group in groups)
 
 
 def test_a_fault_of_ours_in_one_file_keeps_no_other_from_being_indexed(home, capfd):
