@@ -33,7 +33,7 @@ from gateway.ownership.host import Host, Pipe
 from gateway.ownership.lock import check_workspace, place_of, read_owner
 from gateway.process.log_output import configure_logs
 from gateway.process.orphans import OUTSIDE, PARENT, is_orphan
-from gateway.process.tuning import limit_arenas, settle_collector, share_interpreter
+from gateway.process.tuning import limit_arenas, load_codecs, settle_collector, share_interpreter
 from gateway.rpc.transport import (
     DescriptorReader,
     DescriptorWriter,
@@ -91,6 +91,7 @@ def _claim_process(settings: Settings, log_level: str) -> ProtocolDescriptors:
     claimed = claim_stdio()
     sys.stdout = claim_standard_error()  # as its descriptor, for whatever prints
     configure_logs(log_level)
+    load_codecs()
     settle_collector()
     share_interpreter()
     for warning in settings.warnings:

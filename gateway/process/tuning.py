@@ -1,7 +1,10 @@
-"""What the process asks of the kernel and the runtime at its start: no core dumps, few arenas, a lazy collector."""
+"""What the process asks of the kernel and the runtime at its start: no core dumps, few arenas, its codecs, a lazy
+collector.
+"""
 
 from __future__ import annotations
 
+import codecs
 import gc
 import os
 import resource
@@ -31,6 +34,18 @@ def forbid_core_dumps() -> None:
     """For this process and its children. A hard limit stays, so that a debugger may raise it again."""
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+
+
+CODECS: Final = ("utf-16-le", "utf-16-be", "utf-8-sig", "windows-1252")
+"""Those that Python reads from a file when they are first used."""
+
+
+def load_codecs() -> None:
+    """While descriptors can be had. A codec that two threads look up while there is none stays unknown to Python until
+    the process ends, however many there are later.
+    """
+    for name in CODECS:
+        codecs.lookup(name)
 
 
 SWITCH_S: Final = 0.0005
