@@ -229,7 +229,7 @@ def _read_value(named: NamedKey, text: str) -> object:
         reading = Reading(_AnyVariable())
         node = root.value["value"]
         is_read = node.value is not None and named.key.kind.read(node, (), reading) is not UNSET
-        if is_read and not reading.remarks:
+        if is_read and not reading.remarks and not reading.problems:
             return read(text)
     raise SettingError(
         f"Nothing is written: this is no value for {named.path}; allowed is {named.key.kind.allowed}.",

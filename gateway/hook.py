@@ -231,8 +231,16 @@ def _answer(client: str, route: Route, ends: float) -> None:
     reply = _ask(connection, client, event)
     if not reply.startswith(_REPLY):
         route.missed(BROKEN)
+        _complain(reply)
     elif (answer := reply[len(_REPLY) : reply.rindex(b"}")]) != b"null":
         os.write(1, answer + b"\n")
+
+
+def _complain(reply: bytes) -> None:
+    """Says what is wrong with the event itself, to whoever wrote it: clients show that on demand only."""
+    message = reply.partition(b'"message":"')[2].partition(b'","data"')[0]
+    if b'"kind":"invalid_params"' in reply:
+        os.write(2, b"memory-gateway: %b\n" % message)
 
 
 def _read_event() -> bytes:

@@ -16,13 +16,17 @@ import msgspec
 
 from backends.chunking import estimate_tokens
 from backends.interface import SearchAnswer
+from config.runtime.logs import Log
 from gateway.agent.conversations import Conversations
 from gateway.agent.memory import Memory
 from gateway.recall.prompts import read_prompt
 from gateway.recall.selecting import ASKED_FOR, POSSIBLE, RecallPart, block, choose, started_block
 from gateway.rpc.registry import Method, RequestContext, Session, process_name
+from gateway.rpc.wire import InvalidParamsError
 from gateway.tools.recall import RecalledNote, RecallParams, RecallReason, RecallResult
 from gateway.tools.search import MAX_KEY_CHARS, SearchParams
+
+_log = Log()
 
 HookClient = Literal["claude-code", "codex", "gemini", "copilot"]
 HOOK_CLIENTS: Final[tuple[HookClient, ...]] = get_args(HookClient)
@@ -176,8 +180,16 @@ def _told(memory: Memory, conversation: str, parts: Sequence[RecallPart]) -> Rec
 
 
 async def hear(memory: Memory, params: HookParams, session: Session) -> dict[str, object] | None:
-    """The answer to an event in its client's form; None where there is nothing to say, or not in time."""
+    """The answer to an event in its client's form; None where there is nothing to say, or not in time.
+
+    Raises InvalidParamsError for an event without the name that this client gives each of its events.
+    """
     event = read_event(params)
+    if not event.name and params.client != "copilot":
+        _log.warning("the event of a hook has no name", client=params.client)
+        raise InvalidParamsError(
+            f"The event has no hook_event_name, which {params.client} gives to each."
+        )
     memory.shown.held_by(event.conversation, map(process_name, params.processes))
     text = ""
     with anyio.move_on_after(HOOK_PATIENCE_S) as patience:

@@ -120,7 +120,7 @@ _TYPES: dict[str, Any] = {"json": bool, "claude_code": bool, "log_level": LogLev
 
 
 class Command(TyperCommand):
-    """A command to which an argument such as `- The kettle is descaled.` is text, never an option."""
+    """A command to which an argument such as `- The kettle is descaled.`, or `-1` as a setting, is never an option."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -132,9 +132,14 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if self.name in ("search", "recent"):
             args = list(_with_count(args))
-        items = [] if "--" in args else [one for one in args if one.startswith("- ")]
+        is_text = _ITEM_OR_NUMBER if self.name == "config" else _ITEM
+        items = [] if "--" in args else [one for one in args if is_text.match(one)]
         others = [one for one in args if one not in items]
         return super().parse_args(ctx, [*others, "--", *items] if items else args)
+
+
+_ITEM = re.compile(r"- ")
+_ITEM_OR_NUMBER = re.compile(r"- |-\.?\d")
 
 
 def _with_count(args: Sequence[str]) -> Iterator[str]:

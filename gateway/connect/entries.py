@@ -301,8 +301,10 @@ def read(client: Client, there: Surroundings) -> Content:
         problem = ConfigProblem(message="is not UTF-8", file=str(path))
         raise ConfigInvalidError([problem], remedy="Save the file in the encoding UTF-8.") from None
     except OSError as error:
+        denial = isinstance(error, PermissionError)
+        remedy = "Make it readable for you." if denial else "Put a file of the client's own there."
         raise FileUnreadableError(
-            f"{path} cannot be read: {error.strerror}.", remedy="Make it readable for you."
+            f"{path} cannot be read: {error.strerror}.", remedy=remedy
         ) from None
     return found
 

@@ -45,12 +45,14 @@ class Hook:
             stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
-    def run(self, prompt=PROMPT, *, name="UserPromptSubmit", session="s-1", raw=None, **more):
+    def run(
+        self, prompt=PROMPT, *, name="UserPromptSubmit", session="s-1", raw=None, said="", **more
+    ):
         event = {"hook_event_name": name, "session_id": session, "prompt": prompt, **more}
         process = self.start()
         written = json.dumps(event, indent=1).encode() if raw is None else raw
         out, err = process.communicate(written, timeout=PATIENCE_S)
-        assert (process.returncode, err) == (0, b"")
+        assert (process.returncode, err.decode()) == (0, said)
         if not out:
             return None
         return json.loads(out)["hookSpecificOutput"]["additionalContext"]
@@ -126,11 +128,24 @@ def test_a_conversation_begins_with_what_session_start_loads(client, home):
 
 
 @pytest.mark.parametrize(
-    "raw", [b"", b"{", b"[]", b"null", b'{"prompt": 7}', b"\xff\xfe", b"{}" * 9]
+    ("raw", "said"),
+    [
+        *((raw, "") for raw in (b"{", b"\xff\xfe", b"{}" * 9)),
+        *((raw, "$/hook: `event` cannot be null.") for raw in (b"", b"null")),
+        (b"[]", "$/hook: `event` cannot be []."),
+    ],
 )
-def test_what_is_no_event_is_answered_by_nothing(client, raw):
+def test_what_is_no_event_is_answered_by_nothing(client, raw, said):
     client.until_told()
-    assert client.run(raw=raw) is None
+    assert client.run(raw=raw, said=said and f"memory-gateway: {said}\n") is None
+
+
+def test_an_event_without_its_name_is_told_to_whoever_wrote_it_and_to_no_model(client, monkeypatch):
+    client.until_told()
+    before = client.misses(monkeypatch)["broken"]
+    said = "memory-gateway: The event has no hook_event_name, which claude-code gives to each.\n"
+    assert client.run(raw=json.dumps({"prompt": PROMPT}).encode(), said=said) is None
+    assert client.misses(monkeypatch)["broken"] == before + 1
 
 
 def test_who_switched_memory_off_is_told_nothing_and_no_gateway_stays(client, home, monkeypatch):

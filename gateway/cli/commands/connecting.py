@@ -16,7 +16,7 @@ from gateway.cli import output
 from gateway.cli.options import PROGRAM, CommandLineError, Options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from config.settings import Settings
     from gateway.connect.clients import Client, Entry, Seen, Surroundings
@@ -163,8 +163,13 @@ def _answer(options: Options, data: dict[str, Any]) -> int:
     """The exit code of what was done, after its JSON where that is wanted."""
     if options.json:
         output.write_json(data)
+    return os.EX_OK if is_seen(data) else os.EX_UNAVAILABLE
+
+
+def is_seen(data: Mapping[str, Any]) -> bool:
+    """Whether the client, as far as it was asked, sees the server that was connected."""
     seen: Seen | None = data["check"]
-    return os.EX_UNAVAILABLE if seen is not None and seen.verdict == "not_seen" else os.EX_OK
+    return seen is None or seen.verdict != "not_seen"
 
 
 def disconnect(

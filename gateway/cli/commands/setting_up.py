@@ -24,7 +24,8 @@ from msgspec.structs import replace
 
 from config.runtime.files import read_file
 from gateway.cli import output
-from gateway.cli.commands.connecting import Yes, installed_clients
+from gateway.cli.commands.connecting import Yes, installed_clients, is_seen
+from gateway.cli.guard import EXIT_CODES
 from gateway.cli.options import PROGRAM, CommandLineError, Options
 
 if TYPE_CHECKING:
@@ -131,16 +132,28 @@ def setup(
     found = installed_clients() if clients is not False else []
     done = [_connect(chosen, one, yes=yes, writes=writes) for one in found]
     data = {**plan.as_data(), "file": str(_own_path()), "written": writes, "clients": done}
-    return _end(options, data, plan if writes else None)
+    return _end(options, data, plan if writes else None, code=_code_of(done))
 
 
-def _end(options: Options, data: Mapping[str, object], plan: Plan | None = None) -> int:
+def _code_of(done: Sequence[Mapping[str, Any]]) -> int:
+    """As `connect` ends for the first client that could not be connected, or does not see us."""
+    for one in done:
+        if "kind" in one:
+            return EXIT_CODES[one["kind"]]
+        if not is_seen(one):
+            return os.EX_UNAVAILABLE
+    return os.EX_OK
+
+
+def _end(
+    options: Options, data: Mapping[str, object], plan: Plan | None = None, *, code: int = os.EX_OK
+) -> int:
     if options.json:
         output.write_json(data)
     elif plan is not None:
         named = "" if plan.is_default else f" -n {plan.name}"
         output.say(f'Ask: {PROGRAM} search{named} "your question"')
-    return os.EX_OK
+    return code
 
 
 def _agreed() -> bool:
@@ -323,7 +336,7 @@ def _connect(options: Options, client: Client, *, yes: bool, writes: bool) -> di
     except MemoryGatewayError as error:
         if not options.json:
             output.note(f"{client.title}: {error}")
-        return {"client": client.name, "written": False, "error": str(error)}
+        return {"client": client.name, "written": False, "error": str(error), "kind": error.kind}
 
 
 # Undoing.

@@ -8,6 +8,7 @@ import pytest
 
 from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import IndexDamagedError
+from backends.builtin.store.sqlite.connections import index_unavailable
 from backends.builtin.store.sqlite.store import MAX_TIMES_DAMAGED, READERS, SqliteStore
 
 
@@ -174,6 +175,11 @@ def test_readers_are_not_kept_waiting_by_a_writer_of_another_process(database, l
         other.execute("ROLLBACK")
 
 
+def test_on_a_full_disk_nothing_is_promised_of_an_index_that_was_never_made(tmp_path):
+    error = index_unavailable(tmp_path / "main.sqlite", apsw.FullError("disk is full"))
+    assert error.remedy == "The disk is full: free some space."
+
+
 def test_a_full_file_is_a_typed_error_and_reading_goes_on(database):
     put(database, "a")
     with database.writing() as connection:
@@ -181,7 +187,7 @@ def test_a_full_file_is_a_typed_error_and_reading_goes_on(database):
     with pytest.raises(IndexUnavailableError) as caught:
         put(database, "b", "x" * 100_000)
     assert isinstance(caught.value.__cause__, apsw.FullError)
-    assert "full" in (caught.value.remedy or "")
+    assert "full: free some space; searches go on" in (caught.value.remedy or "")
     assert keys(database) == ["a"]
     with database.writing() as connection:
         connection.pragma("max_page_count", limit + 1000)

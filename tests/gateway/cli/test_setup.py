@@ -77,6 +77,17 @@ def test_a_client_that_was_connected_before_stays_connected(newcomer):
     assert (newcomer.home / ".codex/config.toml").read_bytes() == connected
 
 
+def test_a_client_that_cannot_be_connected_is_told_by_the_exit_code_as_connect_tells_it(newcomer):
+    broken = newcomer.home / ".gemini/settings.json"
+    broken.parent.mkdir()
+    broken.write_text("{", encoding="utf-8")
+    alone = newcomer("connect", "gemini", "--yes", "--notes", str(newcomer.home / "vault"))
+    done = newcomer("setup", "--yes")
+    assert "Gemini CLI: " in done.err
+    assert done.code == alone.code == 78
+    assert "memory-gateway" in (newcomer.home / ".codex/config.toml").read_text()
+
+
 def test_several_folders_have_names(newcomer, monkeypatch):
     work = folder(newcomer, "work", "The boiler of the office is new.")
     newcomer("setup", "--yes", "--no-clients")

@@ -159,7 +159,7 @@ _DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError)
 _DAMAGE_REMEDY: Final = "It is set aside and rebuilt from Markdown."
 
 _REMEDIES: Final = (
-    (apsw.FullError, "The disk is full: free some space; searches go on meanwhile."),
+    (apsw.FullError, "The disk is full: free some space{meanwhile}."),
     (apsw.BusyError, "Somebody else holds the index; it is tried again."),
     (apsw.LockedError, "Somebody else holds the index; it is tried again."),
     (
@@ -192,7 +192,16 @@ def index_unavailable(path: Path, error: apsw.Error | OSError) -> IndexUnavailab
         return IndexDamagedError(message, remedy=_DAMAGE_REMEDY)
     default = f"See the permissions and the free space of its directory, or {ANOTHER_PLACE}"
     remedy = next((text for kind, text in _REMEDIES if isinstance(error, kind)), default)
-    return IndexUnavailableError(message, remedy=remedy)
+    meanwhile = "; searches go on meanwhile" if _holds_something(path) else ""
+    return IndexUnavailableError(message, remedy=remedy.replace("{meanwhile}", meanwhile))
+
+
+def _holds_something(path: Path) -> bool:
+    """Whether there is an index to search while none can be written."""
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
 
 
 def int64s(values: Sequence[int]) -> object:
