@@ -231,7 +231,7 @@ def test_a_pipe_instead_of_a_file_is_refused_at_once(there):
     client.file(there).parent.mkdir()
     os.mkfifo(client.file(there))
     with pytest.raises(
-        FileUnreadableError, match="no regular file. Put a file of the client's own"
+        FileUnreadableError, match=r"no regular file\. Put a file of the client's own"
     ):
         join(client, there)
 
