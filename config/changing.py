@@ -10,7 +10,7 @@ import difflib
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import UNSET
@@ -32,7 +32,7 @@ from config.sections import OWN_FILE_SECTIONS, SEARCH, SECTIONS
 from config.settings import Settings
 from config.source.discover import FoundConfig, LoadRequest, discover, resolve_includes
 from config.source.editing import with_member, without_member
-from config.source.environment import gather_variables
+from config.source.environment import AnyVariable, gather_variables
 from config.source.json5 import MAX_BYTES, parse_json5, require_object
 from config.source.located import KeyPath, Located, Reading, render_path
 
@@ -226,7 +226,7 @@ def _read_value(named: NamedKey, text: str) -> object:
             root = parse_json5(msgspec.json.encode({"value": read(text)}), Path("value"))
         except ValueError:
             continue
-        reading = Reading(_AnyVariable())
+        reading = Reading(AnyVariable())
         node = root.value["value"]
         is_read = node.value is not None and named.key.kind.read(node, (), reading) is not UNSET
         if is_read and not reading.remarks and not reading.problems:
@@ -248,13 +248,6 @@ def _json(text: str) -> object:
     except (pyjson5.Json5Exception, msgspec.MsgspecError, TypeError) as error:
         raise ValueError(str(error)) from None
     return value
-
-
-class _AnyVariable(dict[str, str]):
-    """A value may refer to a variable that is set only where the gateway runs."""
-
-    def get(self, key: str, _default: object = None) -> Any:
-        return super().get(key, "variable")
 
 
 def _path(request: LoadRequest, found: FoundConfig) -> Path:

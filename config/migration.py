@@ -44,6 +44,7 @@ from config.loading.load import agents_in_own_entry, listed_agents, load_found, 
 from config.sections import SECTIONS
 from config.settings import Settings
 from config.source.discover import INCLUDE, LoadRequest, discover, resolve_includes
+from config.source.environment import AnyVariable
 from config.source.json5 import LEXEME, parse_json5
 from config.source.located import KeyPath, Located, Reading, descend, render_path
 
@@ -86,7 +87,7 @@ def find_moves(root: Located, environment: Mapping[str, str]) -> tuple[Move, ...
 
     Raises ConfigInvalidError for what has to be corrected before it can be moved.
     """
-    reading = Reading(_AnyVariable(environment), root.source.path, tolerates)
+    reading = Reading(AnyVariable(environment), root.source.path, tolerates)
     tree = build_tree(SECTIONS)
     givens = {given.at: given for given in walk(tree, root, (), reading)}
     refused = list(_refused(tree, root, (), root))
@@ -169,13 +170,6 @@ class _Found(msgspec.Struct, frozen=True):
     node: Located
     child: Leaf | Retired | None
     """None for an unknown key."""
-
-
-class _AnyVariable(dict[str, str]):
-    """An environment in which every variable is set: a service need not have those of this shell."""
-
-    def get(self, key: str, _default: object = None) -> Any:
-        return super().get(key, "").strip() or "variable"
 
 
 def _refused(tree: Branch, node: Located, at: KeyPath, root: Located) -> Iterator[_Found]:

@@ -11,7 +11,7 @@ from functools import cache
 
 import msgspec
 
-from config.values import Secret
+from config.source.environment import Secret
 
 MASK = "***"
 

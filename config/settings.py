@@ -34,61 +34,34 @@ from config.keys.kinds import (
     WebAddress,
     Whole,
 )
-from config.keys.records import ExtraPaths, ListOf, QmdPaths, Scope
-from config.values import (
+from config.keys.records import (
     ChatType,
-    ConfigWarning,
     ExtraPath,
+    ExtraPaths,
+    ListOf,
     QmdPath,
+    QmdPaths,
+    Scope,
     ScopeMatch,
     ScopePolicy,
     ScopeRule,
-    Secret,
-    SettingOrigin,
-    Source,
 )
+from config.source.environment import Secret
+from config.source.located import ConfigWarning, SettingOrigin
 from config.vendors import VENDORS
 
 __all__ = [
-    "AuthProfileRef",
-    "AuthSettings",
-    "BatchSettings",
-    "CacheSettings",
-    "ChatType",
-    "ChunkingSettings",
-    "CitationsMode",
-    "CompactionSettings",
-    "ConfigWarning",
-    "DecaySettings",
-    "ExtraPath",
-    "HybridSettings",
-    "LocalSettings",
-    "MemoryFlushSettings",
-    "MemorySearchSettings",
-    "ModelProviderSettings",
-    "PoolSettings",
-    "QmdLimits",
-    "QmdPath",
-    "QmdSessionsSettings",
-    "QmdSettings",
-    "QmdUpdateSettings",
-    "QuerySettings",
-    "RemoteSettings",
-    "ScopeMatch",
-    "ScopePolicy",
-    "ScopeRule",
-    "Secret",
-    "SessionSyncSettings",
-    "SettingOrigin",
-    "Settings",
-    "Source",
-    "StartedAs",
-    "StoreSettings",
-    "SyncSettings",
-    "VectorStoreSettings",
-]
+    "AuthProfileRef", "AuthSettings", "BatchSettings", "CacheSettings", "ChatType",
+    "ChunkingSettings", "CitationsMode", "CompactionSettings", "ConfigWarning", "DecaySettings",
+    "ExtraPath", "HybridSettings", "LocalSettings", "MemoryFlushSettings", "MemorySearchSettings",
+    "ModelProviderSettings", "PoolSettings", "QmdLimits", "QmdPath", "QmdSessionsSettings",
+    "QmdSettings", "QmdUpdateSettings", "QuerySettings", "RemoteSettings", "ScopeMatch",
+    "ScopePolicy", "ScopeRule", "Secret", "SessionSyncSettings", "SettingOrigin", "Settings",
+    "Source", "StartedAs", "StoreSettings", "SyncSettings", "VectorStoreSettings",
+]  # fmt: skip
 
 CitationsMode = Literal["auto", "on", "off"]
+Source = Literal["memory", "sessions"]
 StartedAs = Literal["sidecar", "service", "plugin", "mcp", "command"]
 """Who started this process: a chat gateway of February over the pipe, a service manager, our plugin, an
 MCP client, or a person at the command line."""

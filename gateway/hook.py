@@ -16,7 +16,7 @@ import sys
 import time
 import zlib
 
-from config.runtime.system import PROC
+from config.runtime import PROC
 
 LIMIT_S = 0.27
 """From the start of the process to its end. A client waits no longer for its memory."""

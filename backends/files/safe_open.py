@@ -17,8 +17,8 @@ from typing import Literal
 
 from backends.backend_errors import FileUnreadableError, PathNotAllowedError
 from backends.files.roots import Location
+from config.runtime import IS_LINUX
 from config.runtime.files import denial_of
-from config.runtime.system import IS_LINUX
 
 IS_LINK = "symbolic link; links are never followed"
 BEHIND_LINK = "behind a symbolic link or below something that is not a directory"

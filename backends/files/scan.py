@@ -33,8 +33,8 @@ from backends.files.safe_open import (
     walked,
 )
 from backends.interface import SkippedFile
+from config.runtime import PROC
 from config.runtime.files import denial_of
-from config.runtime.system import PROC
 from config.settings import Source
 
 MAX_FILES = 100_000

@@ -14,8 +14,8 @@ from anyio.abc import ByteReceiveStream, Process
 
 from backends.qmd.home import NEUTRAL_DIRECTORY, QmdHome
 from config.errors import ErrorKind, MemoryGatewayError
+from config.runtime import PROC
 from config.runtime.children import end_child, kill_group, start_child
-from config.runtime.system import PROC
 
 Cause = Literal[
     "missing", "broken", "not_ready", "timeout", "crashed", "bad_answer", "corrupt_index", "away"

@@ -9,15 +9,14 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from config.paths import AGENT_PLACEHOLDER, Directories
-from config.source.environment import substitute
+from config.source.environment import Secret, substitute
 from config.source.located import KeyPath, Located, Reading, descend, quote, type_words, value_words
-from config.values import Secret
 
 ValueT = TypeVar("ValueT")
 
@@ -87,9 +86,7 @@ class Kind(msgspec.Struct, Generic[ValueT], frozen=True):
 
 
 class Flag(Kind[bool], frozen=True):
-    @property
-    def allowed(self) -> str:
-        return "true or false"
+    allowed: ClassVar[str] = "true or false"
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
         if isinstance(node.value, bool):
@@ -238,74 +235,76 @@ class OneOf(TextKind[ValueT], Generic[ValueT], frozen=True):
         return self.mismatch(node, at, reading, found)
 
 
-class Duration(Kind[int], frozen=True):
-    """A duration string or a number of minutes, in milliseconds; unreadable means the default."""
+class Amount(Kind[int], frozen=True):
+    """A number, or a string with a unit."""
 
-    @property
-    def allowed(self) -> str:
-        return 'a duration such as "5m" or "90s"; without a unit, minutes'
-
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
+    def amount(self, node: Located, at: KeyPath, reading: Reading) -> int | UnsetType | None:
+        """`UNSET` after a problem and for a blank string, None for what is no amount."""
         value = node.value
         if isinstance(value, str):
-            value = FreeText().read(node, at, reading)
-            milliseconds = _parsed(value) if value is not UNSET else UNSET
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            milliseconds = round(value * 60_000) if _finite(value) and value >= 0 else None
-        else:
-            return self.mismatch(node, at, reading, type_words(value))
+            text = FreeText().read(node, at, reading)
+            return text if text is UNSET else self.parsed(text)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return self.counted(value) if _finite(value) and value >= 0 else None
+        return self.mismatch(node, at, reading, type_words(value))
+
+    def parsed(self, text: str) -> int | None:
+        raise NotImplementedError
+
+    def counted(self, number: float) -> int:
+        raise NotImplementedError
+
+
+class Duration(Amount, frozen=True):
+    """A duration string or a number of minutes, in milliseconds; unreadable means the default."""
+
+    allowed: ClassVar[str] = 'a duration such as "5m" or "90s"; without a unit, minutes'
+
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
+        milliseconds = self.amount(node, at, reading)
         if milliseconds is None:
             found = value_words(node.value)
             reading.warn(at, node, f"found {found}, allowed is {self.allowed}; the default applies")
             return UNSET
-        return UNSET if milliseconds is UNSET else self._cut(milliseconds, node, at, reading)
+        if milliseconds is UNSET or milliseconds <= MAX_TIMER_MS:
+            return milliseconds
+        reading.warn(at, node, "is longer than a timer can run; about 24.8 days are used instead")
+        return MAX_TIMER_MS
 
-    def _cut(self, milliseconds: int, node: Located, at: KeyPath, reading: Reading) -> int:
-        if milliseconds > MAX_TIMER_MS:
-            reading.warn(
-                at, node, "is longer than a timer can run; about 24.8 days are used instead"
-            )
-        return min(milliseconds, MAX_TIMER_MS)
+    def parsed(self, text: str) -> int | None:
+        try:
+            return parse_duration(text, "m")
+        except ValueError:
+            return None
+
+    def counted(self, number: float) -> int:
+        return round(number * 60_000)
 
     def render(self, value: Any) -> object:
         return format_duration(value)
 
 
-def _parsed(text: str) -> int | None:
-    try:
-        return parse_duration(text, "m")
-    except ValueError:
-        return None
-
-
-class ByteSize(Kind[int], frozen=True):
+class ByteSize(Amount, frozen=True):
     """A number of bytes, or a string such as `2mb` (units of 1024); unreadable means the default."""
 
-    @property
-    def allowed(self) -> str:
-        return 'a number of bytes, or a size such as "512kb" or "2mb"'
+    allowed: ClassVar[str] = 'a number of bytes, or a size such as "512kb" or "2mb"'
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
-        value = node.value
-        if isinstance(value, str):
-            value = FreeText().read(node, at, reading)
-            size = _bytes(value) if value is not UNSET else UNSET
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            size = math.floor(value) if _finite(value) and value >= 0 else None
-        else:
-            return self.mismatch(node, at, reading, type_words(value))
+        size = self.amount(node, at, reading)
         if size is None or (size is not UNSET and size > MAX_SAFE_INTEGER):
             return self.mismatch(node, at, reading, value_words(node.value))
         return size
 
+    def parsed(self, text: str) -> int | None:
+        match = re.fullmatch(_SIZE, text)
+        return round(float(match[1]) * 1024 ** _POWERS[match[2].lower()]) if match else None
+
+    def counted(self, number: float) -> int:
+        return math.floor(number)
+
 
 _SIZE = r"(?i)(\d+(?:\.\d+)?)([kmgt]?)b?"
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-
-
-def _bytes(text: str) -> int | None:
-    match = re.fullmatch(_SIZE, text)
-    return round(float(match[1]) * 1024 ** _POWERS[match[2].lower()]) if match else None
 
 
 _URI_PREFIXES = ("hf:", "http://", "https://")
@@ -314,9 +313,7 @@ _URI_PREFIXES = ("hf:", "http://", "https://")
 class CommandLine(FreeText, frozen=True):
     """A program with its arguments, split as a shell would split them; no shell is run."""
 
-    @property
-    def allowed(self) -> str:
-        return "the name or path of a program, and its arguments if it has any"
+    allowed: ClassVar[str] = "the name or path of a program, and its arguments if it has any"
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
         text = TextKind.read(self, node, at, reading)
@@ -346,9 +343,7 @@ class WebAddress(FreeText, frozen=True):
 
     checked: bool = True
 
-    @property
-    def allowed(self) -> str:
-        return "an address that starts with http:// or https://"
+    allowed: ClassVar[str] = "an address that starts with http:// or https://"
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
         text = TextKind.read(self, node, at, reading)
@@ -424,9 +419,7 @@ class PathText(TextKind[Path], frozen=True):
 
     base: Literal["cwd", "workspace"] = "cwd"
 
-    @property
-    def allowed(self) -> str:
-        return "a path as a string"
+    allowed: ClassVar[str] = "a path as a string"
 
     def settle(self, value: Any, dirs: Directories) -> Path:
         return dirs.resolve(value, dirs.workspace if self.base == "workspace" else dirs.cwd)
@@ -445,9 +438,7 @@ class IndexPath(PathText, frozen=True):
 class ModelPath(FreeText, frozen=True):
     """A model file, or an `hf:` or http(s) URI, which stays as it is."""
 
-    @property
-    def allowed(self) -> str:
-        return "a path, an hf: URI or an http(s) URI, as a string"
+    allowed: ClassVar[str] = "a path, an hf: URI or an http(s) URI, as a string"
 
     def settle(self, value: Any, dirs: Directories) -> object:
         return value if value.startswith(_URI_PREFIXES) else str(dirs.resolve(value))
@@ -456,9 +447,7 @@ class ModelPath(FreeText, frozen=True):
 class TimeZoneName(FreeText, frozen=True):
     """An IANA name; one that this machine does not know is ignored."""
 
-    @property
-    def allowed(self) -> str:
-        return 'the name of a time zone, such as "Europe/Vienna"'
+    allowed: ClassVar[str] = 'the name of a time zone, such as "Europe/Vienna"'
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
         name = TextKind.read(self, node, at, reading)
@@ -485,9 +474,7 @@ class Unresolved(msgspec.Struct, frozen=True):
 class ApiKey(Kind[Secret], frozen=True):
     """A string, `${NAME}` filled in, or a reference `{source: "env", id: "NAME"}`."""
 
-    @property
-    def allowed(self) -> str:
-        return 'a string, or {source: "env", id: "NAME"}'
+    allowed: ClassVar[str] = 'a string, or {source: "env", id: "NAME"}'
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
         if isinstance(node.value, dict):
@@ -531,9 +518,7 @@ class ApiKey(Kind[Secret], frozen=True):
 class Headers(Kind[Mapping[str, str]], frozen=True):
     """HTTP headers: a map of names to strings, `${NAME}` filled in."""
 
-    @property
-    def allowed(self) -> str:
-        return "an object of strings"
+    allowed: ClassVar[str] = "an object of strings"
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
         if not isinstance(node.value, dict):

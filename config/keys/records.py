@@ -1,16 +1,54 @@
-"""Kinds made of other kinds: lists, extra paths, QMD collections, the scope policy."""
+"""Kinds made of other kinds, and the values that they give: lists, extra paths, QMD collections, the scope policy."""
 
 from __future__ import annotations
 
-from typing import Any, Generic
+from pathlib import Path
+from typing import Any, Generic, Literal
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from config.keys.kinds import FreeText, Kind, OneOf, PathText, TextKind, ValueT
 from config.keys.tree import Branch, Key, Section, Unknown, build_tree, walk
 from config.paths import Directories
 from config.source.located import KeyPath, Located, Reading, descend, type_words
-from config.values import ExtraPath, QmdPath, ScopeMatch, ScopePolicy, ScopeRule
+
+ChatType = Literal["direct", "group", "channel", "dm"]
+
+
+class ExtraPath(msgspec.Struct, frozen=True, kw_only=True):
+    path: Path
+    """Absolute, `~` expanded, lexically normalised; it need not exist."""
+    pattern: str | None = None
+    exclude: tuple[str, ...] = ()
+    """Patterns of what is left out below it, as in a `.gitignore`."""
+    raw: str
+    """As written in the configuration, for messages."""
+    is_optional: bool = False
+    """The user did not name it, so nothing is said if it is missing."""
+
+
+class QmdPath(msgspec.Struct, frozen=True, kw_only=True):
+    path: Path
+    name: str
+    pattern: str = "**/*.md"
+
+
+class ScopeMatch(msgspec.Struct, frozen=True, kw_only=True):
+    channel: str | None = None
+    chat_type: ChatType | None = None
+    key_prefix: str | None = None
+    raw_key_prefix: str | None = None
+
+
+class ScopeRule(msgspec.Struct, frozen=True, kw_only=True):
+    action: Literal["allow", "deny"]
+    match: ScopeMatch = ScopeMatch()
+
+
+class ScopePolicy(msgspec.Struct, frozen=True, kw_only=True):
+    default: Literal["allow", "deny"] = "allow"
+    rules: tuple[ScopeRule, ...] = ()
 
 
 class ListOf(Kind[tuple[ValueT, ...]], Generic[ValueT], frozen=True):

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 from anyio.abc import Process
 
-from config.runtime.system import PROC
+from config.runtime import PROC
 
 
 async def start_child(

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from config.runtime.system import IS_LINUX, PROC
+from config.runtime import IS_LINUX, PROC
 
 MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
 _LENGTH: Final = struct.Struct(">I")

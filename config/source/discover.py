@@ -18,8 +18,7 @@ from msgspec.structs import replace
 
 from config import paths
 from config.errors import ConfigInvalidError, ConfigNotFoundError, ConfigProblem
-from config.source.located import Located, descend, quote, type_words
-from config.values import SettingOrigin
+from config.source.located import Located, SettingOrigin, descend, quote, type_words
 
 FOLDERS: Final = ("notes", "folders")
 DEFAULT: Final = ("notes", "default")

@@ -1,4 +1,4 @@
-"""The environment variables that are read, and replacing `${NAME}` in values."""
+"""The environment variables that are read, the credentials among them, and replacing `${NAME}` in values."""
 
 from __future__ import annotations
 
@@ -6,17 +6,50 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
+from typing import Any, NoReturn
 
 import msgspec
 
 from config.errors import ConfigInvalidError, ConfigProblem
 from config.runtime.files import SilentFileError, read_file
-from config.source.located import Located, descend
-from config.values import Secret, SettingOrigin
+from config.source.located import Located, SettingOrigin, descend
 from config.vendors import KEY_VARIABLES
 
 MAX_DOTENV_BYTES = 1024 * 1024
 """A longer file is an error: cut off, it would silently lack keys."""
+
+
+class Secret:
+    """A credential. `reveal()` is the only way to read it; immutable, compared by value.
+
+    No part of it appears in `repr`, in formatted text, in a rich traceback or table, and encoders
+    refuse it, since it is neither a record nor a mapping.
+    """
+
+    __slots__ = ("value",)
+
+    value: str
+
+    def __init__(self, value: str) -> None:
+        object.__setattr__(self, "value", value)
+
+    def reveal(self) -> str:
+        return self.value
+
+    def __repr__(self) -> str:
+        return "Secret(***)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash((Secret, self.value))
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a secret is immutable: {name}")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a secret is not copied into other processes or files")
 
 
 class Variables(msgspec.Struct, frozen=True):
@@ -33,6 +66,13 @@ class Variables(msgspec.Struct, frozen=True):
         """The API keys among the variables, by name, without white space."""
         found = {name: self.values.get(name, "").strip() for name in KEY_VARIABLES}
         return {name: Secret("".join(text.split())) for name, text in found.items() if text}
+
+
+class AnyVariable(dict[str, str]):
+    """An environment in which every variable is set: a file may name some that are set only where the gateway runs."""
+
+    def get(self, key: str, _default: object = None) -> Any:
+        return super().get(key, "").strip() or "variable"
 
 
 def gather_variables(process: Mapping[str, str], state: Path, root: Located | None) -> Variables:

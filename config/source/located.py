@@ -1,18 +1,15 @@
-"""Values that know their position in a file, and what reading a configuration collects: problems, warnings,
-variables.
-"""
+"""Values that know where they come from, and what reading a configuration collects: problems, warnings, variables."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from config.errors import ConfigInvalidError, ConfigProblem
-from config.values import ConfigWarning
 
 KeyPath = tuple[str | int, ...]
 """Member names and list indexes from the top of the file: `("agents", "list", 0, "id")`."""
@@ -54,6 +51,14 @@ class Located(msgspec.Struct, frozen=True):
     @property
     def column(self) -> int:
         return self.source.position(self.offset)[1]
+
+
+class SettingOrigin(msgspec.Struct, frozen=True, kw_only=True):
+    """Where one effective value came from."""
+
+    kind: Literal["default", "file", "environment", "command-line", "derived"]
+    detail: str | None = None
+    """For a file its key path and line (`agents.defaults.memorySearch.provider, line 12`)."""
 
 
 def descend(node: Located, *names: str) -> Located | None:
@@ -116,6 +121,14 @@ OWN_PROVIDERS = ("openai", "google", "gemini", "voyage")
 def is_foreign(at: KeyPath) -> bool:
     """Whether the path belongs to a model provider that memory has no use for."""
     return at[:2] == ("models", "providers") and len(at) > 2 and at[2] not in OWN_PROVIDERS
+
+
+class ConfigWarning(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    """Key path, dotted, as in the file."""
+    message: str
+    line: int | None = None
+    file: str | None = None
 
 
 class Remark(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from backends.qmd.home import absent, missing_models
 from backends.qmd.process import QmdUnavailableError
 from backends.qmd.sidecar import Sidecar, home_of, open_sidecar
 from config.paths import home_dir
-from config.runtime.system import PROC
+from config.runtime import PROC
 from config.settings import Settings
 from gateway import hook
 from gateway.doctor.finding import Finding

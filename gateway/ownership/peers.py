@@ -19,8 +19,8 @@ from typing import Final
 import msgspec
 
 from backends.backend_errors import IndexUnavailableError
+from config.runtime import IS_LINUX, PROC
 from config.runtime.files import make_directories, name_of_user
-from config.runtime.system import IS_LINUX, PROC
 from gateway.ownership.lock import read_owner
 
 _OTHERS_WRITE: Final = 0o022

@@ -23,9 +23,9 @@ from anyio.abc import TaskGroup
 
 from config.errors import ungrouped
 from config.host_keys import is_disabled
+from config.runtime import IS_LINUX
 from config.runtime.logs import Log
 from config.runtime.standard_error import claim_standard_error
-from config.runtime.system import IS_LINUX
 from config.settings import Settings
 from gateway.hook import Route, connect
 from gateway.notify import Notifier

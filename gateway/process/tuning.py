@@ -11,7 +11,7 @@ import resource
 import sys
 from typing import Final
 
-from config.runtime.system import IS_LINUX
+from config.runtime import IS_LINUX
 
 MOST_ARENAS: Final = 2
 _VARIABLE: Final = "MALLOC_ARENA_MAX"

@@ -20,8 +20,8 @@ import msgspec
 from anyio import from_thread
 from anyio.lowlevel import EventLoopToken, current_token
 
+from config.runtime import IS_LINUX
 from config.runtime.logs import Log
-from config.runtime.system import IS_LINUX
 from config.runtime.tasks import BoundedWork, Wakeup, lacks_threads
 from gateway.scheduler import SyncScheduler
 from gateway.watching import STARTING, WatchState

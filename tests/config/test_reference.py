@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from config.describe import reference_markdown
 from config.sections import SECTIONS
+from publishing.reference import reference_markdown
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 

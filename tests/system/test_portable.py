@@ -75,4 +75,4 @@ def test_nothing_else_asks_for_linux():
          "--", "config", "providers", "backends", "gateway", "memory_gateway"],
         cwd=ROOT, capture_output=True, encoding="utf-8", check=False,
     )  # fmt: skip
-    assert found.stdout.split() == ["config/runtime/system.py"]
+    assert found.stdout.split() == ["config/runtime/__init__.py"]

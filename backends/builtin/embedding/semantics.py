@@ -29,8 +29,8 @@ from backends.interface import (
     VectorStatus,
 )
 from config.errors import MemoryGatewayError
+from config.runtime import PROC
 from config.runtime.logs import Log
-from config.runtime.system import PROC
 from config.runtime.tasks import BoundedWork, ResettableEvent, SearchPriority
 from config.settings import Settings
 from providers.provider_errors import ProviderError

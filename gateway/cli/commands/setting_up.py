@@ -201,8 +201,8 @@ def _plan(options: Options, given: str | None, name: str | None, *, yes: bool) -
 
 def _given(text: str) -> NotesFolder:
     from config.paths import home_dir
+    from config.settings import SettingOrigin
     from config.source.discover import LoadRequest, notes_folder
-    from config.values import SettingOrigin
 
     origin = SettingOrigin(kind="command-line", detail="DIR")
     request = LoadRequest(environment=os.environ, cwd=Path.cwd(), notes=text, notes_origin=origin)

@@ -1,0 +1,122 @@
+"""docs/configuration.md, made from the table of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from config.describe import describe_rows
+from config.keys.tree import Key, Section
+from config.loading.load import load_settings
+from config.sections import SECTIONS
+from config.source.discover import LoadRequest
+
+_HOME: Final = "/nonexistent"
+"""A user who does not exist, so that the defaults do not depend on the machine that prints them."""
+_TITLE: Final = """\
+# Configuration
+
+Made from the program's own table of keys by `./scripts/reference`. These ten are what people change:
+"""
+_CHANGED: Final = (
+    "provider",
+    "model",
+    "remote.baseUrl",
+    "remote.apiKey",
+    "query.maxResults",
+    "query.minScore",
+    "query.decay.enabled",
+    "extraPaths",
+    "append.enabled",
+    "store.path",
+)
+_INTRODUCTION: Final = """\
+    memory-gateway config set query.maxResults 8
+    memory-gateway config unset query.maxResults
+    memory-gateway config query
+
+`config set` checks the value, says what is allowed where it is not, and writes it; comments stay. `config WORD` shows a key and those below it, else all
+that have the word in their name, each with its value and where that comes from. `memory-gateway reload` tells a gateway that runs.
+
+A key has one name, as here and in every message. Two files hold settings, both JSON5 and every key in them optional:
+
+* **Ours**, `~/.config/memory-gateway/config.json5`, where a key stands by its name: `{query: {maxResults: 8}}`. It is read for a
+  [folder of notes](notes.md), and where there is no `openclaw.json`. A slip in it stops the start (exit code 78) and is told with line and column.
+* **`openclaw.json`** in OpenClaw's state directory. There a key stands below one of the places that its table names; the first named
+  place wins, and an agent's own entry wins over the defaults. Unknown keys are warned of with the nearest known name.
+
+A key that OpenClaw has too never stops the start: a value that cannot be read is ignored, with a warning that names file and line. Settings
+that are ours alone are strict: such a value there stops the start (exit code 78) and says line and column. Where the default would be careless,
+what cannot be read errs on the safe side: `enabled` is then off, `provider` is `none`, and a key is sent nowhere whose address is not known.
+
+In `openclaw.json` `plugins.entries.memory-gateway.config` is the place for everything that OpenClaw has no key for, since it refuses a file with unknown keys elsewhere:
+
+    {plugins: {entries: {"memory-gateway": {config: {
+      backend: "builtin", qmd: {}, scope: {}, append: {enabled: true}, compaction: {},
+      search: {store: {path: "~/index/{agentId}.sqlite"}, chunking: {tokens: 400}},
+      agents: {ops: {search: {query: {decay: {enabled: true}}}}},
+    }}}}}
+
+Of several places for one key an agent's own wins, then this one, then the older ones, then the default. `memory-gateway doctor` names the keys
+that OpenClaw would refuse where they stand, and `memory-gateway config --migrate` prints the file with them moved: [migration](migration.md).
+"""
+
+
+def reference_markdown() -> str:
+    """The whole document."""
+    request = LoadRequest(environment={"HOME": _HOME}, cwd=Path(_HOME))
+    rows = describe_rows(load_settings(request))
+    defaults = {row.path: row.value_text.replace(_HOME, "~") for row in rows}
+    parts = [
+        _TITLE,
+        _most_changed(defaults),
+        _INTRODUCTION,
+        *(_section(section, defaults) for section in SECTIONS),
+    ]
+    return "\n".join(parts)
+
+
+def _most_changed(defaults: Mapping[str, str]) -> str:
+    keys = {section.documented(key): key for section in SECTIONS for key in section.keys}
+    rows = (_row_of_key(keys[name], defaults[name]) for name in _CHANGED)
+    return "\n".join((*_HEAD, *rows, ""))
+
+
+def _section(section: Section, defaults: Mapping[str, str]) -> str:
+    lines = [
+        f"## `{section.name or section.places[0]}`",
+        "",
+        f"Stands at {', else '.join(f'`{place}`' for place in section.places)}.",
+        "",
+        *_HEAD,
+        *(_row_of_key(key, defaults.get(section.documented(key), "–")) for key in section.keys),
+        *_retired(section),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+_HEAD: Final = ("| key | allowed | default | meaning |", "|---|---|---|---|")
+
+
+def _row_of_key(key: Key, default: str) -> str:
+    names = ", ".join(f"`{path}`" for path in (key.path, *key.aliases))
+    shown = "–" if default == "–" else f"`{default}`"
+    return f"| {names} | {_cell(key.kind.allowed)} | {_cell(shown)} | {_cell(key.meaning)} |"
+
+
+def _retired(section: Section) -> Iterator[str]:
+    if section.retired:
+        yield ""
+        yield "Known from other releases, without effect here:"
+        yield ""
+        yield from (f"* `{path}`: {reason}" for path, reason in section.retired)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", r"\|")
+
+
+if __name__ == "__main__":
+    print(reference_markdown(), end="")
