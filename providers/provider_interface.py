@@ -1,12 +1,14 @@
-"""What every provider of embeddings offers to the service above it, and the identity of a vector space."""
+"""What every provider of embeddings offers to the floor above: vectors, batch jobs, what it reports; and the identity
+of a vector space.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from array import array
-from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import IO, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -125,6 +127,74 @@ class Embedder(Protocol):
     async def embed_documents(self, texts: Sequence[str]) -> EmbeddedBatch: ...
 
     async def embed_query(self, text: str) -> Vector: ...
+
+    async def aclose(self) -> None: ...
+
+
+Outcome = Literal["completed", "failed", "expired", "cancelled"]
+"""How a batch job ended. Any of them may have left results."""
+
+
+class RemoteJob(msgspec.Struct, frozen=True, kw_only=True):
+    """One batch job as its vendor describes it."""
+
+    id: str
+    state: str
+    """The vendor's own word."""
+    outcome: Outcome | None
+    """None while it is under way."""
+    done: int = 0
+    failed: int = 0
+    result_files: tuple[str, ...] = ()
+    """Files with its results, errors included; we delete them when they have been read."""
+    reason: str | None = None
+    """Why it failed, in words that may be shown."""
+    too_large: bool = False
+    """Whether it failed because it held more than the vendor accepts at once."""
+
+
+class BatchResult(msgspec.Struct, frozen=True):
+    """The result for one text; `key` is the one its line was written with."""
+
+    key: str
+    item: Vector | ItemError
+
+
+OnResults = Callable[[Sequence[BatchResult]], Awaitable[None]]
+
+
+class BatchHost(Protocol):
+    """One vendor's batch endpoint. All calls raise `ProviderError` and may be cancelled."""
+
+    def line(self, key: str, text: str) -> bytes:
+        """The request for one text, as a line of the file that is uploaded."""
+        ...
+
+    async def find_upload(self, name: str) -> str | None:
+        """The file that was uploaded under this name, if there is one."""
+        ...
+
+    async def upload(self, name: str, file: IO[bytes]) -> str:
+        """Uploads the lines; returns the file's id."""
+        ...
+
+    async def find(self, file_id: str) -> RemoteJob | None:
+        """The job that was made from an uploaded file, if there is one."""
+        ...
+
+    async def create(self, file_id: str, label: str) -> RemoteJob: ...
+
+    async def look(self, job_id: str) -> RemoteJob: ...
+
+    async def cancel(self, job_id: str) -> None: ...
+
+    async def read(self, file_id: str, on_results: OnResults) -> None:
+        """Streams a file of results; `on_results` is awaited for every slice of it."""
+        ...
+
+    async def delete(self, file_id: str) -> None:
+        """Deletes a file; it may have been deleted already."""
+        ...
 
     async def aclose(self) -> None: ...
 

@@ -11,14 +11,20 @@ from typing import IO, Final, TypeVar, cast
 import msgspec
 from google.genai import types
 
-from providers.batch.hosts import OnResults, Outcome, RemoteJob
-from providers.batch.result_files import ResultLine, ResultReader, deleting
-from providers.provider_interface import without_lone_surrogates
+from providers.batch.result_files import (
+    MOST_BYTES,
+    NO_VECTOR,
+    ResultLine,
+    ResultReader,
+    code_in,
+    deleting,
+    refused,
+)
+from providers.provider_interface import OnResults, Outcome, RemoteJob, without_lone_surrogates
 from providers.remote.gemini import open_library
 from providers.remote.http_client import open_client, typed_errors
-from providers.remote.spec import RemoteSpec
+from providers.remote.spec import RemoteSpec, given
 
-_CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,60}")
 _T = TypeVar("_T")
 
 
@@ -41,16 +47,6 @@ class _RawLine(msgspec.Struct):
     error: _Error | None = None
 
 
-def write_line(key: str, text: str, *, task_type: str | None, dimensions: int | None) -> bytes:
-    """The request for one text; options that are None are left to the vendor."""
-    options = {"task_type": task_type, "output_dimensionality": dimensions}
-    request = {
-        "content": {"parts": [{"text": text}]},
-        **{name: value for name, value in options.items() if value is not None},
-    }
-    return msgspec.json.encode({"key": key, "request": request}) + b"\n"
-
-
 def read_line(raw: bytes) -> ResultLine | None:
     """The content of a line; None for one that is blank or not understood."""
     try:
@@ -58,19 +54,14 @@ def read_line(raw: bytes) -> ResultLine | None:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     if line.error is not None:
-        return ResultLine(line.key, error=_refusal(line.error))
+        return ResultLine(
+            line.key, error=refused(code_in(line.error.code), code_in(line.error.status))
+        )
     if line.response is None or line.response.embedding is None:
-        return ResultLine(line.key, error="The batch job's answer holds no vector for this text.")
+        return ResultLine(line.key, error=NO_VECTOR)
     return ResultLine(line.key, line.response.embedding.values)
 
 
-def _refusal(error: _Error) -> str:
-    said = (str(word) for word in (error.code, error.status) if word is not None)
-    known = ", ".join(word for word in said if _CODE.fullmatch(word))
-    return f"A batch job refused this text ({known or 'it gave no reason'})."
-
-
-_MOST_RESULT_BYTES: Final = 4 << 30
 _PAGE: Final = 100
 _MOST_LISTED: Final = 2_000
 _GONE: Final = frozenset({403, 404})
@@ -86,24 +77,25 @@ _OUTCOMES: Final[dict[str, Outcome]] = {
 
 
 class GeminiBatches:
-    """Implements `providers.batch.hosts.BatchHost`."""
+    """Implements `providers.provider_interface.BatchHost`."""
 
     def __init__(self, spec: RemoteSpec) -> None:
         warnings.filterwarnings("ignore", message=r"batches\.create_embeddings\(\) is experimental")
         self._spec = spec
         self._http = open_client(spec)
-        self._download_http = open_client(spec, max_lines_bytes=_MOST_RESULT_BYTES)
+        self._download_http = open_client(spec, max_lines_bytes=MOST_BYTES)
         base, version = _versioned(spec.endpoint.base_url)
         self._client = open_library(spec, self._http, base, version)
         self._downloads = open_library(spec, self._download_http, base, version)
 
     def line(self, key: str, text: str) -> bytes:
-        return write_line(
-            key,
-            without_lone_surrogates(self._spec.prompt("document") + text),
+        text = without_lone_surrogates(self._spec.prompt("document") + text)
+        request = given(
+            content={"parts": [{"text": text}]},
             task_type=self._spec.input_type("document"),
-            dimensions=self._spec.dimensions,
+            output_dimensionality=self._spec.dimensions,
         )
+        return msgspec.json.encode({"key": key, "request": request}) + b"\n"
 
     async def find_upload(self, name: str) -> str | None:
         with typed_errors(self._spec):

@@ -12,16 +12,17 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from config.errors import ErrorKind
-from providers.batch.hosts import OnResults, Result
 from providers.provider_errors import ProviderBadResponseError, ProviderError
-from providers.provider_interface import ItemError
+from providers.provider_interface import BatchResult, ItemError, OnResults
 from providers.remote.answers import MOST_DIMENSIONS, collect, values_in
 from providers.remote.http_client import typed_errors
 from providers.remote.spec import RemoteSpec
 
+MOST_BYTES: Final = 4 << 30
+"""Of one file."""
 _LONGEST_LINE: Final = 4 << 20
 _CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,60}")
-_FIRST_ERROR: Final = 400
+NO_VECTOR: Final = "The batch job's answer holds no vector for this text."
 
 
 class ResultLine(msgspec.Struct, frozen=True):
@@ -57,50 +58,12 @@ class ResultLines:
         return line
 
 
-class _Row(msgspec.Struct):
-    embedding: object = None
-
-
-class _Body(msgspec.Struct):
-    data: object = ()
-    error: object = None
-
-
-class _Response(msgspec.Struct):
-    status_code: int = 200
-    body: object = None
-
-
-class _RawLine(msgspec.Struct):
-    custom_id: str
-    response: _Response | None = None
-    error: object = None
-
-
-def read_line(raw: bytes) -> ResultLine | None:
-    """The content of a line; None for one that is blank or not understood."""
-    try:
-        line = msgspec.json.decode(raw, type=_RawLine)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-    if line.response is None or line.error or line.response.status_code >= _FIRST_ERROR:
-        return ResultLine(line.custom_id, error=_refusal(line))
-    try:
-        body = msgspec.convert(line.response.body, _Body)
-        (row,) = msgspec.convert(body.data, list[_Row])
-    except (msgspec.ValidationError, ValueError):
-        return ResultLine(
-            line.custom_id, error="The batch job's answer holds no vector for this text."
-        )
-    return ResultLine(line.custom_id, row.embedding)
-
-
-def results_of(lines: Sequence[ResultLine], dimensions: int | None) -> list[Result]:
+def results_of(lines: Sequence[ResultLine], dimensions: int | None) -> list[BatchResult]:
     """Validated vectors and errors, in the order of the lines. Loads numpy, so run it in a thread."""
     rows = [(at, line.embedding) for at, line in enumerate(lines)]
     items = collect(rows, len(lines), dimensions)
     return [
-        Result(line.key, item if line.error is None else _item_error(line.error))
+        BatchResult(line.key, item if line.error is None else _item_error(line.error))
         for line, item in zip(lines, items, strict=True)
     ]
 
@@ -109,19 +72,15 @@ def _item_error(message: str) -> ItemError:
     return ItemError(kind=ErrorKind.PROVIDER_UNAVAILABLE, message=message)
 
 
-def _refusal(line: _RawLine) -> str:
-    status = f"HTTP {line.response.status_code}" if line.response else None
-    known = [word for word in (status, _code(line)) if word]
-    return f"A batch job refused this text ({', '.join(known) or 'it gave no reason'})."
+def code_in(word: object) -> str | None:
+    """A vendor's code, which may be shown: whatever else it writes may repeat a text."""
+    return str(word) if word is not None and _CODE.fullmatch(str(word)) else None
 
 
-def _code(line: _RawLine) -> str | None:
-    body = line.response.body if line.response else None
-    for error in (line.error, body.get("error") if isinstance(body, dict) else None):
-        code = error.get("code") if isinstance(error, dict) else None
-        if isinstance(code, str) and _CODE.fullmatch(code):
-            return code
-    return None
+def refused(*known: str | None) -> str:
+    """Why a text has no vector, by what is known of it."""
+    said = ", ".join(word for word in known if word)
+    return f"A batch job refused this text ({said or 'it gave no reason'})."
 
 
 _SLICE_LINES: Final = 64
@@ -135,7 +94,7 @@ ReadLine = Callable[[bytes], ResultLine | None]
 
 
 class ResultReader:
-    """Give it the parts of a file as they arrive, then call `finish`."""
+    """Takes the parts of a file as they arrive: from `read`, or from who calls `write` and then `finish`."""
 
     def __init__(self, read_line: ReadLine, on_results: OnResults, dimensions: int | None) -> None:
         self._read_line = read_line
@@ -145,6 +104,11 @@ class ResultReader:
         self._waiting: list[bytes] = []
         self._bytes = 0
         self._values = 0
+
+    async def read(self, parts: AsyncIterator[bytes]) -> None:
+        async for part in parts:
+            await self.write(part)
+        await self.finish()
 
     async def write(self, part: bytes) -> None:
         """Raises `ProviderBadResponseError` for a line longer than any embedding."""
@@ -172,15 +136,9 @@ class ResultReader:
         if results:
             await self._on_results(results)
 
-    def _results(self, raw: Sequence[bytes]) -> list[Result]:
+    def _results(self, raw: Sequence[bytes]) -> list[BatchResult]:
         lines = [line for line in map(self._read_line, raw) if line is not None]
         return results_of(lines, self._dimensions) if lines else []
-
-
-async def read_results(parts: AsyncIterator[bytes], reader: ResultReader) -> None:
-    async for part in parts:
-        await reader.write(part)
-    await reader.finish()
 
 
 GONE: Final = frozenset({404, 405, 410})

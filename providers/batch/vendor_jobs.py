@@ -13,10 +13,9 @@ import msgspec
 
 from config.settings import Settings
 from config.vendors import VENDORS, JobLimits, Vendor
-from providers.batch.hosts import BatchHost
 from providers.choosing import Choice
 from providers.provider_errors import ProviderError
-from providers.provider_interface import Fingerprint, Role
+from providers.provider_interface import BatchHost, Fingerprint, Role
 from providers.remote.embedder import fingerprint_of
 from providers.remote.spec import resolve_spec
 
@@ -67,7 +66,7 @@ def open_jobs_host(settings: Settings, vendor: Vendor, role: Role) -> BatchHost:
 
             return GeminiBatches(spec)
         case "voyage":
-            from providers.batch.voyage_jobs import VoyageBatches  # noqa: PLC0415
+            from providers.batch.openai_jobs import VoyageBatches  # noqa: PLC0415
 
             return VoyageBatches(spec)
         case unknown:

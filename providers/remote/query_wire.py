@@ -18,7 +18,7 @@ from config.vendors import WireName
 from providers.provider_interface import Purpose
 from providers.remote.answers import Reply
 from providers.remote.http_client import open_client, typed_errors
-from providers.remote.spec import RemoteSpec
+from providers.remote.spec import RemoteSpec, given
 
 T = TypeVar("T")
 _HEADERS: Final = {"content-type": "application/json", "accept": "application/json"}
@@ -101,7 +101,7 @@ def _decoded(body: bytes, shape: type[T]) -> T:
 
 
 def _openai_body(spec: RemoteSpec, texts: Sequence[str], purpose: Purpose) -> Mapping[str, object]:
-    return _given(
+    return given(
         model=spec.model,
         input=texts,
         encoding_format=encoding_of(spec),
@@ -111,7 +111,7 @@ def _openai_body(spec: RemoteSpec, texts: Sequence[str], purpose: Purpose) -> Ma
 
 
 def _voyage_body(spec: RemoteSpec, texts: Sequence[str], purpose: Purpose) -> Mapping[str, object]:
-    return _given(
+    return given(
         model=spec.model,
         input=texts,
         encoding_format="base64",
@@ -124,7 +124,7 @@ def _gemini_body(spec: RemoteSpec, texts: Sequence[str], purpose: Purpose) -> Ma
     prompt = spec.prompt(purpose)
     return {
         "requests": [
-            _given(
+            given(
                 model=_gemini_model(spec),
                 content={"parts": [{"text": prompt + text}]},
                 taskType=spec.input_type(purpose),
@@ -138,10 +138,6 @@ def _gemini_body(spec: RemoteSpec, texts: Sequence[str], purpose: Purpose) -> Ma
 def _gemini_model(spec: RemoteSpec) -> str:
     tuned = spec.model.startswith(("models/", "tunedModels/"))
     return spec.model if tuned else f"models/{spec.model}"
-
-
-def _given(**fields: object) -> Mapping[str, object]:
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 FORMATS: Final[Mapping[WireName, _Format]] = {

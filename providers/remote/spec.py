@@ -219,6 +219,11 @@ class RemoteSpec(msgspec.Struct, frozen=True):
         return tuple(value for value in values if value)
 
 
+def given(**fields: object) -> dict[str, object]:
+    """The fields of a request that have a value; the others are left to the vendor."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def resolve_spec(settings: Settings, vendor: Vendor, role: Role) -> RemoteSpec:
     """Puts one provider together. Blocking: reads the auth profiles.
 

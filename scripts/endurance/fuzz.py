@@ -60,7 +60,7 @@ TARGETS: Final[dict[str, Target]] = {
     "gemini": Target("gemini", _REMOTE, 1024),
     "voyage": Target("voyage", _REMOTE, 1024),
     "refusals": Target("refusals", ("providers.remote.answers", "providers.remote.answers", "providers.remote.answers", "config.secrets")),
-    "batches": Target("batches", ("providers.batch.result_files", "providers.remote.embedder")),
+    "batches": Target("batches", ("providers.batch.openai_jobs", "providers.batch.result_files", "providers.remote.embedder")),
     "qmd-answer": Target("qmd_answer", ("backends.qmd.server",)),
     "qmd-server": Target("qmd_server", ("backends.qmd.server",), 1024),
     "gguf": Target("gguf", ("providers.local.model_formats", "providers.local.model", "providers.local.model")),

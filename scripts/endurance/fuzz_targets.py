@@ -41,7 +41,8 @@ from gateway.connect.clients import CLIENTS
 from gateway.connect.entries import servers_in, with_server, without_server
 from gateway.rpc.wire import Batch, Call, ClientReply, Malformed, RpcError, decode_line
 from gateway.rpc.wire import LineSplitter as PipeSplitter
-from providers.batch.result_files import ResultLine, ResultLines, read_line, results_of
+from providers.batch.openai_jobs import read_line
+from providers.batch.result_files import ResultLine, ResultLines, results_of
 from providers.choosing import provider
 from providers.local.model import Wishes, read_model
 from providers.local.protocol import Reply, Request

@@ -14,8 +14,9 @@ import pytest
 from fakes.faults import BOMB_BYTES, bomb, fault, status
 from fakes.hopeless import TEXTS, fails
 from providers import provider_errors
-from providers.batch.hosts import Result
-from providers.batch.result_files import ResultLines, ResultReader, read_line
+from providers.batch.openai_jobs import read_line
+from providers.batch.result_files import ResultLines, ResultReader
+from providers.provider_interface import BatchResult
 from providers.resilience import SINGLE
 
 pytestmark = pytest.mark.anyio
@@ -102,8 +103,8 @@ async def test_what_is_no_whole_gzip_is_no_answer(
     assert "cannot be decompressed" in (await fails(service, collected)).message
 
 
-async def results_in(*lines: bytes) -> list[Result]:
-    found: list[Result] = []
+async def results_in(*lines: bytes) -> list[BatchResult]:
+    found: list[BatchResult] = []
 
     async def take(results):
         found.extend(results)

@@ -1,4 +1,4 @@
-"""Each vendor's files and jobs through its own library, against a strict host of its format."""
+"""Each vendor's files and jobs, against a strict host of its format."""
 
 from __future__ import annotations
 

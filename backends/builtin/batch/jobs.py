@@ -25,7 +25,6 @@ from backends.interface import BatchReport, JobReport
 from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork, ResettableEvent, SearchPriority
 from config.settings import BatchSettings, Settings
-from providers.batch.hosts import BatchHost, RemoteJob, Result
 from providers.batch.vendor_jobs import BatchAccess, find_batch
 from providers.choosing import Choice
 from providers.provider_errors import (
@@ -36,7 +35,14 @@ from providers.provider_errors import (
     ProviderTimeoutError,
     ProviderTransientError,
 )
-from providers.provider_interface import Fingerprint, ItemError, Vector
+from providers.provider_interface import (
+    BatchHost,
+    BatchResult,
+    Fingerprint,
+    ItemError,
+    RemoteJob,
+    Vector,
+)
 
 _log = Log()
 
@@ -317,7 +323,7 @@ class Steps:
     async def _read(self, job: JobRecord, host: BatchHost) -> None:
         intake = await self._disk.run_out(partial(self._intake, job))
 
-        async def on_results(results: Sequence[Result]) -> None:
+        async def on_results(results: Sequence[BatchResult]) -> None:
             take_in = partial(self._take_in, intake, results)
             with anyio.CancelScope(shield=True):
                 await self._disk.run_out(self._priority.polite("results", take_in))
@@ -331,7 +337,7 @@ class Steps:
         with self._store.view() as view:
             return _Intake(job, view.jobs.waiting_hashes(job))
 
-    def _take_in(self, intake: _Intake, results: Sequence[Result]) -> None:
+    def _take_in(self, intake: _Intake, results: Sequence[BatchResult]) -> None:
         """One slice of results, and that nobody waits for them any longer, in one transaction."""
         items = intake.fresh(results)
         failures = [(key, item.message) for key, item in items if isinstance(item, ItemError)]
@@ -381,7 +387,7 @@ class _Intake:
         self.job = job
         self.waiting = waiting
 
-    def fresh(self, results: Sequence[Result]) -> list[tuple[bytes, Vector | ItemError]]:
+    def fresh(self, results: Sequence[BatchResult]) -> list[tuple[bytes, Vector | ItemError]]:
         """Results of texts that wait for them: not of unknown ids, and each text once."""
         found: dict[bytes, Vector | ItemError] = {}
         for result in results:
