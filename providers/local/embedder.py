@@ -12,9 +12,14 @@ from anyio.to_thread import run_sync
 
 from providers.installing import install_remedy
 from providers.local.model import Model, Wishes, read_model, shown
-from providers.local.model_formats import LLAMA, LocalEngine, engine_of
 from providers.local.models import configured_models, locate, obtain, take
-from providers.local.models.references import FileReference, parse_reference
+from providers.local.models.references import (
+    LLAMA,
+    FileReference,
+    LocalEngine,
+    engine_of,
+    parse_reference,
+)
 from providers.local.supervisor import Patience, Supervisor
 from providers.provider_errors import (
     ProviderBadResponseError,

@@ -26,7 +26,7 @@ from config.runtime.logs import Log
 from config.runtime.start import command_of
 from config.runtime.tasks import Backoff, Wakeup
 from config.runtime.worker import FrameReader, ProtocolError, frame
-from providers.local.protocol import (
+from providers.local.worker import (
     Cancel,
     Computed,
     Embed,

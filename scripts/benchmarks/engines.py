@@ -54,7 +54,7 @@ def measured() -> dict[str, list[str]]:
 
 def llama_cpp_python(threads: int) -> Iterator[Any]:
     from benchmarks.minilm_gguf import minilm_gguf
-    from providers.local.protocol import Open
+    from providers.local.worker import Open
     from providers.local.worker.llama import BATCH_TEXTS, LoadedModel, batches
 
     path = minilm_gguf()

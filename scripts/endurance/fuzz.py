@@ -63,8 +63,8 @@ TARGETS: Final[dict[str, Target]] = {
     "batches": Target("batches", ("providers.batch.openai_jobs", "providers.batch.result_files", "providers.remote.embedder")),
     "qmd-answer": Target("qmd_answer", ("backends.qmd.server",)),
     "qmd-server": Target("qmd_server", ("backends.qmd.server",), 1024),
-    "gguf": Target("gguf", ("providers.local.model_formats", "providers.local.model", "providers.local.model")),
-    "worker-frames": Target("frames", ("config.runtime.worker", "providers.local.protocol"), 1024),
+    "gguf": Target("gguf", ("providers.local.model",)),
+    "worker-frames": Target("frames", ("config.runtime.worker", "providers.local.worker"), 1024),
 }  # fmt: skip
 
 

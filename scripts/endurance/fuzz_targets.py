@@ -45,7 +45,7 @@ from providers.batch.openai_jobs import read_line
 from providers.batch.result_files import ResultLine, ResultLines, results_of
 from providers.choosing import provider
 from providers.local.model import Wishes, read_model
-from providers.local.protocol import Reply, Request
+from providers.local.worker import Reply, Request
 from providers.provider_errors import (
     ProviderBadResponseError,
     ProviderError,

@@ -22,7 +22,7 @@ from endurance.oracle import texts
 from endurance.run import Run
 from fakes.hub import REPOSITORY, FakeHub
 from fakes.onnx_models import write_embedder
-from providers.local.model_formats import ONNX
+from providers.local.models.references import ONNX
 
 BYTES_PER_S: Final = 1_000_000
 """Two seconds for the whole model."""

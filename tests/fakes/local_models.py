@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from fakes import gguf, onnx_models
-from providers.local.model_formats import LLAMA, ONNX, TOKENIZER, engine_of
-from providers.local.protocol import Open
+from providers.local.models.references import LLAMA, ONNX, TOKENIZER, engine_of
+from providers.local.worker import Open
 
 ENGINES = [engine.name for engine in (ONNX, LLAMA) if engine.missing is None]
 """llama.cpp is compiled where it is installed, which a fresh clone does without."""

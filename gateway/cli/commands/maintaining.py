@@ -185,8 +185,8 @@ def offer_suggestion(
     from gateway.cli.terminal import print_lines
     from providers.choosing import choose
     from providers.installing import install_arguments, install_command
-    from providers.local.model_formats import ONNX
     from providers.local.models import configured_models
+    from providers.local.models.references import ONNX
     from providers.local.models.suggestions import SUGGESTIONS
 
     settings = load(options)

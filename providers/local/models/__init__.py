@@ -14,8 +14,6 @@ from anyio import to_thread
 
 from config.settings import Settings
 from providers.installing import install_remedy
-from providers.local import model_formats
-from providers.local.model_formats import LLAMA
 from providers.local.models import suggestions
 from providers.local.models.cache import (
     ModelFiles,
@@ -27,6 +25,9 @@ from providers.local.models.cache import (
     tidy,
 )
 from providers.local.models.references import (
+    LLAMA,
+    NEEDED,
+    NEIGHBOURS,
     ConfiguredModels,
     FileReference,
     HubReference,
@@ -132,11 +133,7 @@ async def obtain(
 
 
 def _may_be_missing(file: RemoteReference) -> bool:
-    return (
-        isinstance(file, HubReference)
-        and file.file in model_formats.NEIGHBOURS
-        and file.file not in model_formats.NEEDED
-    )
+    return isinstance(file, HubReference) and file.file in NEIGHBOURS and file.file not in NEEDED
 
 
 def _summed(progress: Progress, total: int | None) -> Progress:

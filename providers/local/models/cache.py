@@ -20,9 +20,10 @@ from config.runtime.files import (
     replace_file,
     try_lock_file,
 )
-from providers.local import model_formats
-from providers.local.model_formats import ONNX, engine_of
 from providers.local.models.references import (
+    MAGIC,
+    NEIGHBOURS,
+    ONNX,
     ConfiguredModels,
     FileReference,
     HubReference,
@@ -31,11 +32,13 @@ from providers.local.models.references import (
     ModelReferenceError,
     ModelStorageError,
     RemoteReference,
+    directory_of,
+    engine_of,
     parse_reference,
 )
 from providers.resilience import Clock
 
-_MAGICS = {".gguf": b"GGUF", ".onnx": model_formats.MAGIC, ".json": b"{"}
+_MAGICS = {".gguf": b"GGUF", ".onnx": MAGIC, ".json": b"{"}
 
 
 class ModelRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +139,7 @@ def files_of(reference: RemoteReference) -> tuple[RemoteReference, ...]:
     """
     if not isinstance(reference, HubReference) or engine_of(reference.file) is not ONNX:
         return (reference,)
-    beside = (msgspec.structs.replace(reference, file=name) for name in model_formats.NEIGHBOURS)
+    beside = (msgspec.structs.replace(reference, file=name) for name in NEIGHBOURS)
     return (*beside, reference)
 
 
@@ -330,10 +333,10 @@ def _remove_neighbours(place: ModelFiles) -> int:
     """What lies around an ONNX model, unless another one in its directory needs it, too."""
     if engine_of(place.model.name) is not ONNX:
         return 0
-    directory = model_formats.directory_of(place.model)
+    directory = directory_of(place.model)
     if any(directory.rglob("*.onnx")):
         return 0
-    neighbours = [ModelFiles(directory / name) for name in model_formats.NEIGHBOURS]
+    neighbours = [ModelFiles(directory / name) for name in NEIGHBOURS]
     freed = sum(one.remove() for one in neighbours)
     for one in neighbours:
         if one.model.parent not in (directory, place.model.parent) and one.model.parent.is_dir():

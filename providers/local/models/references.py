@@ -1,10 +1,13 @@
-"""References to models: their forms, where the configuration and the hub come in, and how a model can be missing."""
+"""References to models: the engine that each needs, their forms, where the configuration and the hub come in, and how
+a model can be missing.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Final, Literal, Self
 from urllib.parse import quote, urlsplit
 
 import msgspec
@@ -56,6 +59,68 @@ class ModelStorageError(ProviderUnavailableError):
 
 class ModelBusyError(ProviderTransientError):
     """Another process is downloading this model and makes no progress."""
+
+
+EngineName = Literal["onnxruntime", "llama.cpp"]
+
+
+class LocalEngine(msgspec.Struct, frozen=True, kw_only=True):
+    name: EngineName
+    format: str
+    """Of its models."""
+    modules: tuple[str, ...]
+    extra: str
+    """The extra of our package that installs it."""
+
+    @property
+    def missing(self) -> str | None:
+        """A module that is not installed; None if all are."""
+        return _missing(self.modules)
+
+    @property
+    def not_installed(self) -> bool:
+        """Whether something of it is missing, or what downloads its models."""
+        return _missing((*self.modules, "httpx2")) is not None
+
+
+def _missing(modules: tuple[str, ...]) -> str | None:
+    return next((name for name in modules if importlib.util.find_spec(name) is None), None)
+
+
+ONNX: Final = LocalEngine(
+    name="onnxruntime",
+    format="ONNX",
+    modules=("onnxruntime", "tokenizers", "numpy"),
+    extra="local",
+)
+"""Ready-made for Linux, macOS and Windows; twice as fast as llama.cpp with a model of 8 bits."""
+LLAMA: Final = LocalEngine(
+    name="llama.cpp", format="GGUF", modules=("llama_cpp", "numpy"), extra="llama"
+)
+"""Compiled where it is installed; for whoever has a GGUF model or a GPU."""
+
+
+def engine_of(name: str) -> LocalEngine:
+    """The engine for a model, by the name of its file or its reference."""
+    return ONNX if name.partition("#")[0].lower().endswith(".onnx") else LLAMA
+
+
+TOKENIZER: Final = "tokenizer.json"
+CONFIG: Final = "config.json"
+POOLING: Final = "1_Pooling/config.json"
+NEEDED: Final = (TOKENIZER, CONFIG)
+"""The neighbours without which a model cannot be used."""
+NEIGHBOURS: Final = (*NEEDED, POOLING)
+MAGIC: Final = b"\x08"
+"""Of an ONNX file. The format has none; but its first field, which every exporter writes, is the version."""
+
+
+def directory_of(model: Path) -> Path:
+    """The directory of a model's neighbours: its own, or else the one above."""
+    return next(
+        (one for one in (model.parent, model.parent.parent) if (one / TOKENIZER).is_file()),
+        model.parent,
+    )
 
 
 _FORMATS = (".onnx", ".gguf")

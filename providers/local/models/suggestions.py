@@ -13,9 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from providers.local.model_formats import LocalEngine, engine_of
 from providers.local.models.cache import ModelFiles, ModelRecord, files_of, place_of
-from providers.local.models.references import HubReference, parse_reference
+from providers.local.models.references import HubReference, LocalEngine, engine_of, parse_reference
 
 
 class Suggestion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from config.runtime.worker import be_expendable, claim_pipe, messages_of, sender
-from providers.local.protocol import (
+from providers.local.worker import (
     Cancel,
     Embed,
     Open,

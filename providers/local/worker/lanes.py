@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from providers.local.protocol import Computed, Embed, Failed, Lane, Reply
+from providers.local.worker import Computed, Embed, Failed, Lane, Reply
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

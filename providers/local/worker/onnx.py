@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from providers.local.protocol import Lane, Open
+from providers.local.worker import Lane, Open
 from providers.local.worker.lanes import EngineError, Text, normalised, processors
 
 if TYPE_CHECKING:

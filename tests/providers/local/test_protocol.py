@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from config.runtime.worker import MAX_FRAME_BYTES, FrameReader, ProtocolError, frame
 from fakes.each import each
-from providers.local.protocol import Cancel, Embed, Ping, Request
+from providers.local.worker import Cancel, Embed, Ping, Request
 
 MESSAGES = st.lists(
     st.one_of(

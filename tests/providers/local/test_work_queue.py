@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.local.protocol import Computed, Failed
 from providers.local.supervisor import Job, WorkQueue
+from providers.local.worker import Computed, Failed
 from providers.provider_errors import ProviderUnavailableError
 from providers.provider_interface import ItemError
 

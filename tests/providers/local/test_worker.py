@@ -15,7 +15,8 @@ from config.runtime.worker import FrameReader, frame
 from endurance.processes import has_ended
 from fakes.local_models import order
 from fakes.onnx_models import write_embedder
-from providers.local.protocol import (
+from providers.local.supervisor import worker_variables
+from providers.local.worker import (
     Cancel,
     Computed,
     Embed,
@@ -26,7 +27,6 @@ from providers.local.protocol import (
     Refused,
     Reply,
 )
-from providers.local.supervisor import worker_variables
 
 COMMAND = [sys.executable, "-P", "-m", "providers.local.worker"]
 PARENT = """

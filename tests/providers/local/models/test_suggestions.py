@@ -9,10 +9,9 @@ import pytest
 
 from fakes.hub import FakeHub
 from providers.local.model import prompts_for
-from providers.local.model_formats import LLAMA, ONNX
 from providers.local.models import locate, obtain_suggested, suggestions
 from providers.local.models.cache import listed_models, remove
-from providers.local.models.references import ConfiguredModels, ModelDamagedError
+from providers.local.models.references import LLAMA, ONNX, ConfiguredModels, ModelDamagedError
 from providers.local.models.suggestions import FIRST, SUGGESTIONS
 
 FILES = {
