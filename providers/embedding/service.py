@@ -516,13 +516,4 @@ class Counters(msgspec.Struct):
     tokens: int = 0
 
     def snapshot(self) -> Statistics:
-        return Statistics(
-            requests=self.requests,
-            retries=self.retries,
-            failures=self.failures,
-            documents=self.documents,
-            item_errors=self.item_errors,
-            queries=self.queries,
-            query_cache_hits=self.query_cache_hits,
-            tokens=self.tokens,
-        )
+        return msgspec.convert(self, Statistics, from_attributes=True)
