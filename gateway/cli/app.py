@@ -13,34 +13,20 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from gateway.cli import output
-from gateway.cli.commands.asking import browse, get, recall, remember, search
-from gateway.cli.commands.connecting import connect, disconnect
-from gateway.cli.commands.hosting import install_plugin, plugin_status, uninstall_plugin
-from gateway.cli.commands.inspecting import (
-    config,
-    doctor,
-    health,
-    metrics,
-    schema,
-    status,
+from gateway.cli import arguments, output
+from gateway.cli.commands import (
+    asking,
+    connecting,
+    hosting,
+    inspecting,
+    listing,
+    maintaining,
+    reporting,
+    serving,
+    setting_up,
+    storing,
+    upgrading,
 )
-from gateway.cli.commands.listing import links, open_note, recent, tags
-from gateway.cli.commands.maintaining import (
-    cancel_batch,
-    index,
-    list_batches,
-    list_models,
-    pull,
-    qmd,
-    remove,
-    suggest,
-)
-from gateway.cli.commands.reporting import report
-from gateway.cli.commands.serving import demo, reload, serve, service
-from gateway.cli.commands.setting_up import setup
-from gateway.cli.commands.storing import check_store, copy_store, drop_agent, forget, migrate_store
-from gateway.cli.commands.upgrading import upgrade
 from gateway.cli.guard import guarded, run_logged
 from gateway.cli.options import (
     PROGRAM,
@@ -167,8 +153,8 @@ def with_options(
     command: Callable[..., int], shared: Sequence[SharedOption] = SHARED_OPTIONS
 ) -> Callable[..., int]:
     """The command as typer wants it. Its first parameter takes the `Options`."""
-    names = {"typer": typer}  # commands that often run without typer do not import it
-    own = list(inspect.signature(command, eval_str=True, locals=names).parameters.values())[1:]
+    signature = inspect.signature(command, eval_str=True, locals={"typed": arguments})
+    own = list(signature.parameters.values())[1:]
     fields = [option.field for option in shared]
 
     def run(**values: Any) -> int:
@@ -204,65 +190,39 @@ def _add(
     group.command(name, short_help=summary, cls=Command)(with_options(command, options))
 
 
-_add(app, serve, options=SERVE_OPTIONS)
+def _add_group(name: str, about: str, **commands: Callable[..., int]) -> None:
+    group = typer.Typer(help=about, short_help=about)
+    for one, command in commands.items():
+        _add(group, command, one.replace("_", "-"))
+    app.add_typer(group, name=name)
+
+
+_add(app, serving.serve, options=SERVE_OPTIONS)
 for _command in (
-    setup,
-    index,
-    browse,
-    search,
-    get,
-    recent,
-    tags,
-    links,
-    recall,
-    remember,
-    forget,
-    status,
-    health,
-    doctor,
-    reload,
-    metrics,
-    report,
-    service,
-    connect,
-    disconnect,
-    config,
-    schema,
-    qmd,
-    demo,
-    upgrade,
+    *(setting_up.setup, maintaining.index, asking.browse, asking.search, asking.get),
+    *(listing.recent, listing.tags, listing.links, asking.recall, asking.remember, storing.forget),
+    *(inspecting.status, inspecting.health, inspecting.doctor, serving.reload, inspecting.metrics),
+    *(reporting.report, serving.service, connecting.connect, connecting.disconnect),
+    *(inspecting.config, inspecting.schema, maintaining.qmd, serving.demo, upgrading.upgrade),
 ):
     _add(app, _command)
-_add(app, open_note, "open")
-
-_MODELS = "Show, suggest, download and remove the models of local embeddings."
-_models = typer.Typer(help=_MODELS, short_help=_MODELS)
-_add(_models, list_models, "list")
-_add(_models, suggest)
-_add(_models, pull)
-_add(_models, remove)
-app.add_typer(_models, name="models")
-
-_BATCH = "Show and cancel the batch jobs that embed a large backlog."
-_batch = typer.Typer(help=_BATCH, short_help=_BATCH)
-_add(_batch, list_batches, "list")
-_add(_batch, cancel_batch, "cancel")
-app.add_typer(_batch, name="batch")
-
-_STORE = "Make, check, fill and empty the store of an index, where that is more than a file."
-_store = typer.Typer(help=_STORE, short_help=_STORE)
-_add(_store, migrate_store, "migrate")
-_add(_store, check_store, "check")
-_add(_store, copy_store, "copy")
-_add(_store, drop_agent, "drop-agent")
-app.add_typer(_store, name="store")
-
-_OPENCLAW = "Put this program into OpenClaw's memory slot, and take it out again."
-_openclaw = typer.Typer(help=_OPENCLAW, short_help=_OPENCLAW)
-_add(_openclaw, install_plugin, "install")
-_add(_openclaw, plugin_status, "status")
-_add(_openclaw, uninstall_plugin, "uninstall")
-app.add_typer(_openclaw, name="openclaw")
+_add(app, listing.open_note, "open")
+_add_group(
+    "models", "Show, suggest, download and remove the models of local embeddings.",
+    list=maintaining.list_models, suggest=maintaining.suggest, pull=maintaining.pull, remove=maintaining.remove,
+)  # fmt: skip
+_add_group(
+    "batch", "Show and cancel the batch jobs that embed a large backlog.",
+    list=maintaining.list_batches, cancel=maintaining.cancel_batch,
+)  # fmt: skip
+_add_group(
+    "store", "Make, check, fill and empty the store of an index, where that is more than a file.",
+    migrate=storing.migrate_store, check=storing.check_store, copy=storing.copy_store, drop_agent=storing.drop_agent,
+)  # fmt: skip
+_add_group(
+    "openclaw", "Put this program into OpenClaw's memory slot, and take it out again.",
+    install=hosting.install_plugin, status=hosting.plugin_status, uninstall=hosting.uninstall_plugin,
+)  # fmt: skip
 
 
 def _print_version(asked: bool) -> None:

@@ -7,6 +7,7 @@ import sys
 
 import msgspec
 
+from gateway.cli.options import CommandLineError
 from gateway.escaping import escape_in_json, visible, visible_line
 from gateway.rpc.wire import replace_lone_surrogates
 
@@ -71,6 +72,16 @@ def ask(question: str, *, default: bool) -> bool:
         return typer.confirm(visible_line(question), default=default)
     except typer.Abort:
         raise KeyboardInterrupt from None
+
+
+def agreed(question: str, nothing: str, remedy: str, *, default: bool = True) -> bool:
+    """Whether the person says so; `nothing` was done otherwise. Raises CommandLineError where nobody can be asked."""
+    if not may_ask():
+        raise CommandLineError(f"{nothing}: nobody is there to be asked.", remedy=remedy)
+    if ask(question, default=default):
+        return True
+    note(f"{nothing}.")
+    return False
 
 
 def ask_text(question: str, *, default: str | None) -> str:

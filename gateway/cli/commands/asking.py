@@ -6,29 +6,29 @@ import os
 import re
 from datetime import date, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
 from config.errors import ErrorKind
+from config.host_keys import is_disabled
 from gateway.cli import output
+from gateway.cli.commands.listing import find_note, list_notes
 from gateway.cli.guard import NOTHING_FOUND, AnsweredRefusalError, NotThereError
-from gateway.cli.options import PROGRAM, CommandLineError, Options
+from gateway.cli.options import PROGRAM, CommandLineError, Options, load
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import typer
+    from collections.abc import Sequence
 
     from backends.interface import ReadAnswer, SearchAnswer
     from config.settings import Settings
+    from gateway.cli import arguments as typed
     from gateway.cli.access import Access
     from gateway.cli.rendering.on_terminal import Around
     from gateway.tools.notes import GetParams
     from gateway.tools.search import SearchParams
 
 
-_ONE_OF_THEM = "Give one of them; --before may go with either."
 _PLACE: Final = re.compile(r"(?P<path>.+?)(?::|#L)(?P<first>[1-9]\d{0,8})(?:-L?(?P<last>\d{1,9}))?")
 """`memory/2026-02-08.md:14-16`, `MEMORY.md#L3-L4`."""
 
@@ -46,133 +46,79 @@ _WHY = {
 
 def search(
     options: Options,
-    query: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="QUERY", help="What to look for, in any words; none with --tag lists notes."
-        ),
-    ] = None,
+    query: typed.Query = None,
     *,
-    max_results: Annotated[
-        int | None,
-        typer.Option(
-            "--max-results", min=1, metavar="N", help="At most this many passages; or -n N."
-        ),
-    ] = None,
-    min_score: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, metavar="X", help="Leave out passages with a lower score."),
-    ] = None,
-    source: Annotated[
-        Literal["memory", "sessions"] | None,
-        typer.Option("--source", "-s", help="Search only notes, or only past conversations."),
-    ] = None,
-    include: Annotated[
-        list[str] | None,
-        typer.Option(metavar="GLOB", help="Only paths that match; may be repeated."),
-    ] = None,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(metavar="GLOB", help="No paths that match; may be repeated."),
-    ] = None,
-    after: Annotated[
-        str | None,
-        typer.Option(
-            "--after",
-            "--since",
-            metavar="DAY",
-            help="Notes of this day or later: 2026-02-08, today or yesterday.",
-        ),
-    ] = None,
-    before: Annotated[
-        str | None, typer.Option(metavar="DAY", help="Notes from before this day.")
-    ] = None,
-    days: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Notes of the last N days, today included."),
-    ] = None,
-    tag: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TAG", help="Only notes with this tag; may be repeated."),
-    ] = None,
-    explain: Annotated[
-        bool, typer.Option("--explain", "-e", help="Say why each passage was found.")
-    ] = False,
-    full: Annotated[
-        bool, typer.Option("--full", help="On a terminal: all of each passage.")
-    ] = False,
-    context: Annotated[
-        int | None,
-        typer.Option(
-            "--context", "-C", min=0, max=1000, metavar="N",
-            help="On a terminal: N lines of the note before and after the best one.",
-        ),
-    ] = None,
-    files: Annotated[
-        bool, typer.Option("--files", "-l", help="Print the paths of the notes alone.")
-    ] = False,
-    form: Annotated[
-        str | None,
-        typer.Option(
-            "--format", metavar="TEXT",
-            help="Print a line a passage, such as '{path}:{line}: {text}'.",
-        ),
-    ] = None,
-    editor: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Where links lead: file, vscode, obsidian, ..., none."),
-    ] = None,
-    plain: Annotated[
-        bool, typer.Option("--plain", help="Print on a terminal what a pipe gets.")
-    ] = False,
-) -> int:  # fmt: skip
+    max_results: typed.MaxResults = None,
+    min_score: typed.MinScore = None,
+    source: typed.OnlySource = None,
+    include: typed.Include = None,
+    exclude: typed.Exclude = None,
+    after: typed.After = None,
+    before: typed.Before = None,
+    days: typed.Days = None,
+    tag: typed.OnlyTags = None,
+    explain: typed.Explain = False,
+    full: typed.Full = False,
+    context: typed.Context = None,
+    files: typed.OnlyFiles = False,
+    form: typed.Form = None,
+    editor: typed.LinkEditor = None,
+    plain: typed.Plain = False,
+) -> int:
     """Find the passages of memory that answer a query, best first.
 
     Ends with 1 if nothing was found.
     """
-    from config.host_keys import is_disabled
-    from gateway.cli.access import with_memory
-    from gateway.cli.options import load
-    from gateway.session_start import agent_now
     from gateway.tools.search import SearchParams
 
     settings = load(options)
     if not query and tag:
-        from gateway.cli.commands.listing import list_notes
-
         return list_notes(settings, options, tag, max_results or 1_000)
+    first, end = _period(settings, after, before, days)
+    params = SearchParams(
+        query=_text_of(query), max_results=max_results, min_score=min_score,
+        sources=(source,) if source else None, include=tuple(include or ()), exclude=tuple(exclude or ()),
+        after=first, before=end, explain=explain, tags=tuple(tag or ()),
+    )  # fmt: skip
+    looked_at = output.is_terminal() and not (plain or files or form or options.json)
+    return _answer(
+        settings, options, params, _Manner(looked_at, full, context, files, form, editor)
+    )
+
+
+class _Manner(NamedTuple):
+    """How the answer is shown."""
+
+    looked_at: bool
+    """By a person, at a terminal."""
+    full: bool
+    context: int | None
+    files: bool
+    form: str | None
+    editor: str | None
+
+
+def _text_of(query: list[str] | None) -> str:
     if not query:
         raise CommandLineError(
             "search needs a query.",
             remedy="Say what to look for in any words, or give --tag alone to list notes.",
         )
-    looked_at = output.is_terminal() and not (plain or files or form or options.json)
-    today = agent_now(settings.user_timezone).date()
-    params = SearchParams(
-        query=" ".join(query),
-        max_results=max_results,
-        min_score=min_score,
-        sources=(source,) if source else None,
-        include=tuple(include or ()),
-        exclude=tuple(exclude or ()),
-        after=_first_day(after, days, today),
-        before=_day("--before", before, today),
-        explain=explain,
-        tags=tuple(tag or ()),
-    )
-    ask = partial(_search, params, context=context, looked_at=looked_at, weighed=form is not None)
-    found = with_memory(settings, options, ask, patient=True)
+    return " ".join(query)
+
+
+def _answer(settings: Settings, options: Options, params: SearchParams, manner: _Manner) -> int:
+    from gateway.cli.access import with_memory
+
+    found = with_memory(settings, options, partial(_search, params, manner), patient=True)
     result = found.answer
     if result.disabled and not is_disabled(settings):
         raise AnsweredRefusalError(result.error or "Nothing was searched.", result.kind)
     if options.json:
         output.write_json(result)
-    elif files or form:
-        _show_lines(result, params.query, form)
+    elif manner.files or manner.form:
+        _show_lines(result, params.query, manner.form)
     else:
-        manner = _Manner(
-            looked_at, full, editor, folds=not (full or explain or context is not None)
-        )
         _show_result(found, params, settings, manner)
     return os.EX_OK if result.hits or result.error else NOTHING_FOUND
 
@@ -183,35 +129,26 @@ class _Found(NamedTuple):
     """Where nothing was found: in how many files, ..."""
     issues: tuple[str, ...] = ()
     """... and what is odd about them."""
-    around: Mapping[int, Around] = {}
-    """For a person: what stands around each hit, by its number from 1 on."""
+    around: Sequence[Around] = ()
+    """For a person: what stands around each hit."""
 
 
-async def _search(
-    params: SearchParams, memory: Access, *, context: int | None, looked_at: bool, weighed: bool
-) -> _Found:
+async def _search(params: SearchParams, manner: _Manner, memory: Access) -> _Found:
     """With the shares of lines where the best of them is to be shown."""
-    if looked_at or weighed:
+    if manner.looked_at or manner.form is not None:
         params = replace(params, explain=True)
     result = await memory.search(params)
-    if result.hits and looked_at:
+    if result.hits and manner.looked_at:
         from gateway.cli.rendering.on_terminal import look_around
 
-        shown = await look_around(memory, result.hits, params.query, context)
+        shown = await look_around(memory, result.hits, params.query, manner.context)
         hits, around = tuple(hit for hit, _ in shown), [one for _, one in shown]
-        return _Found(replace(result, hits=hits), around=dict(enumerate(around, 1)))
+        return _Found(replace(result, hits=hits), around=around)
     if result.hits or result.error:
         return _Found(result)
     wanted, status = params.sources, await memory.status()
     files = sum(one.indexed for one in status.sources if not wanted or one.source in wanted)
     return _Found(result, files, status.issues)
-
-
-class _Manner(NamedTuple):
-    looked_at: bool
-    full: bool
-    editor: str | None
-    folds: bool
 
 
 def _show_result(found: _Found, params: SearchParams, settings: Settings, manner: _Manner) -> None:
@@ -253,22 +190,17 @@ def _show_on_terminal(
         base=str(settings.workspace),
         full=manner.full,
         explain=params.explain,
-        folds=manner.folds,
+        folds=not (manner.full or params.explain or manner.context is not None),
     )
     hits = found.answer.hits
     print_lines(shown_hits(hits, look, found.around))
     if not hits:
         return
-    ends = [found.around[number].front_matter_end for number in sorted(found.around)]
-    keep_hits(
-        [
-            (
-                absolute_path(look.base, one.path),
-                best_line(one, look.query, after=end).number or one.start_line,
-            )
-            for one, end in zip(hits, ends, strict=True)
-        ]
-    )
+    places = []
+    for hit, around in zip(hits, found.around, strict=True):
+        best = best_line(hit, look.query, after=around.front_matter_end)
+        places.append((absolute_path(look.base, hit.path), best.number or hit.start_line))
+    keep_hits(places)
 
 
 def _show_lines(result: SearchAnswer, query: str, form: str | None) -> None:
@@ -309,12 +241,22 @@ def _parts(form: str) -> list[str]:
     return parts
 
 
-def _first_day(after: str | None, days: int | None, today: date) -> date | None:
+def _period(
+    settings: Settings, after: str | None, before: str | None, days: int | None
+) -> tuple[date | None, date | None]:
+    """The first day, and the one behind the last. Raises CommandLineError."""
+    from gateway.session_start import agent_now
+
+    today = agent_now(settings.user_timezone).date()
+    first, end = _day("--after", after, today), _day("--before", before, today)
     if days is None:
-        return _day("--after", after, today)
-    if after is not None:
-        raise CommandLineError("--days and --after both say where to begin.", remedy=_ONE_OF_THEM)
-    return today - timedelta(days=min(days, today.toordinal()) - 1)
+        return first, end
+    if first is not None:
+        raise CommandLineError(
+            "--days and --after both say where to begin.",
+            remedy="Give one of them; --before may go with either.",
+        )
+    return today - timedelta(days=min(days, today.toordinal()) - 1), end
 
 
 def _day(option: str, text: str | None, today: date) -> date | None:
@@ -333,28 +275,14 @@ def _day(option: str, text: str | None, today: date) -> date | None:
 
 def get(
     options: Options,
-    path: Annotated[
-        str,
-        typer.Argument(
-            metavar="PATH",
-            help="As `search` shows it, with or without lines: MEMORY.md, MEMORY.md:14-16.",
-        ),
-    ],
-    first_line: Annotated[
-        int | None, typer.Option("--from", min=1, metavar="LINE", help="First line to show.")
-    ] = None,
-    lines: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="How many lines to show.")
-    ] = None,
+    path: typed.ReadPath,
+    first_line: typed.FirstLine = None,
+    lines: typed.LineCount = None,
     *,
-    plain: Annotated[
-        bool, typer.Option("--plain", help="Print on a terminal what a pipe gets.")
-    ] = False,
+    plain: typed.Plain = False,
 ) -> int:
     """Print a memory file, or some lines of it: rendered on a terminal, as it is elsewhere."""
-    from config.host_keys import is_disabled
     from gateway.cli.access import with_memory
-    from gateway.cli.options import load
     from gateway.tools.notes import GetParams
 
     params = _with_lines(GetParams(path, first_line, lines))
@@ -385,7 +313,6 @@ def _named(settings: Settings, name: str, options: Options) -> str:
 
     Raises NotThereError.
     """
-    from gateway.cli.commands.listing import find_note
     from gateway.cli.vault import Vault
 
     path = find_note(Vault(settings), name)
@@ -448,19 +375,13 @@ def _check_read(result: ReadAnswer) -> None:
 
 def remember(
     options: Options,
-    text: Annotated[list[str], typer.Argument(metavar="TEXT", help="What to write down.")],
+    text: typed.EntryText,
     *,
-    longterm: Annotated[
-        bool, typer.Option("--longterm", help="Append it to MEMORY.md instead.")
-    ] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Make a folder for daily notes where none is.")
-    ] = False,
+    longterm: typed.LongTerm = False,
+    yes: typed.MakeFolder = False,
 ) -> int:
     """Append an entry to today's log; the next search finds it."""
-    from config.host_keys import is_disabled
     from gateway.cli.access import with_memory
-    from gateway.cli.options import load
     from gateway.tools.notes import AppendParams, read_entry
 
     settings = load(options)
@@ -520,10 +441,8 @@ def _as_item(text: str) -> str:
 
 def browse(options: Options) -> int:
     """Search as you type, with a preview of each note. Without any command, it is what starts on a terminal."""
-    from config.host_keys import is_disabled
     from gateway.cli.access import with_memory
     from gateway.cli.browser import Browser
-    from gateway.cli.options import load
 
     if options.json or not (output.is_terminal() and output.may_ask()):
         raise CommandLineError(
@@ -542,27 +461,14 @@ def browse(options: Options) -> int:
 
 def recall(
     options: Options,
-    prompt: Annotated[
-        list[str] | None, typer.Argument(metavar="PROMPT", help="What a person would say.")
-    ] = None,
+    prompt: typed.Prompt = None,
     *,
-    max_tokens: Annotated[
-        int, typer.Option(min=1, max=4000, metavar="N", help="At most about this many.")
-    ] = 400,
-    hook: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CLIENT",
-            help="Answer an event of claude-code, codex, gemini or copilot on standard input, at once or not at all.",
-        ),
-    ] = None,
-    serve: Annotated[
-        bool, typer.Option("--serve", hidden=True, help="Stay for hooks: they start it so.")
-    ] = False,
+    max_tokens: typed.MaxTokens = 400,
+    hook: typed.HookOf = None,
+    serve: typed.Stays = False,
 ) -> int:
     """Show what a model is told before a prompt, without being asked."""
     from gateway.cli.access import with_memory
-    from gateway.cli.options import load
     from gateway.tools.recall import RecallParams
 
     if serve:

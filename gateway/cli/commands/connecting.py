@@ -7,18 +7,18 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import typer
 from msgspec.structs import replace
 
 from gateway.cli import output
-from gateway.cli.options import PROGRAM, CommandLineError, Options
+from gateway.cli.options import PROGRAM, CommandLineError, Options, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from config.settings import Settings
+    from gateway.cli import arguments as typed
     from gateway.connect.clients import Client, Entry, Seen, Surroundings
     from gateway.connect.entries import Done, FilePlan
 
@@ -26,68 +26,32 @@ _NAME: Final = "memory-gateway"
 _NAMES: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-def _begun(typed: str) -> list[str]:
-    """The clients that what was typed into a shell may become."""
-    from gateway.connect.clients import CLIENTS
-
-    return [name for name in CLIENTS if name.startswith(typed)]
-
-
-ClientName = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="CLIENT",
-        help="claude-code, claude-desktop, codex, gemini, copilot, cursor, vscode, zed or windsurf.",
-        autocompletion=_begun,
-    ),
-]
-ServerName = Annotated[
-    str, typer.Option("--name", metavar="NAME", help="What the client calls this server.")
-]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 _RECALL: Final = "Tell the model before each prompt what memory holds on it?"
 _WRITE: Final = "May the agent write into today's log?"
 
 
 def connect(
     options: Options,
-    client: ClientName = None,
+    client: typed.ClientName = None,
     *,
-    name: ServerName = _NAME,
-    show: Annotated[
-        bool, typer.Option("--print", help="Only print what belongs there; for any client.")
-    ] = False,
-    yes: Yes = False,
-    recall: Annotated[
-        bool | None,
-        typer.Option(
-            "--recall/--no-recall",
-            help="Tell the model before each prompt what memory holds on it; --yes takes it.",
-        ),
-    ] = None,
-    write: Annotated[
-        bool | None,
-        typer.Option(
-            "--write/--no-write", help="Let the agent write into today's log; --yes does not."
-        ),
-    ] = None,
+    name: typed.ServerName = _NAME,
+    show: typed.OnlyPrint = False,
+    yes: typed.Yes = False,
+    recall: typed.RecallInClient = None,
+    write: typed.WriteInClient = None,
 ) -> int:
     """Give an MCP client this memory, in its own configuration; without CLIENT, list them all.
 
     It shows what is added and asks. Everything else in the file stays, and a copy of it is kept. Which memory:
     --notes, or --workspace, or --agent; else the default agent of openclaw.json.
     """
-    from gateway.connect.entries import plan_connection
-
     if client is None and not show:
         return _list_clients(options)
     chosen = _client(client) if client is not None else None
-    there = _surroundings()
     if chosen is not None and chosen.name == "claude-code" and not show:
         options = _with_its_memory(options, yes=yes)
     asks = not (show or yes or options.json) and output.may_ask()
-    hooked = chosen.hooked() if chosen is not None else None
-    if hooked is not None and recall is None:
+    if chosen is not None and chosen.hooks is not None and recall is None:
         recall = output.ask(_RECALL, default=True) if asks else True
     if write is None:
         write = asks and output.ask(_WRITE, default=False)
@@ -97,13 +61,44 @@ def connect(
         generic = {"mcpServers": {_checked(name): {"command": command[0], "args": command[1:]}}}
         output.write_json(generic)
         return os.EX_OK
-    entry = chosen.entry(command)
-    hooks = _hooks(chosen, name, memory) if hooked is not None and recall else None
+    hooks = _hooks(chosen, name, memory) if recall else None
     if show:
-        return _print_entry(options, chosen, there, _checked(name), entry, hooks)
-    plan = plan_connection(chosen, there, _checked(name), entry)
-    beside = _plan_hooks(hooked, there, name, hooks) if hooked is not None else None
-    return _answer(options, _finish(options, plan, beside, there, yes=yes))
+        return _print_entry(options, chosen, _checked(name), chosen.entry(command), hooks)
+    return _answer(
+        options, _Change.of(chosen, _checked(name), chosen.entry(command), hooks), yes=yes
+    )
+
+
+def disconnect(
+    options: Options,
+    client: typed.ClientName = None,
+    *,
+    name: typed.ServerName = _NAME,
+    yes: typed.Yes = False,
+) -> int:
+    """Take this memory out of the configuration of an MCP client again."""
+    if client is None:
+        raise CommandLineError(
+            "Which client?", remedy=f"`{PROGRAM} connect` lists those that are connected."
+        )
+    return _answer(options, _Change.of(_client(client), _checked(name), None, None), yes=yes)
+
+
+def _answer(options: Options, change: _Change, *, yes: bool) -> int:
+    """The exit code of what was done, after its JSON where that is wanted."""
+    data = change.finish(options, yes=yes)
+    if options.json:
+        output.write_json(data)
+    return os.EX_OK if is_seen(data) else os.EX_UNAVAILABLE
+
+
+def is_seen(data: Mapping[str, Any]) -> bool:
+    """Whether the client, as far as it was asked, sees the server that was connected."""
+    seen: Seen | None = data["check"]
+    return seen is None or seen.verdict != "not_seen"
+
+
+# What `setup` does for each client that it finds.
 
 
 def installed_clients() -> list[Client]:
@@ -122,86 +117,130 @@ def connect_found(
     Calls `before` when it is about to write. One that is connected already stays as it is. Without `writes`
     it is only shown.
     """
-    from gateway.connect.entries import plan_connection
-
-    there, hooked = _surroundings(), client.hooked()
     memory = _arguments(options)
-    plan = plan_connection(client, there, _NAME, client.entry((*_program(), *memory)))
-    hooks = _hooks(client, _NAME, memory) if hooked is not None else None
-    beside = _plan_hooks(hooked, there, _NAME, hooks) if hooked is not None else None
-    if plan.old is not None:
-        if not options.json:
-            output.say(
-                f"{client.title} is connected already; `{PROGRAM} connect {client.name}` changes it."
-            )
-        return _as_data(plan, None, None)
-    if not writes:
-        if not options.json:
-            _show_all(plan, beside)
-        return _as_data(plan, None, None)
-    return _finish(options, plan, beside, there, yes=yes, before=before)
+    entry = client.entry((*_program(), *memory))
+    change = _Change.of(client, _NAME, entry, _hooks(client, _NAME, memory))
+    if change.plan.old is None and writes:
+        return change.finish(options, yes=yes, before=before)
+    if not options.json and change.plan.old is None:
+        change.show()
+    elif not options.json:
+        output.say(
+            f"{client.title} is connected already; `{PROGRAM} connect {client.name}` changes it."
+        )
+    return _as_data(change.plan, None, None)
 
 
 def disconnect_found(options: Options, client: Client, *, writes: bool) -> dict[str, object]:
     """Takes out what `connect_found` put in; without `writes` it is only shown."""
-    from gateway.connect.entries import plan_removal
+    change = _Change.of(client, _NAME, None, None)
+    done = change.carry_out() if writes else (None, None)
+    if not options.json and writes:
+        change.say_outcome(*done)
+    elif not options.json:
+        change.show()
+    return _as_data(change.plan, done[0], None)
 
-    there, hooked = _surroundings(), client.hooked()
-    plan = plan_removal(client, there, _NAME)
-    beside = plan_removal(hooked, there, _NAME) if hooked is not None else None
-    if not writes:
+
+class _Change(NamedTuple):
+    """What changes for a client: its server, and beside it the hooks of a client that has some, shown and asked for together."""
+
+    plan: FilePlan
+    hooks: FilePlan | None
+    there: Surroundings
+
+    @classmethod
+    def of(cls, client: Client, name: str, entry: Entry | None, hooks: Entry | None) -> _Change:
+        """Without an `entry`, or `hooks`, what is there of ours goes."""
+        there = _surroundings()
+        hooked = client.hooked()
+        beside = None if hooked is None else _planned(hooked, there, name, hooks)
+        return cls(_planned(client, there, name, entry), beside, there)
+
+    def finish(
+        self, options: Options, *, yes: bool, before: Callable[[], None] = lambda: None
+    ) -> dict[str, object]:
+        """What was done, for programs; people are told."""
+        plan, hooks = self.plan, self.hooks
         if not options.json:
-            _show_all(plan, beside)
-        return _as_data(plan, None, None)
-    done, hooks_done = _carry_out(plan, beside, there)
-    if not options.json:
-        _say_outcome(plan, done, beside, hooks_done)
-    return _as_data(plan, done, None)
+            self.show()
+        changes = plan.changes or (hooks is not None and hooks.changes)
+        wanted = changes and (yes or (not options.json and _agreed(plan)))
+        done = hooks_done = None
+        if wanted:
+            before()
+            done, hooks_done = self.carry_out()
+        is_there = plan.new is not None and (wanted or not changes)
+        seen = _check(plan, self.there) if is_there else None
+        if not options.json:
+            self.say_outcome(done, hooks_done)
+            if seen is not None:
+                output.say(seen.words)
+            if plan.new is not None and wanted:
+                self.say_next()
+        data = _as_data(plan, done, seen)
+        return data if hooks is None else {**data, "hooks": _as_data(hooks, hooks_done, None)}
+
+    def carry_out(self) -> tuple[Done | None, Done | None]:
+        """Hooks are put in last and taken out first, so that each copy is of what the next one restores."""
+        from gateway.connect.entries import carry_out
+
+        plan, hooks = self.plan, self.hooks
+        hooks_done = None
+        shares_file = hooks is not None and hooks.path == plan.path and plan.changes
+        if hooks is not None and hooks.old is not None and (hooks.new is None or shares_file):
+            hooks_done = carry_out(self._again(hooks, None))
+        done = carry_out(self._again(plan, plan.new)) if plan.changes else None
+        if hooks is not None and hooks.new is not None:
+            again = self._again(hooks, hooks.new)
+            hooks_done = carry_out(again) if again.changes else hooks_done
+        return done, hooks_done
+
+    def _again(self, plan: FilePlan, entry: Entry | None) -> FilePlan:
+        """The same for the file as it is now."""
+        return _planned(plan.client, self.there, plan.name, entry)
+
+    def show(self) -> None:
+        _show(self.plan)
+        if self.hooks is not None and self.hooks.changes:
+            _show(self.hooks)
+
+    def say_outcome(self, done: Done | None, hooks_done: Done | None) -> None:
+        if done is not None:
+            _tell(self.plan, done)
+        if self.hooks is None or hooks_done is None:
+            return
+        path = self.hooks.path
+        if self.hooks.new is None:
+            is_restored = hooks_done.copy is None
+            how = "is as before" if is_restored else "has changed since, and keeps the rest"
+            output.say(f"Nothing is recalled by itself any more; {path} {how}.")
+        elif done is None:
+            output.say(f"What is recalled stands in {path}.")
+
+    def say_next(self) -> None:
+        client, hooks = self.plan.client, self.hooks
+        output.say(client.then)
+        if client.hooks is None:
+            output.say(f"{client.title} runs no hooks: its model has to search memory by itself.")
+        elif hooks is not None and hooks.new is not None and client.hooks.then:
+            output.say(client.hooks.then)
 
 
-def _answer(options: Options, data: dict[str, Any]) -> int:
-    """The exit code of what was done, after its JSON where that is wanted."""
-    if options.json:
-        output.write_json(data)
-    return os.EX_OK if is_seen(data) else os.EX_UNAVAILABLE
-
-
-def is_seen(data: Mapping[str, Any]) -> bool:
-    """Whether the client, as far as it was asked, sees the server that was connected."""
-    seen: Seen | None = data["check"]
-    return seen is None or seen.verdict != "not_seen"
-
-
-def disconnect(
-    options: Options, client: ClientName = None, *, name: ServerName = _NAME, yes: Yes = False
-) -> int:
-    """Take this memory out of the configuration of an MCP client again."""
-    from gateway.connect.entries import plan_removal
-
-    if client is None:
-        raise CommandLineError(
-            "Which client?", remedy=f"`{PROGRAM} connect` lists those that are connected."
-        )
-    there, chosen = _surroundings(), _client(client)
-    plan = plan_removal(chosen, there, _checked(name))
-    hooked = chosen.hooked()
-    beside = _plan_hooks(hooked, there, name, None) if hooked is not None else None
-    return _answer(options, _finish(options, plan, beside, there, yes=yes))
-
-
-def _hooks(client: Client, name: str, memory: Sequence[str]) -> Entry:
-    """What the client runs before a prompt; `memory` begins with `serve`."""
-    assert client.hooks is not None
-    named = ("--name", name) if name != _NAME else ()
-    return client.hooks.entry((*_program(), "recall", "--hook", client.name, *named, *memory[1:]))
-
-
-def _plan_hooks(hooked: Client, there: Surroundings, name: str, hooks: Entry | None) -> FilePlan:
+def _planned(client: Client, there: Surroundings, name: str, entry: Entry | None) -> FilePlan:
     from gateway.connect.entries import plan_connection, plan_removal
 
-    if hooks is None:
-        return plan_removal(hooked, there, name)
-    return plan_connection(hooked, there, name, hooks)
+    if entry is None:
+        return plan_removal(client, there, name)
+    return plan_connection(client, there, name, entry)
+
+
+def _hooks(client: Client, name: str, memory: Sequence[str]) -> Entry | None:
+    """What the client, if it has hooks, runs before a prompt; `memory` begins with `serve`."""
+    if client.hooks is None:
+        return None
+    named = ("--name", name) if name != _NAME else ()
+    return client.hooks.entry((*_program(), "recall", "--hook", client.name, *named, *memory[1:]))
 
 
 def _client(name: str) -> Client:
@@ -250,7 +289,6 @@ def _arguments(options: Options) -> tuple[str, ...]:
     """
     from config.errors import ConfigNotFoundError
     from config.paths import CONFIG_PATH_VARIABLES, STATE_DIR_VARIABLES, variable
-    from gateway.cli.options import load
 
     settings = load(options)
     if not settings.workspace.is_dir() and not settings.search.extra_paths:
@@ -290,15 +328,11 @@ def _with_its_memory(options: Options, *, yes: bool) -> Options:
 
 
 def _print_entry(
-    options: Options,
-    client: Client,
-    there: Surroundings,
-    name: str,
-    entry: Entry,
-    hooks: Entry | None,
+    options: Options, client: Client, name: str, entry: Entry, hooks: Entry | None
 ) -> int:
     from gateway.connect.entries import entry_lines, with_server
 
+    there = _surroundings()
     path = client.file(there)
     hooked = client.hooked() if hooks is not None else None
     if options.json:
@@ -316,91 +350,6 @@ def _print_entry(
         output.note(f"To recall before each prompt, {hooked.file(there)}:")
         output.note_text(with_server(hooked, "", path, name, hooks))
     return os.EX_OK
-
-
-def _finish(
-    options: Options,
-    plan: FilePlan,
-    hooks: FilePlan | None,
-    there: Surroundings,
-    *,
-    yes: bool,
-    before: Callable[[], None] = lambda: None,
-) -> dict[str, object]:
-    """What was done, for programs; people are told. `hooks`: what changes beside it, asked for together."""
-    if not options.json:
-        _show_all(plan, hooks)
-    changes = plan.changes or (hooks is not None and hooks.changes)
-    wanted = changes and (yes or (not options.json and _agreed(plan)))
-    done = hooks_done = None
-    if wanted:
-        before()
-        done, hooks_done = _carry_out(plan, hooks, there)
-    seen = _check(plan, there) if plan.new is not None and (wanted or not changes) else None
-    if not options.json:
-        _say_outcome(plan, done, hooks, hooks_done)
-        if seen is not None:
-            output.say(seen.words)
-        if plan.new is not None and wanted:
-            _say_next(plan.client, hooks)
-    data = _as_data(plan, done, seen)
-    if hooks is not None:
-        data["hooks"] = _as_data(hooks, hooks_done, None)
-    return data
-
-
-def _carry_out(
-    plan: FilePlan, hooks: FilePlan | None, there: Surroundings
-) -> tuple[Done | None, Done | None]:
-    """Hooks are put in last and taken out first, so that each copy is of what the next one restores."""
-    from gateway.connect.entries import carry_out, plan_connection, plan_removal
-
-    if hooks is None:
-        return (carry_out(plan) if plan.changes else None), None
-    hooked, hooks_done = hooks.client, None
-    shares_file = hooks.path == plan.path
-    if hooks.old is not None and (hooks.new is None or (shares_file and plan.changes)):
-        hooks_done = carry_out(plan_removal(hooked, there, hooks.name))
-    done = None
-    if plan.changes:
-        again = (
-            plan_removal(plan.client, there, plan.name)
-            if plan.new is None
-            else plan_connection(plan.client, there, plan.name, plan.new)
-        )
-        done = carry_out(again)
-    if hooks.new is not None:
-        again = plan_connection(hooked, there, hooks.name, hooks.new)
-        hooks_done = carry_out(again) if again.changes else hooks_done
-    return done, hooks_done
-
-
-def _say_outcome(
-    plan: FilePlan, done: Done | None, hooks: FilePlan | None, hooks_done: Done | None
-) -> None:
-    if done is not None:
-        _tell(plan, done)
-    if hooks is None or hooks_done is None:
-        return
-    if hooks.new is None:
-        how = "is as before" if hooks_done.copy is None else "has changed since, and keeps the rest"
-        output.say(f"Nothing is recalled by itself any more; {hooks.path} {how}.")
-    elif done is None:
-        output.say(f"What is recalled stands in {hooks.path}.")
-
-
-def _say_next(client: Client, hooks: FilePlan | None) -> None:
-    output.say(client.then)
-    if client.hooks is None:
-        output.say(f"{client.title} runs no hooks: its model has to search memory by itself.")
-    elif hooks is not None and hooks.new is not None and client.hooks.then:
-        output.say(client.hooks.then)
-
-
-def _show_all(plan: FilePlan, hooks: FilePlan | None) -> None:
-    _show(plan)
-    if hooks is not None and hooks.changes:
-        _show(hooks)
 
 
 def _show(plan: FilePlan) -> None:
@@ -429,15 +378,7 @@ def _lines(plan: FilePlan, entry: Entry | None) -> Sequence[str]:
 
 
 def _agreed(plan: FilePlan) -> bool:
-    if not output.may_ask():
-        raise CommandLineError(
-            f"Nothing was written to {plan.path}: nobody is there to be asked.",
-            remedy="--yes writes it.",
-        )
-    if output.ask("Write this?", default=True):
-        return True
-    output.note("Nothing was written.")
-    return False
+    return output.agreed("Write this?", f"Nothing was written to {plan.path}", "--yes writes it.")
 
 
 def _tell(plan: FilePlan, done: Done) -> None:

@@ -3,40 +3,31 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from gateway.cli import output
-from gateway.cli.options import Options
+from gateway.cli.options import CommandLineError, Options, openclaw_request
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gateway.cli import arguments as typed
     from gateway.openclaw.installation import InstallPlan, InstallState, Outcome
     from gateway.openclaw.program import OpenClawHost
 
-OpenClawCommand = Annotated[
-    str | None,
-    typer.Option("--openclaw", metavar="PROGRAM", help="OpenClaw's command; else that on PATH."),
-]
 _RECALL = (
     "It will read each prompt and put before it what the notes likely answer (at most 400 tokens): for that OpenClaw asks a "
     "permission, plugins.entries.memory-gateway.hooks.allowConversationAccess, which is set. Groups that scope "
     "denies are told nothing. Uninstalling takes it back."
 )
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 
 
 def install_plugin(
     options: Options,
     *,
-    openclaw: OpenClawCommand = None,
-    yes: Yes = False,
-    recall: Annotated[
-        bool,
-        typer.Option("--recall", help="Tell the model before each turn what memory holds on it."),
-    ] = False,
+    openclaw: typed.OpenClawCommand = None,
+    yes: typed.Yes = False,
+    recall: typed.RecallInHost = False,
 ) -> int:
     """Put this program into OpenClaw's memory slot, as a plugin."""
     from gateway.openclaw.installation import allow_recall, install, plan_installation
@@ -48,7 +39,7 @@ def install_plugin(
             output.say(line)
         if recall:
             output.say(_RECALL)
-    if not agreed(yes=yes):
+    if not (yes or _agreed()):
         return os.EX_OK
     known = install(host, state, plan)
     if recall:
@@ -62,7 +53,7 @@ def install_plugin(
     return os.EX_OK
 
 
-def plugin_status(options: Options, *, openclaw: OpenClawCommand = None) -> int:
+def plugin_status(options: Options, *, openclaw: typed.OpenClawCommand = None) -> int:
     """Show whether OpenClaw loads the plugin, and which."""
     from gateway.openclaw.installation import read_state
 
@@ -77,7 +68,7 @@ def plugin_status(options: Options, *, openclaw: OpenClawCommand = None) -> int:
 
 
 def uninstall_plugin(
-    options: Options, *, openclaw: OpenClawCommand = None, yes: Yes = False
+    options: Options, *, openclaw: typed.OpenClawCommand = None, yes: typed.Yes = False
 ) -> int:
     """Take the plugin out of OpenClaw, and put its configuration back as it was."""
     from gateway.openclaw.installation import uninstall
@@ -88,7 +79,7 @@ def uninstall_plugin(
             "OpenClaw forgets the plugin; its own memory, or who had the slot before, answers again."
         )
         output.say("Notes, index and settings of memory stay.")
-    if not agreed(yes=yes):
+    if not (yes or _agreed()):
         return os.EX_OK
     outcome = uninstall(host, state)
     if options.json:
@@ -101,7 +92,6 @@ def uninstall_plugin(
 
 def _found(options: Options, openclaw: str | None) -> tuple[OpenClawHost, Path]:
     from config.source.discover import discover
-    from gateway.cli.options import CommandLineError, openclaw_request
     from gateway.openclaw.program import find_host, host_overlay
 
     if options.notes is not None:
@@ -114,20 +104,8 @@ def _found(options: Options, openclaw: str | None) -> tuple[OpenClawHost, Path]:
     return host, discover(openclaw_request(options)).state_dir
 
 
-def agreed(*, yes: bool) -> bool:
-    """Whether the person said so; asked only where there is somebody to be asked. Raises CommandLineError."""
-    from gateway.cli.options import CommandLineError
-
-    if yes:
-        return True
-    if not output.may_ask():
-        raise CommandLineError(
-            "Nothing was changed: nobody is there to be asked.", remedy="--yes does it."
-        )
-    if output.ask("Do this?", default=True):
-        return True
-    output.note("Nothing was changed.")
-    return False
+def _agreed() -> bool:
+    return output.agreed("Do this?", "Nothing was changed", "--yes does it.")
 
 
 def _plan_lines(plan: InstallPlan) -> list[str]:

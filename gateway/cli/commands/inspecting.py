@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -16,15 +16,15 @@ from config.errors import MemoryGatewayError, lone_error
 from gateway import hook
 from gateway.cli import output
 from gateway.cli.guard import HEALTH_CODES
-from gateway.cli.options import CommandLineError, Options
+from gateway.cli.options import CommandLineError, Options, load, load_request
 
 if TYPE_CHECKING:
-    import typer
     from rich.text import Text
 
     from config.describe import Row
     from config.migration import Migration, Move
     from config.settings import Settings
+    from gateway.cli import arguments as typed
     from gateway.cli.access import Access
     from gateway.tools.status import Health, StatusResult
 
@@ -32,18 +32,8 @@ if TYPE_CHECKING:
     Show = Callable[[StatusResult | MemoryGatewayError], None]
 
 
-def status(
-    options: Options,
-    index: Annotated[
-        bool, typer.Option("--index", help="Bring the index up to date first.")
-    ] = False,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Keep showing it until you interrupt.")
-    ] = False,
-) -> int:
+def status(options: Options, index: typed.IndexFirst = False, watch: typed.Watch = False) -> int:
     """Show what is indexed, from where, and what is wrong with it."""
-    from gateway.cli.options import load
-
     settings = load(options)
     if watch:
         watch_status(_looks(settings, options, index), options.json)
@@ -85,13 +75,7 @@ async def _status(index: bool, memory: Access) -> StatusResult:
     return await memory.status()
 
 
-def health(
-    options: Options,
-    deep: Annotated[
-        bool,
-        typer.Option("--deep", help="Also try provider, vector engine and QMD; needs the network."),
-    ] = False,
-) -> int:
+def health(options: Options, deep: typed.Deep = False) -> int:
     """Say whether memory works; exit code 0 ok, 1 degraded, 2 failing."""
     from config.runtime.files import denied
     from gateway.tools.status import judge_health
@@ -113,7 +97,6 @@ def health(
 def _ask_health(options: Options, deep: bool) -> Health:
     from config.errors import ungrouped
     from gateway.cli.access import with_memory
-    from gateway.cli.options import load
 
     with ungrouped():
         return with_memory(load(options), options, partial(_health, deep))
@@ -125,27 +108,10 @@ async def _health(deep: bool, memory: Access) -> Health:
 
 def config(
     options: Options,
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[KEY | set KEY VALUE | unset KEY]",
-            help="Show this setting and those below it, or all with this in their name; set one, or take it out.",
-        ),
-    ] = None,
+    words: typed.KeyWords = None,
     *,
-    migrate: Annotated[
-        bool,
-        typer.Option(
-            "--migrate",
-            help="Print the file with every key that today's OpenClaw refuses moved to where it accepts it.",
-        ),
-    ] = False,
-    write: Annotated[
-        bool,
-        typer.Option(
-            "--write", help="With --migrate: replace the file, and keep the old one beside it."
-        ),
-    ] = False,
+    migrate: typed.Migrate = False,
+    write: typed.WriteMigrated = False,
 ) -> int:
     """Show every setting with its value and where it comes from, or change one.
 
@@ -176,7 +142,6 @@ def config(
 
 def _show_settings(options: Options, key: str | None) -> int:
     from config.describe import describe_json, describe_rows
-    from gateway.cli.options import load
 
     settings = load(options)
     rows = describe_rows(settings)
@@ -198,7 +163,6 @@ def _show_settings(options: Options, key: str | None) -> int:
 def _change(options: Options, key: str, value: str | None) -> int:
     from config.changing import change_setting
     from config.describe import describe_rows, rows_of
-    from gateway.cli.options import load_request
 
     change = change_setting(load_request(options), key, value)
     change.write()
@@ -253,7 +217,6 @@ def doctor(options: Options) -> int:
     """Find what is wrong and say how to fix it; exit code 0 ok, 1 degraded, 2 failing."""
     import anyio
 
-    from gateway.cli.options import load
     from gateway.doctor.diagnosing import diagnose
     from gateway.process.log_output import configure_logs
 
@@ -270,19 +233,9 @@ def doctor(options: Options) -> int:
     return HEALTH_CODES[diagnosis.status]
 
 
-def metrics(
-    options: Options,
-    textfile: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write it to this file, for the textfile collector of the node exporter.",
-        ),
-    ] = None,
-) -> int:
+def metrics(options: Options, textfile: typed.Textfile = None) -> int:
     """Print what the running gateway counts, as OpenMetrics text."""
     from gateway.cli.access import owner_metrics
-    from gateway.cli.options import load
 
     result = owner_metrics(load(options))
     if options.json:
@@ -369,7 +322,6 @@ def run_migration(options: Options, *, write: bool) -> int:
     """Raises ConfigInvalidError, ConfigNotFoundError."""
     from config.errors import ConfigNotFoundError
     from config.migration import migrate_in_force
-    from gateway.cli.options import load_request
 
     request = load_request(options)
     migration = migrate_in_force(request)

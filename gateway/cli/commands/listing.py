@@ -10,27 +10,16 @@ import typer
 
 from gateway.cli import output
 from gateway.cli.guard import NOTHING_FOUND, NotThereError
-from gateway.cli.options import PROGRAM, Options
+from gateway.cli.options import PROGRAM, Options, load
 
 if TYPE_CHECKING:
     from config.settings import Settings
+    from gateway.cli import arguments as typed
     from gateway.cli.vault import Note, Vault
 
 
-def recent(
-    options: Options,
-    *,
-    most: Annotated[
-        int, typer.Option("--max-results", min=1, metavar="N", help="At most this many; or -n N.")
-    ] = 20,
-    tag: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TAG", help="Only notes with this tag; may be repeated."),
-    ] = None,
-) -> int:
+def recent(options: Options, *, most: typed.MostNotes = 20, tag: typed.OnlyTags = None) -> int:
     """List the notes, newest first: by their day, else by their last change."""
-    from gateway.cli.options import load
-
     return list_notes(load(options), options, tag or (), most)
 
 
@@ -57,7 +46,6 @@ def _told(note: Note) -> str:
 
 def tags(options: Options) -> int:
     """List the tags, each with how many notes have it or one below it."""
-    from gateway.cli.options import load
     from gateway.cli.vault import Vault
 
     found = Vault(load(options)).tags()
@@ -75,9 +63,8 @@ _Name = Annotated[
 ]
 
 
-def links(options: Options, note: _Name) -> int:
+def links(options: Options, note: typed.NoteName) -> int:
     """List the notes that a note links to, and those that link to it."""
-    from gateway.cli.options import load
     from gateway.cli.vault import Vault
 
     vault = Vault(load(options))
@@ -107,22 +94,13 @@ def find_note(vault: Vault, name: str) -> str:
 
 def open_note(
     options: Options,
-    note: Annotated[
-        str,
-        typer.Argument(metavar="NOTE", help="The number of a hit of the last search, or a note."),
-    ],
-    line: Annotated[
-        int, typer.Option("--line", min=1, metavar="LINE", help="Where to open it.")
-    ] = 1,
+    note: typed.NoteOrNumber,
+    line: typed.AtLine = 1,
     *,
-    editor: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="A program, or obsidian, vscode, ...; else $EDITOR."),
-    ] = None,
+    editor: typed.Program = None,
 ) -> int:
     """Open a note in an editor: $VISUAL, $EDITOR or the one that is named."""
     from gateway.cli.editors import open_in_editor
-    from gateway.cli.options import load
     from gateway.cli.rendering.places import absolute_path
     from gateway.cli.state import last_hit
     from gateway.cli.vault import Vault

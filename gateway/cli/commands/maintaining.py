@@ -8,7 +8,7 @@ import sys
 from collections.abc import Container, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import msgspec
 import typer
@@ -17,25 +17,20 @@ from config.errors import ErrorKind
 from config.runtime.start import command_of
 from gateway.cli import output
 from gateway.cli.guard import NOT_FOUND, NotThereError
-from gateway.cli.options import PROGRAM, Options
+from gateway.cli.options import PROGRAM, Options, load
 
 if TYPE_CHECKING:
     from backends.interface import BackfillState, SyncReport
+    from gateway.cli import arguments as typed
     from gateway.cli.access import Access
     from providers.choosing import Choice
     from providers.local.models.references import ConfiguredModels
     from providers.local.models.suggestions import Suggestion
 
 
-def index(
-    options: Options,
-    force: Annotated[
-        bool, typer.Option("--force", help="Index every file again, even unchanged ones.")
-    ] = False,
-) -> int:
+def index(options: Options, force: typed.IndexAll = False) -> int:
     """Bring the index up to date and wait for it, and for the vectors of all texts."""
     from gateway.cli.access import with_memory
-    from gateway.cli.options import load
     from gateway.cli.rendering.status_lines import embedding_lines, sync_remarks, sync_summary
 
     work = partial(_index, force)
@@ -81,7 +76,6 @@ async def _index(
 def list_batches(options: Options) -> int:
     """Show the batch jobs of the index, the newest first."""
     from backends.builtin.batch.jobs import list_jobs
-    from gateway.cli.options import load
     from gateway.cli.rendering.status_lines import batch_lines
     from gateway.cli.terminal import print_lines
 
@@ -95,18 +89,9 @@ def list_batches(options: Options) -> int:
     return os.EX_OK
 
 
-def cancel_batch(
-    options: Options,
-    job: Annotated[
-        int,
-        typer.Argument(
-            metavar="JOB", max=2**63 - 1, help="The job's number, as `batch list` shows it."
-        ),
-    ],
-) -> int:
+def cancel_batch(options: Options, job: typed.JobNumber) -> int:
     """Cancel a batch job; what it has done is kept, the rest is sent in ordinary requests."""
     from backends.builtin.batch.jobs import cancel_job
-    from gateway.cli.options import load
 
     if not cancel_job(load(options), job):
         raise NotThereError(
@@ -137,13 +122,7 @@ def list_models(options: Options) -> int:
     return os.EX_OK
 
 
-def pull(
-    options: Options,
-    model: Annotated[
-        str | None,
-        typer.Argument(metavar="MODEL", help=f"{_HELP} Without it, the configured model."),
-    ] = None,
-) -> int:
+def pull(options: Options, model: typed.ModelToPull = None) -> int:
     """Download a model, or resume an interrupted download."""
     import anyio
 
@@ -162,13 +141,7 @@ def pull(
     return os.EX_OK
 
 
-def suggest(
-    options: Options,
-    yes: Annotated[
-        bool,
-        typer.Option("--yes", "-y", help="Install and download what is missing without asking."),
-    ] = False,
-) -> int:
+def suggest(options: Options, yes: typed.InstallMissing = False) -> int:
     """Show which model gives meaning without a key, its size and licence; install and download it if you agree."""
     return offer_suggestion(options, yes=yes, again=sys.argv[1:])
 
@@ -179,7 +152,6 @@ def offer_suggestion(
     """What `models suggest` does. `again` are the arguments of a command that does the rest."""
     import anyio
 
-    from gateway.cli.options import load
     from gateway.cli.rendering import status_lines
     from gateway.cli.rendering.words import size
     from gateway.cli.terminal import print_lines
@@ -301,12 +273,7 @@ async def _pull(configured: ConfiguredModels, model: str) -> Path:
         )
 
 
-def remove(
-    options: Options,
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="As `models list` shows it, by name or path.")
-    ],
-) -> int:
+def remove(options: Options, model: typed.ModelName) -> int:
     """Remove a downloaded model, or the part of it that was downloaded."""
     from gateway.cli.rendering.words import size
     from providers.local.models.cache import remove as remove_model
@@ -322,22 +289,14 @@ def remove(
 
 
 def _configured(options: Options) -> ConfiguredModels:
-    from gateway.cli.options import load
     from providers.local.models import configured_models
 
     return configured_models(load(options), os.environ)
 
 
-def qmd(
-    options: Options,
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="ARGS", help="`env`, or behind `--` what QMD is to do."),
-    ] = None,
-) -> int:
+def qmd(options: Options, words: typed.QmdWords = None) -> int:
     """Run QMD on the index that the gateway uses; `env` prints the variables for a shell."""
     from backends.qmd.backend import become_qmd, own_variables, shell_lines
-    from gateway.cli.options import load
 
     settings = load(options)
     if words != ["env"]:

@@ -6,17 +6,16 @@ import os
 import stat
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
-
-import typer
+from typing import TYPE_CHECKING, Final
 
 from config.errors import ErrorKind
 from gateway.cli import output
 from gateway.cli.guard import EXIT_CODES
-from gateway.cli.options import CommandLineError, Options
+from gateway.cli.options import CommandLineError, Options, load
 
 if TYPE_CHECKING:
     from config.settings import Settings
+    from gateway.cli import arguments as typed
     from gateway.cli.access import Access
     from gateway.cli.rendering.page import Report
 
@@ -29,33 +28,17 @@ _NAME: Final = "memory-report.html"
 def report(
     options: Options,
     *,
-    file: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Write the page to this file; - prints it."
-        ),
-    ] = None,
-    question: Annotated[
-        str | None,
-        typer.Option("--question", "-q", metavar="TEXT", help="Also search, and explain it."),
-    ] = None,
-    with_text: Annotated[
-        bool, typer.Option("--with-text", help="Put the text of the notes into the page, too.")
-    ] = False,
-    opens: Annotated[
-        bool,
-        typer.Option("--open", help="Open the page in the browser; without -o ~/" + _NAME + "."),
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a file that is no report.")
-    ] = False,
+    file: typed.PageFile = None,
+    question: typed.Question = None,
+    with_text: typed.WithText = False,
+    opens: typed.Opens = False,
+    force: typed.ReplaceOther = False,
 ) -> int:
     """Write one HTML page to browse: what the notes know, and the figures of the index.
 
     It needs no network and no server. With --json the data is printed; --output is optional then.
     """
     from gateway.cli.access import with_memory
-    from gateway.cli.options import load
 
     file = _place(file, options, opens=opens)
     is_printed = file == _STANDARD_OUTPUT

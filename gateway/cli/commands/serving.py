@@ -4,32 +4,23 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final, Literal
-
-import typer
+from typing import TYPE_CHECKING, Final
 
 from gateway.cli import output
-from gateway.cli.options import Options
+from gateway.cli.options import Options, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from config.settings import Settings
+    from gateway.cli import arguments as typed
     from gateway.sample.demo import Event, Exchange
     from gateway.systemd_units import UnitChange, UnitPlan
 
 
 def serve(
-    options: Options,
-    socket_only: Annotated[
-        bool,
-        typer.Option("--socket-only", help="Answer on the socket alone, as a service of its own."),
-    ] = False,
-    write: Annotated[
-        bool,
-        typer.Option("--write", help="Let this client's agent write into today's log."),
-    ] = False,
+    options: Options, socket_only: typed.SocketOnly = False, write: typed.WriteGranted = False
 ) -> int:
     """Answer JSON-RPC on standard input and output until the input ends."""
     from gateway.cli.running import run_gateway
@@ -45,19 +36,9 @@ _LOGIN: Final = (
 )
 
 
-def service(
-    options: Options,
-    action: Annotated[
-        Literal["install", "uninstall", "status"],
-        typer.Argument(
-            metavar="install|uninstall|status",
-            help="Set it up and start it; stop and remove it; or show its state.",
-        ),
-    ],
-) -> int:
+def service(options: Options, action: typed.ServiceAction) -> int:
     """Run the gateway as one of your systemd user services."""
     from backends.backend_errors import FileUnwritableError
-    from gateway.cli.options import load
     from gateway.systemd_units import install, name_of, uninstall
 
     settings = load(options)
@@ -167,7 +148,6 @@ def _show_state(options: Options, name: str) -> int:
 def reload(options: Options) -> int:
     """Have the running gateway read its configuration again, and show what changed."""
     from gateway.cli.access import reload_owner
-    from gateway.cli.options import load
 
     result = reload_owner(load(options))
     if options.json:

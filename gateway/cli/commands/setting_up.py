@@ -16,23 +16,35 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
-import typer
 from msgspec.structs import replace
 
 from config.runtime.files import read_file
 from gateway.cli import output
-from gateway.cli.commands.connecting import Yes, installed_clients, is_seen
+from gateway.cli.commands.connecting import (
+    connect_found,
+    disconnect_found,
+    installed_clients,
+    is_seen,
+)
 from gateway.cli.guard import EXIT_CODES
-from gateway.cli.options import PROGRAM, CommandLineError, Options
+from gateway.cli.options import (
+    PROGRAM,
+    READING_PATIENCE_S,
+    CommandLineError,
+    Options,
+    load,
+    openclaw_request,
+)
 
 if TYPE_CHECKING:
     from config.changing import EditedFile
     from config.settings import Settings
     from config.source.discover import Folders
     from config.source.located import Located
+    from gateway.cli import arguments as typed
     from gateway.connect.clients import Client
 _NAME: Final = re.compile(r"(?=.*[^0-9-])[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 _HEADER: Final = f"""\
@@ -76,48 +88,22 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 def setup(
     options: Options,
-    folder: Annotated[
-        str | None, typer.Argument(metavar="DIR", help="The folder; else it is looked for.")
-    ] = None,
+    folder: typed.NotesPath = None,
     *,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Add DIR under this name, for `-n NAME`; the default stays."
-        ),
-    ] = None,
-    meaning: Annotated[
-        bool | None,
-        typer.Option(
-            "--meaning/--no-meaning",
-            help="Install and download what search by meaning needs; --yes does not.",
-        ),
-    ] = None,
-    clients: Annotated[
-        bool | None,
-        typer.Option(
-            "--clients/--no-clients", help="Connect the MCP clients that are found; --yes does."
-        ),
-    ] = None,
-    undo: Annotated[bool, typer.Option("--undo", help="Take back what setup did.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show it.")] = False,
-    yes: Yes = False,
+    name: typed.FolderName = None,
+    meaning: typed.Meaning = None,
+    clients: typed.Clients = None,
+    undo: typed.Undo = False,
+    dry_run: typed.DryRun = False,
+    yes: typed.Yes = False,
 ) -> int:
     """Say once where your notes are; offer meaning, and the clients that are installed.
 
     Afterwards no command needs --notes. It shows each change and asks. `--undo` takes everything back.
     """
-    if any((options.notes, options.workspace, options.agent, options.config)):
-        raise CommandLineError(
-            "setup takes the folder as its argument.", remedy=f"`{PROGRAM} setup DIR`."
-        )
+    _check_options(options, meaning=meaning and not undo)
     if undo:
         return _undo(options, yes=yes, dry_run=dry_run)
-    if meaning and options.json:
-        raise CommandLineError(
-            "--meaning and --json do not go together.",
-            remedy=f"`{PROGRAM} models suggest --yes --json` afterwards.",
-        )
     plan = _plan(options, folder, name, yes=yes or dry_run or options.json)
     if not options.json:
         _show(plan)
@@ -133,6 +119,19 @@ def setup(
     done = [_connect(chosen, one, yes=yes, writes=writes) for one in found]
     data = {**plan.as_data(), "file": str(_own_path()), "written": writes, "clients": done}
     return _end(options, data, plan if writes else None, code=_code_of(done))
+
+
+def _check_options(options: Options, *, meaning: bool | None) -> None:
+    """Raises CommandLineError for options that setup does not take together."""
+    if any((options.notes, options.workspace, options.agent, options.config)):
+        raise CommandLineError(
+            "setup takes the folder as its argument.", remedy=f"`{PROGRAM} setup DIR`."
+        )
+    if meaning and options.json:
+        raise CommandLineError(
+            "--meaning and --json do not go together.",
+            remedy=f"`{PROGRAM} models suggest --yes --json` afterwards.",
+        )
 
 
 def _code_of(done: Sequence[Mapping[str, Any]]) -> int:
@@ -157,14 +156,7 @@ def _end(
 
 
 def _agreed() -> bool:
-    if not output.may_ask():
-        raise CommandLineError(
-            "Nothing was written: nobody is there to be asked.", remedy="--yes writes it."
-        )
-    if output.ask("Do this?", default=True):
-        return True
-    output.note("Nothing was written.")
-    return False
+    return output.agreed("Do this?", "Nothing was written", "--yes writes it.")
 
 
 # The folder.
@@ -214,7 +206,6 @@ def _workspace(options: Options) -> Path | None:
     """That of OpenClaw's default agent, if there is one and its configuration can be read."""
     from config.errors import MemoryGatewayError
     from config.loading.load import load_settings
-    from gateway.cli.options import openclaw_request
 
     try:
         found = load_settings(openclaw_request(options)).workspace
@@ -310,7 +301,6 @@ def _write_folder(plan: Plan) -> None:
 def _offer_meaning(options: Options, *, wanted: bool | None, yes: bool) -> None:
     from config.runtime.tasks import run_within
     from gateway.cli.commands.maintaining import offer_suggestion
-    from gateway.cli.options import READING_PATIENCE_S, load
     from providers.choosing import choose
 
     if wanted is False or (wanted is None and (yes or not output.may_ask())):
@@ -328,7 +318,6 @@ def _offer_meaning(options: Options, *, wanted: bool | None, yes: bool) -> None:
 def _connect(options: Options, client: Client, *, yes: bool, writes: bool) -> dict[str, object]:
     """One client that cannot be connected does not keep the others from it."""
     from config.errors import MemoryGatewayError
-    from gateway.cli.commands.connecting import connect_found
 
     try:
         note = partial(_note_done, "clients", client.name)
@@ -343,7 +332,6 @@ def _connect(options: Options, client: Client, *, yes: bool, writes: bool) -> di
 
 
 def _undo(options: Options, *, yes: bool, dry_run: bool) -> int:
-    from gateway.cli.commands.connecting import disconnect_found
 
     file = _own_file()
     root = _own_root()

@@ -3,43 +3,23 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING
 
-import typer
 from msgspec.structs import replace
 
 from gateway.cli import output
 from gateway.cli.guard import NOT_FOUND
-from gateway.cli.options import PROGRAM, Options
-from gateway.rpc.wire import InvalidParamsError
+from gateway.cli.options import PROGRAM, CommandLineError, Options, load
 
 if TYPE_CHECKING:
     from backends.builtin.copying import CopyReport
     from backends.interface import ForgetReport
     from config.settings import Settings
-
-
-Driver = Literal["sqlite", "postgres"]
-UrlFrom = Annotated[
-    str | None,
-    typer.Option(
-        "--url-from",
-        metavar="VARIABLE",
-        help="The environment variable that holds the address to use instead of store.url.",
-    ),
-]
+    from gateway.cli import arguments as typed
 
 
 def migrate_store(
-    options: Options,
-    *,
-    role: Annotated[
-        str | None,
-        typer.Option(
-            "--role", metavar="ROLE", help="Who may read and write rows, and make nothing."
-        ),
-    ] = None,
-    url_from: UrlFrom = None,
+    options: Options, *, role: typed.Role = None, url_from: typed.UrlFrom = None
 ) -> int:
     """Make the tables in PostgreSQL, or bring them to this release's schema.
 
@@ -56,7 +36,7 @@ def migrate_store(
     return os.EX_OK
 
 
-def check_store(options: Options, *, url_from: UrlFrom = None) -> int:
+def check_store(options: Options, *, url_from: typed.UrlFrom = None) -> int:
     """Look whether the store can be used, is safe, and agrees with itself."""
     from backends.builtin.store.opening import check
 
@@ -75,12 +55,7 @@ def check_store(options: Options, *, url_from: UrlFrom = None) -> int:
     return os.EX_OK if not report.problems else os.EX_CONFIG
 
 
-def copy_store(
-    options: Options,
-    *,
-    source: Annotated[Driver, typer.Option("--from", help="Where the index is.")],
-    target: Annotated[Driver, typer.Option("--to", help="Where it is to be.")],
-) -> int:
+def copy_store(options: Options, *, source: typed.From, target: typed.To) -> int:
     """Fill another store with this index; nothing is embedded again.
 
     Files are read from the workspace, vectors and batch jobs come from the old store. Again after
@@ -88,7 +63,6 @@ def copy_store(
     """
     import anyio
 
-    from gateway.cli.options import CommandLineError, load
     from gateway.cli.rendering.status_lines import sync_summary
 
     if source == target:
@@ -123,7 +97,7 @@ def _copied(report: CopyReport) -> str:
     return f"{report.to}: {', '.join(parts)}."
 
 
-async def _copy(settings: Settings, source: Driver, target: Driver) -> CopyReport:
+async def _copy(settings: Settings, source: typed.Driver, target: typed.Driver) -> CopyReport:
     from backends.builtin.backend import open_store
     from backends.builtin.copying import copy_index
     from gateway.cli.access import owning, with_driver
@@ -136,21 +110,12 @@ async def _copy(settings: Settings, source: Driver, target: Driver) -> CopyRepor
                 return await copy_index(after, old, new, on_sync=on_sync, on_vectors=on_vectors)
 
 
-def drop_agent(
-    options: Options,
-    name: Annotated[
-        str, typer.Argument(metavar="AGENT", help="The agent whose rows go, configured or not.")
-    ],
-    *,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
-) -> int:
+def drop_agent(options: Options, name: typed.AgentName, *, yes: typed.Yes = False) -> int:
     """Remove all that PostgreSQL holds of an agent: notes are indexed, and embedded, anew."""
     from backends.builtin.store.opening import drop
-    from gateway.cli.commands.hosting import agreed
-    from gateway.cli.options import load
 
     settings = load(options)
-    if not agreed(yes=yes):
+    if not (yes or output.agreed("Do this?", "Nothing was changed", "--yes does it.")):
         return os.EX_OK
     dropped = drop(settings, name)
     if options.json:
@@ -165,7 +130,6 @@ def drop_agent(
 def _settings(options: Options, url_from: str | None) -> Settings:
     """The settings; with the address of another role, if it is to be taken from a variable."""
     from gateway.cli.access import with_address
-    from gateway.cli.options import CommandLineError, load
 
     settings = load(options)
     if url_from is None:
@@ -181,20 +145,10 @@ def _settings(options: Options, url_from: str | None) -> Settings:
 
 def forget(
     options: Options,
-    path: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="PATH", help="As results show it: memory/2026-02-08.md, sessions/..."
-        ),
-    ] = None,
+    path: typed.ForgottenPath = None,
     *,
-    older_than: Annotated[
-        str | None,
-        typer.Option(
-            "--older-than", metavar="AGE", help="All that is dated so long ago: 90d, 12h."
-        ),
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    older_than: typed.OlderThan = None,
+    yes: typed.Yes = False,
 ) -> int:
     """Show what is kept of notes and conversations that are gone, and remove it from everything that is ours.
 
@@ -202,7 +156,6 @@ def forget(
     indexed. With --json nothing is removed without --yes.
     """
     from gateway.cli.access import with_memory
-    from gateway.cli.options import load
     from gateway.tools.notes import ForgetParams
 
     settings = load(options)
@@ -232,7 +185,7 @@ def _age(text: str | None) -> int | None:
     try:
         return parse_duration(text, "d")
     except ValueError as error:
-        raise InvalidParamsError(f"--older-than: {error}.", remedy="Say for example 90d.") from None
+        raise CommandLineError(f"--older-than: {error}.", remedy="Say for example 90d.") from None
 
 
 def _show(report: ForgetReport) -> None:
@@ -248,14 +201,8 @@ def _show(report: ForgetReport) -> None:
 
 
 def _agreed() -> bool:
-    if not output.may_ask():
-        raise InvalidParamsError(
-            "Nothing was removed: nobody is there to be asked.", remedy="--yes removes it."
-        )
-    if output.ask("Remove what is kept of files that are gone?", default=False):
-        return True
-    output.note("Nothing was removed.")
-    return False
+    question = "Remove what is kept of files that are gone?"
+    return output.agreed(question, "Nothing was removed", "--yes removes it.", default=False)
 
 
 def _tell(report: ForgetReport) -> None:

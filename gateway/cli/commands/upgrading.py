@@ -11,15 +11,17 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import unquote, urlsplit
 
 import msgspec
-import typer
 
 from gateway.cli import output
 from gateway.cli.options import CommandLineError, Options
 from providers.installing import DISTRIBUTION, is_of_pipx, pip_install, uv_receipt
+
+if TYPE_CHECKING:
+    from gateway.cli import arguments as typed
 
 NEWER: Final = "NEWER-RELEASE.whl"
 """Stands for the file that somebody has to get."""
@@ -121,15 +123,7 @@ def _again(installer: Installer, origin: dict[str, Any]) -> tuple[str, ...]:
     return (*pip_install(), "--upgrade", f"{DISTRIBUTION} @ {address}")
 
 
-def upgrade(
-    options: Options,
-    file: Annotated[
-        str | None,
-        typer.Argument(metavar="[FILE]", help="The newer release, where it comes as a file."),
-    ] = None,
-    *,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Run what it shows.")] = False,
-) -> int:
+def upgrade(options: Options, file: typed.ReleaseFile = None, *, yes: typed.RunIt = False) -> int:
     """Show how this installation is brought up to date, and with --yes do it.
 
     It does not look for a newer release, and sends nothing; the installer that it names does.

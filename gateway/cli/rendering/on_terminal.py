@@ -7,7 +7,7 @@ What a pipe gets is in `results`. Nothing that a note says is left out but its f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import dropwhile, groupby
 from typing import TYPE_CHECKING, Final
@@ -62,13 +62,10 @@ class Look(msgspec.Struct, frozen=True):
     """Whether a passage that is unlikely to answer is one line below a better one."""
 
 
-def shown_hits(
-    hits: Sequence[Hit], look: Look, around: Mapping[int, Around] | None = None
-) -> Iterator[Text]:
-    """`around` by the number of the hit, counted from 1."""
+def shown_hits(hits: Sequence[Hit], look: Look, around: Sequence[Around]) -> Iterator[Text]:
+    """`around` has what is beside each hit."""
     folds = look.folds and bool(hits) and hits[0].confidence in {"likely", "maybe"}
-    for number, hit in enumerate(hits, 1):
-        beside = (around or {}).get(number, Around())
+    for number, (hit, beside) in enumerate(zip(hits, around, strict=True), 1):
         if folds and hit.confidence == "unlikely":
             line = shown_line(hit, look.query, beside)
             yield _heading(hit, look, number, line.number or hit.start_line)
@@ -351,16 +348,16 @@ async def look_around(
     One that matches in front matter shows how its note begins, unless another hit shows that note anyway.
     """
     ends = [await _front_matter_end(memory, hit) for hit in hits]
-    has_text = [
-        best_line(hit, query, after=end).text != "" for hit, end in zip(hits, ends, strict=True)
+    looked = [
+        (hit, end, best_line(hit, query, after=end).text != "")
+        for hit, end in zip(hits, ends, strict=True)
     ]
     shown: list[tuple[Hit, Around]] = []
-    told = {hit.path for hit, has in zip(hits, has_text, strict=True) if has}
-    for hit, end, has in zip(hits, ends, has_text, strict=True):
-        if not has and hit.path in told:
-            continue
-        told.add(hit.path)
-        shown.append((hit, await _around(memory, hit, query, context, end, has_text=has)))
+    told = {hit.path for hit, _, has_text in looked if has_text}
+    for hit, end, has_text in looked:
+        if has_text or hit.path not in told:
+            told.add(hit.path)
+            shown.append((hit, await _around(memory, hit, query, context, end, has_text=has_text)))
     return shown
 
 

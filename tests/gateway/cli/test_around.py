@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from backends.interface import Hit, ReadAnswer, Stretch
-from gateway.cli.rendering.on_terminal import Look, look_around, shown_hit, shown_hits
+from gateway.cli.rendering.on_terminal import Around, Look, look_around, shown_hit, shown_hits
 
 NOTE = "---\ntitle: Kickoff\naliases: [Atlas]\n---\n# Kickoff\n\nDue in March.\n"
 
@@ -66,7 +66,8 @@ def rated(confidence, snippet="Due in March.\nBring tea.", start=7):
 
 
 def told(*hits, **look):
-    return [line.plain for line in shown_hits(hits, Look(query="tea", **look))]
+    around = [Around()] * len(hits)
+    return [line.plain for line in shown_hits(hits, Look(query="tea", **look), around)]
 
 
 def test_what_is_unlikely_to_answer_is_one_line_below_something_better():

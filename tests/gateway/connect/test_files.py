@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import get_args
 
 import pytest
-import typer
 from msgspec.structs import replace
 
 from backends.backend_errors import FileUnreadableError, FileUnwritableError
@@ -19,8 +17,7 @@ from config.errors import ConfigInvalidError
 from config.runtime.files import keep_copy
 from fakes.each import each
 from gateway.agent.recalling import HOOK_CLIENTS
-from gateway.cli.commands.asking import recall
-from gateway.cli.commands.connecting import ClientName
+from gateway.cli.arguments import ClientName, HookOf
 from gateway.connect import entries
 from gateway.connect.clients import CLIENTS, Surroundings, is_ours
 from gateway.connect.entries import carry_out, connected, plan_connection, plan_removal
@@ -342,7 +339,7 @@ def test_help_and_pages_name_every_client_and_no_other():
     listed = re.search(r"^ +memory-gateway connect \S+ .*# or (.*)$", readme, re.MULTILINE)[1]
     shown = re.findall(r"[\w-]+", re.search(r"connect (\S+) ", readme)[1] + ", " + listed)
     places = {
-        "gateway/cli/commands/connecting.py, the help of ClientName": _names_in(ClientName),
+        "gateway/cli/arguments.py, the help of ClientName": _names_in(ClientName),
         "README.md, the line of `memory-gateway connect`": shown,
         "docs/clients.md, the table": re.findall(
             r"^\| [^|]+ \| `connect ([a-z][\w-]*)` \|", page, re.MULTILINE
@@ -350,16 +347,13 @@ def test_help_and_pages_name_every_client_and_no_other():
     }
     for place, names in places.items():
         assert sorted(names) == sorted(CLIENTS), f"edit {place}"
-    hooks_option = (
-        signature(recall, eval_str=True, locals={"typer": typer}).parameters["hook"].annotation
-    )
     places = {
         "gateway/agent/recalling.py, HookClient": HOOK_CLIENTS,
         "docs/recall.md, the table": re.findall(
             r"^\| [^|]+ \| `connect ([a-z][\w-]*)`", recall_page, re.MULTILINE
         ),
-        "gateway/cli/commands/asking.py, the help of --hook": [
-            name for name in _names_in(hooks_option) if name in CLIENTS
+        "gateway/cli/arguments.py, the help of HookOf": [
+            name for name in _names_in(HookOf) if name in CLIENTS
         ],
     }
     for place, names in places.items():
