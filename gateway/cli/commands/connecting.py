@@ -143,7 +143,7 @@ def disconnect_found(options: Options, client: Client, *, writes: bool) -> dict[
 
 
 class _Change(NamedTuple):
-    """What changes for a client: its server, and beside it the hooks of a client that has some, shown and asked for together."""
+    """What changes for a client: its server, and beside it the hooks of a client that has some."""
 
     plan: FilePlan
     hooks: FilePlan | None

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from gateway.cli import output
 from gateway.cli.guard import NOTHING_FOUND, NotThereError
@@ -56,11 +54,6 @@ def tags(options: Options) -> int:
     if not found and not options.json:
         output.note("No note has a tag: `#word` in its text, or `tags:` in its front matter.")
     return os.EX_OK if found else NOTHING_FOUND
-
-
-_Name = Annotated[
-    str, typer.Argument(metavar="NOTE", help="A path, or a name, title or alias of a note.")
-]
 
 
 def links(options: Options, note: typed.NoteName) -> int:
