@@ -39,6 +39,14 @@ def test_the_menu_names_every_page_once(site):
     assert all((ROOT / one).is_file() for one in site.PAGES)
 
 
+def test_pages_that_are_opened_as_files_load_the_worker_of_their_search_from_beside_them():
+    """The plugin `offline` would take one from a host, unless a polyfill of this name is there."""
+    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
+    (script,) = settings["extra"]["polyfills"]
+    assert "iframe-worker" in script
+    assert (ROOT / settings["theme"]["custom_dir"] / script).is_file()
+
+
 @pytest.mark.parametrize(
     ("text", "folder", "expected"),
     [
