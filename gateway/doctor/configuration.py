@@ -23,40 +23,33 @@ from config.settings import ConfigWarning, Settings
 from config.source.discover import resolve_includes
 from config.source.json5 import read_json5
 from config.source.located import render_path
-from gateway.doctor.finding import Check, Finding, sentence
+from gateway.doctor import finding
+from gateway.doctor.finding import Observation
 
 
-def explain_failure(error: MemoryGatewayError) -> Iterator[Finding]:
+def explain_failure(error: MemoryGatewayError) -> Iterator[Observation]:
     """Why there are no settings: one finding for each problem."""
     if not isinstance(error, ConfigInvalidError):
-        yield Finding(
-            check="configuration", severity="error", cause=error.message, fix=error.remedy
-        )
+        yield finding.error(error.message, fix=error.remedy)
         return
     for problem in error.problems:
         cause = ": ".join(part for part in (problem.path, problem.message) if part)
-        yield Finding(
-            check="configuration",
-            severity="error",
-            cause=sentence(cause),
-            place=_place(problem.file, problem.line),
-            fix=error.remedy,
-        )
+        yield finding.error(cause, _place(problem.file, problem.line), fix=error.remedy)
 
 
-def check_configuration(settings: Settings) -> Iterator[Finding]:
+def check_configuration(settings: Settings) -> Iterator[Observation]:
     path = str(settings.config_path) if settings.config_path else None
     cause = (
         "It can be read." if path else "There is no openclaw.json; everything is at its default."
     )
-    yield Finding(check="configuration", severity="ok", cause=cause, place=path)
+    yield finding.ok(cause, path)
     for switch in switches(settings):
-        yield Finding(check="configuration", severity="note", cause=switch.reason)
+        yield finding.note(switch.reason)
     yield from _refused_by_host(settings)
     yield from (_explain_warning(one, path) for one in settings.warnings)
 
 
-def _refused_by_host(settings: Settings) -> Iterator[Finding]:
+def _refused_by_host(settings: Settings) -> Iterator[Observation]:
     """Keys that OpenClaw of today does not take, which may be no concern of whoever has an older one."""
     if settings.config_path is None or settings.config_is_ours:
         return
@@ -69,21 +62,18 @@ def _refused_by_host(settings: Settings) -> Iterator[Finding]:
         where = (
             f"it belongs at {render_path(move.to)}" if move.to else f"leave it out: {move.reason}"
         )
-        yield Finding(
-            check="configuration",
-            severity="warning" if is_of_today(root) else "note",
-            cause=sentence(f"OpenClaw {HOST_RELEASE} refuses a file with {move.place}; {where}"),
-            place=_place(str(move.node.source.path), move.node.line),
+        yield finding.observe(
+            "warning" if is_of_today(root) else "note",
+            f"OpenClaw {HOST_RELEASE} refuses a file with {move.place}; {where}",
+            _place(str(move.node.source.path), move.node.line),
             fix="`memory-gateway config --migrate` prints the moved file, with --write it replaces it.",
         )
 
 
-def _explain_warning(warning: ConfigWarning, path: str | None) -> Finding:
-    return Finding(
-        check="configuration",
-        severity="warning",
-        cause=sentence(f"{warning.path}: {warning.message}"),
-        place=_place(warning.file or path, warning.line),
+def _explain_warning(warning: ConfigWarning, path: str | None) -> Observation:
+    return finding.warning(
+        f"{warning.path}: {warning.message}",
+        _place(warning.file or path, warning.line),
         fix="Correct or remove the key; `memory-gateway config` shows what is in force.",
     )
 
@@ -104,7 +94,7 @@ class _Directory(NamedTuple):
     """What to set to have it elsewhere."""
 
 
-def check_places(settings: Settings) -> Iterator[Finding]:
+def check_places(settings: Settings) -> Iterator[Observation]:
     """State directory, directory of the index, workspace and what is in it."""
     store = settings.search.store.path
     own = (
@@ -120,7 +110,7 @@ def check_places(settings: Settings) -> Iterator[Finding]:
         yield from _check_workspace(settings)
 
 
-def _check_own(one: _Directory) -> Iterator[Finding]:
+def _check_own(one: _Directory) -> Iterator[Observation]:
     """A directory that is ours to write to."""
     there = next(path for path in (one.path, *one.path.parents) if _exists(path))
     if _is_directory(there) and _may(there, os.R_OK | os.W_OK | os.X_OK):
@@ -129,11 +119,9 @@ def _check_own(one: _Directory) -> Iterator[Finding]:
     what = "cannot be written" if there == one.path else f"cannot be created in {there}"
     if not _is_directory(there) and denial_of(there) is None:
         what = f"cannot be made: {there} is not a directory"
-    yield Finding(
-        check="places",
-        severity="error",
-        cause=f"{one.what} {what}.",
-        place=str(one.path),
+    yield finding.error(
+        f"{one.what} {what}.",
+        one.path,
         fix=_fix(there, os.R_OK | os.W_OK, f"choose another place: {one.key}."),
     )
 
@@ -146,49 +134,41 @@ def _fix(path: Path, wanted: int, otherwise: str) -> str:
     return f"{denial}: {denial.remedy}; or {otherwise}"
 
 
-def _judge_mode(one: _Directory, there: Path) -> Iterator[Finding]:
+def _judge_mode(one: _Directory, there: Path) -> Iterator[Observation]:
     mode = stat.S_IMODE(there.stat().st_mode)
     if there == one.path and mode & _OTHERS_WRITE:
-        yield Finding(
-            check="places",
-            severity="warning",
-            cause=f"{one.what} can be written to by other users (mode {mode:03o}).",
-            place=str(one.path),
+        yield finding.warning(
+            f"{one.what} can be written to by other users (mode {mode:03o}).",
+            one.path,
             fix=f"chmod go-w {one.path}",
         )
         return
     cause = "can be read and written" if there == one.path else "will be created at the first start"
-    yield Finding(check="places", severity="ok", cause=f"{one.what} {cause}.", place=str(one.path))
+    yield finding.ok(f"{one.what} {cause}.", one.path)
 
 
-def _check_file_of_ours(index: Path) -> Iterator[Finding]:
+def _check_file_of_ours(index: Path) -> Iterator[Observation]:
     if not _exists(index):
         return
     if not _may(index, os.R_OK | os.W_OK):
-        yield Finding(
-            check="places",
-            severity="error",
-            cause="The index cannot be read or written.",
-            place=str(index),
+        yield finding.error(
+            "The index cannot be read or written.",
+            index,
             fix=_fix(index, os.R_OK | os.W_OK, "delete it: it will be rebuilt."),
         )
         return
-    yield from _open_to_others("places", index, "The index holds the text of the memory")
+    yield from _open_to_others(index, "The index holds the text of the memory")
 
 
-def _open_to_others(check: Check, path: Path, what: str) -> Iterator[Finding]:
+def _open_to_others(path: Path, what: str) -> Iterator[Observation]:
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & _OTHERS:
-        yield Finding(
-            check=check,
-            severity="warning",
-            cause=f"{what}, and other users can open it (mode {mode:03o}).",
-            place=str(path),
-            fix=f"chmod 600 {path}",
+        yield finding.warning(
+            f"{what}, and other users can open it (mode {mode:03o}).", path, fix=f"chmod 600 {path}"
         )
 
 
-def _missing_notes(settings: Settings) -> Iterator[Finding]:
+def _missing_notes(settings: Settings) -> Iterator[Observation]:
     """Places of notes that were indexed and are away, such as an empty mount point."""
     try:
         held = missing_notes(settings) if is_current(settings) else ()
@@ -197,11 +177,9 @@ def _missing_notes(settings: Settings) -> Iterator[Finding]:
     for one in held:
         if one.remedy:
             continue  # the check of the workspace tells of what may not be read
-        yield Finding(
-            check="places",
-            severity="warning",
-            cause=sentence(one.reason[:1].upper() + one.reason[1:]),
-            place=one.place,
+        yield finding.warning(
+            one.reason[:1].upper() + one.reason[1:],
+            one.place,
             fix="Mount its disk, or put it back; if it was deleted on purpose: memory-gateway index --force",
         )
 
@@ -209,17 +187,16 @@ def _missing_notes(settings: Settings) -> Iterator[Finding]:
 _CORRECT: Final = "correct agents.defaults.workspace or --workspace."
 
 
-def _check_workspace(settings: Settings) -> Iterator[Finding]:
+def _check_workspace(settings: Settings) -> Iterator[Observation]:
     workspace = settings.workspace
     place = str(workspace)
     what = "The workspace" if settings.notes_folder is None else "The folder of notes"
     if not _is_directory(workspace) or not _may(workspace, os.R_OK | os.X_OK):
         there = _exists(workspace) or denial_of(workspace) is not None
-        yield Finding(
-            check="places",
-            severity="error" if there else "warning",
-            cause=f"{what} {'cannot be read' if there else 'does not exist'}.",
-            place=place,
+        yield finding.observe(
+            "error" if there else "warning",
+            f"{what} {'cannot be read' if there else 'does not exist'}.",
+            place,
             fix=_fix(workspace, os.R_OK, _CORRECT) if there else f"Create it, or {_CORRECT}",
         )
         return
@@ -229,17 +206,15 @@ def _check_workspace(settings: Settings) -> Iterator[Finding]:
     unreadable += [f"{one.path} ({one.reason})" for one in found.failed_dirs]
     yield from (_unreadable(workspace, one) for one in unreadable)
     for path in found.missing:
-        yield Finding(
-            check="places",
-            severity="note",
-            cause="This extra path does not exist (yet).",
-            place=str(path),
+        yield finding.note(
+            "This extra path does not exist (yet).",
+            path,
             fix="Create it, or remove it from extraPaths.",
         )
     yield from _left_out(found)
     if not unreadable:
         cause = f"{what} can be read; {_counts(found)}."
-        yield Finding(check="places", severity="ok", cause=cause, place=place)
+        yield finding.ok(cause, place)
 
 
 def _counts(found: ScanResult) -> str:
@@ -250,26 +225,22 @@ def _counts(found: ScanResult) -> str:
     return f"{text}, {elsewhere:,} elsewhere (extraPaths)" if elsewhere else text
 
 
-def _left_out(found: ScanResult) -> Iterator[Finding]:
+def _left_out(found: ScanResult) -> Iterator[Observation]:
     if not found.skipped_count:
         return
     shown = found.skipped[:_SHOWN_SKIPPED]
     names = "; ".join(f"{one.path}: {one.reason}" for one in shown)
     more = found.skipped_count - len(shown)
-    yield Finding(
-        check="places",
-        severity="note",
-        cause=f"Not indexed: {names}{f'; and {more:,} more' if more else ''}.",
+    yield finding.note(
+        f"Not indexed: {names}{f'; and {more:,} more' if more else ''}.",
         fix="`memory-gateway status` lists what is left out." if more else None,
     )
 
 
-def _unreadable(workspace: Path, path: str) -> Finding:
-    return Finding(
-        check="places",
-        severity="warning",
-        cause="This cannot be read, so it is not searched.",
-        place=str(workspace / path),
+def _unreadable(workspace: Path, path: str) -> Observation:
+    return finding.warning(
+        "This cannot be read, so it is not searched.",
+        workspace / path,
         fix=_fix(
             workspace / path.split(" (", maxsplit=1)[0], os.R_OK, "leave it out of the memory."
         ),
@@ -291,11 +262,11 @@ def _may(path: Path, wanted: int) -> bool:
     return os.access(path, wanted, effective_ids=True)
 
 
-def check_secrets(settings: Settings) -> Iterator[Finding]:
+def check_secrets(settings: Settings) -> Iterator[Observation]:
     """No finding where every such file is private."""
     for path in dict.fromkeys(_files_with_keys(settings)):
         with suppress(OSError):
-            yield from _open_to_others("secrets", path, "This file holds keys")
+            yield from _open_to_others(path, "This file holds keys")
 
 
 def _files_with_keys(settings: Settings) -> Iterator[Path]:

@@ -17,13 +17,14 @@ from config.errors import MemoryGatewayError, lone_error
 from config.runtime.files import denied
 from config.runtime.logs import Log
 from config.settings import Settings
+from gateway.doctor import finding
 from gateway.doctor.configuration import (
     check_configuration,
     check_places,
     check_secrets,
     explain_failure,
 )
-from gateway.doctor.finding import Check, Diagnosis, Finding, judge_findings
+from gateway.doctor.finding import Check, Diagnosis, Finding, Observation, judge_findings
 from gateway.doctor.index import check_canary, check_index, check_owner, check_transcripts
 from gateway.doctor.providers import check_libraries, check_model, check_provider
 from gateway.doctor.surroundings import (
@@ -37,7 +38,7 @@ from gateway.version import VERSION
 
 _log = Log()
 
-Look = Callable[[Settings], Awaitable[Iterable[Finding]]]
+Look = Callable[[Settings], Awaitable[Iterable[Observation]]]
 _TIMEOUT_S: Final = 20.0
 
 
@@ -46,10 +47,10 @@ class _Entry(NamedTuple):
     look: Look
 
 
-def _blocking(look: Callable[[Settings], Iterable[Finding]]) -> Look:
+def _blocking(look: Callable[[Settings], Iterable[Observation]]) -> Look:
     """A check that waits for the disk, in a thread of its own."""
 
-    async def run(settings: Settings) -> list[Finding]:
+    async def run(settings: Settings) -> list[Observation]:
         return await run_sync(lambda: list(look(settings)), abandon_on_cancel=True)
 
     return run
@@ -79,33 +80,33 @@ async def diagnose(read_settings: Callable[[], Settings]) -> Diagnosis:
     try:
         settings = await run_sync(read_settings)
     except MemoryGatewayError as error:
-        return _diagnosis(None, explain_failure(error))
-    found: dict[Check, list[Finding]] = {}
+        return _diagnosis(None, (one.by("configuration") for one in explain_failure(error)))
+    found: dict[Check, list[Observation]] = {}
     async with anyio.create_task_group() as tasks:
         for entry in _CHECKS:
             tasks.start_soon(partial(_look, entry, settings, found))
-    ordered = (one for entry in _CHECKS for one in found[entry.check])
+    ordered = (one.by(entry.check) for entry in _CHECKS for one in found[entry.check])
     return _diagnosis(settings, ordered)
 
 
-async def _look(entry: _Entry, settings: Settings, found: dict[Check, list[Finding]]) -> None:
+async def _look(entry: _Entry, settings: Settings, found: dict[Check, list[Observation]]) -> None:
     try:
         with anyio.fail_after(_TIMEOUT_S):
             found[entry.check] = list(await entry.look(settings))
     except TimeoutError:
         cause = f"This could not be checked within {_TIMEOUT_S:g} s; a disk may not answer."
-        found[entry.check] = [Finding(check=entry.check, severity="error", cause=cause)]
+        found[entry.check] = [finding.error(cause)]
     except Exception as fault:  # noqa: BLE001 - one broken check must not hide what others found
         _log.debug("check failed", check=entry.check, exc_info=True)
-        found[entry.check] = [_unfinished(entry.check, lone_error(fault))]
+        found[entry.check] = [_unfinished(lone_error(fault))]
 
 
-def _unfinished(check: Check, fault: BaseException) -> Finding:
+def _unfinished(fault: BaseException) -> Observation:
     fault = denied(fault) or fault
     if isinstance(fault, MemoryGatewayError):
-        return Finding(check=check, severity="error", cause=fault.message, fix=fault.remedy)
+        return finding.error(fault.message, fix=fault.remedy)
     cause = f"This could not be checked: {type(fault).__name__}: {fault}."
-    return Finding(check=check, severity="warning", cause=cause)
+    return finding.warning(cause)
 
 
 def _diagnosis(settings: Settings | None, findings: Iterable[Finding]) -> Diagnosis:

@@ -6,6 +6,8 @@ The names of checks and severities do not change.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
@@ -48,6 +50,36 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """What to do; None when there is nothing to do."""
 
 
+class Observation(msgspec.Struct, frozen=True):
+    """The same as a check tells it, which need not say its own name."""
+
+    severity: Severity
+    cause: str
+    place: str | None
+    fix: str | None
+
+    def by(self, check: Check) -> Finding:
+        return Finding(
+            check=check,
+            severity=self.severity,
+            cause=self.cause if self.cause.endswith((".", "?", "!")) else f"{self.cause}.",
+            place=self.place,
+            fix=self.fix,
+        )
+
+
+def observe(
+    severity: Severity, cause: str, place: str | Path | None = None, *, fix: str | None = None
+) -> Observation:
+    return Observation(severity, cause, None if place is None else str(place), fix)
+
+
+ok = partial(observe, "ok")
+note = partial(observe, "note")
+warning = partial(observe, "warning")
+error = partial(observe, "error")
+
+
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     version: str
     agent_id: str | None
@@ -56,11 +88,6 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The folder that is the whole memory (`--notes`)."""
     status: HealthState
     findings: tuple[Finding, ...]
-
-
-def sentence(text: str) -> str:
-    """With a full stop, unless it ends as a sentence already."""
-    return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 def judge_findings(findings: Iterable[Finding]) -> HealthState:

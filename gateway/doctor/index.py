@@ -27,7 +27,8 @@ from config.errors import MemoryGatewayError
 from config.settings import Settings, StoreSettings
 from gateway.agent.memory import Memory, open_memory
 from gateway.client import connect
-from gateway.doctor.finding import Finding, Severity, sentence
+from gateway.doctor import finding
+from gateway.doctor.finding import Observation, Severity
 from gateway.ownership.lock import OwnerRecord, check_workspace, place_of, read_owner
 from gateway.ownership.peers import UntrustedSocketError
 from gateway.ownership.sockets import connect_owner
@@ -50,49 +51,35 @@ _NAME: Final = "memory/2026-01-01.md"
 _FIX: Final = "Run it again with --log-level debug; check the disk and TMPDIR."
 
 
-def check_index(settings: Settings) -> Iterator[Finding]:
+def check_index(settings: Settings) -> Iterator[Observation]:
     if settings.search.store.driver == "postgres":
         yield from _check_database(settings)
         return
     path = index_file(settings)
     yield _explain(inspect(settings, timeout_s=_INDEX_TIMEOUT_S), str(path))
     if (cause := doubt(settings)) is not None:
-        yield Finding(
-            check="index",
-            severity="warning",
-            cause=cause,
-            place=str(path),
-            fix="Let store.path name a file on a local disk of this host.",
+        yield finding.warning(
+            cause, path, fix="Let store.path name a file on a local disk of this host."
         )
     yield from check_names(settings, path)
 
 
-def _check_database(settings: Settings) -> Iterator[Finding]:
+def _check_database(settings: Settings) -> Iterator[Observation]:
     try:
         report = check_store(settings)
     except IndexUnavailableError as error:
-        yield Finding(
-            check="index",
-            severity="error",
-            cause=error.message,
-            place="store.url",
-            fix=error.remedy,
-        )
+        yield finding.error(error.message, "store.url", fix=error.remedy)
         return
     for problem in report.problems:
-        yield Finding(
-            check="index",
-            severity="warning",
-            cause=problem,
-            place=report.place,
-            fix="`memory-gateway store check` looks again.",
+        yield finding.warning(
+            problem, report.place, fix="`memory-gateway store check` looks again."
         )
     if not report.problems:
         cause = f"The index can be used: {'; '.join(report.facts)}."
-        yield Finding(check="index", severity="ok", cause=cause, place=report.place)
+        yield finding.ok(cause, report.place)
 
 
-def check_names(settings: Settings, used: Path) -> Iterator[Finding]:
+def check_names(settings: Settings, used: Path) -> Iterator[Observation]:
     """Files of ours in the state directory that OpenClaw 2026.9 takes for its own former index.
 
     It looks there for `<agent>.sqlite` and `<agent>.retry-*.sqlite`, wants to import what it finds, and
@@ -105,11 +92,9 @@ def check_names(settings: Settings, used: Path) -> Iterator[Finding]:
     for path in sorted(names):
         if not _CLAIMED.match(path.name) or not (path == used or is_index(path)):
             continue
-        yield Finding(
-            check="index",
-            severity="warning",
-            cause="OpenClaw 2026.9 takes a file of this name for its own former index, and does not start.",
-            place=str(path),
+        yield finding.warning(
+            "OpenClaw 2026.9 takes a file of this name for its own former index, and does not start.",
+            path,
             fix=_remedy(path, used, settings.search.store),
         )
 
@@ -122,33 +107,23 @@ def _remedy(path: Path, used: Path, store: StoreSettings) -> str:
     return "Remove store.path, or let it name a file outside of this directory."
 
 
-def _explain(state: IndexState, place: str) -> Finding:
+def _explain(state: IndexState, place: str) -> Observation:
     if state.kind in {"foreign", "newer"}:
         owner = "another program" if state.kind == "foreign" else "a later release of this one"
-        return Finding(
-            check="index",
-            severity="warning",
-            cause=f"The file belongs to {owner} and is left alone; a file beside it is used.",
-            place=place,
+        return finding.warning(
+            f"The file belongs to {owner} and is left alone; a file beside it is used.",
+            place,
             fix="Set store.path to a file of its own.",
         )
     if state.is_locked:
-        return Finding(
-            check="index",
-            severity="error",
-            cause=state.problem,
-            place=place,
+        return finding.error(
+            state.problem,
+            place,
             fix=f"Find the process (fuser {place}) and end it, if it is not a gateway at work.",
         )
     if state.problem:
-        return Finding(
-            check="index",
-            severity="error",
-            cause=state.problem,
-            place=place,
-            fix=state.remedy or _REBUILD,
-        )
-    return Finding(check="index", severity="ok", cause=_soundness(state), place=place)
+        return finding.error(state.problem, place, fix=state.remedy or _REBUILD)
+    return finding.ok(_soundness(state), place)
 
 
 def _soundness(state: IndexState) -> str:
@@ -163,12 +138,12 @@ def _soundness(state: IndexState) -> str:
     )
 
 
-async def check_owner(settings: Settings) -> list[Finding]:
+async def check_owner(settings: Settings) -> list[Observation]:
     lock = place_of(settings).lock
     record = read_owner(lock)
     if record is None:
         cause = "No gateway runs for this index; commands open it themselves."
-        return [Finding(check="owner", severity="ok", cause=cause, place=str(lock))]
+        return [finding.ok(cause, lock)]
     try:
         stream = await connect_owner(lock)
     except UntrustedSocketError as error:
@@ -184,49 +159,44 @@ async def check_owner(settings: Settings) -> list[Finding]:
     return [_answers(record, health), *_open_socket(record)]
 
 
-def _unreachable(record: OwnerRecord, lock: Path) -> Finding:
+def _unreachable(record: OwnerRecord, lock: Path) -> Observation:
     if not _lives(record.pid):
         cause = f"Process {record.pid}, which owned the index, is gone; the next start takes over."
-        return Finding(check="owner", severity="note", cause=cause, place=str(lock))
+        return finding.note(cause, lock)
     if record.socket is None:
         cause = f"Process {record.pid} owns the index and could not create a socket."
     else:
         cause = f"Process {record.pid} owns the index, and nothing listens on its socket."
-    return Finding(
-        check="owner",
-        severity="warning",
-        cause=f"{cause} Other processes cannot ask it.",
-        place=record.socket or str(lock),
+    return finding.warning(
+        f"{cause} Other processes cannot ask it.",
+        record.socket or str(lock),
         fix=f"Look at its log, then end it (kill {record.pid}) and start it again; "
         "a socket needs a private directory, such as XDG_RUNTIME_DIR.",
     )
 
 
-def _broken(record: OwnerRecord, lock: Path, error: MemoryGatewayError) -> Finding:
-    return Finding(
-        check="owner",
-        severity="error",
-        cause=f"The owner of the index (process {record.pid}) does not answer as it should: {error.message}",
-        place=record.socket or str(lock),
+def _broken(record: OwnerRecord, lock: Path, error: MemoryGatewayError) -> Observation:
+    return finding.error(
+        f"The owner of the index (process {record.pid}) does not answer as it should: {error.message}",
+        record.socket or str(lock),
         fix=error.remedy or f"End it (kill {record.pid}) and start it again.",
     )
 
 
-def _answers(record: OwnerRecord, health: dict[str, Any]) -> Finding:
+def _answers(record: OwnerRecord, health: dict[str, Any]) -> Observation:
     state = health["status"]
     reasons = " ".join(health["reasons"])
-    return Finding(
-        check="owner",
-        severity=_SEVERITIES[state],
-        cause=f"Process {record.pid} owns the index and is {state}. {reasons}".rstrip(),
-        place=record.socket,
+    return finding.observe(
+        _SEVERITIES[state],
+        f"Process {record.pid} owns the index and is {state}. {reasons}".rstrip(),
+        record.socket,
         fix=None
         if state == "ok"
         else "See the other findings; `memory-gateway reload` tries again.",
     )
 
 
-def _open_socket(record: OwnerRecord) -> list[Finding]:
+def _open_socket(record: OwnerRecord) -> list[Observation]:
     """The directory guards the socket: no other user may enter it."""
     assert record.socket is not None
     directory = Path(record.socket).parent
@@ -234,11 +204,9 @@ def _open_socket(record: OwnerRecord) -> list[Finding]:
     if not mode & _OTHERS:
         return []
     return [
-        Finding(
-            check="owner",
-            severity="warning",
-            cause=f"Other users can enter the directory of the socket (mode {mode:03o}).",
-            place=str(directory),
+        finding.warning(
+            f"Other users can enter the directory of the socket (mode {mode:03o}).",
+            directory,
             fix=f"chmod 700 {directory}",
         )
     ]
@@ -258,7 +226,7 @@ class _CanaryError(Exception):
     """A step did not do what it should. The message says which."""
 
 
-async def check_canary(settings: Settings) -> list[Finding]:
+async def check_canary(settings: Settings) -> list[Observation]:
     """Writes, finds and deletes a note in a temporary workspace; what fails is the finding."""
     started = time.perf_counter()
     try:
@@ -272,7 +240,7 @@ async def check_canary(settings: Settings) -> list[Finding]:
         return [_failed(str(error))]
     ms = (time.perf_counter() - started) * 1000
     cause = f"A note was written, indexed, found and deleted in {ms:.0f} ms."
-    return [Finding(check="canary", severity="ok", cause=cause)]
+    return [finding.ok(cause)]
 
 
 @asynccontextmanager
@@ -331,46 +299,40 @@ async def _found(memory: Memory) -> list[str]:
     return [hit.path for hit in result.hits]
 
 
-def _failed(cause: str) -> Finding:
-    return Finding(check="canary", severity="error", cause=f"The canary: {cause}", fix=_FIX)
+def _failed(cause: str) -> Observation:
+    return finding.error(f"The canary: {cause}", fix=_FIX)
 
 
-def check_transcripts(settings: Settings) -> Iterator[Finding]:
+def check_transcripts(settings: Settings) -> Iterator[Observation]:
     """No finding while transcripts are neither a source nor exported."""
     if "sessions" not in settings.search.sources and not settings.qmd.sessions.enabled:
         return
     listing = AgentTranscripts.of(settings).listing()
     for path, why, _ in listing.failures:
         place = path if path != "sessions" else str(settings.sessions_dir)
-        yield Finding(
-            check="transcripts",
-            severity="warning",
-            cause=sentence(f"Conversations are not searched: {why}"),
-            place=place,
+        yield finding.warning(
+            f"Conversations are not searched: {why}",
+            place,
             fix="Start OpenClaw once, check the owner and mode of the file, or install a newer gateway.",
         )
     if not listing.failures:
         yield from _readable(listing, settings)
 
 
-def _readable(listing: TranscriptListing, settings: Settings) -> Iterator[Finding]:
+def _readable(listing: TranscriptListing, settings: Settings) -> Iterator[Observation]:
     database = listing.database
-    yield Finding(
-        check="transcripts",
-        severity="ok",
-        cause=f"Conversations that can be read: {len(listing.files):,}.",
-        place=database.path if database else str(settings.sessions_dir),
+    yield finding.ok(
+        f"Conversations that can be read: {len(listing.files):,}.",
+        database.path if database else str(settings.sessions_dir),
     )
     if database is not None and not database.is_known:
         yield _untried(database)
 
 
-def _untried(database: HostDatabase) -> Finding:
-    return Finding(
-        check="transcripts",
-        severity="note",
-        cause=f"OpenClaw's database has version {database.version}, which this gateway was not"
+def _untried(database: HostDatabase) -> Observation:
+    return finding.note(
+        f"OpenClaw's database has version {database.version}, which this gateway was not"
         " tested with; it has the tables that are needed.",
-        place=database.path,
+        database.path,
         fix="See whether a newer gateway is available.",
     )

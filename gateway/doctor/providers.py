@@ -10,7 +10,8 @@ from typing import Final
 from backends.builtin.store.opening import vector_libraries
 from config.paths import auth_profile_paths
 from config.settings import Settings
-from gateway.doctor.finding import Finding, Severity, sentence
+from gateway.doctor import finding
+from gateway.doctor.finding import Observation, Severity
 from providers.choosing import Choice, choose
 from providers.installing import install_command
 from providers.local.models import configured_models, locate
@@ -22,7 +23,7 @@ from providers.remote.credentials import load
 _PROVIDER_KEY: Final = "provider"
 
 
-def check_provider(settings: Settings) -> Iterator[Finding]:
+def check_provider(settings: Settings) -> Iterator[Observation]:
     choice = choose(settings)
     if choice.primary is None:
         yield from _without(choice)
@@ -31,67 +32,46 @@ def check_provider(settings: Settings) -> Iterator[Finding]:
     yield from _fallback(choice, settings.search.fallback)
     paths = dict.fromkeys(auth_profile_paths(settings.state_dir, settings.agent_dir))
     for problem in load(tuple(paths)).problems:
-        yield Finding(
-            check="provider",
-            severity="warning",
-            cause=sentence(problem),
-            fix="Let the chat gateway write its auth profiles again, or fix the file.",
+        yield finding.warning(
+            problem, fix="Let the chat gateway write its auth profiles again, or fix the file."
         )
 
 
-def _without(choice: Choice) -> Iterator[Finding]:
+def _without(choice: Choice) -> Iterator[Observation]:
     if choice.requested == "none":
-        yield Finding(check="provider", severity="ok", cause=choice.reason, place=_PROVIDER_KEY)
+        yield finding.ok(choice.reason, _PROVIDER_KEY)
         return
     named = choice.requested != "auto"
     severity: Severity = "warning" if named or choice.keys_in_vain else "note"
-    yield Finding(
-        check="provider",
-        severity=severity,
-        cause=choice.reason,
-        place=_PROVIDER_KEY,
-        fix=choice.remedy,
-    )
+    yield finding.observe(severity, choice.reason, _PROVIDER_KEY, fix=choice.remedy)
     if not named:
-        yield from (_refused(one, "warning") for one in choice.keys_in_vain)
+        yield from map(_refused, choice.keys_in_vain)
 
 
-def _with(choice: Choice, primary: ProviderCandidate) -> Finding:
+def _with(choice: Choice, primary: ProviderCandidate) -> Observation:
     if choice.fell_back is not None:
-        cause = choice.reason
-        fix = choice.remedy
-        return Finding(
-            check="provider", severity="warning", cause=cause, place=_PROVIDER_KEY, fix=fix
-        )
+        return finding.warning(choice.reason, _PROVIDER_KEY, fix=choice.remedy)
     parts = (primary.provider, primary.model, primary.endpoint)
     who = ", ".join(part for part in parts if part)
-    return Finding(
-        check="provider", severity="ok", cause=f"{who}. {primary.reason}", place=_PROVIDER_KEY
-    )
+    return finding.ok(f"{who}. {primary.reason}", _PROVIDER_KEY)
 
 
-def _fallback(choice: Choice, name: str) -> Iterator[Finding]:
+def _fallback(choice: Choice, name: str) -> Iterator[Observation]:
     """A fallback that is configured and could not stand in."""
     for one in choice.candidates:
         if one.provider == name and not one.usable:
-            yield _refused(one, "warning", "fallback")
+            yield _refused(one, "fallback")
 
 
-def _refused(one: ProviderCandidate, severity: Severity, place: str | None = None) -> Finding:
-    return Finding(
-        check="provider",
-        severity=severity,
-        cause=f"{one.provider} cannot be used: {one.reason}",
-        place=place,
-        fix=one.remedy,
-    )
+def _refused(one: ProviderCandidate, place: str | None = None) -> Observation:
+    return finding.warning(f"{one.provider} cannot be used: {one.reason}", place, fix=one.remedy)
 
 
 _KEY: Final = "local.modelPath"
 _HEAD_BYTES: Final = 16
 
 
-def check_model(settings: Settings) -> Iterator[Finding]:
+def check_model(settings: Settings) -> Iterator[Observation]:
     """No finding unless local embeddings are asked for."""
     if "local" not in {settings.search.provider, settings.search.fallback}:
         return
@@ -101,16 +81,12 @@ def check_model(settings: Settings) -> Iterator[Finding]:
         if path is not None:
             _check_head(path)
     except ProviderError as error:
-        yield Finding(
-            check="model", severity="warning", cause=error.message, place=_KEY, fix=error.remedy
-        )
+        yield finding.warning(error.message, _KEY, fix=error.remedy)
         return
     except OSError as error:
-        yield Finding(
-            check="model",
-            severity="warning",
-            cause=f"The model cannot be read: {error.strerror}.",
-            place=str(path),
+        yield finding.warning(
+            f"The model cannot be read: {error.strerror}.",
+            path,
             fix="Give this user permission to read it (chmod u+r).",
         )
         return
@@ -122,76 +98,56 @@ def _check_head(path: Path) -> None:
         check_magic(file.read(_HEAD_BYTES), str(path), path.suffix)
 
 
-def _present(path: Path) -> Finding:
+def _present(path: Path) -> Observation:
     size = path.stat().st_size / 1e6
-    return Finding(
-        check="model",
-        severity="ok",
-        cause=f"The model is on this machine ({size:,.0f} MB).",
-        place=str(path),
-    )
+    return finding.ok(f"The model is on this machine ({size:,.0f} MB).", path)
 
 
-def _absent(reference: str) -> Finding:
+def _absent(reference: str) -> Observation:
     if reference.startswith(("hf:", "http://", "https://")):
-        return Finding(
-            check="model",
-            severity="note",
-            cause="The model is not on this machine; it is downloaded when it is first needed.",
-            place=reference,
+        return finding.note(
+            "The model is not on this machine; it is downloaded when it is first needed.",
+            reference,
             fix="`memory-gateway models pull` downloads it now.",
         )
-    return Finding(
-        check="model",
-        severity="warning",
-        cause="The model file does not exist.",
-        place=reference,
+    return finding.warning(
+        "The model file does not exist.",
+        reference,
         fix=f"Correct {_KEY}; `memory-gateway models list` names those that are there.",
     )
 
 
-_LIBRARIES_KEY: Final = "store.vector"
-
-
-def check_libraries(settings: Settings) -> Iterator[Finding]:
+def check_libraries(settings: Settings) -> Iterator[Observation]:
     """Vectors need numpy; the two others make search fast, and each stands in for the other.
 
     Where no provider makes vectors, that they are missing weakens nothing.
     """
     vector = settings.search.store.vector
     if not vector.enabled:
-        cause = "Vector search is switched off in the configuration."
-        yield Finding(
-            check="libraries", severity="ok", cause=cause, place=f"{_LIBRARIES_KEY}.enabled"
+        yield finding.ok(
+            "Vector search is switched off in the configuration.", "store.vector.enabled"
         )
         return
     problems = vector_libraries(settings)
     named = vector.extension_path is not None
     if any(problems) and not named and choose(settings).primary is None:
         cause = "Libraries of vector search are missing; by keywords alone nothing needs them."
-        yield Finding(check="libraries", severity="note", cause=cause, fix=_installing())
+        yield finding.note(cause, fix=_installing())
         return
     if problems.sqlite_vec:
-        yield Finding(
-            check="libraries",
-            severity="warning",
-            cause=sentence(problems.sqlite_vec),
-            place=f"{_LIBRARIES_KEY}.extensionPath" if named else None,
+        yield finding.warning(
+            problems.sqlite_vec,
+            "store.vector.extensionPath" if named else None,
             fix="Correct the path, or remove the key: the package brings its own."
             if named
             else _installing(),
         )
     for problem in (problems.numpy, problems.simsimd):
         if problem:
-            yield Finding(
-                check="libraries",
-                severity="warning",
-                cause=sentence(problem),
-                fix=_installing(),
-            )
+            yield finding.warning(problem, fix=_installing())
     if not any(problems):
         cause = "sqlite-vec, numpy and SimSIMD can be loaded."
-        yield Finding(check="libraries", severity="ok", cause=cause)
+        yield finding.ok(cause)
 
 
 def _installing() -> str:

@@ -19,7 +19,8 @@ from config.paths import home_dir
 from config.runtime import PROC
 from config.settings import Settings
 from gateway import hook
-from gateway.doctor.finding import Finding
+from gateway.doctor import finding
+from gateway.doctor.finding import Observation
 from gateway.systemd_units import (
     SERVICE,
     ManagerAnswer,
@@ -40,7 +41,7 @@ SCARCE_BYTES: Final = 500 * _MB
 _LIMITS: Final = Path(PROC, "sys/fs/inotify")
 
 
-def check_disk(settings: Settings) -> Iterator[Finding]:
+def check_disk(settings: Settings) -> Iterator[Observation]:
     """Where the index is, or will be."""
     store = settings.search.store.path
     place = next(path for path in store.parents if path.is_dir())
@@ -48,45 +49,43 @@ def check_disk(settings: Settings) -> Iterator[Finding]:
     yield judge_room(shutil.disk_usage(place).free, size, str(place))
 
 
-def check_hooks(_settings: Settings) -> Iterator[Finding]:
+def check_hooks(_settings: Settings) -> Iterator[Observation]:
     """How often hooks of clients told their model nothing, for want of an answer."""
     counts = hook.misses()
     silent = sum(counts.values())
     if not silent:
         cause = "No hook of a client was left without an answer."
-        yield Finding(check="hooks", severity="ok", cause=cause)
+        yield finding.ok(cause)
         return
-    yield Finding(
-        check="hooks",
-        severity="note",
-        cause=f"Hooks of clients told nothing {silent:,} times: {counts['slow']:,} got no answer in time, {counts['away']:,} "
+    yield finding.note(
+        f"Hooks of clients told nothing {silent:,} times: {counts['slow']:,} got no answer in time, {counts['away']:,} "
         f"found no gateway, {counts['broken']:,} got an answer that is none. The first after a pause starts one.",
-        place=hook.folder(),
+        hook.folder(),
         fix="If it happens often, keep one running: `memory-gateway service install`. Remove the files *.missed there to "
         "count anew.",
     )
 
 
-def judge_room(free_bytes: int, index_bytes: int, place: str) -> Finding:
+def judge_room(free_bytes: int, index_bytes: int, place: str) -> Observation:
     """A rebuild in place needs about the size of the index once more. Pure."""
     free = f"{free_bytes / _MB:,.0f} MB is free"
     fix = "Free some space, or set store.path to another disk."
     if free_bytes < TOO_LITTLE_BYTES:
-        return Finding(check="disk", severity="error", cause=f"Only {free}.", place=place, fix=fix)
+        return finding.error(f"Only {free}.", place, fix=fix)
     if free_bytes < max(SCARCE_BYTES, index_bytes):
         cause = f"Only {free}; rebuilding the index ({index_bytes / _MB:,.0f} MB) needs room."
-        return Finding(check="disk", severity="warning", cause=cause, place=place, fix=fix)
-    return Finding(check="disk", severity="ok", cause=f"{free}.", place=place)
+        return finding.warning(cause, place, fix=fix)
+    return finding.ok(f"{free}.", place)
 
 
-def check_watches(settings: Settings) -> Iterator[Finding]:
+def check_watches(settings: Settings) -> Iterator[Observation]:
     """Sets the watches of this configuration for a moment, beside those of a running gateway."""
     places = watched_places(settings)
     if not places:
         cause = (
             "Watching is switched off in the configuration; every search looks at the disk itself."
         )
-        yield Finding(check="watches", severity="ok", cause=cause, place="sync.watch")
+        yield finding.ok(cause, "sync.watch")
         return
     try:
         watches = DirectoryWatches(Bursts(places, lambda: None))
@@ -96,16 +95,14 @@ def check_watches(settings: Settings) -> Iterator[Finding]:
         finally:
             watches.close()
     except WatchingFailedError as error:
-        yield Finding(
-            check="watches",
-            severity="note",
-            cause=f"Changes are noticed more slowly, by looking at the disk: {error}.",
-            place=str(_LIMITS),
+        yield finding.note(
+            f"Changes are noticed more slowly, by looking at the disk: {error}.",
+            _LIMITS,
             fix="For a limit: sysctl -w fs.inotify.max_user_watches=524288 "
             "fs.inotify.max_user_instances=1024 (as root; /etc/sysctl.d keeps it).",
         )
         return
-    yield Finding(check="watches", severity="ok", cause=cause)
+    yield finding.ok(cause)
 
 
 def _limit() -> str:
@@ -116,7 +113,7 @@ def _limit() -> str:
     return f" of {int(text):,} that this user may watch"
 
 
-def check_service(settings: Settings) -> Iterator[Finding]:
+def check_service(settings: Settings) -> Iterator[Observation]:
     """No finding where none is installed: a chat gateway may start the gateway itself."""
     directory = unit_directory(os.environ, home_dir(os.environ, Path.cwd()))
     drop_in = drop_in_path(directory, name_of(settings))
@@ -124,36 +121,30 @@ def check_service(settings: Settings) -> Iterator[Finding]:
         return
     place, unit = str(drop_in), instance(name_of(settings))
     if not (directory / SERVICE).exists():
-        yield Finding(
-            check="service",
-            severity="warning",
-            cause=f"{unit} is set up, but its unit file is missing.",
-            place=str(directory / SERVICE),
+        yield finding.warning(
+            f"{unit} is set up, but its unit file is missing.",
+            directory / SERVICE,
             fix="memory-gateway service install",
         )
         return
     state = read_state(unit)
     if isinstance(state, ManagerAnswer):
-        yield Finding(
-            check="service",
-            severity="note",
-            cause=f"{unit} is installed, and systemd cannot be asked about it: {state.problem}",
-            place=place,
+        yield finding.note(
+            f"{unit} is installed, and systemd cannot be asked about it: {state.problem}",
+            place,
             fix="Log in as this user, so that XDG_RUNTIME_DIR is set, or run: loginctl enable-linger",
         )
     else:
         yield _explain(state, place)
 
 
-def _explain(state: UnitState, place: str) -> Finding:
+def _explain(state: UnitState, place: str) -> Observation:
     if state.active:
         cause = f"{state.unit} is {state.state}. {state.status}".rstrip()
-        return Finding(check="service", severity="ok", cause=cause, place=place)
-    return Finding(
-        check="service",
-        severity="warning",
-        cause=f"{state.unit} is installed and {state.state}.",
-        place=place,
+        return finding.ok(cause, place)
+    return finding.warning(
+        f"{state.unit} is installed and {state.state}.",
+        place,
         fix=f"journalctl --user -u {state.unit} tells why; then systemctl --user restart {state.unit}",
     )
 
@@ -162,7 +153,7 @@ _KEY: Final = "qmd.command"
 _TIMEOUT_S: Final = 15.0
 
 
-async def check_qmd(settings: Settings) -> list[Finding]:
+async def check_qmd(settings: Settings) -> list[Observation]:
     """No finding unless QMD is the backend."""
     if settings.backend != "qmd":
         return []
@@ -177,35 +168,31 @@ async def check_qmd(settings: Settings) -> list[Finding]:
         return [_works(sidecar), *_models(settings, sidecar)]
 
 
-def _failed(cause: str, fix: str | None) -> Finding:
+def _failed(cause: str, fix: str | None) -> Observation:
     """The builtin index answers in its place, so this is no error."""
-    return Finding(
-        check="qmd",
-        severity="warning",
-        cause=f"{cause} The builtin index answers instead.",
-        place=_KEY,
+    return finding.warning(
+        f"{cause} The builtin index answers instead.",
+        _KEY,
         fix=fix or "Try the command in a shell, or set backend to builtin.",
     )
 
 
-def _works(sidecar: Sidecar) -> Finding:
+def _works(sidecar: Sidecar) -> Observation:
     program = sidecar.program
     cause = f"QMD {program.version_text} works."
-    return Finding(check="qmd", severity="ok", cause=cause, place=program.command.argv[-1])
+    return finding.ok(cause, program.command.argv[-1])
 
 
-def _models(settings: Settings, sidecar: Sidecar) -> list[Finding]:
+def _models(settings: Settings, sidecar: Sidecar) -> list[Observation]:
     own = home_of(settings).models
     directory = own if own.is_dir() else sidecar.home.models
     missing = missing_models(settings.qmd.search_mode, sidecar.models, directory)
     if not missing:
         return []
     return [
-        Finding(
-            check="qmd",
-            severity="warning",
-            cause=f"QMD searches by words only: {absent(missing)}.",
-            place=str(own),
+        finding.warning(
+            f"QMD searches by words only: {absent(missing)}.",
+            own,
             fix="`memory-gateway qmd -- pull` fetches QMD's models.",
         )
     ]
