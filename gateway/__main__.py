@@ -26,7 +26,7 @@ def main() -> int:
 
             if hook.is_meant(sys.argv[2:]):
                 return hook.run(sys.argv[2:])
-        import gateway.process.orphans  # noqa: F401, PLC0415 - first: it asks who the parent is
+        import gateway.process.beginning  # noqa: F401, PLC0415 - first: it asks who the parent is
         from config.runtime.standard_error import claim_standard_error  # noqa: PLC0415
         from gateway.cli.entry import run  # noqa: PLC0415
 

@@ -254,7 +254,7 @@ def _read_event() -> bytes:
 
 
 def connect(path: str | None) -> _socket.socket | None:
-    """None where nobody listens there. The system takes short names only (see `ownership.lock.socket_address`)."""
+    """None where nobody listens there. The system takes short names only (see `ownership.owner.socket_address`)."""
     if path is None:
         return None
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)

@@ -23,8 +23,7 @@ from gateway.agent.reloading import ReloadResult
 from gateway.methods import InitializeParams, StatusParams, SyncParams
 from gateway.rpc.registry import NoParams
 from gateway.tools.notes import AppendParams, AppendResult, ForgetParams, GetParams
-from gateway.tools.recall import RecallParams, RecallResult
-from gateway.tools.search import SearchParams
+from gateway.tools.search import RecallParams, RecallResult, SearchParams
 from gateway.tools.status import Health, HealthParams, MetricsResult, OverviewResult, StatusResult
 
 

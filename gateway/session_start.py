@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import date, datetime, timedelta
 from itertools import accumulate
 from typing import Final, Literal
 
@@ -41,18 +41,6 @@ _RECALL = (
 )
 _CITE = "Name your source (Source: path#line) where it helps the reader to check."
 _DO_NOT_CITE = "Do not mention paths or line numbers unless you are asked for them."
-
-
-def agent_now(time_zone: str | None, now: datetime | None = None) -> datetime:
-    """The present moment in an IANA time zone that was checked before; None: the machine's own."""
-    moment = now or datetime.now(UTC)
-    return moment.astimezone(_zone(time_zone) if time_zone else None)
-
-
-def _zone(name: str) -> tzinfo:
-    from zoneinfo import ZoneInfo  # noqa: PLC0415 - only when the key is set
-
-    return ZoneInfo(name)
 
 
 def today_and_yesterday(now: datetime) -> tuple[date, date]:

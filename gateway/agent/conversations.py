@@ -38,15 +38,9 @@ from gateway.scope import (
     judge_session,
     may_append,
 )
-from gateway.session_start import (
-    LoadedFile,
-    agent_now,
-    load,
-    parts_of,
-    recall_instructions,
-)
+from gateway.session_start import LoadedFile, load, parts_of, recall_instructions
 from gateway.tools.notes import AppendParams, AppendResult, Target, read_entry
-from gateway.tools.search import Key, PathText
+from gateway.tools.search import Key, PathText, agent_now
 
 _log = Log()
 

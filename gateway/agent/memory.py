@@ -37,14 +37,12 @@ from config.runtime.logs import Log
 from config.runtime.tasks import Wakeup
 from config.settings import CitationsMode, Settings, Source
 from gateway.metrics import Metrics
-from gateway.recall.shown import Shown
-from gateway.recalled import UseRecord, keep_record
+from gateway.recalled import Shown, UseRecord, keep_record
 from gateway.rpc.registry import RequestContext, Session
 from gateway.scheduler import ObserveSync, SyncScheduler
 from gateway.scope import KnownSessions, is_main_session, judge_request
-from gateway.session_start import agent_now
 from gateway.tools import notes, search
-from gateway.tools.search import SearchParams
+from gateway.tools.search import SearchParams, agent_now
 from gateway.tools.status import (
     Health,
     MetricsResult,
@@ -56,8 +54,7 @@ from gateway.tools.status import (
     write_status,
 )
 from gateway.watching import OFF, ON_DEMAND, WatchState
-from gateway.watching.directories import watched_places
-from gateway.watching.watcher import Watcher
+from gateway.watching.watcher import Watcher, watched_places
 
 if TYPE_CHECKING:
     from backends.builtin.store.port import Store

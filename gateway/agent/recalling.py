@@ -23,8 +23,14 @@ from gateway.recall.prompts import read_prompt
 from gateway.recall.selecting import ASKED_FOR, POSSIBLE, RecallPart, block, choose, started_block
 from gateway.rpc.registry import Method, RequestContext, Session, process_name
 from gateway.rpc.wire import InvalidParamsError
-from gateway.tools.recall import RecalledNote, RecallParams, RecallReason, RecallResult
-from gateway.tools.search import MAX_KEY_CHARS, SearchParams
+from gateway.tools.search import (
+    MAX_KEY_CHARS,
+    RecalledNote,
+    RecallParams,
+    RecallReason,
+    RecallResult,
+    SearchParams,
+)
 
 _log = Log()
 

@@ -35,19 +35,17 @@ from config.settings import Secret, Settings
 from gateway.cli import output
 from gateway.cli.options import PROGRAM, Options, log_for
 from gateway.client import DEFAULT_TIMEOUT_S, BlockingClient, SilentGatewayError
-from gateway.ownership.lock import (
+from gateway.ownership.owner import (
     DISK_PATIENCE_S,
     OWNER_PATIENCE_S,
     LockDisk,
-    check_workspace,
-    disk_hangs,
-    name_owner,
-    place_of,
-)
-from gateway.ownership.peers import (
     OwnerSocket,
     UntrustedSocketError,
+    check_workspace,
+    disk_hangs,
     find_owner_socket,
+    name_owner,
+    place_of,
     socket_address,
 )
 from gateway.rpc.registry import RequestContext, Session
@@ -59,7 +57,7 @@ if TYPE_CHECKING:
     from gateway.agent.memory import Memory
     from gateway.agent.reloading import ReloadResult
     from gateway.tools.notes import AppendParams, AppendResult, ForgetParams, GetParams
-    from gateway.tools.recall import RecallParams, RecallResult
+    from gateway.tools.search import RecallParams, RecallResult
     from gateway.tools.status import Health, MetricsResult, OverviewResult, StatusResult
 
 _HEALTH_TIMEOUT_S: Final = 0.6
@@ -479,7 +477,7 @@ class _Asked:
         return result
 
     async def recall(self, params: RecallParams) -> RecallResult:
-        from gateway.tools.recall import RecallResult
+        from gateway.tools.search import RecallResult
 
         self._introduce()
         return self._call("recall", params, RecallResult)

@@ -31,7 +31,7 @@ from rich.text import Text
 from backends.interface import Hit
 from config.errors import MemoryGatewayError
 from config.settings import Settings
-from gateway.cli.editors import open_in_editor
+from gateway.cli.places import absolute_path, is_file, open_in_editor
 from gateway.cli.rendering.on_terminal import (
     Look,
     lines_hidden,
@@ -39,10 +39,8 @@ from gateway.cli.rendering.on_terminal import (
     shown_line,
     shown_note,
 )
-from gateway.cli.rendering.places import absolute_path, is_file
 from gateway.cli.rendering.results import Line
-from gateway.cli.rendering.words import counted, folded
-from gateway.cli.terminal import EscapingConsole
+from gateway.cli.terminal import EscapingConsole, counted, folded
 from gateway.cli.vault import Vault
 from gateway.escaping import visible_line
 from gateway.tools.notes import GetParams

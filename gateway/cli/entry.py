@@ -16,8 +16,7 @@ import msgspec
 
 from gateway.cli.guard import guarded
 from gateway.cli.options import LOG_LEVELS, SERVE_OPTIONS, SHARED_OPTIONS, Options
-from gateway.process.orphans import PARENT, is_orphan
-from gateway.process.tuning import forbid_core_dumps, settle_collector
+from gateway.process.beginning import PARENT, forbid_core_dumps, is_orphan, settle_collector
 
 _FIELDS: Final = {option.flag: option.field for option in SERVE_OPTIONS if option.metavar}
 _SOCKET_ONLY: Final = "--socket-only"

@@ -21,8 +21,7 @@ from rich.progress import (
 from rich.text import Text
 
 from backends.interface import ProgressCallback, SyncProgress
-from gateway.cli.rendering.words import size
-from gateway.cli.terminal import console
+from gateway.cli.terminal import console, size
 
 
 def can_move() -> bool:

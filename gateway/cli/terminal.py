@@ -1,16 +1,103 @@
-"""Rich consoles for both streams. Imported only where people read."""
+"""What people are shown: numbers, paths and columns in words, and the consoles of rich for both streams.
+
+Imported only where people read.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from gateway.cli.rendering.words import folded
-from gateway.escaping import visible
+from gateway.escaping import visible, visible_line
+
+_KILO: Final = 1000
+_UNITS: Final = ("B", "kB", "MB", "GB", "TB")
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 file`, `2 files`, `12,000 files`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def size(number: float) -> str:
+    """Bytes in decimal units: `812 B`, `1.2 MB`."""
+    for unit in _UNITS[:-1]:
+        if number < _KILO:
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= _KILO
+    return f"{number:.1f} {_UNITS[-1]}"
+
+
+def duration(milliseconds: float) -> str:
+    """`8 ms`, `0.42 s`, `3 min 5 s`."""
+    if milliseconds < 100:
+        return f"{milliseconds:.0f} ms"
+    seconds = milliseconds / 1000
+    if seconds < 100:
+        return f"{seconds:.2f} s"
+    return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+
+
+def short_path(path: str, home: str | None = None) -> str:
+    """The path with the home directory as `~`, each of its characters visible."""
+    home = (home or os.path.expanduser("~")).rstrip("/")  # noqa: PTH111 - never raises
+    if home and (path == home or path.startswith(home + "/")):
+        return "~" + visible_line(path[len(home) :])
+    return visible_line(path)
+
+
+_GAP = 2
+
+
+class TableRow(Text):
+    """One line of cells."""
+
+    last_cell = 0
+    """Where in the line its last cell begins, in characters."""
+
+
+def aligned(
+    rows: Sequence[Sequence[str]], styles: Sequence[str], *, indent: int = 0, widest: int = 60
+) -> list[TableRow]:
+    """One styled line a row; a column is as wide as its widest cell, but at most `widest`."""
+    rows = [[visible_line(cell) for cell in row] for row in rows]
+    widths = [
+        max((w for cell in column if (w := cell_len(cell)) <= widest), default=0)
+        for column in zip(*rows, strict=True)
+    ]
+    return [_line(row, widths, styles, indent) for row in rows]
+
+
+def folded(line: Text, width: int) -> list[Text]:
+    """The line as lines of at most `width` columns, if it has cells that leave room for that."""
+    cut = line.last_cell if isinstance(line, TableRow) else 0
+    margin = cell_len(line.plain[:cut])
+    if not 0 < margin <= width // 2 or line.cell_len <= width:
+        return [line]
+    head, tail = line.divide([cut])
+    pieces = tail.wrap(Console(width=width), width - margin)
+    return [Text.assemble(" " * margin if at else head, piece) for at, piece in enumerate(pieces)]
+
+
+def _line(
+    row: Sequence[str], widths: Sequence[int], styles: Sequence[str], indent: int
+) -> TableRow:
+    line = TableRow(" " * indent)
+    for cell, width, style in zip(row, widths, styles, strict=True):
+        line.last_cell = len(line.plain)
+        line.append(cell, style=style)
+        line.append(" " * (max(0, width - cell_len(cell)) + _GAP))
+    line.rstrip()
+    return line
+
+
+# --- Consoles ---
 
 
 class EscapingConsole(Console):

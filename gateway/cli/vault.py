@@ -1,15 +1,18 @@
-"""What the notes on the disk say of themselves: names, tags, days and links. Read anew by each command that asks.
+"""What the notes on the disk say: names, tags, days and links of each, and what they know together. Blocking.
 
-The index is not asked: these lists are complete, and as the files are now, whether anything is indexed or not.
+The index is not asked: these lists are complete, and as the files are now, whether anything is indexed or not. Each
+command that asks reads them anew.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from difflib import get_close_matches
+from typing import Final
 
 import msgspec
 
@@ -19,8 +22,10 @@ from backends.chunking import document_title
 from backends.files.reading import FileContent, read_for_index
 from backends.files.roots import MemoryRoots
 from backends.files.scan import scan
-from backends.text.frontmatter import has_tag, read_front_matter
-from backends.text.times import date_in, date_of
+from backends.interface import LanguageCount
+from backends.text.analyser import UNSPACED, guess_latin_language, script_language, stop_words_of
+from backends.text.frontmatter import has_tag, read_front_matter, without_noise
+from backends.text.times import date_in, date_of, tells_time
 from config.settings import Settings
 
 _SLIP, _NEAR, _FAR = 0.85, 0.75, 0.6
@@ -181,3 +186,197 @@ def _levels(tag: str) -> Iterator[str]:
 def _names(note: Note) -> Iterator[str]:
     yield note.path.rpartition("/")[2].removesuffix(".md")
     yield from filter(None, (note.title, *note.aliases))
+
+
+# --- What they know, for the report: the names in their prose, and their languages ---
+
+_NO_PROSE: Final = (
+    r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)|`[^`\n]*`|\bhttps?://\S+|\{\{[^{}\n]*\}\}"
+)
+_PIECE: Final = r"[^\W\d_]+(?:['’-](?!s\b)[^\W\d_]+)*|(?<=\w)['’]s\b|\d+|\n|[^\s\w]"
+"""`Nora's` names Nora."""
+_INSIDE: Final = frozenset(",'’@&%")
+"""Signs after which a sentence goes on; after any other, and in a new line, any word may have a capital letter."""
+_MOST_WORDS: Final = 3
+_LEAST_NOTES: Final = 2
+_MOST_UNSPACED: Final = 500
+"""Each of these is looked for in every note."""
+
+_MOST_TEXT: Final = 20_000_000
+"""Characters of all notes in one page; the oldest of what is more are only linked."""
+_SAMPLE: Final = 3_000
+"""Characters of a note by which its languages are recognised."""
+_LEAST_SHARE: Final = 0.1
+"""Of the letters of a note, for one of its scripts to count."""
+
+
+class NameCount(msgspec.Struct, frozen=True):
+    name: str
+    notes: tuple[str, ...]
+    """The paths of those that name it."""
+
+
+def names_in(
+    texts: Mapping[str, str], titles: Mapping[str, Sequence[str]], most: int = 30
+) -> list[NameCount]:
+    """What most notes name, two at least. `titles` has title, name and aliases of each note."""
+    read = {path: _read(text) for path, text in texts.items()}
+    small = frozenset[str]().union(*(one.small for one in read.values()))
+    linked = {name.rpartition("/")[2] for text in texts.values() for name in links_in(text)}
+    called = {one for own in titles.values() for one in own}
+    known = {one for one in linked | called if _may_be_name(one)}
+    known.update(*(one.surely for one in read.values()))
+    known = {one for one in known if one.lower() not in small}
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    unspaced = sorted(one for one in known if re.search(f"[{UNSPACED}]", one))[:_MOST_UNSPACED]
+    for path, one in read.items():
+        for name in (known & one.all) | {name for name in unspaced if name in texts[path]}:
+            places[name].append(path)
+    found = [NameCount(name, tuple(sorted(paths))) for name, paths in places.items()]
+    found = [one for one in _without_parts(found) if len(one.notes) >= _LEAST_NOTES]
+    return sorted(found, key=lambda one: (-len(one.notes), one.name))[:most]
+
+
+class _Read(msgspec.Struct):
+    all: set[str]
+    """Every row of one to three words with capital letters."""
+    surely: set[str]
+    """Those that stand within a sentence, where only names have a capital letter."""
+    small: set[str]
+
+
+def _read(text: str) -> _Read:
+    prose = re.sub(_NO_PROSE, "\n", text)
+    language = guess_latin_language(prose.lower())
+    read = _Read(set(), set(), set())
+    for run, begins in _runs(prose, stop_words_of("english") | stop_words_of(language), read.small):
+        for start in range(len(run)):
+            for end in range(start + 1, min(start + _MOST_WORDS, len(run)) + 1):
+                name = " ".join(run[start:end])
+                read.all.add(name)
+                is_whole = end == len(run) and start == begins
+                if is_whole and (end - start > 1 or language != "german"):
+                    read.surely.add(name)
+    read.surely = {one for one in read.surely if _may_be_name(one)}
+    return read
+
+
+def _runs(prose: str, stops: frozenset[str], small: set[str]) -> Iterator[tuple[list[str], int]]:
+    """Words with capital letters beside each other, and from which of them on they stand within a sentence."""
+    run: list[str] = []
+    begins, is_inside = 0, False
+    for piece in re.findall(_PIECE, prose):
+        is_name = piece[0].isupper() and piece.lower() not in stops
+        if is_name:
+            if not run:
+                begins = 0 if is_inside else 1
+            run.append(piece)
+            is_inside = True
+            continue
+        if run:
+            yield run, begins
+            run = []
+        if piece[0].isalpha():
+            if piece[0].islower():
+                small.add(piece)
+            is_inside = True
+        elif not piece[0].isdigit():
+            is_inside = piece in _INSIDE and is_inside
+    if run:
+        yield run, begins
+
+
+def _may_be_name(name: str) -> bool:
+    words = name.split()
+    return (
+        0 < len(words) <= _MOST_WORDS
+        and len(name) > 1
+        and not any(map(str.isdigit, name))
+        and not any(map(tells_time, words))
+        and not (name.isascii() and name.isupper() and len(name) < 3)
+        and date_in(name) is None
+    )
+
+
+def _without_parts(found: Iterable[NameCount]) -> Iterator[NameCount]:
+    """Without `Anna` where every note that has it says `Anna Meyer`."""
+    found = list(found)
+    longer: defaultdict[str, set[tuple[str, ...]]] = defaultdict(set)
+    for one in found:
+        words = one.name.split()
+        for word in words if len(words) > 1 else ():
+            longer[word].add(one.notes)
+    return (one for one in found if one.notes not in longer[one.name])
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    notes: tuple[Note, ...]
+    """Newest first."""
+    tags: tuple[TagCount, ...]
+    named: tuple[NameCount, ...]
+    links: Mapping[str, Links]
+    """By the path of the note."""
+    languages: tuple[LanguageCount, ...]
+    texts: Mapping[str, str]
+    """By path, without front matter; empty unless they are asked for."""
+
+
+def known_of(settings: Settings, *, with_text: bool) -> Known:
+    vault = Vault(settings, with_texts=True)
+    texts = {path: _prose(text) for path, text in vault.texts.items()}
+    titles = {one.path: (_stem(one.path), one.title, *one.aliases) for one in vault.notes}
+    languages = Counter(name for text in texts.values() for name in languages_of(text))
+    newest = vault.newest()
+    return Known(
+        notes=tuple(newest),
+        tags=tuple(vault.tags()),
+        named=tuple(names_in(texts, titles)),
+        links=vault.all_links(),
+        languages=tuple(LanguageCount(name, files) for name, files in languages.most_common()),
+        texts=dict(_fitting(newest, texts)) if with_text else {},
+    )
+
+
+def _prose(text: str) -> str:
+    end = read_front_matter(text).end
+    return without_noise(text[end:].lstrip("\n").partition("\n")[2] if end else text)
+
+
+def _stem(path: str) -> str:
+    return path.rpartition("/")[2].removesuffix(".md")
+
+
+def _fitting(notes: list[Note], texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    left = _MOST_TEXT
+    for note in notes:
+        left -= len(texts[note.path])
+        if left >= 0:
+            yield note.path, texts[note.path]
+
+
+_BY_SCRIPT: Final = {
+    "HIRAGANA": "japanese",
+    "KATAKANA": "japanese",
+    "HANGUL": "korean",
+    "CJK": "chinese",
+}
+
+
+def languages_of(text: str) -> set[str]:
+    """Those in which much of a note is written; a script that several languages share stands for one of them."""
+    letters = list(filter(str.isalpha, text[:_SAMPLE]))
+    scripts = Counter(map(_script, letters))
+    if scripts["japanese"]:
+        scripts["japanese"] += scripts.pop("chinese", 0)
+    found = {name for name, number in scripts.items() if number >= _LEAST_SHARE * len(letters)}
+    if "latin" in found:
+        found.remove("latin")
+        found.add(guess_latin_language(text.lower()))
+    return found
+
+
+def _script(letter: str) -> str:
+    if letter.isascii():
+        return "latin"
+    name = unicodedata.name(letter, "?").partition(" ")[0]
+    return _BY_SCRIPT.get(name) or script_language(letter) or name.lower()

@@ -29,8 +29,13 @@ from gateway.agent.memory import Memory, open_memory
 from gateway.client import connect
 from gateway.doctor import finding
 from gateway.doctor.finding import Observation, Severity
-from gateway.ownership.lock import OwnerRecord, check_workspace, place_of, read_owner
-from gateway.ownership.peers import UntrustedSocketError
+from gateway.ownership.owner import (
+    OwnerRecord,
+    UntrustedSocketError,
+    check_workspace,
+    place_of,
+    read_owner,
+)
 from gateway.ownership.sockets import connect_owner
 from gateway.rpc.registry import Session
 from gateway.tools.search import SearchParams

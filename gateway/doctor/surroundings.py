@@ -31,8 +31,13 @@ from gateway.systemd_units import (
     read_state,
     unit_directory,
 )
-from gateway.watching.directories import WatchingFailedError, plan_watches, watched_places
-from gateway.watching.watcher import Bursts, DirectoryWatches
+from gateway.watching.watcher import (
+    Bursts,
+    DirectoryWatches,
+    WatchingFailedError,
+    plan_watches,
+    watched_places,
+)
 
 _MB: Final = 1_000_000
 TOO_LITTLE_BYTES: Final = 50 * _MB

@@ -25,9 +25,16 @@ from gateway.agent.memory import Memory
 from gateway.escaping import escape_line
 from gateway.mcp.eras import Result, tool_failure, tool_result
 from gateway.rpc.registry import RequestContext
-from gateway.tools.marking import attributes, bare_snippet, contained, line_range, passage_tag
 from gateway.tools.notes import AppendParams, AppendResult, GetParams
-from gateway.tools.search import MAX_RESULTS, SearchParams
+from gateway.tools.search import (
+    MAX_RESULTS,
+    SearchParams,
+    attributes,
+    bare_snippet,
+    contained,
+    line_range,
+    passage_tag,
+)
 
 A = TypeVar("A", bound=msgspec.Struct)
 

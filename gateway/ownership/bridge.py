@@ -18,8 +18,13 @@ from backends.backend_errors import IndexUnavailableError
 from config.errors import ErrorKind, MemoryGatewayError
 from config.runtime.logs import Log
 from config.runtime.tasks import Wakeup
-from gateway.ownership.lock import OWNER, OWNER_PATIENCE_S, LockDisk, OwnerLock
-from gateway.ownership.peers import UntrustedSocketError
+from gateway.ownership.owner import (
+    OWNER,
+    OWNER_PATIENCE_S,
+    LockDisk,
+    OwnerLock,
+    UntrustedSocketError,
+)
 from gateway.ownership.sockets import connect_owner
 from gateway.rpc.connection import ClientConnection, cancelled_id
 from gateway.rpc.transport import SocketChannel

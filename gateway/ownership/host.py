@@ -21,7 +21,7 @@ from config.host_keys import is_disabled
 from config.runtime.logs import Log
 from config.settings import Settings
 from gateway.notify import STANDING_BY, Notifier
-from gateway.ownership.lock import (
+from gateway.ownership.owner import (
     LockDisk,
     OwnerLock,
     OwnerPlace,

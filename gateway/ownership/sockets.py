@@ -16,8 +16,8 @@ from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskGroup
 
 from backends.backend_errors import IndexUnavailableError
 from config.runtime.logs import Log
-from gateway.ownership.lock import LockDisk
-from gateway.ownership.peers import (
+from gateway.ownership.owner import (
+    LockDisk,
     OwnerSocket,
     UntrustedSocketError,
     find_owner_socket,

@@ -30,10 +30,17 @@ from config.settings import Settings
 from gateway.hook import Route, connect
 from gateway.notify import Notifier
 from gateway.ownership.host import Host, Pipe
-from gateway.ownership.lock import check_workspace, place_of, read_owner
+from gateway.ownership.owner import check_workspace, place_of, read_owner
+from gateway.process.beginning import (
+    OUTSIDE,
+    PARENT,
+    is_orphan,
+    limit_arenas,
+    load_codecs,
+    settle_collector,
+    share_interpreter,
+)
 from gateway.process.log_output import configure_logs
-from gateway.process.orphans import OUTSIDE, PARENT, is_orphan
-from gateway.process.tuning import limit_arenas, load_codecs, settle_collector, share_interpreter
 from gateway.rpc.transport import (
     DescriptorReader,
     DescriptorWriter,

@@ -19,7 +19,7 @@ from backends.interface import Hit
 from backends.text.times import date_of
 from gateway.recall.prompts import is_small_talk
 from gateway.session_start import LoadedFile, Role, trim
-from gateway.tools.marking import attributes, bare_snippet, contained, passage_tag
+from gateway.tools.search import attributes, bare_snippet, contained, passage_tag
 
 LIKELY: Final = 0.5
 """The score from which a passage is told whatever else the prompt says; the least if the engine explains nothing."""

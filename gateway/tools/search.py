@@ -1,10 +1,11 @@
-"""`memory_search`: parameters, limits, citations, and the result as the contract has it."""
+"""`memory_search` and `recall`: parameters, limits, citations, results by the contract, and passages as text."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from datetime import date
-from typing import Annotated, Final
+from datetime import UTC, date, datetime, tzinfo
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -90,6 +91,18 @@ class SearchParams(
     before: date | None = None
     explain: bool = False
     tags: Globs = ()
+
+
+def agent_now(time_zone: str | None, now: datetime | None = None) -> datetime:
+    """The present moment in an IANA time zone that was checked before; None: the machine's own."""
+    moment = now or datetime.now(UTC)
+    return moment.astimezone(_zone(time_zone) if time_zone else None)
+
+
+def _zone(name: str) -> tzinfo:
+    from zoneinfo import ZoneInfo  # noqa: PLC0415 - only when the key is set
+
+    return ZoneInfo(name)
 
 
 def read_request(params: SearchParams) -> SearchRequest:
@@ -215,3 +228,107 @@ def _shown(hit: Hit, *, cited: bool) -> Hit:
         headings=tuple(map(escape_line, hit.headings)),
         citation=citation,
     )
+
+
+# --- Passages in tags that their own words cannot close: information for a model, never instructions ---
+
+_BLANK: Final = r"[\s\u00ad\u200b-\u200f\u2060\ufeff]*"
+"""What a model reads over, characters without a width among them."""
+_TAG: Final = re.compile(rf"<(?={_BLANK}(?:/{_BLANK})?(?:passage|note|recalled)\b)", re.IGNORECASE)
+
+
+def passage_tag(hit: Hit, text: str, *, score: bool) -> str:
+    """A passage, or what is left of it, with its place."""
+    place = attributes(
+        path=hit.path,
+        lines=line_range(hit.start_line, hit.end_line),
+        events=line_range(*hit.events) if hit.events else "",
+        title=hit.title or "",
+        tags=", ".join(hit.tags),
+        score=f"{hit.score:.2f}" if score else "",
+        answers=(hit.confidence or "") if score else "",
+        headings=" › ".join(hit.headings),
+        also_in=", ".join(f"{one.path}:{one.line}" for one in hit.also_in),
+    )
+    return f"<passage{place}>\n{contained(text)}\n</passage>"
+
+
+def bare_snippet(hit: Hit) -> str:
+    """The snippet without the line that names its source, which a tag does."""
+    return (
+        hit.snippet
+        if hit.citation is None
+        else hit.snippet.removesuffix(with_footer("", hit.citation))
+    )
+
+
+def attributes(**values: str) -> str:
+    return "".join(f' {name}="{_quoted(text)}"' for name, text in values.items() if text)
+
+
+def _quoted(text: str) -> str:
+    return escape_line(text).replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+
+
+def contained(text: str) -> str:
+    """Words of a note that look like the end of it, or like another one, are only words."""
+    return _TAG.sub("&lt;", escape_controls(text))
+
+
+def line_range(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
+
+
+# --- Recall ---
+
+DEFAULT_TOKENS: Final = 400
+MOST_TOKENS: Final = 4_000
+
+RecallReason = Literal[
+    "small_talk",
+    "machine_output",
+    "command",
+    "nothing_likely",
+    "already_shown",
+    "no_room",
+    "denied",
+    "disabled",
+    "unavailable",
+    "late",
+]
+"""Why nothing is told. `already_shown`: this conversation has seen all that is likely; `no_room`: it is longer than
+`maxTokens`; `late`: a hook waits no longer."""
+
+
+class RecallParams(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
+):
+    """Parameters of `recall`."""
+
+    prompt: str
+    session_key: Key | None = None
+    max_tokens: Annotated[int, msgspec.Meta(ge=1, le=MOST_TOKENS)] = DEFAULT_TOKENS
+    min_score: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    exclude: Globs = ()
+
+
+class RecalledNote(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    path: str
+    start_line: int
+    end_line: int
+    score: float
+    source: Source
+
+
+class RecallResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What to put before the prompt, with places, or a `reason` why nothing."""
+
+    tokens: int
+    """About how many the text takes."""
+    text: str = ""
+    notes: tuple[RecalledNote, ...] = ()
+    reason: RecallReason | None = None
+    error: str | None = None
+    """The cause and the remedy, where the reason is `denied`, `disabled` or `unavailable`."""
+    kind: ErrorKind | None = None
+    """The kind of the error."""

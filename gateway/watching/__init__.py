@@ -3,8 +3,7 @@
 The truth is the stat sweep that every sync begins with. Watching only says when one is worth while, so
 it may miss events, be switched off, or run out of watches: then the sweep is repeated at intervals.
 
-`directories` says what to watch, `inotify` watches it and waits until a burst of changes is over, `watcher` is the task
-that ties them together. What it tells of itself stands here, where reading a status imports no watcher.
+What the `watcher` tells of itself stands here, where reading a status imports none.
 """
 
 from __future__ import annotations

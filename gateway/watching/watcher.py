@@ -1,5 +1,7 @@
-"""The task that notices changes: by watchdog's inotify thread where possible, otherwise by polling, and waiting until a
-burst of changes is over.
+"""Noticing changes: what has to be watched, watching it by inotify, waiting until a burst is over, or polling.
+
+The parts in their order: the plan of directories, bursts of changes, watchdog's inotify thread, and the task that ties
+them together and polls where directories cannot be watched.
 """
 
 from __future__ import annotations
@@ -8,31 +10,30 @@ import errno
 import itertools
 import logging
 import os
+import stat
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
 
 import anyio
 import msgspec
 from anyio import from_thread
 from anyio.lowlevel import EventLoopToken, current_token
 
+from backends.files.ignoring import is_usually_out
+from backends.files.roots import MARKDOWN_SUFFIX, MAX_DEPTH, MemoryRoots
+from backends.files.scan import shared_type
+from config.paths import host_database
 from config.runtime import IS_LINUX
 from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork, Wakeup, lacks_threads
+from config.settings import Settings
 from gateway.scheduler import SyncScheduler
 from gateway.watching import STARTING, WatchState
-from gateway.watching.directories import (
-    WATCH,
-    Directory,
-    WatchedPlace,
-    WatchingFailedError,
-    WatchPlan,
-    plan_watches,
-)
 
 if TYPE_CHECKING:
     from watchdog.observers.inotify_c import (
@@ -43,25 +44,164 @@ if TYPE_CHECKING:
         WatchDescriptor,
     )
 
+
+_log = Log()
+T = TypeVar("T")
+
+# --- What has to be watched ---
+
+TRANSCRIPT_SUFFIX: Final = ".jsonl"
+TRANSCRIPT_DEBOUNCE_S: Final = 5.0
+WATCH: Final = "watch"
+SESSION_DELTA: Final = "session-delta"
+
+
+class WatchedPlace(msgspec.Struct, frozen=True):
+    """A file or a directory tree, which need not exist, and what a change in it means."""
+
+    path: Path
+    """Absolute."""
+    suffix: str
+    """What the names of files that count end with; directories always count."""
+    debounce_s: float
+    reason: str
+    """The reason of the sync that a change asks for."""
+    selective: bool = False
+    """Whether directories that are usually no notes are not watched below it: `.git` alone may have
+    hundreds. A sweep sees what changes in one that an ignore file brings back."""
+
+
+def watched_places(settings: Settings) -> tuple[WatchedPlace, ...]:
+    """None when watching is switched off or no source is on disk."""
+    search = settings.search
+    if not search.sync.watch:
+        return ()
+    places: list[WatchedPlace] = []
+    if "memory" in search.sources:
+        debounce_s = search.sync.watch_debounce_ms / 1000
+        roots = MemoryRoots.of(settings).all
+        paths = [(Path(root.absolute), root.selective) for root in roots]
+        if settings.backend == "qmd":
+            paths += [(one.path, False) for one in settings.qmd.paths]
+        places += [
+            WatchedPlace(path, MARKDOWN_SUFFIX, debounce_s, WATCH, selective)
+            for path, selective in paths
+        ]
+    if "sessions" in search.sources:
+        database = host_database(settings.state_dir, settings.agent_id)
+        places += [
+            WatchedPlace(
+                settings.sessions_dir, TRANSCRIPT_SUFFIX, TRANSCRIPT_DEBOUNCE_S, SESSION_DELTA
+            ),
+            WatchedPlace(
+                database.parent, f"{database.name}-wal", TRANSCRIPT_DEBOUNCE_S, SESSION_DELTA
+            ),
+        ]
+    return tuple(places)
+
+
+MAX_DIRECTORIES: Final = 8192
+"""All processes of a user share their inotify watches, 8,192 on older kernels."""
+
+
+class Interest(msgspec.Struct, frozen=True, gc=False):
+    """Which events in one directory matter to one place."""
+
+    place: WatchedPlace
+    name: str | None
+    """Where the place itself is, or will be, one of many; None inside of the place."""
+
+
+class Directory(msgspec.Struct, frozen=True, gc=False):
+    identity: tuple[int, int]
+    """Device and inode: another directory may take over the path."""
+    interests: tuple[Interest, ...]
+
+
+WatchPlan: TypeAlias = dict[str, Directory]
+"""By absolute path without links."""
+
+
+class WatchingFailedError(Exception):
+    """Changes cannot be watched, or not all of them. The message says why, for people."""
+
+
+def plan_watches(places: Iterable[WatchedPlace]) -> WatchPlan:
+    """Raises WatchingFailedError. What cannot be listed cannot be watched either, and is left out."""
+    walk = _Walk()
+    for place in places:
+        ancestor, name = _nearest_ancestor(place.path)
+        walk.add(ancestor, Interest(place, name))
+        if ancestor == os.path.realpath(place.path.parent):
+            for directory in _tree(f"{ancestor.rstrip('/')}/{name}", selective=place.selective):
+                walk.add(directory, Interest(place, None))
+    return walk.plan
+
+
+class _Walk:
+    """What one look at the disk has found."""
+
+    def __init__(self) -> None:
+        self.plan: WatchPlan = {}
+        self._devices: set[int] = set()
+
+    def add(self, path: str, interest: Interest) -> None:
+        try:
+            status = os.lstat(path)
+        except OSError:
+            return
+        self._check_device(path, status.st_dev)
+        known = self.plan.get(path)
+        before = known.interests if known else ()
+        self.plan[path] = Directory((status.st_dev, status.st_ino), (*before, interest))
+        if len(self.plan) > MAX_DIRECTORIES:
+            raise WatchingFailedError(
+                f"more than {MAX_DIRECTORIES} directories would have to be watched"
+            )
+
+    def _check_device(self, path: str, device: int) -> None:
+        if device not in self._devices and (file_system := shared_type(path)):
+            raise WatchingFailedError(
+                f"{path} lies on {file_system}, where not every change is announced"
+            )
+        self._devices.add(device)
+
+
+def _nearest_ancestor(path: Path) -> tuple[str, str]:
+    """The nearest directory above that exists, without links, and the name below it to wait for."""
+    name = path.name
+    for parent in path.parents:
+        if parent.is_dir():
+            return os.path.realpath(parent), name
+        name = parent.name
+    return "/", name
+
+
+def _tree(top: str, depth: int = 0, *, selective: bool = False) -> Iterator[str]:
+    """The directory and all below it; none when it is something else."""
+    try:
+        if not stat.S_ISDIR(os.lstat(top).st_mode):
+            return
+        yield top
+        with os.scandir(top) as entries:
+            below = [
+                entry.path
+                for entry in entries
+                if entry.is_dir(follow_symlinks=False)
+                and not (selective and is_usually_out(entry.name))
+            ]
+    except OSError:
+        return
+    if depth < MAX_DEPTH:
+        for path in below:
+            yield from _tree(path, depth + 1, selective=selective)
+
+
+# --- Bursts of changes ---
+
 LONGEST_WAIT: Final = 1.5
 """The longest wait, in debounce times: a save is found within 2.5 s of the default of 1.5 s even while
 other files are being saved, and one that is saved all the time is indexed at most every 2.25 s."""
-
-_log = Log()
-
-POLL: Final = "poll"
-SHORTEST_POLL_S: Final = 2.0
-LONGEST_POLL_S: Final = 60.0
-POLL_SHARE: Final = 0.004
-"""The share of one core that polling may cost: a look of 70 ms is followed by a pause of 17 s."""
-RETRY_S: Final = 600.0
-"""How often watching is tried again where it failed, and all directories are listed anew."""
-START_AFTER_S: Final = 1.0
-"""The pause after the first sync: until then the process only answers."""
-_DISK_PATIENCE_S: Final = 60.0
-_CLOSING_S: Final = 1.0
-
-T = TypeVar("T")
 
 
 class Debounce:
@@ -140,6 +280,8 @@ class Bursts:
             self._structural &= not reasons
         return Ended(reasons, structural)
 
+
+# --- Watches of inotify ---
 
 SPARE_DESCRIPTORS: Final = 16
 """What must be free besides: an accelerator does not take the last ones."""
@@ -276,6 +418,21 @@ def _mask() -> Mask:
         | Inotify.IN_MOVE_SELF | Inotify.IN_ONLYDIR | Inotify.IN_DONT_FOLLOW
         | Inotify.IN_EXCL_UNLINK
     )  # fmt: skip
+
+
+# --- The task ---
+
+POLL: Final = "poll"
+SHORTEST_POLL_S: Final = 2.0
+LONGEST_POLL_S: Final = 60.0
+POLL_SHARE: Final = 0.004
+"""The share of one core that polling may cost: a look of 70 ms is followed by a pause of 17 s."""
+RETRY_S: Final = 600.0
+"""How often watching is tried again where it failed, and all directories are listed anew."""
+START_AFTER_S: Final = 1.0
+"""The pause after the first sync: until then the process only answers."""
+_DISK_PATIENCE_S: Final = 60.0
+_CLOSING_S: Final = 1.0
 
 
 def poll_pause_s(cost_s: float) -> float:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gateway.session_start import agent_now
+from gateway.tools.search import agent_now
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from gateway.ownership.lock import read_owner
+from gateway.ownership.owner import read_owner
 from gateway.rpc.wire import ConnectionLimits, Malformed, decode_line
 
 pytestmark = pytest.mark.anyio

@@ -21,7 +21,7 @@ from anyio import to_thread
 from config.errors import ErrorKind
 from fakes.pipe import talk
 from gateway.client import GatewayGoneError, RemoteError, SpawnedGateway, spawn_gateway
-from gateway.ownership.lock import read_owner
+from gateway.ownership.owner import read_owner
 
 pytestmark = pytest.mark.anyio
 

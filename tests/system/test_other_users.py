@@ -17,7 +17,7 @@ from anyio.to_thread import run_sync
 from config.errors import ErrorKind
 from fakes.users import IMPOSSIBLE, IMPOSTOR, OTHER, OWNER, WHY_NOT, as_user, give
 from gateway.client import RemoteError, spawn_gateway
-from gateway.ownership.lock import OwnerLock, OwnerRecord, read_owner
+from gateway.ownership.owner import OwnerLock, OwnerRecord, read_owner
 from tests.system.conftest import PATIENCE_S, Home, patient
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(IMPOSSIBLE, reason=WHY_NOT)]

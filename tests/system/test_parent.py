@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from endurance.processes import processes_of
-from gateway.process.orphans import is_orphan
+from gateway.process.beginning import is_orphan
 
 
 def test_a_child_in_its_parent_s_session_is_no_orphan():
@@ -20,7 +20,7 @@ def test_a_child_in_its_parent_s_session_is_no_orphan():
 @pytest.mark.parametrize("leads", [True, False])
 def test_who_was_handed_over_to_a_stranger_is_an_orphan_unless_it_leads_a_session(leads):
     script = (
-        "import os, sys; from gateway.process.orphans import is_orphan; sys.stdin.read();"
+        "import os, sys; from gateway.process.beginning import is_orphan; sys.stdin.read();"
         "print(is_orphan(os.getppid()))"
     )
     launch = (
@@ -39,7 +39,7 @@ def test_who_was_handed_over_to_a_stranger_is_an_orphan_unless_it_leads_a_sessio
 
 def test_who_has_looked_once_knows_a_stranger_also_in_its_own_session():
     script = (
-        "import os, sys; from gateway.process.orphans import PARENT, is_orphan;"
+        "import os, sys; from gateway.process.beginning import PARENT, is_orphan;"
         "os.write(int(sys.argv[1]), b'.'); sys.stdin.read(); print(is_orphan(PARENT))"
     )
     launch = (
@@ -63,7 +63,7 @@ def test_who_the_parent_is_is_asked_before_anything_is_loaded():
     )  # fmt: skip
     loaded = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines()]
     ours = [name for name in loaded if name.startswith(("gateway.", "config", "msgspec"))]
-    assert ours[:2] == ["gateway.process", "gateway.process.orphans"]
+    assert ours[:2] == ["gateway.process", "gateway.process.beginning"]
 
 
 def test_a_service_has_no_parent_to_end_with_and_ends_by_signal(home):

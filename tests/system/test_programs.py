@@ -21,7 +21,7 @@ from backends.ranking.fusion import LaneShare, LineShare
 from fakes.each import each
 from gateway.schemas import METHODS, all_schemas
 from gateway.tools.notes import AppendResult
-from gateway.tools.recall import RecalledNote, RecallResult
+from gateway.tools.search import RecalledNote, RecallResult
 from gateway.tools.status import StatusResult
 from memory_gateway import client
 from memory_gateway.client import (

@@ -20,7 +20,7 @@ from fakes import hung_disk
 from fakes.hung_disk import HungDisk
 from fakes.staying import end_staying
 from gateway import hook
-from gateway.ownership.lock import read_owner
+from gateway.ownership.owner import read_owner
 
 pytestmark = pytest.mark.anyio
 

@@ -21,7 +21,7 @@ from fakes.client_models import FakeAnthropic, FakeGemini, FakeResponses
 from fakes.clients import ClaudeCode, Codex, CopilotCli, GeminiCli, install_client
 from fakes.hung_disk import HungDisk
 from fakes.staying import end_staying
-from gateway.ownership.lock import read_owner
+from gateway.ownership.owner import read_owner
 
 CLIENTS = {
     "claude-code": (ClaudeCode, FakeAnthropic),

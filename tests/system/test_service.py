@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from fakes.service_manager import NotifyReceiver
-from gateway.ownership.peers import make_private
+from gateway.ownership.owner import make_private
 
 ACTIVATE = """
 import os, sys

@@ -152,10 +152,9 @@ async def _search(params: SearchParams, manner: _Manner, memory: Access) -> _Fou
 
 
 def _show_result(found: _Found, params: SearchParams, settings: Settings, manner: _Manner) -> None:
+    from gateway.cli.places import may_hint
     from gateway.cli.rendering.results import no_match, remarks, result_lines
-    from gateway.cli.rendering.words import short_path
-    from gateway.cli.state import may_hint
-    from gateway.cli.terminal import print_lines
+    from gateway.cli.terminal import print_lines, short_path
     from gateway.tools.search import ONLY_WORDS
 
     result = found.answer
@@ -179,9 +178,8 @@ def _show_on_terminal(
     found: _Found, params: SearchParams, settings: Settings, manner: _Manner
 ) -> None:
     """Keeps where the hits stand, too: `open 2` is about the second of them."""
+    from gateway.cli.places import absolute_path, keep_hits, url_pattern
     from gateway.cli.rendering.on_terminal import Look, best_line, shown_hits
-    from gateway.cli.rendering.places import absolute_path, url_pattern
-    from gateway.cli.state import keep_hits
     from gateway.cli.terminal import print_lines
 
     look = Look(
@@ -245,7 +243,7 @@ def _period(
     settings: Settings, after: str | None, before: str | None, days: int | None
 ) -> tuple[date | None, date | None]:
     """The first day, and the one behind the last. Raises CommandLineError."""
-    from gateway.session_start import agent_now
+    from gateway.tools.search import agent_now
 
     today = agent_now(settings.user_timezone).date()
     first, end = _day("--after", after, today), _day("--before", before, today)
@@ -343,8 +341,8 @@ def _show_text(result: ReadAnswer, params: GetParams, *, plain: bool) -> None:
 def _render(result: ReadAnswer, params: GetParams) -> None:
     """Without front matter, unless lines were asked for that may belong to it."""
     from backends.text.frontmatter import read_front_matter
+    from gateway.cli.places import url_pattern
     from gateway.cli.rendering.on_terminal import Look, lines_hidden, shown_note
-    from gateway.cli.rendering.places import url_pattern
     from gateway.cli.terminal import print_lines
 
     is_whole = params.first_line is None and params.lines is None
@@ -409,7 +407,7 @@ def _has_place(options: Options, settings: Settings, *, yes: bool) -> bool:
     from backends.backend_errors import FileUnwritableError
     from config.runtime.files import make_directories
     from gateway.daily_notes import daily_note
-    from gateway.session_start import agent_now
+    from gateway.tools.search import agent_now
 
     name = daily_note(settings, agent_now(settings.user_timezone).date()).new_folder
     if name is None:
@@ -469,7 +467,7 @@ def recall(
 ) -> int:
     """Show what a model is told before a prompt, without being asked."""
     from gateway.cli.access import with_memory
-    from gateway.tools.recall import RecallParams
+    from gateway.tools.search import RecallParams
 
     if serve:
         from gateway.cli.running import run_staying

@@ -93,9 +93,7 @@ def open_note(
     editor: typed.Program = None,
 ) -> int:
     """Open a note in an editor: $VISUAL, $EDITOR or the one that is named."""
-    from gateway.cli.editors import open_in_editor
-    from gateway.cli.rendering.places import absolute_path
-    from gateway.cli.state import last_hit
+    from gateway.cli.places import absolute_path, last_hit, open_in_editor
     from gateway.cli.vault import Vault
 
     if note.isdecimal():

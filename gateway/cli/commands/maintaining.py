@@ -153,8 +153,7 @@ def offer_suggestion(
     import anyio
 
     from gateway.cli.rendering import status_lines
-    from gateway.cli.rendering.words import size
-    from gateway.cli.terminal import print_lines
+    from gateway.cli.terminal import print_lines, size
     from providers.choosing import choose
     from providers.installing import install_arguments, install_command
     from providers.local.models import configured_models
@@ -207,7 +206,7 @@ def _suggested(
 
 def _wanted(suggestion: Suggestion, here: Container[str], command: str | None) -> bool:
     """Where nobody can be asked, the table has said how."""
-    from gateway.cli.rendering.words import size
+    from gateway.cli.terminal import size
 
     if not output.may_ask():
         return False
@@ -275,7 +274,7 @@ async def _pull(configured: ConfiguredModels, model: str) -> Path:
 
 def remove(options: Options, model: typed.ModelName) -> int:
     """Remove a downloaded model, or the part of it that was downloaded."""
-    from gateway.cli.rendering.words import size
+    from gateway.cli.terminal import size
     from providers.local.models.cache import remove as remove_model
 
     freed = remove_model(model, _configured(options).cache_dir)

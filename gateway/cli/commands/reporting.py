@@ -83,11 +83,10 @@ async def _gather(
 ) -> Report:
     """The question is asked last, so that it is not among what was counted. Where nothing is indexed, it is now."""
     from backends.interface import SyncRequest
-    from gateway.cli.knowledge import known_of
     from gateway.cli.progress import sync_progress
     from gateway.cli.rendering.page import Report
-    from gateway.session_start import agent_now
-    from gateway.tools.search import SearchParams
+    from gateway.cli.vault import known_of
+    from gateway.tools.search import SearchParams, agent_now
 
     status = await memory.status()
     if status.enabled and not status.files:

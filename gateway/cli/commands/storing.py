@@ -84,7 +84,7 @@ def copy_store(options: Options, *, source: typed.From, target: typed.To) -> int
 
 
 def _copied(report: CopyReport) -> str:
-    from gateway.cli.rendering.words import counted
+    from gateway.cli.terminal import counted
 
     parts = [
         f"{counted(report.files, 'file')}, {counted(report.chunks, 'chunk')}",
@@ -189,7 +189,7 @@ def _age(text: str | None) -> int | None:
 
 
 def _show(report: ForgetReport) -> None:
-    from gateway.cli.rendering.words import counted
+    from gateway.cli.terminal import counted
 
     if not report.kept:
         output.say("Nothing is kept of it.")
@@ -206,7 +206,7 @@ def _agreed() -> bool:
 
 
 def _tell(report: ForgetReport) -> None:
-    from gateway.cli.rendering.words import counted
+    from gateway.cli.terminal import counted
 
     output.say(f"Removed: {report.removed}. What was deleted before is erased, too.")
     if report.searched_for and report.files:

@@ -17,10 +17,9 @@ from typing import Final
 import msgspec
 
 from gateway import escaping
-from gateway.cli.knowledge import Known, NameCount
-from gateway.cli.rendering.places import EDITORS, absolute_path, url_of
-from gateway.cli.rendering.words import counted
-from gateway.cli.vault import Note
+from gateway.cli.places import EDITORS, absolute_path, url_of
+from gateway.cli.terminal import counted
+from gateway.cli.vault import Known, NameCount, Note
 
 _MOST_NOTES: Final = 20_000
 """Listed in one page; what is older is counted."""

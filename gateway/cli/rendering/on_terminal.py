@@ -18,9 +18,9 @@ from rich.text import Text
 
 from backends.interface import BREADCRUMB, Hit
 from backends.text.frontmatter import FrontMatter
-from gateway.cli.rendering.places import is_file, link_to
+from gateway.cli.places import is_file, link_to
 from gateway.cli.rendering.results import Line, lines_of, mark, matched_characters, reasons
-from gateway.cli.rendering.words import TableRow, counted
+from gateway.cli.terminal import TableRow, counted
 from gateway.escaping import visible_line
 from gateway.tools.notes import GetParams
 

@@ -25,7 +25,6 @@ from backends.interface import (
     SyncReport,
 )
 from config.settings import Source
-from gateway.cli.knowledge import Known
 from gateway.cli.rendering.knowing import (
     SCRIPT,
     STYLE,
@@ -39,7 +38,8 @@ from gateway.cli.rendering.knowing import (
 )
 from gateway.cli.rendering.results import lines_of, matched_spans, reasons, remarks
 from gateway.cli.rendering.status_lines import detail_rows, sync_summary
-from gateway.cli.rendering.words import counted, duration, short_path, size
+from gateway.cli.terminal import counted, duration, short_path, size
+from gateway.cli.vault import Known
 from gateway.metrics import Counted, SearchesOfMode
 from gateway.tools.status import StatusResult
 from providers.provider_interface import ServiceState

@@ -14,7 +14,7 @@ from backends.interface import BREADCRUMB, GAP, Hit, SearchAnswer, Stale
 from backends.ranking.query import QueryAnalyser
 from backends.text.analyser import UNSPACED, Analyser, normalise, tokens
 from gateway.cli.options import PROGRAM
-from gateway.cli.rendering.words import counted, duration, size
+from gateway.cli.terminal import counted, duration, size
 from gateway.escaping import visible_line
 from gateway.tools.search import SearchParams
 

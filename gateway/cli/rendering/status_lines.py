@@ -21,7 +21,7 @@ from backends.interface import (
     VectorStatus,
 )
 from gateway.cli.options import PROGRAM
-from gateway.cli.rendering.words import aligned, counted, duration, short_path, size
+from gateway.cli.terminal import aligned, counted, duration, short_path, size
 from gateway.doctor.finding import SEVERITIES, Diagnosis, Finding, Severity
 from gateway.tools.status import Health, StatusResult
 from providers.provider_interface import ProviderCandidate, ServiceState

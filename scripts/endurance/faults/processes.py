@@ -22,7 +22,7 @@ from endurance.faults.base import Fault
 from endurance.processes import resident_mib
 from endurance.run import Run
 from gateway.client import GatewayClient, RemoteError
-from gateway.ownership.lock import read_owner
+from gateway.ownership.owner import read_owner
 
 BUSY_GONE_S: Final = 30.0
 """Two seconds are promised; what it gets on a machine with much other work."""

@@ -20,8 +20,7 @@ from endurance.faults.base import Fault, Impossible
 from endurance.run import Launch, Run
 from fakes.users import IMPOSSIBLE, IMPOSTOR, OTHER, OWNER, WHY_NOT, as_user, give
 from gateway.client import GatewayGoneError, RemoteError
-from gateway.ownership.lock import read_owner
-from gateway.ownership.peers import UntrustedSocketError
+from gateway.ownership.owner import UntrustedSocketError, read_owner
 from gateway.ownership.sockets import connect_owner
 
 _SECRET: Final = "what another user must not be told"

@@ -15,7 +15,7 @@ from config.runtime.files import (
     replace_file,
     try_lock_file,
 )
-from gateway.ownership.lock import OwnerLock
+from gateway.ownership.owner import OwnerLock
 
 
 @pytest.fixture

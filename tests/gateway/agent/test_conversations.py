@@ -29,9 +29,8 @@ from gateway.agent.conversations import (
 )
 from gateway.agent.memory import open_memory
 from gateway.rpc.wire import InvalidParamsError
-from gateway.session_start import agent_now
 from gateway.tools.notes import MAX_ENTRY_BYTES, AppendParams, GetParams
-from gateway.tools.search import SearchParams
+from gateway.tools.search import SearchParams, agent_now
 
 pytestmark = pytest.mark.anyio
 

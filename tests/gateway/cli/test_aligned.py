@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 
-from gateway.cli.rendering.words import aligned, folded
+from gateway.cli.terminal import aligned, folded
 
 CELL = st.text(st.characters(blacklist_categories=("C", "Z")), min_size=1, max_size=12)
 

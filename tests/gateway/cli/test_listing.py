@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gateway.cli.state import keep_hits
+from gateway.cli.places import keep_hits
 
 NOTES = {
     "house/Heizung.md": "---\naliases: [Boiler]\ntags: [house]\n---\n# Heizung\n\nSee [[Garden]], [[Nowhere]]. #house/heating\n",

@@ -20,10 +20,9 @@ from backends.interface import (
     SyncReport,
 )
 from fakes.each import each
-from gateway.cli.knowledge import Known, NameCount
 from gateway.cli.rendering.knowing import SCRIPT, escape
 from gateway.cli.rendering.page import BEGINNING, Report, columns_of, page_of
-from gateway.cli.vault import Links, Note, TagCount
+from gateway.cli.vault import Known, Links, NameCount, Note, TagCount
 from gateway.metrics import Counted, SearchesOfMode, ShownNote
 from gateway.tools.status import StatusResult
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fakes.each import each
-from gateway.cli.rendering.words import counted, duration, short_path, size
+from gateway.cli.terminal import counted, duration, short_path, size
 
 
 @each(("number", "text"), [(0, "0 files"), (1, "1 file"), (2, "2 files"), (12_000, "12,000 files")])

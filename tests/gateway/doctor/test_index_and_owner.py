@@ -16,7 +16,7 @@ from backends.builtin.store.sqlite.store import SqliteStore
 from config.settings import StoreSettings
 from gateway.doctor import index
 from gateway.doctor.index import check_index, check_owner
-from gateway.ownership.lock import OwnerLock, OwnerRecord, place_of
+from gateway.ownership.owner import OwnerLock, OwnerRecord, place_of
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from config.settings import ScopePolicy
 from gateway.rpc.wire import InvalidParamsError
-from gateway.session_start import agent_now
+from gateway.tools.search import agent_now
 
 pytestmark = pytest.mark.anyio
 

@@ -131,7 +131,7 @@ def test_the_flush_plan_has_the_numbers_and_words_of_python(node, tmp_path, conf
     settings = load_settings(request)
     compaction, window = settings.compaction, 200_000
     (plan,) = plans(node, {"config": config, "window": window})
-    from gateway.session_start import agent_now
+    from gateway.tools.search import agent_now
 
     today = agent_now(settings.user_timezone, NOON).date()
     prompts = flush_prompts(compaction.memory_flush, today)

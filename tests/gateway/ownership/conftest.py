@@ -14,7 +14,7 @@ from anyio.abc import UNIXSocketStream
 
 from fakes.settings import make_settings
 from gateway.ownership.bridge import Bridge
-from gateway.ownership.peers import OwnerSocket
+from gateway.ownership.owner import OwnerSocket
 from gateway.ownership.sockets import connect, listen
 from gateway.rpc.connection import ClientConnection
 from gateway.rpc.transport import DescriptorReader, DescriptorWriter

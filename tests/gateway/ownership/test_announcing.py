@@ -9,7 +9,7 @@ import anyio.lowlevel
 import pytest
 
 from gateway.ownership.host import announced
-from gateway.ownership.lock import OwnerLock, OwnerRecord, read_owner
+from gateway.ownership.owner import OwnerLock, OwnerRecord, read_owner
 
 pytestmark = pytest.mark.anyio
 

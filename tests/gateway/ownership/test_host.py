@@ -14,7 +14,7 @@ from config.settings import SyncSettings
 from fakes.settings import make_settings
 from gateway.client import connect
 from gateway.ownership.host import Host
-from gateway.ownership.lock import place_of, read_owner
+from gateway.ownership.owner import place_of, read_owner
 from gateway.ownership.sockets import listen, reach_owner
 
 pytestmark = pytest.mark.anyio

@@ -11,12 +11,12 @@ import sys
 import pytest
 
 from backends.backend_errors import IndexUnavailableError
-from gateway.ownership.lock import OwnerLock, OwnerRecord, check_workspace, read_owner
+from gateway.ownership.owner import OwnerLock, OwnerRecord, check_workspace, read_owner
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from gateway.ownership.lock import OwnerLock, OwnerRecord
+from gateway.ownership.owner import OwnerLock, OwnerRecord
 lock = OwnerLock.acquire(Path(sys.argv[1]))
 lock.announce(OwnerRecord(pid=1, workspace="/w", socket="/nowhere"))
 print("held", flush=True)

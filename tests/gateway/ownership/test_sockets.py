@@ -9,9 +9,8 @@ import anyio
 import pytest
 
 from fakes.settings import make_settings
-from gateway.ownership import peers
-from gateway.ownership.lock import OwnerLock, OwnerRecord, place_of
-from gateway.ownership.peers import OwnerSocket, make_private
+from gateway.ownership import owner
+from gateway.ownership.owner import OwnerLock, OwnerRecord, OwnerSocket, make_private, place_of
 from gateway.ownership.sockets import connect, connect_owner, listen, listen_somewhere, reach_owner
 
 pytestmark = pytest.mark.anyio
@@ -57,7 +56,7 @@ def test_a_directory_that_is_too_open_is_closed(tmp_path):
 
 
 def test_a_directory_of_somebody_else_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(peers.os, "getuid", lambda: os.geteuid() + 1)
+    monkeypatch.setattr(owner.os, "getuid", lambda: os.geteuid() + 1)
     with pytest.raises(PermissionError):
         make_private(tmp_path)
 

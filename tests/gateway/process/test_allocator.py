@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.process.tuning import MOST_ARENAS
+from gateway.process.beginning import MOST_ARENAS
 
 PROGRAM = """
 import threading
 from fakes.arenas import arenas_of
-from gateway.process.tuning import limit_arenas
+from gateway.process.beginning import limit_arenas
 
 limit_arenas()
 everybody = threading.Barrier(9)

@@ -11,7 +11,7 @@ import resource
 from backends.files.reading import encoding_of
 from backends.text.units import utf16_length
 from gateway.escaping import escape_in_json
-from gateway.process.tuning import load_codecs
+from gateway.process.beginning import load_codecs
 from gateway.rpc.wire import replace_lone_surrogates
 
 load_codecs()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from gateway.process.tuning import NEW_OBJECTS
+from gateway.process.beginning import NEW_OBJECTS
 
 SCRIPT = f"""
 import gc, weakref
-from gateway.process.tuning import settle_collector
+from gateway.process.beginning import settle_collector
 
 class Node:
     pass

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from backends.interface import Hit
-from gateway.recall import shown
-from gateway.recall.shown import Shown
+from gateway import recalled
+from gateway.recalled import Shown
 from gateway.session_start import LoadedFile
 
 
@@ -49,8 +49,8 @@ def test_what_a_search_or_the_start_showed_is_known_and_a_compaction_forgets_it(
 
 
 def test_of_too_many_lines_those_of_the_conversation_heard_of_least_recently_go(monkeypatch):
-    monkeypatch.setattr(shown, "MOST_LINES", 5)
-    monkeypatch.setattr(shown, "MOST_LINES_EACH", 3)
+    monkeypatch.setattr(recalled, "MOST_LINES", 5)
+    monkeypatch.setattr(recalled, "MOST_LINES_EACH", 3)
     seen = Shown()
     seen.read("anna", "a.md", "The first line\nThe second line\nThe third line\nThe fourth line")
     assert not seen.has("anna", "The first line")

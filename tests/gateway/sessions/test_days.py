@@ -3,7 +3,8 @@
 from datetime import UTC, date, datetime
 
 from fakes.each import each
-from gateway.session_start import agent_now, daily_log, today_and_yesterday
+from gateway.session_start import daily_log, today_and_yesterday
+from gateway.tools.search import agent_now
 
 
 @each(

@@ -16,8 +16,7 @@ from backends.interface import SyncReport, SyncRequest
 from config.settings import SyncSettings
 from fakes.settings import make_settings
 from gateway.scheduler import SyncScheduler
-from gateway.watching.directories import watched_places
-from gateway.watching.watcher import Watcher
+from gateway.watching.watcher import Watcher, watched_places
 
 PATIENCE_S = 60
 DEBOUNCE_MS = 50

@@ -11,9 +11,15 @@ import pytest
 
 from backends.files.roots import MARKDOWN_SUFFIX
 from config.settings import ExtraPath, SyncSettings
-from gateway.watching import directories, watcher
-from gateway.watching.directories import WATCH, WatchedPlace, plan_watches
-from gateway.watching.watcher import LONGEST_POLL_S, SHORTEST_POLL_S, poll_pause_s
+from gateway.watching import watcher
+from gateway.watching.watcher import (
+    LONGEST_POLL_S,
+    SHORTEST_POLL_S,
+    WATCH,
+    WatchedPlace,
+    plan_watches,
+    poll_pause_s,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -118,7 +124,7 @@ async def test_links_are_not_followed(watching, workspace, tmp_path, watch_count
 async def test_transcripts_are_watched_when_they_are_a_source(
     watching, tmp_path, monkeypatch, workspace
 ):
-    monkeypatch.setattr("gateway.watching.directories.TRANSCRIPT_DEBOUNCE_S", 0.1)
+    monkeypatch.setattr("gateway.watching.watcher.TRANSCRIPT_DEBOUNCE_S", 0.1)
     sessions = tmp_path / "agents/main/sessions"
     sessions.mkdir(parents=True)
     async with watching(sources=("memory", "sessions")) as watched:
@@ -155,7 +161,7 @@ async def test_the_watches_are_given_back_at_the_end(watching, watch_count):
 async def test_more_directories_than_may_be_watched_are_polled(
     watching, workspace, monkeypatch, watch_count
 ):
-    monkeypatch.setattr(directories, "MAX_DIRECTORIES", 5)
+    monkeypatch.setattr(watcher, "MAX_DIRECTORIES", 5)
     for number in range(5):
         (workspace / f"memory/{number}").mkdir()
     async with watching("polling") as watched:
@@ -167,7 +173,7 @@ async def test_more_directories_than_may_be_watched_are_polled(
 async def test_directories_that_become_too_many_end_the_watching(
     watching, workspace, monkeypatch, watch_count
 ):
-    monkeypatch.setattr(directories, "MAX_DIRECTORIES", 5)
+    monkeypatch.setattr(watcher, "MAX_DIRECTORIES", 5)
     async with watching() as watched:
         for number in range(5):
             (workspace / f"memory/{number}").mkdir()
@@ -192,7 +198,7 @@ async def test_a_thousand_saves_cause_a_few_syncs_and_one_after_the_last(watchin
 
 
 async def test_polling_does_not_press_what_is_tried_again_ever_less_often(watching, monkeypatch):
-    monkeypatch.setattr(directories, "MAX_DIRECTORIES", 1)
+    monkeypatch.setattr(watcher, "MAX_DIRECTORIES", 1)
     monkeypatch.setattr(watcher, "SHORTEST_POLL_S", 0.01)
     async with watching("polling") as watched:
         watched.backend.failing = True

@@ -1,5 +1,7 @@
-"""What the process asks of the kernel and the runtime at its start: no core dumps, few arenas, its codecs, a lazy
-collector.
+"""What the process asks and settles at its start: its parent, the kernel, codecs, a lazy collector.
+
+Who started this process has to be asked before anything that takes time is imported: `gateway.__main__` imports this
+module first.
 """
 
 from __future__ import annotations
@@ -11,7 +13,27 @@ import resource
 import sys
 from typing import Final
 
-from config.runtime import IS_LINUX
+PARENT = os.getppid()
+"""Whose child this process was at first: later it may be that of a stranger."""
+OUTSIDE = 0
+"""The parent as seen from a process namespace that it is not in: nothing is known of it."""
+
+
+def is_orphan(parent: int) -> bool:
+    """Whether `parent`, as `os.getppid()` gave it first, cannot be or no longer is the one that started us.
+
+    A child is in the session of its parent unless it leads one itself; who is neither was handed
+    over to a stranger before it could look. In a container whose first process is in our session that
+    stranger cannot be told from a parent: then only the end of the input, or a signal, ends this one.
+    """
+    if parent == OUTSIDE:
+        return False
+    try:
+        session = os.getsid(0)
+        return session not in (os.getpid(), os.getsid(parent)) or os.getppid() != parent
+    except ProcessLookupError:
+        return True
+
 
 MOST_ARENAS: Final = 2
 _VARIABLE: Final = "MALLOC_ARENA_MAX"
@@ -21,6 +43,8 @@ _M_ARENA_MAX: Final = -8
 
 def limit_arenas() -> None:
     """For this process, before it starts threads. Who set glibc's own variable decides; elsewhere nothing."""
+    from config.runtime import IS_LINUX  # noqa: PLC0415 - behind the question who the parent is
+
     if not IS_LINUX or _VARIABLE in os.environ:
         return
     import ctypes  # noqa: PLC0415 - costs a millisecond, and only this process needs it
