@@ -71,24 +71,10 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The notes that were recalled most since the index was made; None as with `shown`."""
 
 
-SECONDS: Final = (
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
-    60.0,
-)
+SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)  # fmt: skip
 """Upper bounds of the buckets of every duration."""
 
+Kind = Literal["counter", "gauge", "histogram"]
 Labels = tuple[str, ...]
 
 
@@ -105,17 +91,43 @@ class Family(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All samples of one name. `labels` names what the labels of each sample mean, in their order."""
 
     name: str
-    kind: Literal["counter", "gauge", "histogram"]
+    kind: Kind
     help: str
     labels: tuple[str, ...] = ()
     samples: tuple[Sample, ...] = ()
 
 
-class Counter:
-    """Goes up only."""
+def single(
+    kind: Kind, name: str, meaning: str, value: float, labels: Mapping[str, str] = {}
+) -> Family:
+    """A family of one sample."""
+    sample = Sample(labels=tuple(labels.values()), value=value)
+    return Family(name=name, kind=kind, help=meaning, labels=tuple(labels), samples=(sample,))
+
+
+class _Instrument:
+    kind: Kind
 
     def __init__(self, name: str, meaning: str, *labels: str) -> None:
         self._name, self._meaning, self._labels = name, meaning, labels
+
+    def family(self) -> Family:
+        return Family(
+            name=self._name, kind=self.kind, help=self._meaning, labels=self._labels,
+            samples=tuple(self._samples()),
+        )  # fmt: skip
+
+    def _samples(self) -> Iterator[Sample]:
+        raise NotImplementedError
+
+
+class Counter(_Instrument):
+    """Goes up only."""
+
+    kind = "counter"
+
+    def __init__(self, name: str, meaning: str, *labels: str) -> None:
+        super().__init__(name, meaning, *labels)
         self.values: dict[Labels, float] = {} if labels else {(): 0.0}
 
     def add(self, *labels: str, amount: float = 1.0) -> None:
@@ -124,24 +136,17 @@ class Counter:
     def total(self) -> int:
         return int(sum(self.values.values()))
 
-    def family(self) -> Family:
-        samples = (
-            Sample(labels=labels, value=value) for labels, value in sorted(self.values.items())
-        )
-        return Family(
-            name=self._name,
-            kind="counter",
-            help=self._meaning,
-            labels=self._labels,
-            samples=tuple(samples),
-        )
+    def _samples(self) -> Iterator[Sample]:
+        return (Sample(labels=labels, value=value) for labels, value in sorted(self.values.items()))
 
 
-class Histogram:
+class Histogram(_Instrument):
     """Durations in seconds, counted by `SECONDS`."""
 
+    kind = "histogram"
+
     def __init__(self, name: str, meaning: str, *labels: str) -> None:
-        self._name, self._meaning, self._labels = name, meaning, labels
+        super().__init__(name, meaning, *labels)
         self._counts: dict[Labels, list[int]] = defaultdict(lambda: [0] * (len(SECONDS) + 1))
         self._sums: dict[Labels, float] = defaultdict(float)
 
@@ -166,22 +171,10 @@ class Histogram:
         before = cumulative[index - 1] if index else 0
         return lower + (SECONDS[index] - lower) * (rank - before) / (cumulative[index] - before)
 
-    def family(self) -> Family:
-        samples = (
-            Sample(
-                labels=labels,
-                value=round(self._sums[labels], 6),
-                buckets=tuple(accumulate(self._counts[labels])),
-            )
-            for labels in sorted(self._counts)
-        )
-        return Family(
-            name=self._name,
-            kind="histogram",
-            help=self._meaning,
-            labels=self._labels,
-            samples=tuple(samples),
-        )
+    def _samples(self) -> Iterator[Sample]:
+        for labels in sorted(self._counts):
+            buckets = tuple(accumulate(self._counts[labels]))
+            yield Sample(labels=labels, value=round(self._sums[labels], 6), buckets=buckets)
 
 
 SHOWN_BYTES: Final = 1024 * 1024
@@ -372,16 +365,9 @@ class Metrics:
             *(self._recalls, self._recall_time),
             *(self._syncs, self._sync_time, self._synced),
         )
-        return (*(instrument.family() for instrument in instruments), _dropped())
-
-
-def _dropped() -> Family:
-    return Family(
-        name="dropped_log_lines",
-        kind="counter",
-        help="Lines of the log that could not be written to standard error.",
-        samples=(Sample(value=dropped_lines()),),
-    )
+        lost = "Lines of the log that could not be written to standard error."
+        dropped = single("counter", "dropped_log_lines", lost, dropped_lines())
+        return (*(instrument.family() for instrument in instruments), dropped)
 
 
 def _milliseconds(seconds: float | None) -> float | None:

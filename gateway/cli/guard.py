@@ -20,34 +20,20 @@ INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 """128 + SIGPIPE: the reader of our output went away, as `head` does."""
 
+_KINDS: Final = {
+    os.EX_USAGE: "invalid_params",
+    os.EX_DATAERR: "line_too_long provider_input_too_large",
+    os.EX_NOINPUT: "file_unreadable",
+    os.EX_CANTCREAT: "file_unwritable",
+    os.EX_UNAVAILABLE: "index_unavailable disabled provider_unavailable provider_quota qmd_unavailable",
+    os.EX_SOFTWARE: "internal",
+    os.EX_TEMPFAIL: "cancelled deadline_exceeded shutting_down overloaded provider_rate_limited provider_transient",
+    os.EX_PROTOCOL: "parse_error invalid_request method_not_found unsupported_protocol_version provider_bad_response",
+    os.EX_NOPERM: "path_not_allowed denied provider_auth",
+    os.EX_CONFIG: "config_invalid config_not_found",
+}
 EXIT_CODES: Final[Mapping[ErrorKind, int]] = {
-    ErrorKind.INVALID_PARAMS: os.EX_USAGE,
-    ErrorKind.LINE_TOO_LONG: os.EX_DATAERR,
-    ErrorKind.PROVIDER_INPUT_TOO_LARGE: os.EX_DATAERR,
-    ErrorKind.FILE_UNREADABLE: os.EX_NOINPUT,
-    ErrorKind.FILE_UNWRITABLE: os.EX_CANTCREAT,
-    ErrorKind.INDEX_UNAVAILABLE: os.EX_UNAVAILABLE,
-    ErrorKind.DISABLED: os.EX_UNAVAILABLE,
-    ErrorKind.PROVIDER_UNAVAILABLE: os.EX_UNAVAILABLE,
-    ErrorKind.PROVIDER_QUOTA: os.EX_UNAVAILABLE,
-    ErrorKind.QMD_UNAVAILABLE: os.EX_UNAVAILABLE,
-    ErrorKind.INTERNAL: os.EX_SOFTWARE,
-    ErrorKind.CANCELLED: os.EX_TEMPFAIL,
-    ErrorKind.DEADLINE_EXCEEDED: os.EX_TEMPFAIL,
-    ErrorKind.SHUTTING_DOWN: os.EX_TEMPFAIL,
-    ErrorKind.OVERLOADED: os.EX_TEMPFAIL,
-    ErrorKind.PROVIDER_RATE_LIMITED: os.EX_TEMPFAIL,
-    ErrorKind.PROVIDER_TRANSIENT: os.EX_TEMPFAIL,
-    ErrorKind.PARSE_ERROR: os.EX_PROTOCOL,
-    ErrorKind.INVALID_REQUEST: os.EX_PROTOCOL,
-    ErrorKind.METHOD_NOT_FOUND: os.EX_PROTOCOL,
-    ErrorKind.UNSUPPORTED_PROTOCOL_VERSION: os.EX_PROTOCOL,
-    ErrorKind.PROVIDER_BAD_RESPONSE: os.EX_PROTOCOL,
-    ErrorKind.PATH_NOT_ALLOWED: os.EX_NOPERM,
-    ErrorKind.DENIED: os.EX_NOPERM,
-    ErrorKind.PROVIDER_AUTH: os.EX_NOPERM,
-    ErrorKind.CONFIG_INVALID: os.EX_CONFIG,
-    ErrorKind.CONFIG_NOT_FOUND: os.EX_CONFIG,
+    ErrorKind(kind): code for code, kinds in _KINDS.items() for kind in kinds.split()
 }
 HEALTH_CODES: Final = {"ok": 0, "degraded": 1, "failing": 2}
 """The exit codes of `health` and `doctor`, as probes expect them."""

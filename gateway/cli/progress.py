@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.progress import (
     BarColumn,
@@ -33,23 +34,45 @@ def can_move() -> bool:
 @contextmanager
 def sync_progress() -> Iterator[ProgressCallback | None]:
     """What to call with the state of a sync; None where nothing is to be shown."""
-    if not can_move():
-        yield None
-        return
+    with _bar(TextColumn("Indexing"), _OF_ALL, TextColumn("files"), RateColumn()) as update:
 
-    with sync_bar() as bar:
-        yield bar
+        def show(state: SyncProgress) -> None:
+            update(state.done, state.total, bytes_done=state.bytes_done)
+
+        yield show if can_move() else None
+
+
+@contextmanager
+def vector_progress() -> Iterator[ProgressCallback]:
+    """What to call with the vectors so far of one model."""
+    with _bar(TextColumn("{task.fields[model]}"), _OF_ALL, TextColumn("vectors")) as update:
+        yield lambda state: update(state.done, state.total, model=state.path or "")
 
 
 @contextmanager
 def download_progress(name: str) -> Iterator[Callable[[int, int | None], None] | None]:
     """What to call with the bytes of a download; None where nothing is to be shown."""
-    if not can_move():
-        yield None
-        return
+    with _bar(TextColumn(name), DownloadColumn(), TransferSpeedColumn()) as update:
+        yield update if can_move() else None
 
-    with download_bar(name) as bar:
-        yield bar
+
+@contextmanager
+def _bar(first: ProgressColumn, *columns: ProgressColumn) -> Iterator[Callable[..., None]]:
+    """Updates a bar for as long as the body runs; nothing is drawn while there is nothing to count."""
+    if not can_move():
+        yield lambda *_, **_fields: None
+        return
+    with Progress(
+        first, BarColumn(), *columns, TimeRemainingColumn(),
+        console=console(stderr=True), transient=True,
+    ) as progress:  # fmt: skip
+        task = progress.add_task("", total=None, visible=False, bytes_done=0, model="")
+
+        def update(done: int, total: int | None, **fields: Any) -> None:
+            visible = done > 0 or bool(total)
+            progress.update(task, completed=done, total=total, visible=visible, **fields)
+
+        yield update
 
 
 class RateColumn(ProgressColumn):
@@ -63,76 +86,4 @@ class RateColumn(ProgressColumn):
         return Text(f"{task.completed / seconds:,.0f} files/s  {size(bytes_done / seconds)}/s")
 
 
-@contextmanager
-def sync_bar() -> Iterator[ProgressCallback]:
-    """A bar for as long as the body runs; it disappears afterwards."""
-    with Progress(
-        TextColumn("Indexing"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("files"),
-        RateColumn(),
-        TimeRemainingColumn(),
-        console=console(stderr=True),
-        transient=True,
-    ) as progress:
-        task = progress.add_task("", total=None, bytes_done=0, visible=False)
-
-        def show(state: SyncProgress) -> None:
-            """Nothing is drawn while there is nothing to count."""
-            progress.update(
-                task, completed=state.done, total=state.total, bytes_done=state.bytes_done,
-                visible=state.total > 0,
-            )  # fmt: skip
-
-        yield show
-
-
-@contextmanager
-def vector_progress() -> Iterator[ProgressCallback]:
-    """What to call with the vectors copied so far of one model."""
-    if not can_move():
-        yield lambda _: None
-        return
-    with Progress(
-        TextColumn("{task.fields[model]}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("vectors"),
-        TimeRemainingColumn(),
-        console=console(stderr=True),
-        transient=True,
-    ) as progress:
-        task = progress.add_task("", total=None, model="", visible=False)
-
-        def show(state: SyncProgress) -> None:
-            """Nothing is drawn while there is nothing to count."""
-            progress.update(
-                task, completed=state.done, total=state.total, model=state.path or "",
-                visible=state.total > 0,
-            )  # fmt: skip
-
-        yield show
-
-
-@contextmanager
-def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
-    """A bar for as long as the body runs; it disappears afterwards."""
-    with Progress(
-        TextColumn(name),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        console=console(stderr=True),
-        transient=True,
-    ) as progress:
-        task = progress.add_task("", total=None, visible=False)
-
-        def show(done: int, total: int | None) -> None:
-            """Nothing is drawn before the host has answered."""
-            progress.update(
-                task, completed=done, total=total, visible=done > 0 or total is not None
-            )
-
-        yield show
+_OF_ALL = MofNCompleteColumn()

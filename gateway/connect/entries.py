@@ -343,29 +343,12 @@ def plan_connection(client: Client, there: Surroundings, name: str, entry: Entry
         problem = ConfigProblem(message=f"another server has the name {name}", file=str(path))
         raise ConfigInvalidError([problem], remedy="Give this one another name: --name NAME.")
     new = {**old, **entry} if old and not client.is_hooks else entry
+    plan = partial(FilePlan, client=client, path=path, name=name, before=before, old=old, new=new)
     if old == new:
-        return FilePlan(
-            client=client,
-            path=path,
-            name=name,
-            before=before,
-            after=before.data,
-            old=old,
-            new=new,
-        )
+        return plan(after=before.data)
     base, copy = _without(client, path, before, name, old)
     text = with_server(client, (base or b"").decode(), path, name, new)
-    return FilePlan(
-        client=client,
-        path=path,
-        name=name,
-        before=before,
-        after=text.encode(),
-        old=old,
-        new=new,
-        base=base,
-        copy=copy,
-    )
+    return plan(after=text.encode(), base=base, copy=copy)
 
 
 def plan_removal(client: Client, there: Surroundings, name: str) -> FilePlan:

@@ -94,75 +94,23 @@ def append_text(answer: AppendResult) -> str:
 class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """Arguments of the tool `memory_search`."""
 
-    query: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            description=(
-                "A question or keywords, in any language; names, dates and identifiers make it sharper."
-            ),
-        ),
-    ]
-    max_results: (
-        Annotated[
-            int,
-            Meta(
-                ge=1,
-                le=MAX_RESULTS,
-                description="At most so many passages; usually 6.",
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-    min_score: (
-        Annotated[
-            float,
-            Meta(
-                ge=0,
-                le=1,
-                description="Usually 0.35; lower it to 0.1 when nothing was found.",
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-    sources: (
-        Annotated[
-            tuple[Source, ...],
-            Meta(description="`memory`: notes, `sessions`: past conversations; usually both."),
-        ]
-        | UnsetType
-    ) = UNSET
-    include: (
-        Annotated[
-            tuple[str, ...],
-            Meta(description="Only paths that match, as in `memory/projects/**`."),
-        ]
-        | UnsetType
-    ) = UNSET
-    exclude: Annotated[tuple[str, ...], Meta(description="No paths that match.")] | UnsetType = (
-        UNSET
-    )
-    after: (
-        Annotated[
-            date,
-            Meta(description="Only notes of this day or later, as in `2026-02-08`."),
-        ]
-        | UnsetType
-    ) = UNSET
-    before: (
-        Annotated[
-            date,
-            Meta(description="Only notes from before this day."),
-        ]
-        | UnsetType
-    ) = UNSET
-    tags: (
-        Annotated[
-            tuple[str, ...],
-            Meta(description="Only notes with all of these tags."),
-        ]
-        | UnsetType
-    ) = UNSET
+    # fmt: off
+    query: Annotated[str, Meta(min_length=1, description=
+        "A question or keywords, in any language; names, dates and identifiers make it sharper.")]
+    max_results: Annotated[int, Meta(ge=1, le=MAX_RESULTS, description=
+        "At most so many passages; usually 6.")] | UnsetType = UNSET
+    min_score: Annotated[float, Meta(ge=0, le=1, description=
+        "Usually 0.35; lower it to 0.1 when nothing was found.")] | UnsetType = UNSET
+    sources: Annotated[tuple[Source, ...], Meta(description=
+        "`memory`: notes, `sessions`: past conversations; usually both.")] | UnsetType = UNSET
+    include: Annotated[tuple[str, ...], Meta(description=
+        "Only paths that match, as in `memory/projects/**`.")] | UnsetType = UNSET
+    exclude: Annotated[tuple[str, ...], Meta(description="No paths that match.")] | UnsetType = UNSET
+    after: Annotated[date, Meta(description=
+        "Only notes of this day or later, as in `2026-02-08`.")] | UnsetType = UNSET
+    before: Annotated[date, Meta(description="Only notes from before this day.")] | UnsetType = UNSET
+    tags: Annotated[tuple[str, ...], Meta(description="Only notes with all of these tags.")] | UnsetType = UNSET
+    # fmt: on
 
     def to_params(self) -> SearchParams:
         return SearchParams(**_given(self))
@@ -171,27 +119,13 @@ class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, r
 class GetArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Arguments of the tool `memory_get`."""
 
-    path: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            description="The `path` of a passage, `MEMORY.md` or `memory/2026-02-08.md`.",
-        ),
-    ]
-    first_line: (
-        Annotated[
-            int,
-            Meta(ge=1, description="First line, from 1."),
-        ]
-        | UnsetType
-    ) = msgspec.field(default=UNSET, name="from")
-    lines: (
-        Annotated[
-            int,
-            Meta(ge=1, description="How many lines; else the whole file."),
-        ]
-        | UnsetType
-    ) = UNSET
+    # fmt: off
+    path: Annotated[str, Meta(min_length=1, description=
+        "The `path` of a passage, `MEMORY.md` or `memory/2026-02-08.md`.")]
+    first_line: Annotated[int, Meta(ge=1, description="First line, from 1.")] | UnsetType = msgspec.field(
+        default=UNSET, name="from")
+    lines: Annotated[int, Meta(ge=1, description="How many lines; else the whole file.")] | UnsetType = UNSET
+    # fmt: on
 
     def to_params(self) -> GetParams:
         return GetParams(**_given(self))
@@ -205,14 +139,8 @@ class AppendArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Meta(min_length=1, description="The entry, as Markdown: one fact, or a few short lines."),
     ]
 
-    def to_params(self) -> AppendParams:
-        return AppendParams(text=self.text)
 
-
-ToolArguments = SearchArguments | GetArguments
-
-
-def _given(arguments: ToolArguments) -> dict[str, Any]:
+def _given(arguments: msgspec.Struct) -> dict[str, Any]:
     values = msgspec.structs.asdict(arguments)
     return {name: value for name, value in values.items() if value is not UNSET}
 
@@ -285,7 +213,7 @@ async def _get(memory: Memory, arguments: GetArguments, context: RequestContext)
 
 async def _append(memory: Memory, arguments: AppendArguments, context: RequestContext) -> Result:
     try:
-        answer = await Conversations(memory).append(arguments.to_params(), context)
+        answer = await Conversations(memory).append(AppendParams(text=arguments.text), context)
     except FileUnwritableError as error:  # most clients show their model no remedy of an error
         return tool_failure(str(error))
     return tool_result(append_text(answer), failed=answer.error is not None)

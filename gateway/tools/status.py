@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Literal
 
 import msgspec
@@ -22,7 +23,7 @@ from backends.interface import (
 from config.errors import ConfigInvalidError, MemoryGatewayError
 from config.host_keys import Switch, switches
 from config.settings import Settings, StartedAs
-from gateway.metrics import Activity, Counted, Family, Metrics, Sample
+from gateway.metrics import Activity, Counted, Family, Metrics, Sample, single
 from gateway.version import VERSION
 from gateway.watching import WatchState
 from providers.provider_interface import EmbeddingsState
@@ -211,6 +212,7 @@ class OverviewResult(msgspec.Struct, frozen=True):
     """None where no gateway runs that could have counted."""
 
 
+_gauge = partial(single, "gauge")
 _PROVIDER_COUNTS = {
     "requests": ("embedding_requests", "Requests to providers of embeddings, repeated ones too."),
     "retries": ("embedding_retries", "Requests to providers that were repeated."),
@@ -244,19 +246,18 @@ def families_of(status: StatusResult) -> Iterator[Family]:
 
 
 def _store(store: StoreDetails) -> Iterator[Family]:
-    yield Family(
-        name="store_info",
-        kind="gauge",
-        help="Where the index is kept, and what this gateway does there; always 1.",
-        labels=("driver", "schema_version", "role"),
-        samples=(Sample(labels=(store.driver, str(store.schema_version), store.role), value=1.0),),
-    )
+    where = {
+        "driver": store.driver,
+        "schema_version": str(store.schema_version),
+        "role": store.role,
+    }
+    about = "Where the index is kept, and what this gateway does there; always 1."
+    yield _gauge("store_info", about, 1.0, where)
     if isinstance(store.read_only, bool):
         yield _gauge("store_read_only", "1 while the database takes nothing.", store.read_only)
     if isinstance(store.lag_s, float):
-        yield _gauge(
-            "store_lag_seconds", "How far the standby that is asked is behind.", store.lag_s
-        )
+        behind = "How far the standby that is asked is behind."
+        yield _gauge("store_lag_seconds", behind, store.lag_s)
 
 
 def _info(status: StatusResult) -> Family:
@@ -267,13 +268,7 @@ def _info(status: StatusResult) -> Family:
         "provider": status.provider or "none",
         "model": status.model or "none",
     }
-    return Family(
-        name="info",
-        kind="gauge",
-        help="What runs here; always 1.",
-        labels=tuple(labels),
-        samples=(Sample(labels=tuple(labels.values()), value=1.0),),
-    )
+    return _gauge("info", "What runs here; always 1.", 1.0, labels)
 
 
 def _sources(status: StatusResult) -> Iterator[Family]:
@@ -301,20 +296,12 @@ def _providers(state: EmbeddingsState) -> Iterator[Family]:
         yield Family(name=name, kind="counter", help=meaning, labels=("provider",), samples=samples)
 
 
-def _gauge(name: str, meaning: str, value: float) -> Family:
-    return Family(name=name, kind="gauge", help=meaning, samples=(Sample(value=value),))
-
-
 class MetricsResult(msgspec.Struct, frozen=True):
     families: tuple[Family, ...]
 
 
 def write_metrics(metrics: Metrics, status: StatusResult) -> MetricsResult:
     """Counts of the process and, from a status of the same moment, of index and providers."""
-    start = Family(
-        name="start_time_seconds",
-        kind="gauge",
-        help="When the process began to serve, in seconds since 1970.",
-        samples=(Sample(value=round(metrics.started_at, 3)),),
-    )
+    began = "When the process began to serve, in seconds since 1970."
+    start = _gauge("start_time_seconds", began, round(metrics.started_at, 3))
     return MetricsResult((start, *families_of(status), *metrics.families()))
