@@ -12,7 +12,7 @@ from backends.interface import ForgetReport, SyncProgress, SyncRequest
 from config.errors import ErrorKind
 from gateway.agent.memory import Memory
 from gateway.agent.reloading import ReloadResult
-from gateway.rpc.registry import Method, MethodRegistry, NoParams, RequestContext
+from gateway.rpc.registry import Method, MethodRegistry, NoParams, Params, RequestContext
 from gateway.rpc.wire import InvalidParamsError
 from gateway.scope import GREETING, Guest, Terms
 from gateway.tools.notes import ForgetParams, GetParams
@@ -21,7 +21,7 @@ from gateway.tools.status import Health, HealthParams, MetricsResult, OverviewRe
 from gateway.version import PROTOCOL, VERSION
 
 
-class InitializeParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class InitializeParams(Params, frozen=True):
     """Ours, then those of MCP, which shares the method."""
 
     client: Name | dict[str, Any] | None = None
@@ -34,14 +34,14 @@ class InitializeParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
 
 
-class SyncParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SyncParams(Params, frozen=True):
     force: bool = False
     verify: bool = False
     reason: Name = "manual"
     wait: bool = True
 
 
-class StatusParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StatusParams(Params, frozen=True):
     deep: bool = False
 
 

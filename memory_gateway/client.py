@@ -276,21 +276,6 @@ def _command() -> tuple[str, ...]:
     return (sys.executable, "-E", "-P", start, "gateway")
 
 
-def _arguments(
-    notes: str | os.PathLike[str] | None,
-    agent: str | None,
-    workspace: str | os.PathLike[str] | None,
-    state_dir: str | os.PathLike[str] | None,
-    config: str | os.PathLike[str] | None,
-    write: bool,
-) -> list[str]:
-    given = {"--notes": notes, "--agent": agent, "--workspace": workspace,
-             "--state-dir": state_dir, "--config": config, "--log-level": "error"}  # fmt: skip
-    named = [part for flag, value in given.items() if value is not None
-             for part in (flag, os.fspath(value))]  # fmt: skip
-    return [*named, *(["--write"] if write else [])]
-
-
 def _answer(found: Any, kind: type[T]) -> T:
     """The typed answer. Raises RefusedError where it is a refusal."""
     error = found.get("error")
@@ -349,8 +334,8 @@ class _Connection:
         return self._gateway
 
 
-class MemoryClient:
-    """For programs that wait. Its methods raise RefusedError, GatewayEndedError, LateAnswerError."""
+class _Client:
+    """Which memory is asked, for both clients."""
 
     def __init__(
         self,
@@ -369,8 +354,16 @@ class MemoryClient:
 
         `write` lets this program append. `session_key` names the conversation that asks, for `scope`.
         """
-        arguments = _arguments(notes, agent, workspace, state_dir, config, write)
+        given = {"--notes": notes, "--agent": agent, "--workspace": workspace,
+                 "--state-dir": state_dir, "--config": config, "--log-level": "error"}  # fmt: skip
+        named = [part for flag, value in given.items() if value is not None
+                 for part in (flag, os.fspath(value))]  # fmt: skip
+        arguments = [*named, *(["--write"] if write else [])]
         self._connection = _Connection(arguments, environment, session_key, timeout_s)
+
+
+class MemoryClient(_Client):
+    """For programs that wait. Its methods raise RefusedError, GatewayEndedError, LateAnswerError."""
 
     def __enter__(self) -> Self:
         self._connection.open()
@@ -388,31 +381,14 @@ class MemoryClient:
         """Ends the connection, and the gateway if nobody else uses it."""
         self._connection.close()
 
-    def search(
-        self,
-        query: str,
-        *,
-        max_results: int | None = None,
-        min_score: float | None = None,
-        sources: Sequence[Source] = (),
-        include: Sequence[str] = (),
-        exclude: Sequence[str] = (),
-        after: date | None = None,
-        before: date | None = None,
-        tags: Sequence[str] = (),
-    ) -> Passages:
+    def search(self, query: str, *, max_results: int | None = None, min_score: float | None = None,
+               sources: Sequence[Source] = (), include: Sequence[str] = (), exclude: Sequence[str] = (),
+               after: date | None = None, before: date | None = None,
+               tags: Sequence[str] = ()) -> Passages:  # fmt: skip
         """The passages that answer a question, the best first."""
-        params = _given(
-            query=query,
-            maxResults=max_results,
-            minScore=min_score,
-            sources=tuple(sources),
-            include=tuple(include),
-            exclude=tuple(exclude),
-            after=after,
-            before=before,
-            tags=tuple(tags),
-        )
+        params = _given(query=query, maxResults=max_results, minScore=min_score, sources=tuple(sources),
+                        include=tuple(include), exclude=tuple(exclude), after=after, before=before,
+                        tags=tuple(tags))  # fmt: skip
         return _answer(self.call("memory_search", params), Passages)
 
     def get(
@@ -451,28 +427,11 @@ class MemoryClient:
             raise
 
 
-class AsyncMemoryClient:
+class AsyncMemoryClient(_Client):
     """The same for asyncio: `async with AsyncMemoryClient() as memory: await memory.search(...)`.
 
     A call that is cancelled takes its work back.
     """
-
-    def __init__(
-        self,
-        notes: str | os.PathLike[str] | None = None,
-        *,
-        agent: str | None = None,
-        workspace: str | os.PathLike[str] | None = None,
-        state_dir: str | os.PathLike[str] | None = None,
-        config: str | os.PathLike[str] | None = None,
-        write: bool = False,
-        session_key: str | None = None,
-        environment: Mapping[str, str] | None = None,
-        timeout_s: float = 30.0,
-    ) -> None:
-        """As `MemoryClient`."""
-        arguments = _arguments(notes, agent, workspace, state_dir, config, write)
-        self._connection = _Connection(arguments, environment, session_key, timeout_s)
 
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(self._connection.open)
@@ -495,17 +454,9 @@ class AsyncMemoryClient:
                      after: date | None = None, before: date | None = None,
                      tags: Sequence[str] = ()) -> Passages:  # fmt: skip
         """As `MemoryClient.search`."""
-        params = _given(
-            query=query,
-            maxResults=max_results,
-            minScore=min_score,
-            sources=tuple(sources),
-            include=tuple(include),
-            exclude=tuple(exclude),
-            after=after,
-            before=before,
-            tags=tuple(tags),
-        )
+        params = _given(query=query, maxResults=max_results, minScore=min_score, sources=tuple(sources),
+                        include=tuple(include), exclude=tuple(exclude), after=after, before=before,
+                        tags=tuple(tags))  # fmt: skip
         return _answer(await self.call("memory_search", params), Passages)
 
     async def get(

@@ -26,7 +26,7 @@ from config.settings import Settings
 from gateway.agent.memory import Memory
 from gateway.daily_notes import daily_note
 from gateway.flush import Decision, SessionStore, Situation, WorkspaceAccess, decide, flush_prompts
-from gateway.rpc.registry import Method, RequestContext, Session
+from gateway.rpc.registry import Method, Params, RequestContext, Session
 from gateway.rpc.wire import InvalidParamsError
 from gateway.scope import (
     ChatKind,
@@ -56,9 +56,7 @@ DISK_PATIENCE_S: Final = 10.0
 _AT_ONCE: Final = 4
 
 
-class SessionStartParams(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
-):
+class SessionStartParams(Params, frozen=True, kw_only=True):
     session_key: Key
     chat_type: ChatKind | None = None
     """What the chat gateway knows; a group's key stays a group's whatever this says."""
@@ -82,7 +80,7 @@ class SessionStartResult(
     """The kind of the error."""
 
 
-class SessionUpdatedParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class SessionUpdatedParams(Params, frozen=True):
     """Parameters of `session_updated`: one of the two."""
 
     path: PathText | None = None
@@ -103,9 +101,7 @@ def read_reference(params: SessionUpdatedParams) -> str:
 Tokens = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class FlushParams(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
-):
+class FlushParams(Params, frozen=True, kw_only=True):
     """Numbers that are left out are looked up in the session's entry of `sessions.json`."""
 
     session_key: Key
@@ -130,9 +126,7 @@ class FlushResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     """The model to run the flush with; None: the session's own."""
 
 
-class FlushDoneParams(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
-):
+class FlushDoneParams(Params, frozen=True, kw_only=True):
     """`compactionCount` is the one after the flush, if a compaction ended during it."""
 
     session_key: Key

@@ -21,7 +21,7 @@ from gateway.agent.conversations import Conversations
 from gateway.agent.memory import Memory
 from gateway.recall.prompts import read_prompt
 from gateway.recall.selecting import ASKED_FOR, POSSIBLE, RecallPart, block, choose, started_block
-from gateway.rpc.registry import Method, RequestContext, Session, process_name
+from gateway.rpc.registry import Method, Params, RequestContext, Session, process_name
 from gateway.rpc.wire import InvalidParamsError
 from gateway.tools.search import (
     MAX_KEY_CHARS,
@@ -59,7 +59,7 @@ VECTOR_PATIENCE_S: Final = 0.12
 """How long the vector of a prompt is waited for: its words alone answer within milliseconds."""
 
 
-class HookParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class HookParams(Params, frozen=True):
     client: HookClient
     event: dict[str, Any]
     processes: tuple[int, ...] = ()

@@ -95,7 +95,11 @@ class RequestContext(msgspec.Struct, frozen=True):
 Handler: TypeAlias = Callable[[P, RequestContext], Awaitable[object]]
 
 
-class NoParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What the parameters of methods have in common."""
+
+
+class NoParams(Params, frozen=True):
     """For methods without parameters."""
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from backends.interface import ForgetRequest, ReadAnswer, ReadRequest
 from config.errors import ErrorKind
+from gateway.rpc.registry import Params
 from gateway.rpc.wire import InvalidParamsError
 from gateway.tools.search import Key, PathText
 
@@ -18,7 +19,7 @@ _FORBIDDEN = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]"
 Target = Literal["daily", "longterm"]
 
 
-class GetParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class GetParams(Params, frozen=True):
     """Parameters of `memory_get`; `from` and `lines` may be 0 or absent for the whole file."""
 
     path: PathText
@@ -61,9 +62,7 @@ def failed_result(path: str, error: str, *, kind: ErrorKind, disabled: bool = Fa
     )
 
 
-class AppendParams(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
-):
+class AppendParams(Params, frozen=True, kw_only=True):
     text: str
     target: Target = "daily"
     """Today's log, or `MEMORY.md`."""
@@ -101,9 +100,7 @@ def read_entry(params: AppendParams) -> str:
     return text
 
 
-class ForgetParams(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
-):
+class ForgetParams(Params, frozen=True, kw_only=True):
     """A path or an age in milliseconds. Without `remove` it is only told what is kept."""
 
     path: str | None = None

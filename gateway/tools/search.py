@@ -14,6 +14,7 @@ from backends.interface import MAX_QUERY_CHARS, Hit, SearchAnswer, SearchRequest
 from config.errors import ErrorKind
 from config.settings import CitationsMode, Settings, Source
 from gateway.escaping import escape_controls, escape_line
+from gateway.rpc.registry import Params
 from gateway.rpc.wire import InvalidParamsError
 from gateway.scope import chat_type_of
 
@@ -75,9 +76,7 @@ Globs = Annotated[
 ]
 
 
-class SearchParams(
-    msgspec.Struct, frozen=True, kw_only=False, forbid_unknown_fields=True, rename="camel"
-):
+class SearchParams(Params, frozen=True):
     """Parameters of `memory_search`. Dates are days (`2026-02-08`)."""
 
     query: str
@@ -300,9 +299,7 @@ RecallReason = Literal[
 `maxTokens`; `late`: a hook waits no longer."""
 
 
-class RecallParams(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
-):
+class RecallParams(Params, frozen=True, kw_only=True):
     """Parameters of `recall`."""
 
     prompt: str

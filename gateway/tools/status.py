@@ -24,6 +24,7 @@ from config.errors import ConfigInvalidError, MemoryGatewayError
 from config.host_keys import Switch, switches
 from config.settings import Settings, StartedAs
 from gateway.metrics import Activity, Counted, Family, Metrics, Sample, single
+from gateway.rpc.registry import Params
 from gateway.version import VERSION
 from gateway.watching import WatchState
 from providers.provider_interface import EmbeddingsState
@@ -40,7 +41,7 @@ class Health(msgspec.Struct, frozen=True):
     """What each part did when a deep look asked it."""
 
 
-class HealthParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class HealthParams(Params, frozen=True):
     deep: bool = False
     """Also ask provider, vector engine and QMD to do their work; this takes seconds, and network."""
 
