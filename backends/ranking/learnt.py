@@ -4,7 +4,7 @@ answers. Pure.
 The weights are learnt by `./scripts/fit_ranking`. What words and vectors tell is in nats and adds up; what makes a line
 likelier to be an answer whatever was asked multiplies. How likely a passage answers is a logistic regression on
 passages with questions that have no answer among them, by words and with vectors: `./scripts/fit_scores` learns it, and
-`./scripts/bench_recall --reliability` says how true it is. All are read where they are used, as `learnt.LINE`, so that
+`./scripts/bench recall --reliability` says how true it is. All are read where they are used, as `learnt.LINE`, so that
 the scripts can try others.
 """
 

@@ -2,7 +2,7 @@
 
 Whoever asks may look at a poor answer and go on; whoever is told unasked pays for it in every later turn. So only what
 likely answers is told, in few words, and each thing once. All numbers of that choice stand here;
-`./scripts/bench_recall_hook` measures them.
+`./scripts/bench recall_hook` measures them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ POSSIBLE: Final = 0.36
 
 # Whether memory knows what a prompt is about: a logistic regression on prompts of four families of notes, each counting
 # the same, against their prompts over each other's notes and prompts that need nothing. The constants are lower than it
-# says: of prompts that need nothing some 2 % may be told anything (`./scripts/bench_recall_hook --families`).
+# says: of prompts that need nothing some 2 % may be told anything (`./scripts/bench recall_hook --families`).
 KNOWN: Final = 11.4
 """For the share of the prompt's words that any note holds, small talk left out ..."""
 STRENGTH: Final = 2.5

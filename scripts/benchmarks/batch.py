@@ -8,9 +8,7 @@ note that is saved while a job goes on has its vector.
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import os
 import random
 import tempfile
 import time
@@ -24,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.notes import vocabulary
+from benchmarks.running import embedding_with, figures, home
 from fakes.batches import FakeBatches
 from fakes.checks import VendorName
 from fakes.vendors import FakeVendor
@@ -41,9 +40,8 @@ class Agent:
     """A workspace with a backlog, and how its gateway is started."""
 
     def __init__(self, root: Path, host: FakeVendor, files: int, sections: int) -> None:
-        self.memory, state = root / "workspace" / "memory", root / "state"
+        self.memory = root / "workspace" / "memory"
         self.memory.mkdir(parents=True)
-        state.mkdir()
         rng, words = random.Random(5), vocabulary(5_000)
         for number in range(files):
             parts = [
@@ -51,24 +49,13 @@ class Agent:
                 for part in range(sections)
             ]
             (self.memory / f"{number:04}.md").write_text("\n".join(parts), encoding="utf-8")
-        remote = {
-            "baseUrl": host.base_url,
-            "apiKey": host.key,
-            "batch": {"pollIntervalMs": 100},
-        }
-        search = {"provider": host.vendor, "remote": remote}
-        config = state / "openclaw.json"
-        agents = {"agents": {"defaults": {"memorySearch": search}}}
-        config.write_text(json.dumps(agents), encoding="utf-8")
-        self.arguments = [
-            "--workspace", str(self.memory.parent), "--state-dir", str(state),
-            "--config", str(config), "--log-level", "error",
-        ]  # fmt: skip
+        search = embedding_with(host, batch={"pollIntervalMs": 100}) | {"provider": host.vendor}
+        self.arguments = home(root / "state", self.memory.parent, **search)
 
 
 async def run_until_done(agent: Agent) -> dict[str, Any]:
     """Indexes and embeds everything; the last status of the vectors."""
-    async with spawn_gateway(agent.arguments, environment=dict(os.environ)) as client:
+    async with spawn_gateway(agent.arguments) as client:
         await client.call("sync", {}, timeout_s=PATIENCE_S)
         return await vectors_when(client, is_done)
 
@@ -108,7 +95,7 @@ def is_done(vector: dict[str, Any]) -> bool:
 
 async def killed_at(agent: Agent, is_there: Callable[[], object]) -> None:
     async with (
-        spawn_gateway(agent.arguments, environment=dict(os.environ)) as client,
+        spawn_gateway(agent.arguments) as client,
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(ask_for_sync, client)
@@ -124,7 +111,7 @@ async def ask_for_sync(client: GatewayClient) -> None:
 async def note_saved_now(agent: Agent, batches: FakeBatches) -> float:
     """Seconds from saving a note to its vector, while the whole backlog waits for a job."""
     batches.held = True
-    async with spawn_gateway(agent.arguments, environment=dict(os.environ)) as client:
+    async with spawn_gateway(agent.arguments) as client:
         await client.call("sync", {}, timeout_s=PATIENCE_S)
         await until(lambda: any(job.status == "in_progress" for job in batches.jobs.values()))
         before = (await vectors(client))["backfill"]["coverage"]["embedded"]
@@ -163,19 +150,10 @@ async def measure(vendor: VendorName, point: str, files: int, sections: int, tab
 async def main(
     vendors: Sequence[VendorName], points: Sequence[str], files: int, sections: int
 ) -> None:
-    table = Table(title=f"{files} files")
-    for head in (
-        "vendor",
-        "killed at",
-        "chunks",
-        "jobs",
-        "uploads",
-        "vectors",
-        "paid twice",
-        "files left",
-        "",
-    ):
-        table.add_column(head, justify="right")
+    table = figures(
+        f"{files} files",
+        "vendor | killed at | chunks | jobs | uploads | vectors | paid twice | files left | ",
+    )
     for vendor in vendors:
         for point in points:
             await measure(vendor, point, files, sections, table)

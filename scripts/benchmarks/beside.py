@@ -9,8 +9,6 @@ machine decides the rest.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -23,12 +21,12 @@ from typing import Any, Final, NamedTuple
 
 import anyio
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks.freshness import cpu_s, status_of
 from benchmarks.notes import NoteWriter
+from benchmarks.running import embedded, embedding_with, figures, home, timed
 from benchmarks.scoring import percentile
-from fakes.embedding import embedded, vector_status
+from fakes.embedding import vector_status
 from fakes.transcripts import Transcript
 from fakes.vendors import FakeVendor
 from gateway.client import SpawnedGateway, spawn_gateway
@@ -59,9 +57,8 @@ class Searches:
         second = _WORDS[(self._asked // len(_WORDS) + self._asked + 1) % len(_WORDS)]
         self._asked += 1
         query = {"query": f"{first} {second}"}
-        started = time.perf_counter()
-        answer = await client.call("memory_search", query, timeout_s=_PATIENCE_S)
-        self.seconds.append(time.perf_counter() - started)
+        answer, ms = await timed(client.call("memory_search", query, timeout_s=_PATIENCE_S))
+        self.seconds.append(ms / 1000)
         self.swept_ms.append(answer["timings"]["sweep"])
         self.empty += not answer["results"]
         await anyio.sleep(self._pause_s)
@@ -76,12 +73,6 @@ class Searches:
         async with anyio.create_task_group() as tasks:
             for _ in range(self._clients):
                 tasks.start_soon(ask)
-
-
-class Rebuild(NamedTuple):
-    seconds: float
-    cpu_s: float
-    """Processor time of the whole process, including that of searches beside it."""
 
 
 class Host(NamedTuple):
@@ -115,7 +106,6 @@ class Home:
     def __init__(self, root: Path, files: int, host: Host | None = None) -> None:
         self._root = root
         self._workspace = root / "workspace"
-        self._config = root / "openclaw.json"
         self._host = host
         self._writer = NoteWriter()
         self._writer.workspace(self._workspace, files, _BULLETS)
@@ -125,7 +115,6 @@ class Home:
     def configure(self, weight: float = 0.7, tokens: int = 400) -> None:
         """For a reload: another weight of the vectors loads them again, other chunks are a rebuild."""
         search: dict[str, Any] = {
-            "provider": "none",
             "sources": ["memory", "sessions"],
             "experimental": {"sessionMemory": True},
             "query": {"hybrid": {"vectorWeight": weight, "textWeight": 1 - weight}},
@@ -133,16 +122,11 @@ class Home:
             "chunking": {"tokens": tokens},
         }
         if self._host is not None:
-            batch = {"enabled": True, "pollIntervalMs": 100}
-            remote = {"baseUrl": self._host.base_url, "apiKey": self._host.key, "batch": batch}
-            search |= {"provider": "openai", "remote": remote}
-        config = {"agents": {"defaults": {"memorySearch": search}}}
-        self._config.write_text(json.dumps(config), encoding="utf-8")
+            search |= embedding_with(self._host, batch={"enabled": True, "pollIntervalMs": 100})
+        self._arguments = home(self._root / "state", self._workspace, **search)
 
     def gateway(self) -> Any:
-        arguments = ["--workspace", str(self._workspace), "--state-dir", str(self._root / "state")]
-        arguments += ["--config", str(self._config), "--log-level", "error"]
-        return spawn_gateway(arguments, environment=dict(os.environ))
+        return spawn_gateway(self._arguments)
 
     async def prepare(self, client: SpawnedGateway) -> None:
         await client.call("sync", {}, timeout_s=_PATIENCE_S)
@@ -291,9 +275,9 @@ def _has(searches: Searches, count: int) -> bool:
 
 
 def show(part: str, found: Found, console: Console) -> None:
-    table = Table(
-        *("searches", "count", "empty", "p50", "p95", "most", "sweep p50", "sweep p95"),
-        title=f"{part}, {found.chunks:,} chunks",
+    table = figures(
+        f"{part}, {found.chunks:,} chunks",
+        "searches | count | empty | p50 | p95 | most | sweep p50 | sweep p95",
     )
     for name, one in (("quiet", found.quiet), ("beside", found.beside)):
         times = [percentile(one.seconds, part) * 1000 for part in (0.5, 0.95)]

@@ -8,8 +8,6 @@ compared with a fresh one, and the texts that the vendor answered are counted.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import random
 import signal
 import tempfile
@@ -25,6 +23,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from backends.builtin.store.leasing import LEASE_S
 from benchmarks.qmd_home import DIRECT_CHAT
+from benchmarks.running import embedded, embedding_with, home
 from fakes import postgres
 from fakes.vendors import FakeVendor
 from fakes.wire import Seen
@@ -67,25 +66,17 @@ class Cluster:
         """By gateway: that it is to end, and that it has."""
 
     async def start(self, number: int) -> SpawnedGateway:
-        state = self.root / f"state-{number}"
-        state.mkdir(exist_ok=True)
+        key = f"{self._vendor.key} {number}.{self.counts['kills']}"
         search = {
-            "provider": "openai",
-            "remote": {
-                "baseUrl": self._vendor.base_url,
-                "apiKey": f"{self._vendor.key} {number}.{self.counts['kills']}",
-            },
+            **embedding_with(self._vendor, apiKey=key),
             "sync": {"searchBudgetMs": 20_000},
             "store": {**self.store, "view": f"host-{number}"},
         }
-        config = state / "openclaw.json"
-        config.write_text(json.dumps({"agents": {"defaults": {"memorySearch": search}}}))
-        arguments = ["--workspace", str(self.workspace), "--state-dir", str(state)]
-        arguments += ["--config", str(config), "--log-level", "info"]
+        arguments = home(self.root / f"state-{number}", self.workspace, "info", **search)
         wanted, done = self._ends[number] = anyio.Event(), anyio.Event()
 
         async def live(*, task_status: TaskStatus[SpawnedGateway]) -> None:
-            spawned = spawn_gateway(arguments, environment=dict(os.environ), patience_s=60)
+            spawned = spawn_gateway(arguments, patience_s=60)
             async with spawned as gateway:
                 task_status.started(gateway)
                 await wanted.wait()
@@ -206,15 +197,7 @@ class Cluster:
 async def settled(gateway: SpawnedGateway) -> None:
     """Level with the disk, and every text with its vector."""
     await gateway.call("sync", {}, timeout_s=600)
-    with anyio.fail_after(600):
-        while True:
-            status = await gateway.call("status", {}, timeout_s=60)
-            backfill = status["details"]["vector"].get("backfill")
-            if backfill:
-                coverage = backfill["coverage"]
-                if coverage["embedded"] == coverage["total"] and not status["dirty"]:
-                    return
-            await anyio.sleep(0.2)
+    await embedded(gateway, 600)
 
 
 def histories(requests: list[Seen], events: list[tuple[float, str]]) -> Iterator[str]:

@@ -215,7 +215,7 @@ CONVERTERS: Final = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "target", type=Path, help="the directory that bench_recall --families takes"
+        "target", type=Path, help="the directory that bench recall --families takes"
     )
     for name, (_, repository) in CONVERTERS.items():
         parser.add_argument(

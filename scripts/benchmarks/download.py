@@ -16,8 +16,8 @@ import tempfile
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
+from benchmarks.running import figures
 from fakes.hub import FakeHub, model_bytes
 
 REFERENCE = "hf:org/repo/m.gguf"
@@ -53,16 +53,13 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=10)
     options = parser.parse_args()
     data = model_bytes(options.mb * 1_000_000)
-    table = Table("seed", "kills", "answers", "bytes sent / size", "hash")
+    table = figures(
+        "Downloads that are killed", "seed | kills | answers | bytes sent / size | hash"
+    )
     for seed in range(ROWS):
         ratio, answers, right = measure(data, options.kills, seed)
-        table.add_row(
-            str(seed),
-            str(options.kills),
-            str(answers),
-            f"{ratio:.4f}",
-            "right" if right else "WRONG",
-        )
+        verdict = "right" if right else "WRONG"
+        table.add_row(f"{seed}", f"{options.kills}", f"{answers}", f"{ratio:.4f}", verdict)
     Console().print(table)
 
 

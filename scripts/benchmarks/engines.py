@@ -1,6 +1,6 @@
 """Candidates for the engine of local embeddings, each in a process of its own with the same model and texts.
 
-    ./scripts/bench_engines [--threads N] [ENGINE...]
+    ./scripts/bench engines [--threads N] [ENGINE...]
 
 all-MiniLM-L6-v2 in 16, 32 or 8 bits. Everything is told in seconds of the processor, since a machine is rarely idle; with
 one thread these are seconds. What is not installed is left out: `xllamacpp` is no dependency, and `llama-cpp-python` comes
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
 import random
 import re
 import resource
@@ -25,7 +26,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from rich.console import Console
-from rich.table import Table
+
+from benchmarks.running import figures, resident_bytes
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 TEXTS: Final = 32
@@ -164,7 +166,7 @@ def measure(name: str, threads: int) -> dict[str, float]:
     started = time.process_time()
     embed: Embed = next(steps)
     embed(["where did we put the key of the garden shed"])
-    found = {"load": time.process_time() - started, "resident": _resident()}
+    found = {"load": time.process_time() - started, "resident": resident_bytes(os.getpid()) / MIB}
     found["query"] = 1000 * statistics.median(_queries(embed))
     for kind, each in measured().items():
         busy = time.process_time()
@@ -182,11 +184,6 @@ def _queries(embed: Embed) -> Iterator[float]:
         yield time.process_time() - started
 
 
-def _resident() -> float:
-    fields = Path("/proc/self/statm").read_text(encoding="ascii").split()
-    return int(fields[1]) * resource.getpagesize() / MIB
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("engines", nargs="*", default=list(CANDIDATES))
@@ -197,7 +194,7 @@ def main() -> None:
         print(json.dumps(measure(options.engines[0], options.threads)))
         return
     rates = (f"{kind} texts" for kind in measured())
-    table = Table("", "load", "resident", "peak", "query p50", *rates, title="Processor's seconds")
+    table = figures("Processor's seconds", "| load | resident | peak | query p50", *rates)
     for name in options.engines:
         module, how, _ = CANDIDATES[name]
         if importlib.util.find_spec(module) is None:

@@ -23,6 +23,7 @@ from benchmarks.questions import (
     sample,
     workspace,
 )
+from benchmarks.running import figures
 from benchmarks.scoring import PIECE, cut, flat, percentile, shown, wilson
 
 DATA: Final = Path(__file__).resolve().parents[2] / "tests/data"
@@ -231,9 +232,7 @@ def _mean(families: Sequence[Sequence[bool]]) -> Share:
 
 def shares_table(title: str, summary: Summary) -> Table:
     """Any / all of each family at six results, with intervals, and at each limit."""
-    table = Table(title=title, title_justify="left")
-    for column in ("", "n", "six: any", "six: all", *(f"{limit:,}" for limit in LIMITS)):
-        table.add_column(column, justify="left" if not column else "right")
+    table = figures(title, "| n | six: any | six: all", *(f"{limit:,}" for limit in LIMITS))
     rows: list[tuple[str, int, Mapping[str, Shares]]] = [
         (name, one.n, one.shares) for name, one in summary.families.items()
     ]
@@ -252,9 +251,7 @@ def shares_table(title: str, summary: Summary) -> Table:
 
 def form_table(title: str, summary: Summary) -> Table:
     """What the pages are made of."""
-    table = Table(title=title, title_justify="left")
-    for column in ("", "characters", "parts a snippet", "parts under 60", "evidence"):
-        table.add_column(column, justify="left" if not column else "right")
+    table = figures(title, "| characters | parts a snippet | parts under 60 | evidence")
     for name, one in summary.families.items():
         table.add_row(
             name,
@@ -270,9 +267,7 @@ def ablation_table(
     title: str, full: Summary, without: Mapping[str, Summary], place: str = "six"
 ) -> Table:
     """What is lost, in points of any / all, when each weight is taken out: of the mean and of each family."""
-    table = Table(title=title, title_justify="left")
-    for column in ("without", "mean of families", *full.families):
-        table.add_column(column, justify="left" if column == "without" else "right")
+    table = figures(title, "without | mean of families", *full.families)
     for name, one in without.items():
         pairs = [(full.mean[place], one.mean[place])]
         pairs += [(full.families[each].shares[place], one.families[each].shares[place]) for each in full.families]  # fmt: skip
@@ -284,9 +279,7 @@ def left_out_table(
     title: str, in_sample: Summary, left_out: Mapping[str, Summary], place: str = "six"
 ) -> Table:
     """Each family with weights learnt from all, and from all others: `left_out` has the latter by its name."""
-    table = Table(title=title, title_justify="left")
-    for column in ("", "in sample", "left out", "difference"):
-        table.add_column(column, justify="left" if not column else "right")
+    table = figures(title, "| in sample | left out | difference")
     pairs = {
         name: (in_sample.families[name].shares[place], one.families[name].shares[place])
         for name, one in left_out.items()

@@ -8,7 +8,6 @@ vectors. `--left-out` does the same for each family without it, `--ablation` tak
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sqlite3
 import tempfile
@@ -40,7 +39,8 @@ from benchmarks.families import (
 from benchmarks.minilm import MiniLM
 from benchmarks.minilm_gguf import CACHE
 from benchmarks.questions import Collection, Question
-from benchmarks.recall import SYSTEMS, embedded
+from benchmarks.recall import SYSTEMS
+from benchmarks.running import configured, embedded
 from benchmarks.vector_cache import CachedEmbedder
 from config.settings import MemorySearchSettings, StoreSettings, VectorStoreSettings
 from gateway.client import spawn_gateway
@@ -74,12 +74,8 @@ async def index_all(found: Mapping[str, list[Collection]], place: Path) -> list[
             for family, collections in found.items():
                 for number, collection in enumerate(collections):
                     state = place / f"{family}-{number}"
-                    state.mkdir()
-                    config = state / "openclaw.json"
-                    config.write_text(json.dumps(settings), encoding="utf-8")
-                    arguments = ["--workspace", str(collection.workspace), "--config", str(config)]
-                    arguments += ["--state-dir", str(state), "--log-level", "warning"]
-                    async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
+                    arguments = configured(state, collection.workspace, settings)
+                    async with spawn_gateway(arguments) as client:
                         await client.call("sync", {}, timeout_s=900)
                         await embedded(client)
                     (index,) = state.glob("memory/*.sqlite")

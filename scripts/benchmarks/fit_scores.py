@@ -19,7 +19,6 @@ import anyio
 import msgspec
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from backends.ranking import learnt
 from backends.ranking.learnt import Signs, score_of
@@ -27,6 +26,7 @@ from benchmarks.families import families
 from benchmarks.fit import Indexed, answers, index_all
 from benchmarks.questions import Collection
 from benchmarks.reliability import Passage, calibration_error, without_answer
+from benchmarks.running import figures
 from benchmarks.scoring import shown
 
 NAMES: Final = (
@@ -129,9 +129,10 @@ def report(found: Sequence[Answered], console: Console) -> None:
     for by_meaning in (False, True):
         of_mode = [one for one in found if one.by_meaning == by_meaning]
         mode = "with all-MiniLM-L6-v2" if by_meaning else "by words"
-        table = Table(title=f"Calibration error from 0.5 on, {mode}", title_justify="left")
-        for column in ("", "passages from 0.5 on", "today", "learnt from all", "from the others"):
-            table.add_column(column, justify="left" if not column else "right")
+        table = figures(
+            f"Calibration error from 0.5 on, {mode}",
+            "| passages from 0.5 on | today | learnt from all | from the others",
+        )
         for name in dict.fromkeys(one.family for one in found):
             family = [one for one in of_mode if one.family == name]
             others = learn([one for one in found if one.family != name])

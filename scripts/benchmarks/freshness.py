@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import anyio
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks.notes import NoteWriter
+from benchmarks.running import figures, home
 from benchmarks.scoring import percentile
 from gateway.client import SpawnedGateway, spawn_gateway
 
@@ -41,7 +41,6 @@ class Bench:
     def __init__(self, root: Path, files: int, bullets: int = BULLETS) -> None:
         self.workspace = root / "workspace"
         self._state = root / "state"
-        self._state.mkdir(parents=True)
         (self.workspace / "memory").mkdir(parents=True)
         NoteWriter().workspace(self.workspace, files, bullets)
 
@@ -56,12 +55,8 @@ class Bench:
     @asynccontextmanager
     async def gateway(self, **sync: object) -> AsyncIterator[SpawnedGateway]:
         """With these `sync.*` settings."""
-        config = self._state / "openclaw.json"
-        search = {"provider": "none", "sync": sync}
-        config.write_text(json.dumps({"agents": {"defaults": {"memorySearch": search}}}), "utf-8")
-        arguments = ["--workspace", str(self.workspace), "--state-dir", str(self._state)]
-        arguments += ["--config", str(config), "--log-level", "error"]
-        async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
+        arguments = home(self._state, self.workspace, sync=sync)
+        async with spawn_gateway(arguments) as client:
             yield client
 
     @asynccontextmanager
@@ -213,7 +208,7 @@ def watches(pid: int) -> int:
 
 async def measure_saves(root: Path, console: Console) -> None:
     bench = Bench(root, 200)
-    table = Table("", "p50", "max", "not found", title="From a save to its being found")
+    table = figures("From a save to its being found", "| p50 | max | not found")
     seconds = await saves_by_watcher(bench)
     table.add_row("by the watcher", *_times(seconds), "0")
     seconds, missed = await saves_by_search(bench)
@@ -233,10 +228,10 @@ async def measure_idle(root: Path, console: Console, files: int, seconds: float)
     share, count = await idle(bench, seconds)
     starts = await first_answers(bench)
     watched, unwatched = (percentile(starts[watch], 0.5) for watch in (True, False))
-    table = Table(
-        "files", "directories", "inotify watches", "idle CPU", "first answer",
-        "without watching", "ratio", title="Waiting for changes",
-    )  # fmt: skip
+    table = figures(
+        "Waiting for changes",
+        "files | directories | inotify watches | idle CPU | first answer | without watching | ratio",
+    )
     table.add_row(
         f"{files:,}", str(bench.directories()), str(count), f"{share:.2%}",
         f"{watched * 1000:.0f} ms", f"{unwatched * 1000:.0f} ms", f"{watched / unwatched:.2f}",
@@ -248,10 +243,10 @@ async def measure_clients(root: Path, console: Console, files: int) -> None:
     bench = Bench(root, files, bullets=30)
     quiet = await clients_during(bench, rebuilding=False, seconds=20.0)
     busy = await clients_during(bench, rebuilding=True, seconds=60.0)
-    table = Table(
-        "", "chunks", "seconds", "searches", "errors", "empty", "p50", "p95",
-        title=f"{CLIENTS} clients search without pause",
-    )  # fmt: skip
+    table = figures(
+        f"{CLIENTS} clients search without pause",
+        "| chunks | seconds | searches | errors | empty | p50 | p95",
+    )
     for name, row in (("quiet", quiet), ("during a full rebuild", busy)):
         counts = (
             row["chunks"],

@@ -1,4 +1,4 @@
-"""A deterministic embedding without a model: hashed words and pairs of words, 384 dimensions.
+"""What the benchmarks want of an embedding model; and one without a model: hashed words and pairs of words.
 
 It knows which words two texts share and nothing of what they mean: the weakest model worth the name.
 A hybrid search must not become worse than its keywords because of such vectors.
@@ -16,10 +16,37 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from benchmarks.embedder import Vectors
+Vectors: TypeAlias = NDArray[np.float32]
+"""Shape (texts, dimensions); each row has length (L2 norm) 1."""
+
+
+class Embedder(Protocol):
+    """A model that runs in this process. May be called by several threads at once."""
+
+    @property
+    def name(self) -> str:
+        """What clients ask for."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """Changes whenever the vectors may change: the name and every setting that matters."""
+        ...
+
+    @property
+    def dimensions(self) -> int: ...
+
+    def tokens(self, text: str) -> int:
+        """How much of the text is read; at least 1."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Vectors: ...
+
 
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 """Kana and Han are written without spaces: there each character counts as a word."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from rich.table import Table
 
 from benchmarks.notes import NoteWriter, VaultWriter
 from benchmarks.plot import draw
+from benchmarks.running import figures, home, timed
 from gateway.client import spawn_gateway
 
 PLOT: Final = Path(__file__).resolve().parents[2] / "docs/index.svg"
@@ -58,27 +58,19 @@ class Notes(NamedTuple):
 
 async def measure(notes: Notes, page: Path | None, table: Table) -> Measured:
     with tempfile.TemporaryDirectory() as scratch:
-        workspace, state = Path(scratch) / "workspace", Path(scratch) / "state"
-        state.mkdir()
+        workspace = Path(scratch) / "workspace"
         total = notes.write(workspace)
-        config = state / "openclaw.json"
-        config.write_text(
-            json.dumps({"agents": {"defaults": {"memorySearch": {"provider": "none"}}}}),
-            encoding="utf-8",
-        )
-        arguments = ["--workspace", str(workspace), "--state-dir", str(state)]
-        arguments += ["--config", str(config), "--log-level", "warning"]
+        arguments = home(Path(scratch) / "state", workspace, "warning")
         started = time.perf_counter()
-        async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
+        async with spawn_gateway(arguments) as client:
             await client.call("sync", {}, timeout_s=3600)
             first_s = time.perf_counter() - started
             again = await client.call("sync", {}, timeout_s=600)
             edited = next(workspace.rglob("*.md"))
             with edited.open("a", encoding="utf-8") as file:
                 file.write("- A kingfisher was seen at the weir.\n")
-            started = time.perf_counter()
-            found = await client.call("memory_search", {"query": "kingfisher weir"}, timeout_s=60)
-            edit_s = time.perf_counter() - started
+            question = {"query": "kingfisher weir"}
+            found, edit_ms = await timed(client.call("memory_search", question, timeout_s=60))
             status = await client.call("status", {}, timeout_s=60)
             told = await to_thread.run_sync(
                 report, arguments, page or Path(scratch) / "report.html"
@@ -92,11 +84,11 @@ async def measure(notes: Notes, page: Path | None, table: Table) -> Measured:
             f"{first_s:.2f} s",
             f"{total / 1e6 / first_s:.2f} MB/s",
             f"{again['durationMs']:.0f} ms",
-            f"{edit_s * 1000:.0f} ms",
+            f"{edit_ms:.0f} ms",
             f"{status['databaseBytes'] / total:.2f}",
             told,
         )
-        return Measured(status["chunks"], first_s * 1000, again["durationMs"], edit_s * 1000)
+        return Measured(status["chunks"], first_s * 1000, again["durationMs"], edit_ms)
 
 
 def plot(measured: list[Measured]) -> None:
@@ -115,12 +107,10 @@ def main() -> None:
     parser.add_argument("--more", type=Path, nargs="*", default=[], help="notes for the vault")
     parser.add_argument("--report", type=Path, metavar="FILE", help="keep the last report there")
     options = parser.parse_args()
-    table = Table(title="Indexing by keyword, start of the process included")
-    for column in (
-        "notes", "Markdown", "chunks", "first index", "rate", "unchanged re-sync",
-        "edit to answer", "index/Markdown", "report",
-    ):  # fmt: skip
-        table.add_column(column, justify="right")
+    table = figures(
+        "Indexing by keyword, start of the process included",
+        "notes | Markdown | chunks | first index | rate | unchanged re-sync | edit to answer | index/Markdown | report",
+    )
     seeded = [
         Notes(f"{files:,}", partial(NoteWriter().workspace, files=files, bullets=options.bullets))
         for files in options.files

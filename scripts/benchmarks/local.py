@@ -22,16 +22,18 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
+import numpy as np
+import onnxruntime
 from rich.console import Console
 from rich.table import Table
+from tokenizers import Tokenizer
 
-from benchmarks.embedding_server import EmbeddingServer, embedding_server
+from benchmarks.embedding_server import embedding_server
 from benchmarks.minilm import MiniLM
 from benchmarks.minilm_onnx import minilm_onnx
 from benchmarks.notes import NoteWriter, vocabulary
-from benchmarks.recall import embedded
+from benchmarks.running import embedded, embedding_with, figures, home, resident_bytes, timed
 from benchmarks.scoring import percentile
-from benchmarks.start import resident_bytes
 from gateway.client import SpawnedGateway, spawn_gateway
 from providers.embedding.service import Delivery, EmbeddingService
 from providers.local.embedder import LocalEmbedder, LocalSpec
@@ -67,10 +69,41 @@ async def local_service(model: Path) -> AsyncIterator[EmbeddingService]:
         tasks.cancel_scope.cancel()
 
 
+class BareOnnx:
+    """The yardstick: ONNX Runtime's own functions in a loop of one thread, and nothing around them."""
+
+    def __init__(self, path: Path) -> None:
+        self._tokenizer = Tokenizer.from_file(str(path.parent / "tokenizer.json"))
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(512)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        self._session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
+
+    def embed(self, text: str) -> np.ndarray:
+        """A vector of length 1."""
+        ids = np.array([self._tokenizer.encode(text).ids], np.int64)
+        feed = {
+            "input_ids": ids,
+            "attention_mask": np.ones_like(ids),
+            "token_type_ids": np.zeros_like(ids),
+        }
+        (rows,) = self._session.run(None, feed)
+        whole = rows[0].mean(axis=0)
+        return whole / np.linalg.norm(whole)
+
+
+def bare_seconds(bare: BareOnnx, texts: Sequence[str]) -> float:
+    started = time.perf_counter()
+    for text in texts:
+        bare.embed(text)
+    return time.perf_counter() - started
+
+
 @contextmanager
 def bare_loop(model: Path) -> Iterator[Callable[[list[str]], float]]:
     """Seconds that the bare loop takes for some texts."""
-    command = [sys.executable, "-m", "benchmarks.bare_onnx", str(model)]
+    command = [sys.executable, "-m", "benchmarks.local", "--bare", str(model)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, encoding="utf-8", **pipes) as process:
 
@@ -135,9 +168,8 @@ async def time_queries(model: Path, texts: list[str], table: Table) -> None:
 async def _queries(service: EmbeddingService, name: str) -> list[float]:
     times = []
     for number in range(QUERIES):
-        started = time.perf_counter()
-        await service.embed_query(f"what was said about the {name} pump number {number}")
-        times.append((time.perf_counter() - started) * 1000)
+        question = f"what was said about the {name} pump number {number}"
+        times.append((await timed(service.embed_query(question)))[1])
         await anyio.sleep(PAUSE_S)
     return times
 
@@ -147,7 +179,9 @@ async def compare_memory(model: Path, table: Table) -> None:
         workspace = Path(name) / "workspace"
         NoteWriter().workspace(workspace, FILES, BULLETS)
         async with embedding_server(MiniLM(512)) as server:
-            remote = await _resident(workspace, _remote(server))
+            remote = await _resident(
+                workspace, embedding_with(server) | {"model": server.embedders[0].name}
+            )
             keywords = await _resident(workspace, {"provider": "none"})
             vectors = await _resident(workspace, {"provider": "none"}, loaded=("numpy", "simsimd"))
             local = await _resident(
@@ -164,11 +198,6 @@ async def compare_memory(model: Path, table: Table) -> None:
         table.add_row(label, f"{gateway / MIB:.1f} MiB", f"{more:+.1f} MiB", worker_shown)
 
 
-def _remote(server: EmbeddingServer) -> dict[str, Any]:
-    address = {"baseUrl": server.base_url, "apiKey": server.key}
-    return {"provider": "openai", "model": server.embedders[0].name, "remote": address}
-
-
 async def _resident(
     workspace: Path, search: dict[str, Any], *, loaded: Sequence[str] = ()
 ) -> tuple[int, int]:
@@ -177,10 +206,7 @@ async def _resident(
     `loaded` are modules that the gateway imports whether it needs them or not.
     """
     with tempfile.TemporaryDirectory() as state:
-        config = Path(state) / "openclaw.json"
-        block = {"agents": {"defaults": {"memorySearch": search}}}
-        config.write_text(json.dumps(block), encoding="utf-8")
-        arguments = ["--workspace", str(workspace), "--state-dir", state, "--config", str(config)]
+        arguments = home(Path(state), workspace, **search)
         imports = "".join(f"import {module}\n" for module in loaded)
         (Path(state) / "sitecustomize.py").write_text(imports, encoding="utf-8")
         environment = {**os.environ, "PYTHONPATH": state}
@@ -204,23 +230,18 @@ async def measure(parts: list[str], console: Console) -> None:
     texts = chunks(QUEUED, MiniLM(512).tokens)
     steps: dict[str, tuple[Table, Callable[[Table], Awaitable[None]]]] = {
         "throughput": (
-            _table(
+            figures(
                 f"Chunks of {CHUNK_TOKENS} tokens a second, {ROUNDS} rounds by turns",
-                "bare loop",
-                "through the worker",
-                "ratio",
-                "range",
+                "bare loop | through the worker | ratio | range",
             ),
             lambda table: compare_throughput(model, texts, table),
         ),
         "queries": (
-            _table(
-                f"{QUERIES} queries, beside", "", "p50", "p95", "longest", "p95, ratio to alone"
-            ),
+            figures(f"{QUERIES} queries, beside", "| p50 | p95 | longest | p95, ratio to alone"),
             lambda table: time_queries(model, texts, table),
         ),
         "memory": (
-            _table("Resident memory", "embeddings", "gateway", "difference", "worker"),
+            figures("Resident memory", "embeddings | gateway | difference | worker"),
             lambda table: compare_memory(model, table),
         ),
     }
@@ -230,18 +251,18 @@ async def measure(parts: list[str], console: Console) -> None:
         console.print(table)
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left")
-    for column in columns:
-        table.add_column(column, justify="right")
-    return table
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     names = ["throughput", "queries", "memory"]
     parser.add_argument("parts", nargs="*", default=names, help=f"of {', '.join(names)}")
-    anyio.run(measure, parser.parse_args().parts, Console(width=140))
+    parser.add_argument("--bare", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.bare:  # lists of texts come in, a line each
+        bare = BareOnnx(options.bare)
+        for line in sys.stdin:
+            print(bare_seconds(bare, json.loads(line)), flush=True)
+        return
+    anyio.run(measure, options.parts, Console(width=140))
 
 
 if __name__ == "__main__":

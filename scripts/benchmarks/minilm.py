@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from benchmarks.embedder import Vectors
+from benchmarks.hash_embedder import Vectors
 from benchmarks.minilm_onnx import minilm_onnx
 from providers.local.model import Wishes, read_model
 

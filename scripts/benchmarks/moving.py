@@ -8,7 +8,6 @@ end a real gateway starts at the former place's remains, and what it embeds is c
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import signal
@@ -30,6 +29,7 @@ from backends.builtin.store.sqlite import index_file, moving
 from backends.builtin.store.sqlite.index_file import FileVerdict, judge
 from backends.builtin.store.sqlite.store import SqliteStore
 from benchmarks.notes import NoteWriter
+from benchmarks.running import embedded, embedding_with, figures, home
 from endurance.oracle import Content, damage, read_content, searchable
 from fakes.vendors import FakeVendor
 from gateway.client import SpawnedGateway, spawn_gateway
@@ -37,36 +37,21 @@ from gateway.client import SpawnedGateway, spawn_gateway
 FORMER: Final = "memory/main.sqlite"
 NEW: Final = "memory/main.memory-gateway.sqlite"
 _PATIENCE_S: Final = 1800.0
-_PAUSE_S: Final = 0.5
 _FILES_OF_THE_MOVE: Final = (moving.__file__, index_file.__file__)
 
 
 def arguments(root: Path, host: FakeVendor, *, former: bool) -> list[str]:
     """Those of today's release; `former`: with the place of the index that earlier ones had."""
-    search: dict[str, Any] = {
-        "provider": "openai",
-        "remote": {"baseUrl": host.base_url, "apiKey": host.key},
-    }
+    search = embedding_with(host)
     if former:
         search["store"] = {"path": str(root / "state" / FORMER)}
-    config = root / "openclaw.json"
-    config.write_text(json.dumps({"agents": {"defaults": {"memorySearch": search}}}), "utf-8")
-    return [
-        "--workspace", str(root / "workspace"), "--state-dir", str(root / "state"), "--config", str(config),
-        "--log-level", "error",
-    ]  # fmt: skip
+    return home(root / "state", root / "workspace", **search)
 
 
 async def embed_all(client: SpawnedGateway) -> dict[str, Any]:
     """Returns the status in which every text has its vector."""
     await client.call("sync", {}, timeout_s=_PATIENCE_S)
-    with anyio.fail_after(_PATIENCE_S):
-        while True:
-            status: dict[str, Any] = await client.call("status", timeout_s=60)
-            coverage = status["details"]["vector"]["backfill"]["coverage"]
-            if coverage["embedded"] >= coverage["total"] > 0:
-                return status
-            await anyio.sleep(_PAUSE_S)
+    return await embedded(client)
 
 
 def move(folder: Path, kill_at: int) -> None:
@@ -137,23 +122,20 @@ def kill_at_points(
 async def measure(files: int, points: int, root: Path, console: Console) -> int:
     """Returns how much was lost or paid again."""
     state = root / "state"
-    state.mkdir()
     NoteWriter(words=5000, seed=1).workspace(root / "workspace", files, bullets=60)
     with FakeVendor("openai") as host:
         former = arguments(root, host, former=True)
-        async with spawn_gateway(former, environment=dict(os.environ)) as client:
+        async with spawn_gateway(former) as client:
             status = await embed_all(client)
             client.process.kill()
             await client.process.wait()
         before, texts = read_content(state / FORMER), searchable(state / FORMER)
         paid = len(host.embedded())
-        table = Table(title="Killed on the way", title_justify="left")
-        for column in ("line", "where the index was", "lost", "faults"):
-            table.add_column(column)
+        table = figures("Killed on the way", "line | where the index was | lost | faults")
         killed = partial(kill_at_points, state, root / "killed", points, before, table)
         losses, seconds = await run_sync(killed)
         today = arguments(root, host, former=False)
-        async with spawn_gateway(today, environment=dict(os.environ)) as client:
+        async with spawn_gateway(today) as client:
             moved = await embed_all(client)
         again = len(host.embedded()) - paid
     same = texts == searchable(state / NEW) and moved["databasePath"] == str(state / NEW)

@@ -12,18 +12,18 @@ import re
 import statistics
 import subprocess
 import tempfile
-import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import anyio
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.running import facts, figures, timed
 from benchmarks.scoring import percentile
 from fakes.openclaw import SETUP, HostError, OpenClaw, RunningHost
 from fakes.openclaw_model import FakeModel
@@ -110,9 +110,8 @@ class Bench:
         self.found.turns += 1
         try:
             self.found.at_once += await self._finds(client, word)
-            started = time.perf_counter()
-            await client.call("sync", {}, timeout_s=_PATIENCE_S)
-            self.found.sync_ms.append((time.perf_counter() - started) * 1000)
+            _, ms = await timed(client.call("sync", {}, timeout_s=_PATIENCE_S))
+            self.found.sync_ms.append(ms)
             self.found.after_one_sync += await self._finds(client, word)
         except RemoteError as error:
             self.found.errors.append(str(error))
@@ -128,18 +127,16 @@ class Bench:
 
     async def _finds(self, client: SpawnedGateway, word: str) -> bool:
         params = {"query": f"report {word}", "sources": ["sessions"], "maxResults": 3}
-        started = time.perf_counter()
-        answer: Any = await client.call("memory_search", params, timeout_s=_PATIENCE_S)
-        self.found.search_ms.append((time.perf_counter() - started) * 1000)
+        asked = client.call("memory_search", params, timeout_s=_PATIENCE_S)
+        answer, ms = await timed(asked)
+        self.found.search_ms.append(ms)
         self.found.searches += 1
         return any(word in hit["snippet"] for hit in answer["results"])
 
     async def _turn(self, running: RunningHost, session: str) -> tuple[str, float]:
         word = f"quelea{len(self.words):05}"
         text = f"Report {word}: the flock was seen by the mill at half past six, flying north."
-        started = time.perf_counter()
-        await anyio.to_thread.run_sync(running.say, text, session)
-        taken = (time.perf_counter() - started) * 1000
+        _, taken = await timed(anyio.to_thread.run_sync(running.say, text, session))
         self.words.append(word)
         return word, taken
 
@@ -155,9 +152,10 @@ class Bench:
 
 
 def host_table(bench: Bench) -> Table:
-    table = Table(title="The host: its latency of a turn, and complaints", title_justify="left")
-    for column in ("", "turns", "p50", "p95", "slowest", "complaints"):
-        table.add_column(column, justify="right" if column else "left")
+    table = figures(
+        "The host: its latency of a turn, and complaints",
+        "| turns | p50 | p95 | slowest | complaints",
+    )
     for way, blocks in bench.latencies.items():
         taken = [one for block in blocks for one in block]
         shares = (percentile(taken, 0.5), percentile(taken, 0.95), max(taken))
@@ -173,9 +171,6 @@ def host_table(bench: Bench) -> Table:
 
 
 def found_table(found: Found, missing: list[str], total: int) -> Table:
-    table = Table(title="What was written, and what was found", title_justify="left")
-    table.add_column("")
-    table.add_column("", justify="right")
     rows = {
         "turns beside us": found.turns,
         "found by the next search": found.at_once,
@@ -186,9 +181,7 @@ def found_table(found: Found, missing: list[str], total: int) -> Table:
         "a sync, p50 / p95": _milliseconds(found.sync_ms),
         "errors of ours": len(found.errors),
     }
-    for name, value in rows.items():
-        table.add_row(name, str(value))
-    return table
+    return facts("What was written, and what was found", rows)
 
 
 def _milliseconds(taken: list[float]) -> str:

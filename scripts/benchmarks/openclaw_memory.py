@@ -27,6 +27,7 @@ from benchmarks.embedding_server import embedding_server
 from benchmarks.minilm import MiniLM
 from benchmarks.minilm_gguf import CACHE
 from benchmarks.questions import Collection, Question, locomo
+from benchmarks.running import embedding_with, figures
 from benchmarks.scoring import percentile, wilson
 from benchmarks.vector_cache import CachedEmbedder
 from fakes.openclaw import SETUP, HostError, OpenClaw, RunningHost
@@ -134,19 +135,10 @@ def measure(
 
 
 def table(rows: dict[str, list[Recall]]) -> Table:
-    table = Table(title="In the real OpenClaw 2026.9.6", title_justify="left")
-    headings = (
-        "",
-        "first recall",
-        "later, p50",
-        "p95",
-        "requests",
-        "tokens, mean",
-        "evidence seen",
-        "failed",
+    table = figures(
+        "In the real OpenClaw 2026.9.6",
+        "| first recall | later, p50 | p95 | requests | tokens, mean | evidence seen | failed",
     )
-    for heading in headings:
-        table.add_column(heading, justify="right" if heading else "left")
     for name, recalls in rows.items():
         later = [one.seconds for one in recalls[1:]]
         seen = sum(one.found for one in recalls)
@@ -175,8 +167,7 @@ async def _run(options: argparse.Namespace, command: str) -> None:
     rows: dict[str, list[Recall]] = {}
     with CachedEmbedder(MiniLM(), CACHE / "vectors.sqlite") as embedder:
         async with embedding_server(embedder) as server:
-            remote = {"baseUrl": server.base_url, "apiKey": server.key}
-            hybrid = {"provider": "openai", "model": "all-minilm-l6-v2", "remote": remote}
+            hybrid = embedding_with(server) | {"model": "all-minilm-l6-v2"}
             ways = {"keywords": {"provider": "none"}, "the same embedding server": hybrid}
             for name in options.ways:
                 for memory, with_plugin in (("OpenClaw's own", False), ("the plugin", True)):

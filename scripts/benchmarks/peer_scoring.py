@@ -279,7 +279,7 @@ def _megabytes(size: float) -> str:
     return f"{size:,.0f} MB" if size else "-"
 
 
-_LEADERBOARD: Final = ("leaderboard", "scripts/bench_peers --publish")
+_LEADERBOARD: Final = ("leaderboard", "scripts/bench peers --publish")
 
 
 def publish(board: Leaderboard, root: Path) -> None:

@@ -51,7 +51,8 @@ from benchmarks.peer_scoring import (
     summed,
 )
 from benchmarks.questions import Collection
-from benchmarks.recall import SYSTEMS, System, embedded
+from benchmarks.recall import SYSTEMS, System
+from benchmarks.running import configured, embedded, embedding_with, timed
 from fakes.openclaw import HostError, OpenClaw
 from fakes.openclaw_model import FakeModel
 from gateway.client import spawn_gateway
@@ -253,12 +254,9 @@ def _set_up(script: str, *arguments: str) -> Path:
 
 @asynccontextmanager
 async def _ours(system: System, place: Place) -> AsyncIterator[Running]:
-    config = place.home / "openclaw.json"
-    config.write_text(json.dumps(system.settings(place.server)), encoding="utf-8")
-    arguments = ["--workspace", str(place.notes.parent), "--state-dir", str(place.home)]
-    arguments += ["--config", str(config), "--log-level", "error"]
+    arguments = configured(place.home, place.notes.parent, system.settings(place.server))
     started = time.perf_counter()
-    async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
+    async with spawn_gateway(arguments) as client:
         await client.call("sync", {}, timeout_s=PATIENCE_S)
         if system.model:
             await embedded(client)
@@ -495,8 +493,7 @@ def _qmd_mb() -> float:
 @asynccontextmanager
 async def _openclaw(place: Place, *, dated: bool) -> AsyncIterator[Running]:
     command = str(_set_up("openclaw-setup"))
-    remote = {"baseUrl": place.server.base_url, "apiKey": place.server.key}
-    search: dict[str, Any] = {"provider": "openai-compatible", "model": MODEL, "remote": remote}
+    search = embedding_with(place.server) | {"provider": "openai-compatible", "model": MODEL}
     if not dated:
         search["query"] = {"minScore": 0}
     with FakeModel(most=1) as model:
@@ -605,9 +602,7 @@ async def measure(peer: Peer, collections: list[Collection], server: EmbeddingSe
                 index_s += running.index_s
                 await running.ask(collection.questions[0].query, peer.page)  # what is loaded once
                 for question in collection.questions:
-                    started = time.perf_counter()
-                    page = await running.ask(question.query, peer.page)
-                    latency_ms = (time.perf_counter() - started) * 1000
+                    page, latency_ms = await timed(running.ask(question.query, peer.page))
                     short = sum(map(len, page)) < BUDGET
                     wide = await running.ask(question.query, WIDE) if short else page
                     own, equal = shown(question, page), shown(question, cut(wide))
@@ -667,7 +662,7 @@ async def _measure_all(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("locomo", "multilingual", "families"):
-        parser.add_argument(f"--{name}", type=Path, metavar="DIR", help="as for bench_recall")
+        parser.add_argument(f"--{name}", type=Path, metavar="DIR", help="as for bench recall")
     parser.add_argument(
         "--sets",
         nargs="+",

@@ -10,7 +10,7 @@ from typing import Any, Final
 from benchmarks.families import LIMITS, PLACES
 
 FAMILIES_KEPT: Final = "docs/families.json"
-_FAMILIES: Final = ("families", "scripts/bench_recall --publish")
+_FAMILIES: Final = ("families", "scripts/bench recall --publish")
 
 
 def between_marks(page: str, name: str, command: str, text: str) -> str:
@@ -30,7 +30,7 @@ def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def publish_families(figures: Mapping[str, Any], root: Path) -> None:
-    """`figures`: what `bench_recall --json` keeps."""
+    """`figures`: what `bench recall --json` keeps."""
     kept = json.dumps(figures, indent=1, ensure_ascii=False) + "\n"
     (root / FAMILIES_KEPT).write_text(kept, encoding="utf-8")
     page = root / "docs/benchmarks.md"

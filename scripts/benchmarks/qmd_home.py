@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +20,6 @@ def qmd_settings(command: str, **more: Any) -> dict[str, object]:
     return {
         "memory": {"backend": "qmd", "qmd": {"command": command, "searchMode": "search", **more}}
     }
-
-
-def write_home(root: Path, workspace: Path, settings: Mapping[str, object]) -> list[str]:
-    """The arguments of a gateway that keeps its state below `root`."""
-    root.mkdir(parents=True, exist_ok=True)
-    config = root / "openclaw.json"
-    config.write_text(json.dumps(settings), encoding="utf-8")
-    arguments = ["--workspace", str(workspace), "--state-dir", str(root)]
-    return [*arguments, "--config", str(config), "--log-level", "error"]
 
 
 async def search(client: GatewayClient, query: str) -> dict[str, Any]:

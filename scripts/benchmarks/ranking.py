@@ -14,13 +14,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from backends.builtin.searching import SNIPPET_CHARS
 from backends.ranking.evidence import KEYWORDS_ONLY, Background, Candidate, Excerpt, Lanes
 from backends.ranking.fusion import PassageRanker
 from backends.ranking.query import QueryAnalyser, Weights
 from benchmarks.large_index import LANGUAGE, ZipfText
+from benchmarks.running import figures
 from benchmarks.scoring import percentile
 
 RESULTS: Final = 6
@@ -88,19 +88,20 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, nargs="+", default=[24, 48])
     parser.add_argument("--queries", type=int, default=300)
     options = parser.parse_args()
-    table = Table(title=f"Ranking candidates into {RESULTS} passages")
-    for column in ("candidates", "mode", "p50", "p95", "processor p50", "processor p95"):
-        table.add_column(column, justify="left" if column == "mode" else "right")
+    table = figures(
+        f"Ranking candidates into {RESULTS} passages",
+        "candidates | mode | p50 | p95 | processor p50 | processor p95",
+    )
     for count in options.candidates:
         for hybrid in (False, True):
             latencies = measure(count, options.queries, hybrid=hybrid)
-            figures = [
+            shown = [
                 percentile([one[kind] for one in latencies], share)
                 for kind in range(len(Latency._fields))
                 for share in (0.5, 0.95)
             ]
             mode = "hybrid" if hybrid else "keyword"
-            table.add_row(f"{count:,}", mode, *(f"{figure:.2f} ms" for figure in figures))
+            table.add_row(f"{count:,}", mode, *(f"{figure:.2f} ms" for figure in shown))
     Console(width=120).print(table)
 
 

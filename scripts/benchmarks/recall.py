@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +19,6 @@ import anyio
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.diversity import POOL, diversified
 from benchmarks.embedding_server import EmbeddingServer, embedding_server
 from benchmarks.families import (
     DATA,
@@ -57,11 +53,11 @@ from benchmarks.reliability import (
     unanswerable,
     without_answer,
 )
+from benchmarks.running import configured, embedded, embedding_with, figures, timed
 from benchmarks.scoring import Score, percentile, score, separation, wilson
 from benchmarks.vector_cache import CachedEmbedder
-from gateway.client import RemoteError, SpawnedGateway, spawn_gateway
+from gateway.client import SpawnedGateway, spawn_gateway
 
-USUAL_RESULTS = 6
 ABSENT = "sample, no answer there"
 VAULT_ABSENT = "vault, no answer there"
 ELSEWHERE = "LoCoMo, asked of the next conversation"
@@ -92,14 +88,11 @@ class System(NamedTuple):
     """The command of a QMD that answers by words."""
     query: dict[str, object] | None = None
     """`memorySearch.query`."""
-    mmr: float | None = None
-    """The share of relevance in an order by maximal marginal relevance."""
 
     def settings(self, server: EmbeddingServer) -> dict[str, object]:
         search: dict[str, object] = {"provider": "none"}
         if self.model:
-            remote = {"baseUrl": server.base_url, "apiKey": server.key}
-            search = {"provider": "openai", "model": self.model, "remote": remote}
+            search = embedding_with(server) | {"model": self.model}
         if self.local:
             search = {"provider": "local", "local": {"modelPath": str(self.local())}}
         if self.served:
@@ -133,8 +126,6 @@ SYSTEMS = {
         "all-minilm-l6-v2",
         query={"decay": {"enabled": True, "halfLifeDays": 30}},
     ),
-    "mmr-0.9": System("hybrid, all-MiniLM-L6-v2, MMR 0.9", "all-minilm-l6-v2", mmr=0.9),
-    "mmr-0.7": System("hybrid, all-MiniLM-L6-v2, MMR 0.7", "all-minilm-l6-v2", mmr=0.7),
     "hash": System("hybrid, hash embedder", HashEmbedder.name),
 }
 
@@ -144,52 +135,28 @@ async def ask(
 ) -> list[Answer]:
     """All questions of one workspace, one after the other."""
     with tempfile.TemporaryDirectory() as state:
-        config = Path(state) / "openclaw.json"
-        config.write_text(json.dumps(system.settings(server)), encoding="utf-8")
-        arguments = ["--workspace", str(collection.workspace), "--state-dir", state]
-        arguments += ["--config", str(config), "--log-level", "warning"]
-        async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
+        settings = system.settings(server)
+        arguments = configured(Path(state), collection.workspace, settings, "warning")
+        async with spawn_gateway(arguments) as client:
             await client.call("sync", {}, timeout_s=600)
             if system.model or system.local:
                 await embedded(client)
             if system.qmd:
                 await served_by_qmd(client)
             return [
-                await _answer(client, question, max_results, system.mmr)
-                for question in collection.questions
+                await _answer(client, question, max_results) for question in collection.questions
             ]
 
 
-async def embedded(client: SpawnedGateway) -> None:
-    """Waits until every text has its vector. On a busy machine a status may come too late; the next one will do."""
-    with anyio.fail_after(1800):
-        while True:
-            with suppress(RemoteError):
-                status = await client.call("status", {}, timeout_s=60)
-                backfill = status["details"]["vector"].get("backfill")
-                if backfill and backfill["coverage"]["embedded"] == backfill["coverage"]["total"]:
-                    return
-            await anyio.sleep(0.5)
-
-
-async def _answer(
-    client: SpawnedGateway, question: Question, max_results: int | None, mmr: float | None
-) -> Answer:
+async def _answer(client: SpawnedGateway, question: Question, max_results: int | None) -> Answer:
     params: dict[str, object] = {"query": question.query, "sessionKey": DIRECT_CHAT}
     if question.before:
         params["before"] = question.before
     if max_results:
         params["maxResults"] = max_results
-    if mmr is not None:
-        params |= {"maxResults": POOL, "explain": True}
-    started = time.perf_counter()
-    result = await client.call("memory_search", params, timeout_s=30)
-    latency_ms = (time.perf_counter() - started) * 1000
+    result, latency_ms = await timed(client.call("memory_search", params, timeout_s=30))
     result.pop("timings", None)
-    results = result["results"]
-    if mmr is not None:
-        results = diversified(results, max_results or USUAL_RESULTS, mmr)
-    return Answer(question, result, score(question, results), latency_ms)
+    return Answer(question, result, score(question, result["results"]), latency_ms)
 
 
 def _keep(file: Path, system: str, name: str, answers: list[Answer]) -> None:
@@ -206,9 +173,7 @@ def _keep(file: Path, system: str, name: str, answers: list[Answer]) -> None:
 
 def summary(title: str, answers: list[Answer], by: str) -> Table:
     """A row for all, then one for each group."""
-    table = Table(title=title, title_justify="left")
-    for column in ("", "n", "any_snip", "all_snip", "lines", "MRR", "chars", "empty", "p50", "p95"):
-        table.add_column(column, justify="left" if not column else "right")
+    table = figures(title, "| n | any_snip | all_snip | lines | MRR | chars | empty | p50 | p95")
     groups = defaultdict(list)
     for answer in answers:
         groups[getattr(answer.question, by)].append(answer)
@@ -220,9 +185,7 @@ def summary(title: str, answers: list[Answer], by: str) -> Table:
 def scores(title: str, answered: list[Answer], unanswered: list[Answer]) -> Table:
     """The highest scores where there is an answer and where there is none, and how well they tell the two apart."""
     known, unknown = ([_highest(one) for one in answers] for answers in (answered, unanswered))
-    table = Table(title=title, title_justify="left")
-    for column in ("", "n", "nothing", "p10", "median", "p90", "highest"):
-        table.add_column(column, justify="left" if not column else "right")
+    table = figures(title, "| n | nothing | p10 | median | p90 | highest")
     for name, found in (("answered", known), ("no answer there", unknown)):
         heights = [f"{percentile(found, share):.2f}" for share in (0.1, 0.5, 0.9, 1.0)]
         table.add_row(name, str(len(found)), str(found.count(0.0)), *heights)

@@ -17,7 +17,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
@@ -32,8 +31,10 @@ from benchmarks.minilm import MiniLM
 from benchmarks.notes import NoteWriter
 from benchmarks.questions import Collection, Question, conversations
 from benchmarks.realmem import _session
-from benchmarks.recall import SYSTEMS, embedded
+from benchmarks.recall import SYSTEMS
+from benchmarks.running import configured, embedded, figures, timed
 from benchmarks.scoring import flat, percentile, wanted
+from benchmarks.start import instructions
 from gateway.client import spawn_gateway
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -70,11 +71,9 @@ async def tell(
 ) -> list[Told]:
     """Each prompt in a conversation of its own."""
     with tempfile.TemporaryDirectory() as state:
-        config = Path(state, "openclaw.json")
-        config.write_text(json.dumps(SYSTEMS[system].settings(server)), encoding="utf-8")
-        arguments = ["--workspace", str(collection.workspace), "--state-dir", state]
-        arguments += ["--config", str(config), "--log-level", "warning"]
-        async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
+        settings = SYSTEMS[system].settings(server)
+        arguments = configured(Path(state), collection.workspace, settings, "warning")
+        async with spawn_gateway(arguments) as client:
             await client.call("sync", {}, timeout_s=600)
             if SYSTEMS[system].model:
                 await embedded(client)
@@ -83,9 +82,8 @@ async def tell(
                 params = {"prompt": prompt, "sessionKey": f"agent:main:{number}", **more}
                 if question is not None and question.before:
                     params["exclude"] = list(_later(collection, question.before))
-                started = time.perf_counter()
-                result = await client.call("recall", params, timeout_s=60)
-                told.append(Told(question, result, (time.perf_counter() - started) * 1000))
+                result, ms = await timed(client.call("recall", params, timeout_s=60))
+                told.append(Told(question, result, ms))
             return told
 
 
@@ -169,9 +167,7 @@ async def quality(
         for kind, got in (("junk", got_junk), ("foreign", got_foreign), ("others", got_others)):
             data += [{"kind": kind, **one.result} for one in got]
         keep.write_text(json.dumps(data, ensure_ascii=False), encoding="utf-8")
-    table = Table(title=f"recall, {SYSTEMS[system].name}")
-    for head in ("what", "share", "of"):
-        table.add_column(head, justify="left" if head == "what" else "right")
+    table = figures(f"recall, {SYSTEMS[system].name}", "what | share | of")
     table.add_row("RealMem prompts that are told some gold", _share(shown, answered), f"{answered}")
     table.add_row("told characters of a session with gold", _share(of_gold, chars), f"{chars:,}")
     table.add_row("tokens a prompt, mean", f"{sum(tokens) / len(tokens):.0f}", f"{_TOKENS}")
@@ -196,16 +192,6 @@ def _share(part: int, whole: int) -> str:
     return f"{part / max(1, whole):.3f}"
 
 
-def instructions(command: Sequence[str], event: bytes, environment: dict[str, str]) -> int:
-    done = subprocess.run(
-        ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *command],
-        input=event, env=environment, capture_output=True, check=True,
-    )  # fmt: skip
-    found = re.search(rb"Collected : (\d+)", done.stderr)
-    assert found
-    return int(found[1])
-
-
 async def speed(chunks: int) -> Table:
     """The hook in instructions; the gateway in milliseconds of its own work."""
     with tempfile.TemporaryDirectory() as place:
@@ -222,10 +208,8 @@ async def speed(chunks: int) -> Table:
             times = []
             numbers = count()
             for prompt in words:
-                started = time.perf_counter()
-                key = f"agent:main:{next(numbers)}"
-                await client.call("recall", {"prompt": prompt, "sessionKey": key}, timeout_s=60)
-                times.append((time.perf_counter() - started) * 1000)
+                asked = {"prompt": prompt, "sessionKey": f"agent:main:{next(numbers)}"}
+                times.append((await timed(client.call("recall", asked, timeout_s=60)))[1])
             code = "import sys; from memory_gateway import main; sys.exit(main())"
             hook = [sys.executable, "-c", code, "recall", "--hook", "claude-code", *arguments]
             event = json.dumps(
@@ -235,11 +219,9 @@ async def speed(chunks: int) -> Table:
             with anyio.fail_after(60):
                 while not await anyio.to_thread.run_sync(_asked, hook, event, environment):
                     await anyio.sleep(0.2)
-            bare = instructions([sys.executable, "-c", "pass"], b"", environment)
-            ours = instructions(hook, event, environment)
-    table = Table(title=f"recall beside a running gateway, {indexed:,} chunks, words")
-    for head in ("what", "value"):
-        table.add_column(head, justify="left" if head == "what" else "right")
+            bare = instructions([sys.executable, "-c", "pass"], environment=environment)
+            ours = instructions(hook, event=event, environment=environment)
+    table = figures(f"recall beside a running gateway, {indexed:,} chunks, words", "what | value")
     table.add_row("instructions of a bare interpreter", f"{bare / 1e6:.1f} M")
     table.add_row("instructions of the hook", f"{ours / 1e6:.1f} M ({ours / bare:.2f} times)")
     table.add_row(

@@ -18,6 +18,7 @@ from backends.ranking.learnt import EVEN
 from benchmarks.families import DATA, VAULT, Share
 from benchmarks.plot import Dots, squares
 from benchmarks.questions import Collection, Question
+from benchmarks.running import figures
 from benchmarks.scoring import shown
 
 CROSSED: Final = 200
@@ -131,10 +132,8 @@ def _handed_out(
 
 def reliability_table(title: str, by_family: Mapping[str, Sequence[Passage]]) -> Table:
     """For each family: passages, the calibration error, and in each tenth of the scores how many of a hundred answer."""
-    table = Table(title=title, title_justify="left")
-    tenths = [f".{tenth}-" for tenth in range(3, BINS)]
-    for column in ("", "passages", "error", *tenths):
-        table.add_column(column, justify="left" if not column else "right")
+    tenths = (f".{tenth}-" for tenth in range(3, BINS))
+    table = figures(title, "| passages | error", *tenths)
     for name, found in by_family.items():
         bins = binned(found)
         by_tenth = {min(BINS - 1, int(one.score * BINS)): one for one in bins}

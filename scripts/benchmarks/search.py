@@ -8,25 +8,26 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import secrets
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import anyio
 import apsw
+import numpy as np
 from rich.console import Console
+from rich.table import Table
 
 from backends.builtin.store.sqlite.store import SqliteStore
 from benchmarks.large_index import Size, ZipfText, adopt, make_index
+from benchmarks.plot import draw
+from benchmarks.running import embedding_with, figures, home, resident_bytes, timed
 from benchmarks.scoring import percentile
-from benchmarks.search_report import Row, plot, show
-from benchmarks.start import resident_bytes
 from benchmarks.vectors import FloatTable, random_vectors
 from config.loading.load import load_settings
 from config.source.discover import LoadRequest
@@ -35,6 +36,7 @@ from gateway.client import SpawnedGateway, spawn_gateway
 from providers.choosing import choose, open_embeddings
 from providers.provider_interface import Fingerprint
 
+PLOT: Final = Path(__file__).resolve().parents[2] / "docs/search.svg"
 ENGINES: Final = ("resident", "sqlite-vec", "numpy")
 MODES: Final = ("keyword", "vector", "hybrid")
 QUERIES: Final = 100
@@ -49,6 +51,33 @@ HEALTH_PAUSE_S: Final = 0.02
 PAUSE_S: Final = 0.2
 TABLE_QUERIES: Final = 10
 PATIENCE_S: Final = 600.0
+
+
+class Row(NamedTuple):
+    """Milliseconds and bytes."""
+
+    chunks: int
+    dimensions: int
+    mode: str
+    engine: str
+    p50: float
+    p95: float
+    sweep: float
+    """The part of p50 that the look at the disk takes."""
+    health: float
+    """The 95th percentile while searches run."""
+    resident: int
+    database: int
+    publish: float = 0.0
+    """From the end of writing a line to the answer that holds it, by keywords."""
+    growth: float = 0.0
+    """Bytes of the database a published line, its file's other chunks being the same."""
+    table: float = 0.0
+    """What sqlite-vec's float table of 50,000 x 1536 took in the same minutes; 0: not asked."""
+
+    @property
+    def line(self) -> str:
+        return self.mode if self.mode == "keyword" else f"{self.mode}, {self.engine}"
 
 
 class Yardstick:
@@ -92,32 +121,26 @@ class Bench:
 
     def _fingerprint(self) -> Fingerprint:
         """What the gateway will call the vectors of the host."""
-        settings = load_settings(
-            LoadRequest(environment={}, cwd=self._root, config_path=self._configure())
-        )
+        self._arguments()
+        config = self._root / "openclaw.json"
+        settings = load_settings(LoadRequest(environment={}, cwd=self._root, config_path=config))
         embeddings = open_embeddings(settings, choose(settings))
         assert embeddings is not None
         return embeddings.fingerprint
 
-    def _configure(self, mode: str = "hybrid", engine: str = "auto") -> Path:
-        config = self._root / "openclaw.json"
-        config.parent.mkdir(parents=True, exist_ok=True)
-        config.write_text(json.dumps(self._settings(mode, engine)), encoding="utf-8")
-        return config
-
-    def _settings(self, mode: str, engine: str) -> dict[str, Any]:
+    def _arguments(self, mode: str = "hybrid", engine: str = "auto") -> list[str]:
         vector = {"engine": engine, "maxResidentMB": 4096}
-        search: dict[str, Any] = {"store": {"path": str(self._index), "vector": vector}}
-        search |= {"provider": "none"} if mode == "keyword" else {"provider": "openai"}
-        search["remote"] = {"baseUrl": self._host.base_url, "apiKey": self._host.key}
-        search["query"] = {"hybrid": {"enabled": mode != "vector"}}
-        return {"agents": {"defaults": {"memorySearch": search}}}
+        search = embedding_with(self._host) | {
+            "store": {"path": str(self._index), "vector": vector},
+            "query": {"hybrid": {"enabled": mode != "vector"}},
+        }
+        if mode == "keyword":
+            search["provider"] = "none"
+        return home(self._root, self._workspace, "warning", **search)
 
     @asynccontextmanager
     async def gateway(self, mode: str, engine: str) -> AsyncIterator[SpawnedGateway]:
-        arguments = ["--workspace", str(self._workspace), "--state-dir", str(self._root / "state")]
-        arguments += ["--config", str(self._configure(mode, engine)), "--log-level", "warning"]
-        async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
+        async with spawn_gateway(self._arguments(mode, engine)) as client:
             await client.call("sync", {}, timeout_s=PATIENCE_S)
             yield client
 
@@ -147,10 +170,10 @@ async def _edit(client: SpawnedGateway, note: Path) -> float:
     word = f"kingfisher{secrets.token_hex(4)}"
     with note.open("a", encoding="utf-8") as file:
         file.write(f"- A {word} was seen at the weir.\n")
-    started = time.perf_counter()
-    found = await client.call("memory_search", {"query": word}, timeout_s=PATIENCE_S)
+    asked = client.call("memory_search", {"query": word}, timeout_s=PATIENCE_S)
+    found, milliseconds = await timed(asked)
     assert found["results"], found
-    return (time.perf_counter() - started) * 1000
+    return milliseconds
 
 
 async def loaded(client: SpawnedGateway, question: str, mode: str, engine: str) -> None:
@@ -206,9 +229,9 @@ async def _ask(
     """(latencies, looks at the disk), in milliseconds."""
     latencies, sweeps = [], []
     for question in questions:
-        started = time.perf_counter()
-        found = await client.call("memory_search", {"query": question}, timeout_s=PATIENCE_S)
-        latencies.append((time.perf_counter() - started) * 1000)
+        asked = client.call("memory_search", {"query": question}, timeout_s=PATIENCE_S)
+        found, milliseconds = await timed(asked)
+        latencies.append(milliseconds)
         sweeps.append(found["timings"]["sweep"])
         assert found["mode"] == mode, found
         if sum(latencies) > MAX_SECONDS * 1000:
@@ -228,11 +251,71 @@ async def _ask_for_health(client: SpawnedGateway, text: ZipfText) -> list[float]
         tasks.start_soon(search)
         for _ in range(HEALTH_CHECKS):
             await anyio.sleep(HEALTH_PAUSE_S)
-            started = time.perf_counter()
-            await client.call("health", {}, timeout_s=PATIENCE_S)
-            latencies.append((time.perf_counter() - started) * 1000)
+            latencies.append((await timed(client.call("health", {}, timeout_s=PATIENCE_S)))[1])
         tasks.cancel_scope.cancel()
     return latencies
+
+
+def read_bandwidth() -> float:
+    """Bytes that one core reads in a second."""
+    block = np.zeros(1 << 28, np.int8)
+    seconds = []
+    for _ in range(5):
+        started = time.perf_counter()
+        block.max()
+        seconds.append(time.perf_counter() - started)
+    return block.nbytes / min(seconds)
+
+
+def show(rows: Sequence[Row]) -> Table:
+    table = figures(
+        "Searches through the pipe, without the time for the query's vector",
+        "chunks | size | mode | engine | p50 | p95 | for more | of it sweep | health p95 | resident | database | publish | growth | to table",
+    )
+    for row in rows:
+        table.add_row(
+            f"{row.chunks:,}",
+            f"{row.dimensions:,}",
+            row.mode,
+            "" if row.mode == "keyword" else row.engine,
+            f"{row.p50:.1f} ms",
+            f"{row.p95:.1f} ms",
+            _growth(row, rows),
+            f"{row.sweep:.1f} ms",
+            f"{row.health:.1f} ms",
+            f"{row.resident / 1e6:,.0f} MB",
+            f"{row.database / 1e6:,.0f} MB",
+            f"{row.publish:.1f} ms" if row.publish else "",
+            f"{row.growth / 1e3:.1f} kB" if row.publish else "",
+            f"{row.p50 / row.table:.3f} of {row.table:.0f} ms" if row.table else "",
+        )
+    return table
+
+
+def _growth(row: Row, rows: Iterable[Row]) -> str:
+    """How many times the p50 of the next smaller index, for how many times its chunks."""
+    smaller = [
+        one
+        for one in rows
+        if (one.line, one.dimensions) == (row.line, row.dimensions) and one.chunks < row.chunks
+    ]
+    if not smaller:
+        return ""
+    before = max(smaller, key=lambda one: one.chunks)
+    return f"{row.p50 / before.p50:.1f}x for {row.chunks / before.chunks:g}x"
+
+
+def plot(rows: Iterable[Row], dimensions: int) -> None:
+    chosen = sorted((row for row in rows if row.dimensions == dimensions), key=lambda row: row.line)
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for row in chosen:
+        lines.setdefault(row.line, []).append((row.chunks, row.p50))
+    speed = read_bandwidth()
+    limit = f"reading int8 at {speed / 1e9:.0f} GB/s"
+    sizes = sorted({row.chunks for row in chosen})
+    lines[limit] = [(chunks, chunks * dimensions / speed * 1000) for chunks in sizes]
+    title = f"Median latency of a search through the pipe, {dimensions} dimensions"
+    draw(PLOT, lines, title=title, x="chunks", y="ms", dashed=limit)
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -29,9 +29,9 @@ from benchmarks.embedding_server import embedding_server
 from benchmarks.hash_embedder import HashEmbedder
 from benchmarks.notes import NoteWriter
 from benchmarks.plot import draw
+from benchmarks.running import embedded, embedding_with, figures, home, resident_bytes, timed
 from benchmarks.scoring import percentile
 from config.runtime.start import command_of
-from fakes.embedding import embedded
 from gateway.client import GATEWAY_COMMAND, spawn_gateway
 
 ROUNDS = 15
@@ -59,7 +59,7 @@ def bare_interpreter_s() -> float:
 async def cold_start(arguments: list[str], mode: str = "keyword") -> tuple[float, int]:
     """Seconds from spawning to the first reply, which has to be of this mode, and the resident bytes then."""
     started = time.perf_counter()
-    async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
+    async with spawn_gateway(arguments) as client:
         answer = await client.call("memory_search", {"query": QUERIES[0]}, timeout_s=30)
         seconds = time.perf_counter() - started
         if answer["mode"] != mode:
@@ -69,21 +69,19 @@ async def cold_start(arguments: list[str], mode: str = "keyword") -> tuple[float
 
 async def build(arguments: list[str]) -> int:
     """Makes the index; returns how many chunks it has."""
-    async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
+    async with spawn_gateway(arguments) as client:
         await client.call("sync", {}, timeout_s=600)
         status = await client.call("status", {}, timeout_s=60)
         return int(status["chunks"])
 
 
 async def warm_latencies(arguments: list[str]) -> list[float]:
-    async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
+    async with spawn_gateway(arguments) as client:
         await client.call("sync", {}, timeout_s=60)
         latencies = []
         for number in range(WARM_SEARCHES):
             query = {"query": QUERIES[number % len(QUERIES)]}
-            started = time.perf_counter()
-            await client.call("memory_search", query, timeout_s=30)
-            latencies.append((time.perf_counter() - started) * 1000)
+            latencies.append((await timed(client.call("memory_search", query, timeout_s=30)))[1])
         return latencies
 
 
@@ -110,11 +108,19 @@ def command_s(argv: Sequence[str]) -> float:
     return time.perf_counter() - started
 
 
-def instructions(argv: Sequence[str], mode: str | None = None) -> int:
+def instructions(
+    argv: Sequence[str],
+    mode: str | None = None,
+    *,
+    event: bytes = b"",
+    environment: Mapping[str, str] | None = None,
+) -> int:
     """How many the process executes, in all of its threads: to its end, or until it has answered a search in this mode."""
     counter = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
     pipe = subprocess.PIPE
-    with subprocess.Popen([*counter, *argv], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+    with subprocess.Popen(
+        [*counter, *argv], stdin=pipe, stdout=pipe, stderr=pipe, env=environment
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         if mode:
@@ -123,10 +129,8 @@ def instructions(argv: Sequence[str], mode: str | None = None) -> int:
             answer = process.stdout.readline()
             if json.loads(answer)["result"]["mode"] != mode:
                 raise ValueError(f"not answered by {mode}: {answer!r}")
-            process.send_signal(
-                signal.SIGALRM
-            )  # ends it at once, and valgrind says what it counted
-        errors = process.communicate()[1]
+            process.send_signal(signal.SIGALRM)  # ends it at once; valgrind says what it counted
+        errors = process.communicate(None if mode else event)[1]
     found = _COUNT.search(errors)
     if found is None or process.returncode != (-signal.SIGALRM if mode else 0):
         raise ValueError(f"valgrind counted nothing: {errors[-500:]!r}")
@@ -169,16 +173,19 @@ def first_note(workspace: Path) -> str:
 
 
 async def measure_commands(workspace: Path, *, counted: bool) -> Table:
-    table = Table(title=f"Commands against the bare interpreter, {workspace.name}")
-    for column in ("command", "gateway", "instructions" if counted else "median", "ratio"):
-        table.add_column(column, justify="right")
+    table = figures(
+        f"Commands against the bare interpreter, {workspace.name}",
+        "command | gateway",
+        "instructions" if counted else "median",
+        "ratio",
+    )
     with tempfile.TemporaryDirectory() as state:
-        arguments = write_configuration(Path(state), workspace)
+        arguments = home(Path(state), workspace, "warning")
         await build(arguments)
         if counted:
             count_start(arguments, table)
         await commands(arguments, workspace, "none", table, counted=counted)
-        async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
+        async with spawn_gateway(arguments) as client:
             await client.call("sync", {}, timeout_s=60)
             await commands(arguments, workspace, "runs", table, counted=counted)
     return table
@@ -186,26 +193,19 @@ async def measure_commands(workspace: Path, *, counted: bool) -> Table:
 
 async def measure_first_vector(workspace: Path, *, counted: bool) -> Table:
     """The first answer with a query's vector against that by keywords, by turns; every note has its vector already."""
-    table = Table(title=f"First answer of a process, {workspace.name}")
-    for column in ("keywords", "with a query's vector", "ratio"):
-        table.add_column(column, justify="right")
+    table = figures(
+        f"First answer of a process, {workspace.name}", "keywords | with a query's vector | ratio"
+    )
     with tempfile.TemporaryDirectory() as scratch:
-        plain, hybrid = Path(scratch) / "plain", Path(scratch) / "hybrid"
-        plain.mkdir()
-        hybrid.mkdir()
         async with embedding_server(HashEmbedder()) as server:
-            remote = {"baseUrl": server.base_url, "apiKey": server.key}
-            by_words = write_configuration(plain, workspace)
-            by_both = write_configuration(
-                hybrid,
-                workspace,
-                provider="openai",
-                model=HashEmbedder.name,
-                remote=remote,
-                query={"embeddingTimeoutMs": 60_000},  # valgrind is slow
-            )
+            by_words = home(Path(scratch) / "plain", workspace, "warning")
+            search = embedding_with(server) | {
+                "query": {"embeddingTimeoutMs": 60_000}
+            }  # valgrind is slow
+            search["model"] = HashEmbedder.name
+            by_both = home(Path(scratch) / "hybrid", workspace, "warning", **search)
             await build(by_words)
-            async with spawn_gateway(by_both, environment=dict(os.environ)) as client:
+            async with spawn_gateway(by_both) as client:
                 await client.call("sync", {}, timeout_s=600)
                 await embedded(client)
             if counted:
@@ -226,13 +226,6 @@ async def measure_first_vector(workspace: Path, *, counted: bool) -> Table:
     return table
 
 
-def resident_bytes(pid: int) -> int:
-    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) * 1024
-    raise ValueError(f"no resident size of process {pid}")
-
-
 PLOT: Final = Path(__file__).resolve().parents[2] / "docs/start.svg"
 
 
@@ -245,18 +238,9 @@ class Measured(NamedTuple):
     warm: float
 
 
-def write_configuration(state: Path, workspace: Path, **search: object) -> list[str]:
-    """The options of a gateway with these settings of `memorySearch`; by keywords unless they say otherwise."""
-    config = state / "openclaw.json"
-    settings = {"agents": {"defaults": {"memorySearch": {"provider": "none", **search}}}}
-    config.write_text(json.dumps(settings), encoding="utf-8")
-    arguments = ["--workspace", str(workspace), "--state-dir", str(state)]
-    return [*arguments, "--config", str(config), "--log-level", "warning"]
-
-
 async def measure(workspace: Path, table: Table) -> Measured:
     with tempfile.TemporaryDirectory() as state:
-        arguments = write_configuration(Path(state), workspace)
+        arguments = home(Path(state), workspace, "warning")
         chunks = await build(arguments)
         bare, cold, resident = [], [], []
         for _ in range(ROUNDS):
@@ -296,9 +280,10 @@ def main() -> None:
     )
     options = parser.parse_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a start would compile all that it imports
-    table = Table(title="Start on an existing index, and warm keyword searches through the pipe")
-    for column in ("workspace", "bare", "first reply", "ratio", "resident", "warm p50", "warm p95"):
-        table.add_column(column, justify="right")
+    table = figures(
+        "Start on an existing index, and warm keyword searches through the pipe",
+        "workspace | bare | first reply | ratio | resident | warm p50 | warm p95",
+    )
     measured, once = [], []
     with tempfile.TemporaryDirectory() as scratch:
         for files in options.files:

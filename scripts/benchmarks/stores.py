@@ -8,8 +8,6 @@ index finds, many gateways on one database, and how soon a new one answers. All 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import random
 import tempfile
 import time
@@ -45,7 +43,8 @@ from benchmarks.minilm_gguf import CACHE
 from benchmarks.notes import NoteWriter
 from benchmarks.qmd_home import DIRECT_CHAT
 from benchmarks.questions import Collection, locomo, multilingual, sample
-from benchmarks.recall import SAMPLE_QUESTIONS, SYSTEMS, System, embedded
+from benchmarks.recall import SAMPLE_QUESTIONS, SYSTEMS, System
+from benchmarks.running import configured, embedded, figures, resident_bytes, timed
 from benchmarks.scoring import percentile
 from benchmarks.vector_cache import CachedEmbedder
 from config.settings import MemorySearchSettings, StoreSettings, VectorStoreSettings
@@ -77,7 +76,7 @@ async def gateway(
     """One that is level with the workspace, vectors included."""
     with tempfile.TemporaryDirectory() as state:
         arguments = prepared(collection.workspace, Path(state), system.settings(server), store)
-        async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
+        async with spawn_gateway(arguments) as client:
             await client.call("sync", {}, timeout_s=600)
             if system.model:
                 await embedded(client)
@@ -86,10 +85,9 @@ async def gateway(
 
 async def hits(client: SpawnedGateway, query: str) -> tuple[list[Any], float]:
     """What it found, and in how many milliseconds."""
-    started = time.perf_counter()
     params = {"query": query, "sessionKey": DIRECT_CHAT}
-    result = await client.call("memory_search", params, timeout_s=60)
-    return result["results"], (time.perf_counter() - started) * 1000
+    result, milliseconds = await timed(client.call("memory_search", params, timeout_s=60))
+    return result["results"], milliseconds
 
 
 async def compare(
@@ -273,19 +271,11 @@ async def many(
                 async with anyio.create_task_group() as tasks:
                     for client in clients:
                         tasks.start_soon(ask, client, time.monotonic() + seconds, taken)
-                own = [own_bytes(client.process.pid) / 1e6 for client in clients]
+                own = [resident_bytes(client.process.pid, "RssAnon") / 1e6 for client in clients]
             yield (
                 f"{number} gateways, {system.name}: {len(taken) / seconds:.1f} searches a second,"
                 f" p50 {percentile(taken, 0.5):.1f} ms, {min(own):.0f} to {max(own):.0f} MB each"
             )
-
-
-def own_bytes(pid: int) -> int:
-    """What no other process shares."""
-    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("RssAnon:"):
-            return int(line.split()[1]) * 1024
-    raise ValueError(f"no size of process {pid}")
 
 
 async def pods(system: System, server: EmbeddingServer, database: Database) -> AsyncIterator[str]:
@@ -334,12 +324,8 @@ def prepared(
     workspace: Path, state: Path, settings: dict[str, Any], store: dict[str, Any]
 ) -> list[str]:
     """The arguments of a gateway that keeps what it has in `state`."""
-    state.mkdir(exist_ok=True)
     settings["agents"]["defaults"]["memorySearch"]["store"] = store
-    config = state / "openclaw.json"
-    config.write_text(json.dumps(settings), encoding="utf-8")
-    arguments = ["--workspace", str(workspace), "--state-dir", str(state)]
-    return [*arguments, "--config", str(config), "--log-level", "warning"]
+    return configured(state, workspace, settings, "warning")
 
 
 async def first_answer(
@@ -354,7 +340,7 @@ async def first_answer(
     """Seconds from the start of the process to its answer, and how many hits it had."""
     arguments = prepared(workspace, state, system.settings(server), store)
     started = time.perf_counter()
-    async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
+    async with spawn_gateway(arguments) as client:
         found, _ = await hits(client, f"{NoteWriter().sentence(8)}")
         seconds = time.perf_counter() - started
         if fills:
@@ -399,9 +385,10 @@ async def processes(
 async def run(options: argparse.Namespace) -> None:
     console = Console(width=160)
     way = " through pgbouncer" if options.pgbouncer else ""
-    table = Table(title=f"The same questions over both stores{way}", title_justify="left")
-    for column in ("", "same order", "same scores", "SQLite p50", "PostgreSQL p50", "ratio"):
-        table.add_column(column, justify="left" if not column else "right")
+    table = figures(
+        f"The same questions over both stores{way}",
+        "| same order | same scores | SQLite p50 | PostgreSQL p50 | ratio",
+    )
     known = "minilm" in options.systems
     usual = CachedEmbedder(MiniLM(), CACHE / "vectors.sqlite") if known else nullcontext(None)
     with usual as minilm, postgres.running() as plain, ExitStack() as stack:

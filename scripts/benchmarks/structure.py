@@ -28,10 +28,10 @@ from typing import IO, Any, Final, NamedTuple
 import anyio
 import grimp
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks.embedding_server import embedding_server
 from benchmarks.hash_embedder import HashEmbedder
+from benchmarks.running import embedding_with, facts, home
 
 FLOORS: Final = ("gateway", "backends", "providers", "config")
 LONG: Final = 40
@@ -185,10 +185,9 @@ def _with_one_importer(checkout: Path) -> int:
 async def journeys(checkout: Path) -> tuple[Journey, Journey]:
     """A warm keyword search, and a note from its saving to its stored vector."""
     async with embedding_server(HashEmbedder()) as server:
-        remote = {"baseUrl": server.base_url, "apiKey": server.key}
-        search = {"provider": "openai", "model": HashEmbedder.name, "remote": remote}
+        search = embedding_with(server) | {"model": HashEmbedder.name}
         search |= {"sync": {"watchDebounceMs": 50}}
-        keywords = await anyio.to_thread.run_sync(_search, checkout, {"provider": "none"})
+        keywords = await anyio.to_thread.run_sync(_search, checkout, {})
         return keywords, await anyio.to_thread.run_sync(_save, checkout, search, server)
 
 
@@ -268,23 +267,20 @@ def _stream(stream: IO[bytes] | None) -> IO[bytes]:
 def _profiled(checkout: Path, search: dict[str, Any]) -> Iterator[_Gateway]:
     root = checkout.resolve()
     with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        workspace = home / "workspace"
+        place = Path(folder)
+        workspace = place / "workspace"
         (workspace / "memory").mkdir(parents=True)
         (workspace / "MEMORY.md").write_text("# Memory\n\n- The boiler is serviced in May.\n")
         note = "# Sunday\n\nThe boiler pressure was low again.\n"
         (workspace / "memory/2026-02-01.md").write_text(note)
-        config = home / "openclaw.json"
-        config.write_text(json.dumps({"agents": {"defaults": {"memorySearch": search}}}))
-        arguments = ["serve", "--workspace", str(workspace), "--state-dir", str(home / "state")]
-        arguments += ["--config", str(config), "--log-level", "error"]
-        record = home / "record.json"
+        arguments = ["serve", *home(place / "state", workspace, **search)]
+        record = place / "record.json"
         with subprocess.Popen(
             [root / ".venv/bin/python", "-c", _PROFILED, record, f"{root}{os.sep}", *arguments],
             cwd=root,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "XDG_RUNTIME_DIR": str(home)},
+            env={**os.environ, "XDG_RUNTIME_DIR": folder},
         ) as process:
             try:
                 yield _Gateway(process, workspace, record, root)
@@ -308,23 +304,21 @@ def main() -> None:
     checkout = parser.parse_args().checkout
     division = divide(checkout)
     search, note = anyio.run(journeys, checkout)
-    table = Table("", "", title="Structure", title_justify="left")
-    table.add_row("modules (and packages)", f"{division.modules} ({division.packages})")
-    table.add_row("lines of code", f"{division.code_lines:,}")
-    table.add_row("lines of code per module", f"{division.per_module:.0f}")
-    longest = f"{division.median_module:.0f}, {division.longest_module}"
-    table.add_row("lines of a module: median, longest", longest)
-    table.add_row("share of imports", f"{100 * division.import_share:.1f} %")
-    table.add_row("modules with one importer", str(division.with_one_importer))
-    table.add_row(f"functions over {LONG} lines", str(division.long_functions))
-    table.add_row("mentions of Any", str(division.mentions_of_any))
-    twice = f"{division.classes_twice} classes, {division.files_twice} files"
-    table.add_row("names that stand twice", twice)
-    passed = f"{search.modules} modules, {search.functions} functions"
-    table.add_row("a warm keyword search passes", passed)
-    table.add_row("a saved note passes", f"{note.modules} modules, {note.functions} functions")
-    table.add_row("our modules loaded at the first answer", str(search.loaded))
-    Console(width=100).print(table)
+    rows = {
+        "modules (and packages)": f"{division.modules} ({division.packages})",
+        "lines of code": f"{division.code_lines:,}",
+        "lines of code per module": f"{division.per_module:.0f}",
+        "lines of a module: median, longest": f"{division.median_module:.0f}, {division.longest_module}",
+        "share of imports": f"{100 * division.import_share:.1f} %",
+        "modules with one importer": division.with_one_importer,
+        f"functions over {LONG} lines": division.long_functions,
+        "mentions of Any": division.mentions_of_any,
+        "names that stand twice": f"{division.classes_twice} classes, {division.files_twice} files",
+        "a warm keyword search passes": f"{search.modules} modules, {search.functions} functions",
+        "a saved note passes": f"{note.modules} modules, {note.functions} functions",
+        "our modules loaded at the first answer": search.loaded,
+    }
+    Console(width=100).print(facts("Structure", rows))
 
 
 if __name__ == "__main__":

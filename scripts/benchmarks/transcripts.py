@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -16,14 +15,52 @@ import anyio
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.conversations import ConversationWriter
-from benchmarks.embedding import embedded
+from benchmarks.notes import NoteWriter
+from benchmarks.running import embedded, embedding_with, figures, home, resident_bytes, timed
 from fakes.vendors import FakeVendor
 from gateway.client import SpawnedGateway, spawn_gateway
 
 _MB = 1_000_000
 _PATIENCE_S = 3600
+_VARIANTS = 400
 _SHARES = (0.1, 0.25, 0.5, 0.75, 0.95)
+
+
+class ConversationWriter:
+    """Writes seeded JSONL, which tools fill for the most part. One round is a question, some tool output, an answer."""
+
+    def __init__(self, directory: Path, tool_bytes: int) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.path = directory / "4f1c2a9e-long.jsonl"
+        self._tool_bytes = tool_bytes
+        self._turns = 0
+        notes = NoteWriter()
+        self._questions = [notes.sentence(20) for _ in range(_VARIANTS)]
+        self._answers = [" ".join(notes.sentence(20) for _ in range(5)) for _ in range(_VARIANTS)]
+        self.path.write_text(json.dumps({"type": "session", "id": "long"}) + "\n", encoding="utf-8")
+
+    def write(self, *, size: int | None = None, turns: int | None = None) -> None:
+        """Appends rounds until the file has `size` bytes, or so many turns. Each turn is unique."""
+        goal = None if turns is None else self._turns + turns
+        with self.path.open("a", encoding="utf-8") as file:
+            while file.tell() < (size or 0) or self._turns < (goal or 0):
+                file.write(self._round())
+
+    def _round(self) -> str:
+        question = self._questions[self._turns % _VARIANTS]
+        answer = self._answers[self._turns * 7 % _VARIANTS]
+        self._turns += 2
+        number = f"turn{self._turns:07d}"
+        return (
+            _line("user", f"{number} {question}")
+            + _line("toolResult", "0123456789abcdef" * (self._tool_bytes // 16))
+            + _line("assistant", f"{number} {answer}")
+        )
+
+
+def _line(role: str, text: str) -> str:
+    content = [{"type": "text", "text": text}]
+    return json.dumps({"type": "message", "message": {"role": role, "content": content}}) + "\n"
 
 
 class Resident:
@@ -41,8 +78,8 @@ class Resident:
         self._pid = pid
 
     def now(self) -> int:
-        status = Path(f"/proc/{self._pid}/status").read_text(encoding="utf-8")
-        return next(int(line.split()[1]) for line in status.splitlines() if "VmRSS" in line)
+        assert self._pid is not None
+        return resident_bytes(self._pid) // _MB
 
     def at(self, share: float) -> int:
         """The first sample after this share of the work was done."""
@@ -53,17 +90,10 @@ class Resident:
 async def gateway(
     root: Path, search: dict[str, Any], resident: Resident
 ) -> AsyncIterator[SpawnedGateway]:
-    search = {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": True}, **search}
-    config = root / "openclaw.json"
-    config.write_text(
-        json.dumps({"agents": {"defaults": {"memorySearch": search}}}), encoding="utf-8"
-    )
     (root / "workspace").mkdir(exist_ok=True)
-    arguments = ["--workspace", str(root / "workspace"), "--state-dir", str(root)]
-    arguments += ["--config", str(config), "--log-level", "error"]
-    async with spawn_gateway(
-        arguments, environment=dict(os.environ), notified=resident.notified
-    ) as client:
+    sessions = {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": True}}
+    arguments = home(root, root / "workspace", **sessions, **search)
+    async with spawn_gateway(arguments, notified=resident.notified) as client:
         status: Any = await client.call("status", {}, timeout_s=60)
         resident.watch(status["pid"])
         yield client
@@ -72,29 +102,26 @@ async def gateway(
 async def measure_memory(megabytes: int, tool_bytes: int, table: Table) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         root, resident = Path(scratch), Resident()
-        async with gateway(root, {"provider": "none"}, resident) as client:
+        async with gateway(root, {}, resident) as client:
             writer = ConversationWriter(root / "agents/main/sessions", tool_bytes)
             writer.write(size=megabytes * _MB)
             before = resident.now()
-            started = time.perf_counter()
-            await client.call("sync", {"reason": "manual"}, timeout_s=_PATIENCE_S)
-            seconds = time.perf_counter() - started
+            sync = client.call("sync", {"reason": "manual"}, timeout_s=_PATIENCE_S)
+            _, milliseconds = await timed(sync)
             status: Any = await client.call("status", {}, timeout_s=60)
-        shares = [f"{resident.at(share) / 1024:.0f}" for share in _SHARES]
+        shares = [f"{resident.at(share)}" for share in _SHARES]
         table.add_row(
-            f"{megabytes} MB", f"{tool_bytes:,}", f"{status['chunks']:,}", f"{seconds:.0f} s",
-            f"{before / 1024:.0f}", *shares, f"{max(s for _, s in resident.samples) / 1024:.0f}",
+            f"{megabytes} MB", f"{tool_bytes:,}", f"{status['chunks']:,}", f"{milliseconds / 1000:.0f} s",
+            f"{before}", *shares, f"{max(s for _, s in resident.samples)}",
         )  # fmt: skip
 
 
 async def measure_append(megabytes: int, tool_bytes: int, turns: int, table: Table) -> None:
     with tempfile.TemporaryDirectory() as scratch, FakeVendor("openai", max_items=512) as host:
         root, resident = Path(scratch), Resident()
-        remote = {"baseUrl": host.base_url, "apiKey": host.key}
         writer = ConversationWriter(root / "agents/main/sessions", tool_bytes)
         writer.write(size=megabytes * _MB)
-        search = {"provider": "openai", "remote": remote}
-        async with gateway(root, search, resident) as client:
+        async with gateway(root, embedding_with(host), resident) as client:
             await client.call("sync", {}, timeout_s=_PATIENCE_S)
             await embedded(client)
             first = len(host.embedded())
@@ -133,17 +160,19 @@ def main() -> None:
     parser.add_argument("--tool-bytes", type=int, default=16_000, help="tool output in each round")
     options = parser.parse_args()
     console = Console(width=140)
-    memory = Table(title="Resident memory (MB) while one transcript is indexed by keyword")
-    shares = (f"at {share:.0%}" for share in _SHARES)
-    for column in ("transcript", "tool bytes", "chunks", "time", "before", *shares, "most"):
-        memory.add_column(column, justify="right")
+    memory = figures(
+        "Resident memory (MB) while one transcript is indexed by keyword",
+        "transcript | tool bytes | chunks | time | before",
+        *(f"at {share:.0%}" for share in _SHARES),
+        "most",
+    )
     for megabytes in options.memory_mb:
         anyio.run(measure_memory, megabytes, options.tool_bytes, memory)
     console.print(memory)
-    append = Table(title="What more turns cost")
-    for column in ("transcript", "embedded before", "more turns", "more bytes", "bytes read",
-                   "new chunks", "texts embedded", "to indexed"):  # fmt: skip
-        append.add_column(column, justify="right")
+    append = figures(
+        "What more turns cost",
+        "transcript | embedded before | more turns | more bytes | bytes read | new chunks | texts embedded | to indexed",
+    )
     for megabytes in options.append_mb:
         anyio.run(measure_append, megabytes, options.tool_bytes, options.turns, append)
     console.print(append)

@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from benchmarks.embedder import Embedder, Vectors
+from benchmarks.hash_embedder import Embedder, Vectors
 
 
 class CachedEmbedder:

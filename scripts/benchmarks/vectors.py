@@ -19,7 +19,6 @@ from typing import NamedTuple
 import apsw
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.store.sqlite.vectors.embeddings import SqliteEmbeddings, fingerprint_id
@@ -29,6 +28,7 @@ from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan
 from benchmarks.large_index import Vectors, random_units
 from benchmarks.minilm_gguf import CACHE
 from benchmarks.questions import locomo
+from benchmarks.running import figures
 from benchmarks.scoring import percentile
 from benchmarks.vector_cache import CachedEmbedder
 from providers.provider_interface import Fingerprint
@@ -202,12 +202,10 @@ def main() -> None:
         if options.locomo
         else (random_vectors(*size) for size in sizes)
     )
-    shown = Table(title=f"The {LIMIT} nearest vectors, one search at a time")
-    for column in (
-        "chunks", "size", "engine", "p50", "p95", "faster", "resident", "of float32", "loaded in",
-        f"recall@{RECALL_AT}", "disk each",
-    ):  # fmt: skip
-        shown.add_column(column, justify="left" if column == "engine" else "right")
+    shown = figures(
+        f"The {LIMIT} nearest vectors, one search at a time",
+        f"chunks | size | engine | p50 | p95 | faster | resident | of float32 | loaded in | recall@{RECALL_AT} | disk each",
+    )
     for vectors, queries in sets:
         measured, bytes_each = compare(vectors, queries, table=options.table)
         for one in measured:

@@ -25,7 +25,6 @@ from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
 
 from rich.console import Console
-from rich.table import Table
 
 Run = Callable[[bytes], None]
 
@@ -46,12 +45,12 @@ class Target(NamedTuple):
 _REMOTE: Final = ("providers.remote",)
 
 TARGETS: Final[dict[str, Target]] = {
-    "protocol": Target("protocol", ("gateway.rpc.wire", "gateway.rpc.wire", "gateway.rpc.wire", "gateway.rpc.wire")),
+    "protocol": Target("protocol", ("gateway.rpc.wire",)),
     "configuration": Target("configuration", ("config",), 2048),
     "markdown": Target(
         "markdown",
         ("backends.chunking", "backends.text", "backends.ranking", "backends.builtin.syncing.preparing",
-         "backends.qmd.answering", "backends.qmd.answering"),
+         "backends.qmd.answering"),
     ),
     "transcripts": Target("transcripts", ("backends.transcripts", "backends.redaction")),
     "host-events": Target("host_events", ("backends.transcripts.host_database", "backends.transcripts.turns"), 2048),
@@ -59,7 +58,7 @@ TARGETS: Final[dict[str, Target]] = {
     "openai": Target("openai", _REMOTE, 1024),
     "gemini": Target("gemini", _REMOTE, 1024),
     "voyage": Target("voyage", _REMOTE, 1024),
-    "refusals": Target("refusals", ("providers.remote.answers", "providers.remote.answers", "providers.remote.answers", "config.secrets")),
+    "refusals": Target("refusals", ("providers.remote.answers", "config.secrets")),
     "batches": Target("batches", ("providers.batch.openai_jobs", "providers.batch.result_files", "providers.remote.embedder")),
     "qmd-answer": Target("qmd_answer", ("backends.qmd.server",)),
     "qmd-server": Target("qmd_server", ("backends.qmd.server",), 1024),
@@ -282,20 +281,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     names = list(TARGETS) if "all" in options.targets else options.targets
-    table = Table()
-    for column in (
-        "target",
-        "executions",
-        "corpus",
-        "bytes",
-        "found before",
-        "lines reached",
-        "found",
-    ):
-        table.add_column(column, justify="left" if column == "target" else "right")
+    from benchmarks.running import figures  # noqa: PLC0415 - it imports the gateway
     from gateway.process.log_output import configure_logs  # noqa: PLC0415 - the engine watches its import
 
     configure_logs("error")
+    table = figures(
+        "What was found",
+        "target | executions | corpus | bytes | found before | lines reached | found",
+    )
     failed = False
     for name in names:
         ran = fuzz(name, options.seconds, options.seed)

@@ -12,12 +12,12 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from itertools import cycle, islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from endurance.processes import resident_mib
 from gateway.sample import sample_workspace
 
 METHODS = st.sampled_from(
@@ -216,17 +216,10 @@ def _write(
             pipe.write(line + b"\n")
             if number % max(1, len(lines) // _CHECKPOINTS) == 0:
                 pipe.flush()
-                resident.append(_resident_mb(process.pid))
+                resident.append(resident_mib(process.pid))
         pipe.write(json.dumps(last).encode() + b"\n")
         pipe.flush()
         answered.wait(_PATIENCE_S)
-
-
-def _resident_mb(pid: int) -> float:
-    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    return next(
-        int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmRSS")
-    )
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -412,13 +412,6 @@ def _check_rows_of_qmd(rows: Sequence[ResultRow]) -> None:
         assert row.line is None or row.line > 0
 
 
-@cache
-def _host() -> Host:
-    host = Host()
-    atexit.register(host.close)
-    return host
-
-
 def gguf(data: bytes) -> None:
     """Any bytes behind the four that make it a model file."""
     path = place("gguf") / "model.gguf"

@@ -23,10 +23,10 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks.notes import NoteWriter
 from benchmarks.plot import panels
+from benchmarks.running import figures
 from benchmarks.scoring import percentile
 from endurance.agent import Home
 from endurance.oracle import compare
@@ -383,9 +383,7 @@ def show(found: dict[str, Any], console: Console) -> None:
     resident, database, ms = found["residentMiB"], found["databaseMiB"], found["searchMs"]
     value, low, high = resident["slopePerHour"]
     descriptors = found["descriptors"]
-    table = Table(title=f"Soak of {found['minutes']:.1f} minutes", title_justify="left")
-    table.add_column("figure")
-    table.add_column("value", justify="right")
+    table = figures(f"Soak of {found['minutes']:.1f} minutes", "| value")
     for name, shown in (
         ("activities", f"{sum(found['activities'].values()):,}"),
         ("searches with a known answer", f"{found['searches']:,}"),

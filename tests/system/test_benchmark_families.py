@@ -355,7 +355,7 @@ def test_figures_are_published_between_their_marks_as_they_are_kept(tmp_path):
     (tmp_path / "docs").mkdir()
     page = tmp_path / "docs/benchmarks.md"
     page.write_text(
-        "a\n<!-- families: scripts/bench_recall --publish -->\nold\n<!-- /families -->\nb\n",
+        "a\n<!-- families: scripts/bench recall --publish -->\nold\n<!-- /families -->\nb\n",
         "utf-8",
     )
     figures = {

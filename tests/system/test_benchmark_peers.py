@@ -159,7 +159,7 @@ def test_rows_are_kept_with_the_questions_that_they_answer(board, tmp_path):
 def test_table_notes_and_plot_are_published_between_the_marks_and_again_in_their_place(
     board, tmp_path
 ):
-    marked = "before\n<!-- leaderboard: scripts/bench_peers --publish -->\nold\n<!-- /leaderboard -->\nafter\n"
+    marked = "before\n<!-- leaderboard: scripts/bench peers --publish -->\nold\n<!-- /leaderboard -->\nafter\n"
     (tmp_path / "docs").mkdir()
     for name in ("README.md", "docs/benchmarks.md"):
         (tmp_path / name).write_text(marked, encoding="utf-8")

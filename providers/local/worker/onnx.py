@@ -1,6 +1,6 @@
 """ONNX Runtime as this worker uses it: one session, and each text computed by itself in one thread.
 
-Measured (`./scripts/bench_engines`): texts in one batch are no faster than one by one, and slower where short ones are
+Measured (`./scripts/bench engines`): texts in one batch are no faster than one by one, and slower where short ones are
 padded; and in a model of 8 bits each text's vector would depend on its company. Processors are used by computing
 several
 texts at once, so that no thread ever waits for another.
