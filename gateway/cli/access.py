@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -67,40 +67,6 @@ _LOOK_S: Final = 1.0
 """How long a call goes on before the first sign of life is asked for."""
 
 T = TypeVar("T")
-
-
-class Access(Protocol):
-    """What commands ask. Raises what the same methods of `Memory` raise, and RemoteError."""
-
-    async def search(self, params: SearchParams) -> SearchAnswer: ...
-
-    async def get(self, params: GetParams) -> ReadAnswer: ...
-
-    async def sync(
-        self, request: SyncRequest, progress: ProgressCallback | None = None
-    ) -> SyncReport | None: ...
-
-    async def embed(self, progress: ProgressCallback) -> BackfillState | None:
-        """Waits until every text has its vector; None where there are to be none, or a gateway makes them."""
-        ...
-
-    async def forget(self, params: ForgetParams) -> ForgetReport: ...
-
-    async def status(self) -> StatusResult: ...
-
-    async def overview(self) -> OverviewResult: ...
-
-    async def health(self) -> Health: ...
-
-    async def deep_health(self) -> Health: ...
-
-    async def append(self, params: AppendParams) -> AppendResult: ...
-
-    async def recall(self, params: RecallParams) -> RecallResult: ...
-
-    async def missed(self) -> str:
-        """What the command's own settings ask for and this memory does not do; empty: nothing."""
-        ...
 
 
 def with_memory(
@@ -209,45 +175,38 @@ async def owning(settings: Settings) -> AsyncIterator[None]:
 
 
 def reload_owner(settings: Settings) -> ReloadResult:
-    """Asks the owner to read its configuration again, also when the new one switches memory off.
+    """Asks the owner to read its configuration again, also when the new one switches memory off."""
+    from gateway.agent.reloading import ReloadResult
 
-    Raises IndexUnavailableError when nobody owns the index, RemoteError with the owner's refusal.
-    """
-    with _owner_of(settings) as owner:
-        if owner is None:
-            raise IndexUnavailableError(
-                f"No gateway runs for {_whose(settings)}, so there is none to reload.",
-                remedy="The next one reads the configuration when it starts.",
-            )
-        from gateway.agent.reloading import ReloadResult
-
-        return msgspec.convert(owner.call("reload"), ReloadResult)
+    remedy = "The next one reads the configuration when it starts."
+    return _of_owner(settings, "reload", ReloadResult, "there is none to reload", remedy)
 
 
 def owner_metrics(settings: Settings) -> MetricsResult:
-    """What the owner counts: a command that opens the index itself has counted nothing.
+    """What the owner counts: a command that opens the index itself has counted nothing."""
+    from gateway.tools.status import MetricsResult
 
-    Raises IndexUnavailableError when nobody owns the index.
-    """
+    remedy = "Start one with `memory-gateway serve`, or as a service."
+    return _of_owner(settings, "metrics", MetricsResult, "nothing is counted", remedy)
+
+
+def _of_owner(settings: Settings, method: str, kind: type[T], without: str, remedy: str) -> T:
+    """Raises IndexUnavailableError when nobody owns the index, RemoteError with the owner's refusal."""
+    whose = "these notes" if settings.notes_folder else f"agent {settings.agent_id}"
     with _owner_of(settings) as owner:
         if owner is None:
             raise IndexUnavailableError(
-                f"No gateway runs for {_whose(settings)}, so nothing is counted.",
-                remedy="Start one with `memory-gateway serve`, or as a service.",
+                f"No gateway runs for {whose}, so {without}.", remedy=remedy
             )
-        from gateway.tools.status import MetricsResult
-
-        return msgspec.convert(owner.call("metrics"), MetricsResult)
-
-
-def _whose(settings: Settings) -> str:
-    return "these notes" if settings.notes_folder else f"agent {settings.agent_id}"
+        return msgspec.convert(owner.call(method), kind)
 
 
 _OPERATOR: Final = RequestContext(Session(operator=True))
 
 
 class _Opened:
+    """Our own memory. Raises what the same methods of `Memory` raise."""
+
     def __init__(self, memory: Memory, passed_over: str, *, is_kept: bool) -> None:
         """`passed_over`: why the socket that the lock names was not used, if there was one."""
         self._memory = memory
@@ -268,24 +227,6 @@ class _Opened:
         await self._memory.sync(SyncRequest(reason="search"))
         return await self._memory.find(params, _OPERATOR.session)
 
-    async def sync(
-        self, request: SyncRequest, progress: ProgressCallback | None = None
-    ) -> SyncReport | None:
-        self._note()
-        return await self._memory.sync(request, progress)
-
-    async def health(self) -> Health:
-        return self._judged(await self._memory.health())
-
-    async def deep_health(self) -> Health:
-        return self._judged(await self._memory.deep_health())
-
-    def _judged(self, health: Health) -> Health:
-        if not self._passed_over:
-            return health
-        status = "failing" if health.status == "failing" else "degraded"
-        return replace(health, status=status, reasons=(*health.reasons, self._passed_over))
-
     async def get(self, params: GetParams) -> ReadAnswer:
         self._note()
         return await self._memory.get(params, _OPERATOR)
@@ -298,12 +239,17 @@ class _Opened:
 
     async def recall(self, params: RecallParams) -> RecallResult:
         from gateway.agent.recalling import recall
-        from gateway.rpc.registry import Session
 
-        return await recall(self._memory, params, Session(operator=True), "command line")
+        return await recall(self._memory, params, _OPERATOR.session, "command line")
 
     async def forget(self, params: ForgetParams) -> ForgetReport:
         return await self._memory.forget(params.request())
+
+    async def sync(
+        self, request: SyncRequest, progress: ProgressCallback | None = None
+    ) -> SyncReport | None:
+        self._note()
+        return await self._memory.sync(request, progress)
 
     async def missed(self) -> str:
         return ""
@@ -312,13 +258,18 @@ class _Opened:
         found = await self._memory.status()
         if self._passed_over:
             found = replace(found, issues=(*found.issues, self._passed_over))
-        if self._is_kept:
-            return found
-        return replace(found, database_path=None, database_bytes=0)
+        return found if self._is_kept else replace(found, database_path=None, database_bytes=0)
 
     async def overview(self) -> OverviewResult:
         """Nothing was counted by a process that has only just opened the index."""
         return replace(await self._memory.overview(_OPERATOR), counted=None)
+
+    async def health(self, *, deep: bool) -> Health:
+        health = await (self._memory.deep_health() if deep else self._memory.health())
+        if not self._passed_over:
+            return health
+        status = "failing" if health.status == "failing" else "degraded"
+        return replace(health, status=status, reasons=(*health.reasons, self._passed_over))
 
 
 class _Owner(msgspec.Struct, frozen=True):
@@ -355,8 +306,13 @@ def _owner_of(settings: Settings) -> Iterator[_Owner | None]:
 
     Raises IndexUnavailableError when the disk of its lock does not answer, UntrustedSocketError.
     """
+
+    def look() -> tuple[Path, OwnerSocket | None]:
+        lock = owner_lock(settings)
+        return lock, find_owner_socket(lock)
+
     try:
-        lock, found = run_within(partial(_look_at_lock, settings), DISK_PATIENCE_S)
+        lock, found = run_within(look, DISK_PATIENCE_S)
     except TimeoutError:
         raise disk_hangs() from None
     if found is None:
@@ -375,48 +331,34 @@ def _owner_of(settings: Settings) -> Iterator[_Owner | None]:
         yield _Owner(lock, BlockingClient(connection)) if is_reached else None
 
 
-def _look_at_lock(settings: Settings) -> tuple[Path, OwnerSocket | None]:
-    lock = owner_lock(settings)
-    return lock, find_owner_socket(lock)
-
-
-class _AskedBeside:
-    """The owner's memory, asked one question at a time in a thread."""
-
-    def __init__(self, asked: _Asked) -> None:
-        self._asked = asked
-
-    async def search(self, params: SearchParams) -> SearchAnswer:
-        return await self._run(self._asked.search(params))
-
-    async def get(self, params: GetParams) -> ReadAnswer:
-        return await self._run(self._asked.get(params))
-
-    async def _run(self, question: Coroutine[object, object, T]) -> T:
-        from anyio import to_thread
-
-        return await to_thread.run_sync(_finished, question, abandon_on_cancel=True)
-
-
 class _Asked:
-    """The owner's memory. Nothing in it waits for an event loop."""
+    """The owner's memory, asked in calls that block: nothing here waits for an event loop. Raises RemoteError, too."""
 
     def __init__(self, owner: _Owner, settings: Settings) -> None:
         self._owner = owner
         self._wants_claude_code = settings.search.claude_code
 
     async def search(self, params: SearchParams) -> SearchAnswer:
-        self._introduce()
-        answer = self._call("memory_search", params, SearchAnswer)
-        missed = self._missed()
+        answer = self._introduced("memory_search", params, SearchAnswer)
+        missed = await self.missed()
         return without(answer, missed) if missed else answer
 
     async def get(self, params: GetParams) -> ReadAnswer:
-        self._introduce()
-        return self._call("memory_get", params, ReadAnswer)
+        return self._introduced("memory_get", params, ReadAnswer)
 
-    def _introduce(self) -> None:
-        self._owner.call("initialize", {"client": "command line", "operator": True})
+    async def append(self, params: AppendParams) -> AppendResult:
+        from gateway.tools.notes import AppendResult
+
+        result = self._introduced("memory_append", params, AppendResult)
+        if result.error is None and None in (result.path, result.start_line, result.end_line):
+            raise self._not_understood("memory_append")
+        return result
+
+    async def recall(self, params: RecallParams) -> RecallResult:
+        return self._introduced("recall", params, RecallResult)
+
+    async def forget(self, params: ForgetParams) -> ForgetReport:
+        return self._introduced("forget", params, ForgetReport, timeout_s=math.inf)
 
     async def sync(
         self, request: SyncRequest, progress: ProgressCallback | None = None
@@ -434,29 +376,14 @@ class _Asked:
         del progress  # it goes on there by itself
         return None
 
+    async def missed(self) -> str:
+        """What the command's own settings ask for and this memory does not do; empty: nothing."""
+        return self._missed_by(self._status()) if self._wants_claude_code else ""
+
     async def status(self) -> StatusResult:
         found = self._status()
         missed = self._missed_by(found)
         return replace(found, issues=(*found.issues, missed)) if missed else found
-
-    async def overview(self) -> OverviewResult:
-        from gateway.tools.status import OverviewResult
-
-        self._introduce()
-        return self._call("overview", None, OverviewResult)
-
-    async def forget(self, params: ForgetParams) -> ForgetReport:
-        self._introduce()
-        report = self._owner.call("forget", params, timeout_s=math.inf)
-        return msgspec.convert(report, ForgetReport)
-
-    async def missed(self) -> str:
-        return self._missed()
-
-    def _missed(self) -> str:
-        if not self._wants_claude_code:
-            return ""
-        return self._missed_by(self._status())
 
     def _status(self) -> StatusResult:
         from gateway.tools.status import StatusResult
@@ -467,42 +394,36 @@ class _Asked:
         is_missed = self._wants_claude_code and owner.enabled and not owner.claude_code
         return WITHOUT_CLAUDE_CODE if is_missed else ""
 
-    async def append(self, params: AppendParams) -> AppendResult:
-        from gateway.tools.notes import AppendResult
+    async def overview(self) -> OverviewResult:
+        from gateway.tools.status import OverviewResult
 
-        self._introduce()
-        result = self._call("memory_append", params, AppendResult)
-        if result.error is None and None in (result.path, result.start_line, result.end_line):
-            raise self._not_understood("memory_append")
-        return result
+        return self._introduced("overview", None, OverviewResult)
 
-    async def recall(self, params: RecallParams) -> RecallResult:
-        from gateway.tools.search import RecallResult
-
-        self._introduce()
-        return self._call("recall", params, RecallResult)
-
-    async def health(self) -> Health:
-        return self._health({}, _HEALTH_TIMEOUT_S)
-
-    async def deep_health(self) -> Health:
-        """Provider, vector engine and QMD may each use up their time."""
-        from gateway.agent.memory import TRIAL_S
-
-        return self._health({"deep": True}, 3 * TRIAL_S + 5)
-
-    def _health(self, params: dict[str, bool], timeout_s: float) -> Health:
+    async def health(self, *, deep: bool) -> Health:
+        """In a deep look provider, vector engine and QMD may each use up their time."""
         from gateway.tools.status import Health, judge_health
 
+        timeout_s = _HEALTH_TIMEOUT_S
+        if deep:
+            from gateway.agent.memory import TRIAL_S
+
+            timeout_s = 3 * TRIAL_S + 5
         try:
-            result = self._owner.call("health", params, timeout_s)
+            return self._call("health", {"deep": True} if deep else {}, Health, timeout_s)
         except DeadlineExceededError:
             reason = f"{self._owner.name} has not answered for {timeout_s:g} s."
             return judge_health(failure=reason)
-        return msgspec.convert(result, Health)
 
-    def _call(self, method: str, params: object, kind: type[T]) -> T:
-        answer = self._owner.call(method, params)
+    def _introduced(
+        self, method: str, params: object, kind: type[T], timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> T:
+        self._owner.call("initialize", {"client": "command line", "operator": True})
+        return self._call(method, params, kind, timeout_s)
+
+    def _call(
+        self, method: str, params: object, kind: type[T], timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> T:
+        answer = self._owner.call(method, params, timeout_s)
         try:
             return msgspec.convert(answer, kind)
         except msgspec.ValidationError:
@@ -513,3 +434,25 @@ class _Asked:
             f"{self._owner.name} answered {method} as this release does not know it.",
             remedy="Start it again in this release.",
         )
+
+
+class _AskedBeside:
+    """The same, asked one question at a time in a thread."""
+
+    def __init__(self, asked: _Asked) -> None:
+        self._asked = asked
+
+    async def search(self, params: SearchParams) -> SearchAnswer:
+        return await self._run(self._asked.search(params))
+
+    async def get(self, params: GetParams) -> ReadAnswer:
+        return await self._run(self._asked.get(params))
+
+    async def _run(self, question: Coroutine[object, object, T]) -> T:
+        from anyio import to_thread
+
+        return await to_thread.run_sync(_finished, question, abandon_on_cancel=True)
+
+
+Access: TypeAlias = _Opened | _Asked
+"""What commands ask."""

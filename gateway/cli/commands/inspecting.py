@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from config.errors import MemoryGatewayError, lone_error
+from config.errors import MemoryGatewayError, lone_error, ungrouped
 from gateway import hook
 from gateway.cli import output
 from gateway.cli.guard import HEALTH_CODES
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from config.settings import Settings
     from gateway.cli import arguments as typed
     from gateway.cli.access import Access
-    from gateway.tools.status import Health, StatusResult
+    from gateway.tools.status import StatusResult
 
     Look = Callable[[], StatusResult]
     Show = Callable[[StatusResult | MemoryGatewayError], None]
@@ -78,10 +78,12 @@ async def _status(index: bool, memory: Access) -> StatusResult:
 def health(options: Options, deep: typed.Deep = False) -> int:
     """Say whether memory works; exit code 0 ok, 1 degraded, 2 failing."""
     from config.runtime.files import denied
+    from gateway.cli.access import with_memory
     from gateway.tools.status import judge_health
 
     try:
-        result = _ask_health(options, deep)
+        with ungrouped():
+            result = with_memory(load(options), options, lambda memory: memory.health(deep=deep))
     except (MemoryGatewayError, PermissionError) as error:
         result = judge_health(failure=str(denied(error) or error))
     if options.json:
@@ -92,18 +94,6 @@ def health(options: Options, deep: typed.Deep = False) -> int:
 
     print_lines(health_lines(result))
     return HEALTH_CODES[result.status]
-
-
-def _ask_health(options: Options, deep: bool) -> Health:
-    from config.errors import ungrouped
-    from gateway.cli.access import with_memory
-
-    with ungrouped():
-        return with_memory(load(options), options, partial(_health, deep))
-
-
-async def _health(deep: bool, memory: Access) -> Health:
-    return await (memory.deep_health() if deep else memory.health())
 
 
 def config(
