@@ -25,6 +25,7 @@ from publishing.packages import (
     ROOT,
     fill_bundle,
     fill_npm_package,
+    fill_source,
     server_json,
     write_marketplace,
 )
@@ -54,15 +55,23 @@ def sha256(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def build_python(target: Path) -> list[Path]:
-    run(sys.executable, "-m", "hatchling", "build", "-d", target)
+def build_python(target: Path, repository: str | None) -> list[Path]:
+    """The wheel and the source archive; with links into the repository where it is known."""
+    with tempfile.TemporaryDirectory() as place:
+        source = ROOT
+        if repository is not None:
+            first = Path(place, "first")
+            run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", first)
+            (archive,) = first.iterdir()
+            source = fill_source(Path(place, "source"), archive, repository)
+        run(sys.executable, "-m", "hatchling", "build", "-d", target, cwd=source)
     return sorted(target.iterdir())
 
 
-def make_python() -> None:
-    built = build_python(DIST)
+def make_python(repository: str | None) -> None:
+    built = build_python(DIST, repository)
     with tempfile.TemporaryDirectory() as place:
-        again = build_python(Path(place))
+        again = build_python(Path(place), repository)
         differing = [
             one.name for one, two in zip(built, again, strict=True) if sha256(one) != sha256(two)
         ]
@@ -202,7 +211,7 @@ def main() -> None:
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir()
     steps: dict[str, Callable[[], None]] = {
-        "wheel and source archive": make_python,
+        "wheel and source archive": lambda: make_python(asked.repository),
         "npm package": lambda: make_npm(asked.repository),
         "MCP bundle": make_bundle,
         "marketplace": lambda: write_marketplace(DIST / f"memory-gateway-plugins-{VERSION}.tar.gz"),

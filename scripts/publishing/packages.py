@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import shutil
 import tarfile
 import tomllib
@@ -35,6 +36,45 @@ def project() -> dict[str, Any]:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     described: dict[str, Any] = tomllib.loads(text)["project"]
     return described
+
+
+def fill_source(target: Path, archive: Path, repository: str) -> Path:
+    """The source archive unpacked, and its README as a package index shows it: far from the files that it links to.
+
+    Returns the folder to build from.
+    """
+    with tarfile.open(archive) as packed:
+        packed.extractall(target, filter="data")
+    (folder,) = target.iterdir()
+    (folder / "PKG-INFO").unlink(missing_ok=True)  # made anew; else the archive would have two
+    page = folder / "README.md"
+    page.write_text(linked_to(repository, page.read_text("utf-8")), encoding="utf-8")
+    settings = folder / "pyproject.toml"
+    address = f"https://github.com/{repository}"
+    urls = {
+        "Source": address,
+        "Documentation": f"{address}/blob/v{VERSION}/docs/index.md",
+        "Changes": f"{address}/blob/v{VERSION}/CHANGELOG.md",
+        "Issues": f"{address}/issues",
+    }
+    lines = ["", "[project.urls]", *(f'{name} = "{one}"' for name, one in urls.items())]
+    settings.write_text(settings.read_text("utf-8") + "\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+def linked_to(repository: str, markdown: str) -> str:
+    """Links to files of the repository, and pictures in it, by their addresses at the tag of this release."""
+    page = f"https://github.com/{repository}/blob/v{VERSION}/"
+    picture = f"https://raw.githubusercontent.com/{repository}/v{VERSION}/"
+
+    def link(found: re.Match[str]) -> str:
+        is_picture = found["mark"] == "!"
+        address = f"{picture}{found['path']}?sanitize=true" if is_picture else page + found["path"]
+        return f"{found['mark']}[{found['text']}]({address})"
+
+    return re.sub(
+        r"(?P<mark>!?)\[(?P<text>[^\[\]]*)\]\((?![a-z]+:|#)(?P<path>[^()\s]+)\)", link, markdown
+    )
 
 
 def fill_npm_package(target: Path, repository: str | None) -> None:

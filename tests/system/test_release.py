@@ -15,6 +15,7 @@ from publishing.packages import (
     ROOT,
     fill_bundle,
     fill_npm_package,
+    fill_source,
     project,
     server_json,
     write_marketplace,
@@ -32,6 +33,25 @@ def test_the_npm_package_names_its_repository_and_says_how_the_program_is_instal
     assert {"index.js", "openclaw.plugin.json", "LICENSE"} <= {
         one.name for one in tmp_path.iterdir()
     }
+
+
+def test_the_page_of_a_package_index_links_into_the_repository_at_the_tag(tmp_path):
+    """It is shown far from the files beside README.md, so a relative link would lead nowhere."""
+    archive = tmp_path / "source.tar.gz"
+    with tarfile.open(archive, "w:gz") as packed:
+        for name in ("README.md", "pyproject.toml"):
+            packed.add(ROOT / name, f"memory_gateway-{VERSION}/{name}")
+    folder = fill_source(tmp_path / "source", archive, "somebody/memory-gateway")
+    page = (folder / "README.md").read_text("utf-8")
+    targets = re.findall(r"\]\(([^()\s]+)\)", page)
+    assert len(targets) > 10
+    assert [one for one in targets if not one.startswith("https://")] == []
+    for one in targets:
+        path = re.split(rf"/v{re.escape(VERSION)}/", one)[1]
+        assert (ROOT / re.split(r"[#?]", path)[0]).is_file()
+    described = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
+    assert described["urls"]["Source"] == "https://github.com/somebody/memory-gateway"
+    assert described["name"] == "memory-gateway"
 
 
 def test_the_bundle_installs_its_own_wheel_and_starts_the_server_for_the_chosen_folder(tmp_path):
