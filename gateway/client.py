@@ -120,10 +120,6 @@ NotificationCallback = Callable[[str, object], None]
 """Takes the method and the parameters of a notification. Called on the event loop; must not wait."""
 
 
-def _ignore(_method: str, _params: object) -> None:
-    """Stand in where nobody listens to notifications."""
-
-
 async def _closed() -> str:
     return _CLOSED
 
@@ -131,12 +127,12 @@ async def _closed() -> str:
 class BlockingClient:
     """Calls over a connected socket, one after the other, from a thread that does nothing else."""
 
-    def __init__(self, connection: socket.socket, notified: NotificationCallback = _ignore) -> None:
+    def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._ids = itertools.count(1)
         self._splitter = LineSplitter(_LONGEST_LINE_BYTES)
         self._frames: deque[Frame] = deque()
-        self.notified = notified
+        self.notified: NotificationCallback = lambda *_: None
         """Called with every notification that comes during a call; it may be replaced."""
 
     def call(
@@ -225,7 +221,7 @@ class GatewayClient:
         receive: ByteReceiveStream,
         send: ByteSendStream,
         *,
-        notified: NotificationCallback = _ignore,
+        notified: NotificationCallback = lambda *_: None,
         why_ended: Callable[[], Awaitable[str]] = _closed,
     ) -> None:
         self._receive = receive
@@ -337,7 +333,7 @@ async def connect(
     receive: ByteReceiveStream,
     send: ByteSendStream,
     *,
-    notified: NotificationCallback = _ignore,
+    notified: NotificationCallback = lambda *_: None,
 ) -> AsyncIterator[GatewayClient]:
     """A client for as long as the body runs; closes both streams."""
     client = GatewayClient(receive, send, notified=notified)

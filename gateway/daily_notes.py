@@ -42,32 +42,12 @@ _PIECE: Final = re.compile(
 )
 _USUAL: Final = "YYYY-MM-DD"
 _NAMES: Final = (
-    _USUAL,
-    "YYYY_MM_DD",
-    "YYYY.MM.DD",
-    "YYYYMMDD",
-    "YYYY-MM-DD dddd",
-    "YYYY-MM-DD ddd",
-    "DD.MM.YYYY",
-    "D.M.YYYY",
-    "D MMMM YYYY",
-    "DD MMMM YYYY",
-    "MMMM D, YYYY",
-    "YYYY年MM月DD日",
-    "YYYY年M月D日",
-    "DD",
-)
+    _USUAL, "YYYY_MM_DD", "YYYY.MM.DD", "YYYYMMDD", "YYYY-MM-DD dddd", "YYYY-MM-DD ddd", "DD.MM.YYYY", "D.M.YYYY",
+    "D MMMM YYYY", "DD MMMM YYYY", "MMMM D, YYYY", "YYYY年MM月DD日", "YYYY年M月D日", "DD",
+)  # fmt: skip
 _FOLDERS: Final = (
-    "YYYY",
-    "YYYY-MM",
-    "YYYY_MM",
-    "MM",
-    "MM-MMMM",
-    "MM MMMM",
-    "MMMM",
-    "YYYY年",
-    "MM月",
-)
+    "YYYY", "YYYY-MM", "YYYY_MM", "MM", "MM-MMMM", "MM MMMM", "MMMM", "YYYY年", "MM月",
+)  # fmt: skip
 """What folders of a year or a month are called. A note `DD` is in both, or no day is read from its path."""
 _SETTINGS: Final = (".obsidian", "daily-notes.json")
 _SETTINGS_BYTES: Final = 64 * 1024

@@ -279,10 +279,7 @@ class SessionStore:
         count = compaction_count
         if count is None:
             count = _number(entry, "compactionCount") or 0
-        noted = {
-            "memoryFlushCompactionCount": count,
-            "memoryFlushAt": int(time.time() * 1000),
-        }
+        noted = {"memoryFlushCompactionCount": count, "memoryFlushAt": int(time.time() * 1000)}
         if name in entries:
             for member, number in noted.items():
                 text = _with_member(text, _members(text, 0)[name].start, member, str(number))

@@ -307,10 +307,12 @@ def _start() -> None:
     """Starts a gateway of these options that stays; it is nobody's child and holds none of our pipes."""
     given = sys.orig_argv
     at = len(given) - len(sys.argv) + 1
-    command = [sys.executable, *given[1:at], "recall", "--serve", *_options(given[at + 1 :])]
+    command = [
+        sys.executable,
+        *given[1:at],
+        "recall",
+        "--serve",
+        *split_arguments(given[at + 1 :])[1],
+    ]
     nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     os.posix_spawn(sys.executable, command, os.environ, file_actions=nowhere, setsid=True)
-
-
-def _options(arguments: list[str]) -> list[str]:
-    return split_arguments(arguments)[1]

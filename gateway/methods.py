@@ -139,9 +139,7 @@ class PipeMethods:
 
 
 def build_registry(
-    memory: Memory,
-    end: Callable[[], None],
-    reload_settings: Callable[[], Awaitable[ReloadResult]],
+    memory: Memory, end: Callable[[], None], reload_settings: Callable[[], Awaitable[ReloadResult]]
 ) -> MethodRegistry:
     """The methods of one process. `end` makes it end; `reload_settings` is `Reloader.reload`."""
     registry = MethodRegistry(later=partial(_later, memory), observe=memory.counted.answered)

@@ -60,15 +60,11 @@ _PINGS_A_PERIOD: Final = 3
 """One may come late or get lost."""
 
 
-def _ignore(_message: str) -> None:
-    """Stand in where nobody listens."""
-
-
 class Notifier:
     """Give it no `send` where no service manager listens. `watchdog_s`: silence that ends us."""
 
     def __init__(self, send: Send | None = None, *, watchdog_s: float = math.inf) -> None:
-        self._send = send or _ignore
+        self._send = send or (lambda _: None)
         self._watchdog_s = watchdog_s
         self._status = ""
         self.listens = send is not None

@@ -95,11 +95,6 @@ ObserveSync = Callable[[Awaitable[SyncReport]], Awaitable[SyncReport]]
 """Waits for a sync and returns its report or raises its error."""
 
 
-def _ignore(sync: Awaitable[SyncReport]) -> Awaitable[SyncReport]:
-    """Stand in where nobody counts."""
-    return sync
-
-
 class SyncScheduler:
     """Runs background syncs of one backend, one at a time."""
 
@@ -110,7 +105,7 @@ class SyncScheduler:
         interval_minutes: float,
         verify_every_s: float = VERIFY_EVERY_S,
         pause_s: Callable[[int], float] = retry_pause_s,
-        observe: ObserveSync = _ignore,
+        observe: ObserveSync = lambda sync: sync,
     ) -> None:
         self._backend = backend
         self._observe = observe

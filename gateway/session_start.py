@@ -25,12 +25,7 @@ _MAX_PAGES = 8
 """The most pages of one file, as `ReadAnswer` cuts them: the end of a larger file is not looked for."""
 _LONG_TERM = ("MEMORY.md", "memory.md")
 _USER = ("USER.md",)
-_HEAD_SHARE: dict[Role, float] = {
-    "longterm": 0.7,
-    "user": 0.7,
-    "today": 0.2,
-    "yesterday": 0.2,
-}
+_HEAD_SHARE: dict[Role, float] = {"longterm": 0.7, "user": 0.7, "today": 0.2, "yesterday": 0.2}
 """Long-term memory begins with what matters most; a log ends with what is newest."""
 _LINE: Final = r"[^\n]*\n|[^\n]+"
 """Only a newline ends a line, as everywhere where lines are counted."""

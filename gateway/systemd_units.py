@@ -113,11 +113,8 @@ def systemctl(*arguments: str) -> ManagerAnswer:
 def read_state(unit: str) -> UnitState | ManagerAnswer:
     """The state of a unit; the answer itself where there is no service manager."""
     answer = systemctl("show", unit, f"--property={','.join(_SHOWN)}")
-    return answer if answer.problem else _unit_state(unit, _properties(answer.text))
-
-
-def _properties(text: str) -> Mapping[str, str]:
-    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    shown = dict(line.split("=", 1) for line in answer.text.splitlines() if "=" in line)
+    return answer if answer.problem else _unit_state(unit, shown)
 
 
 def _unit_state(unit: str, shown: Mapping[str, str]) -> UnitState:

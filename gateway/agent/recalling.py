@@ -230,7 +230,4 @@ def recall_methods(memory: Memory) -> list[Method[Any]]:
     async def hook(params: HookParams, context: RequestContext) -> dict[str, object] | None:
         return await hear(memory, params, context.session)
 
-    return [
-        Method("recall", RecallParams, answer),
-        Method(HOOK_METHOD, HookParams, hook),
-    ]
+    return [Method("recall", RecallParams, answer), Method(HOOK_METHOD, HookParams, hook)]

@@ -180,10 +180,7 @@ class Browser:
         keys = Window(FormattedTextControl([("class:told", _KEYS)]), height=1)
         hits = Window(FormattedTextControl(self._list, show_cursor=False), width=self._list_width)
         between = Window(width=1, char="│", style="class:line")
-        note = Window(
-            FormattedTextControl(self._note, show_cursor=False),
-            wrap_lines=True,
-        )
+        note = Window(FormattedTextControl(self._note, show_cursor=False), wrap_lines=True)
         body = VSplit([hits, between, note])
         layout = Layout(HSplit([VSplit([prompt, query]), told, body, keys]), focused_element=query)
         return Application(

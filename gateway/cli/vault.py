@@ -106,7 +106,7 @@ class Vault:
         """
         if not name.strip():  # a note without a title has that one, too
             return None, []
-        exact = self._resolve([name])
+        exact = resolve_links(self, [name])
         if name in exact:
             return exact[name], []
         by_name = {key.casefold(): note.path for note in self.notes for key in _names(note)}
@@ -127,7 +127,7 @@ class Vault:
 
     def all_links(self) -> dict[str, Links]:
         """Of each note, by its path."""
-        resolved = self._resolve({name for note in self.notes for name in note.leads_to})
+        resolved = resolve_links(self, {name for note in self.notes for name in note.leads_to})
         leads: dict[str, tuple[str, ...]] = {}
         back: defaultdict[str, list[str]] = defaultdict(list)
         for note in sorted(self.notes, key=lambda one: one.path):
@@ -146,14 +146,8 @@ class Vault:
         }
 
     def names(self) -> list[NoteNames]:
-        return [NoteNames(one.path, one.title, one.aliases) for one in self._by_length]
-
-    @property
-    def _by_length(self) -> list[Note]:
-        return sorted(self.notes, key=lambda one: (len(one.path), one.path))
-
-    def _resolve(self, names: Collection[str]) -> dict[str, str]:
-        return resolve_links(self, names)
+        by_length = sorted(self.notes, key=lambda one: (len(one.path), one.path))
+        return [NoteNames(one.path, one.title, one.aliases) for one in by_length]
 
 
 def _note(content: FileContent) -> Note:
@@ -199,6 +193,7 @@ _INSIDE: Final = frozenset(",'’@&%")
 """Signs after which a sentence goes on; after any other, and in a new line, any word may have a capital letter."""
 _MOST_WORDS: Final = 3
 _LEAST_NOTES: Final = 2
+_MOST_NAMED: Final = 30
 _MOST_UNSPACED: Final = 500
 """Each of these is looked for in every note."""
 
@@ -216,9 +211,7 @@ class NameCount(msgspec.Struct, frozen=True):
     """The paths of those that name it."""
 
 
-def names_in(
-    texts: Mapping[str, str], titles: Mapping[str, Sequence[str]], most: int = 30
-) -> list[NameCount]:
+def names_in(texts: Mapping[str, str], titles: Mapping[str, Sequence[str]]) -> list[NameCount]:
     """What most notes name, two at least. `titles` has title, name and aliases of each note."""
     read = {path: _read(text) for path, text in texts.items()}
     small = frozenset[str]().union(*(one.small for one in read.values()))
@@ -234,7 +227,7 @@ def names_in(
             places[name].append(path)
     found = [NameCount(name, tuple(sorted(paths))) for name, paths in places.items()]
     found = [one for one in _without_parts(found) if len(one.notes) >= _LEAST_NOTES]
-    return sorted(found, key=lambda one: (-len(one.notes), one.name))[:most]
+    return sorted(found, key=lambda one: (-len(one.notes), one.name))[:_MOST_NAMED]
 
 
 class _Read(msgspec.Struct):
@@ -324,7 +317,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 def known_of(settings: Settings, *, with_text: bool) -> Known:
     vault = Vault(settings, with_texts=True)
     texts = {path: _prose(text) for path, text in vault.texts.items()}
-    titles = {one.path: (_stem(one.path), one.title, *one.aliases) for one in vault.notes}
+    titles = {one.path: tuple(_names(one)) for one in vault.notes}
     languages = Counter(name for text in texts.values() for name in languages_of(text))
     newest = vault.newest()
     return Known(
@@ -340,10 +333,6 @@ def known_of(settings: Settings, *, with_text: bool) -> Known:
 def _prose(text: str) -> str:
     end = read_front_matter(text).end
     return without_noise(text[end:].lstrip("\n").partition("\n")[2] if end else text)
-
-
-def _stem(path: str) -> str:
-    return path.rpartition("/")[2].removesuffix(".md")
 
 
 def _fitting(notes: list[Note], texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:

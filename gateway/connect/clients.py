@@ -140,6 +140,16 @@ def _claude_folder(there: Surroundings) -> Path:
     return claude_dir(there.environment, home=there.home, cwd=there.cwd)
 
 
+def _gemini_file(there: Surroundings) -> Path:
+    return there.named("GEMINI_CLI_HOME", there.home) / ".gemini" / "settings.json"
+
+
+def _zed_file(there: Surroundings) -> Path:
+    is_mac = sys.platform == "darwin"
+    base = there.home / ".config" if is_mac else there.settings_dir()
+    return base / "zed" / "settings.json"
+
+
 def _copilot_folder(there: Surroundings) -> Path:
     return there.named("COPILOT_HOME", there.home / ".copilot")
 
@@ -147,142 +157,84 @@ def _copilot_folder(there: Surroundings) -> Path:
 _NEW_WINDOW: Final = "Start a new conversation; those that are open do not see it."
 _RESTART: Final = "Start it again; it reads its configuration only then."
 
+# fmt: off
 CLIENTS: Final[Mapping[str, Client]] = {
     client.name: client
     for client in (
         Client(
-            name="claude-code",
-            title="Claude Code",
-            file=_claude_file,
-            key="mcpServers",
-            extra={"type": "stdio"},
-            programs=("claude",),
-            folder=_claude_folder,
+            name="claude-code", title="Claude Code", key="mcpServers", extra={"type": "stdio"}, then=_NEW_WINDOW,
+            file=_claude_file, folder=_claude_folder, programs=("claude",),
             check=Check(
-                arguments=("mcp", "get", "{name}"),
-                variable="CLAUDE_CONFIG_DIR",
-                file=".claude.json",
-                sign="Connected",
+                arguments=("mcp", "get", "{name}"), variable="CLAUDE_CONFIG_DIR", file=".claude.json", sign="Connected",
             ),
-            then=_NEW_WINDOW,
             hooks=Hooks(
                 file=lambda there: _claude_folder(there) / "settings.json",
-                events=("UserPromptSubmit", "SessionStart"),
-                extra={"timeout": 5},
+                events=("UserPromptSubmit", "SessionStart"), extra={"timeout": 5},
             ),
         ),
         Client(
-            name="claude-desktop",
-            title="Claude Desktop",
+            name="claude-desktop", title="Claude Desktop", key="mcpServers", then=_RESTART,
             file=lambda there: there.settings_dir() / "Claude" / "claude_desktop_config.json",
-            key="mcpServers",
-            then=_RESTART,
         ),
         Client(
-            name="codex",
-            title="Codex",
+            name="codex", title="Codex", key="mcp_servers", form="toml", then=_NEW_WINDOW, programs=("codex",),
             file=lambda there: there.named("CODEX_HOME", there.home / ".codex") / "config.toml",
-            key="mcp_servers",
-            form="toml",
-            programs=("codex",),
             check=Check(
-                arguments=("mcp", "get", "{name}", "--json"),
-                variable="CODEX_HOME",
-                file="config.toml",
+                arguments=("mcp", "get", "{name}", "--json"), variable="CODEX_HOME", file="config.toml",
                 sign='"name": "{name}"',
             ),
-            then=_NEW_WINDOW,
             hooks=Hooks(
                 file=lambda there: there.named("CODEX_HOME", there.home / ".codex") / "hooks.json",
-                events=("UserPromptSubmit", "SessionStart"),
-                extra={"timeout": 5},
+                events=("UserPromptSubmit", "SessionStart"), extra={"timeout": 5},
                 then="Codex runs no hook before you have trusted it: start it, and trust these two when it asks "
                 "(or with /hooks). Until then nothing is recalled by itself.",
             ),
         ),
         Client(
-            name="gemini",
-            title="Gemini CLI",
-            file=lambda there: (
-                there.named("GEMINI_CLI_HOME", there.home) / ".gemini" / "settings.json"
-            ),
-            key="mcpServers",
-            programs=("gemini",),
-            check=Check(
-                arguments=("mcp", "list"),
-                variable="GEMINI_CLI_HOME",
-                file=".gemini/settings.json",
-                sign="{name}: ",
-            ),
+            name="gemini", title="Gemini CLI", key="mcpServers", programs=("gemini",), file=_gemini_file,
             then="Start it in a folder that it trusts; it starts no servers in others.",
+            check=Check(
+                arguments=("mcp", "list"), variable="GEMINI_CLI_HOME", file=".gemini/settings.json", sign="{name}: ",
+            ),
             hooks=Hooks(
-                file=lambda there: (
-                    there.named("GEMINI_CLI_HOME", there.home) / ".gemini" / "settings.json"
-                ),
-                events=("BeforeAgent", "SessionStart", "PreCompress"),
+                file=_gemini_file, events=("BeforeAgent", "SessionStart", "PreCompress"),
                 extra={"name": DEFAULT_NAME, "timeout": 5000},
             ),
         ),
         Client(
-            name="copilot",
-            title="Copilot CLI",
-            file=lambda there: _copilot_folder(there) / "mcp-config.json",
-            key="mcpServers",
-            extra={"type": "local", "tools": ["*"]},
-            programs=("copilot",),
+            name="copilot", title="Copilot CLI", key="mcpServers", extra={"type": "local", "tools": ["*"]},
+            then=_NEW_WINDOW, file=lambda there: _copilot_folder(there) / "mcp-config.json", programs=("copilot",),
             check=Check(
-                arguments=("mcp", "get", "{name}"),
-                variable="COPILOT_HOME",
-                file="mcp-config.json",
+                arguments=("mcp", "get", "{name}"), variable="COPILOT_HOME", file="mcp-config.json",
                 sign="Status: Enabled",
             ),
-            then=_NEW_WINDOW,
             hooks=Hooks(
                 file=lambda there: _copilot_folder(there) / "settings.json",
-                events=("userPromptSubmitted", "sessionStart", "preCompact"),
-                extra={"timeout": 5},
+                events=("userPromptSubmitted", "sessionStart", "preCompact"), extra={"timeout": 5},
             ),
         ),
         Client(
-            name="cursor",
-            title="Cursor",
+            name="cursor", title="Cursor", key="mcpServers", programs=("cursor", "cursor-agent"),
             file=lambda there: there.home / ".cursor" / "mcp.json",
-            key="mcpServers",
-            programs=("cursor", "cursor-agent"),
             then="Switch it on under Settings, MCP, if it is not.",
         ),
         Client(
-            name="vscode",
-            title="VS Code",
+            name="vscode", title="VS Code", key="servers", extra={"type": "stdio"}, programs=("code",),
             file=lambda there: there.settings_dir() / "Code" / "User" / "mcp.json",
-            key="servers",
-            extra={"type": "stdio"},
-            programs=("code",),
             then="Run `MCP: List Servers`, and start it.",
         ),
         Client(
-            name="zed",
-            title="Zed",
-            file=lambda there: (
-                (there.settings_dir() if sys.platform != "darwin" else there.home / ".config")
-                / "zed"
-                / "settings.json"
-            ),
-            key="context_servers",
-            extra={"source": "custom"},
-            programs=("zed", "zeditor"),
-            then="Its agent panel shows it at once.",
+            name="zed", title="Zed", key="context_servers", extra={"source": "custom"}, programs=("zed", "zeditor"),
+            file=_zed_file, then="Its agent panel shows it at once.",
         ),
         Client(
-            name="windsurf",
-            title="Windsurf",
+            name="windsurf", title="Windsurf", key="mcpServers", programs=("windsurf",),
             file=lambda there: there.home / ".codeium" / "windsurf" / "mcp_config.json",
-            key="mcpServers",
-            programs=("windsurf",),
             then="Press Refresh in Cascade's list of MCP servers.",
         ),
     )
 }
+# fmt: on
 
 
 def is_ours(entry: object) -> bool:

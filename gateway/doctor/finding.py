@@ -15,22 +15,9 @@ import msgspec
 from gateway.tools.status import HealthState
 
 Check = Literal[
-    "configuration",
-    "provider",
-    "secrets",
-    "places",
-    "index",
-    "libraries",
-    "model",
-    "qmd",
-    "transcripts",
-    "disk",
-    "watches",
-    "owner",
-    "service",
-    "hooks",
-    "canary",
-]
+    "configuration", "provider", "secrets", "places", "index", "libraries", "model", "qmd", "transcripts", "disk",
+    "watches", "owner", "service", "hooks", "canary",
+]  # fmt: skip
 Severity = Literal["ok", "note", "warning", "error"]
 """`note`: worth knowing, not wrong; `warning`: answers are weaker; `error`: memory does not work."""
 

@@ -143,11 +143,7 @@ def tool_of(name: str) -> Tool[Any]:
 
 
 async def call_tool(
-    memory: Memory,
-    tool: Tool[Any],
-    given: Arguments,
-    revision: Revision,
-    context: RequestContext,
+    memory: Memory, tool: Tool[Any], given: Arguments, revision: Revision, context: RequestContext
 ) -> Result:
     """The tool's result. Raises InvalidParamsError where the revision wants that for wrong arguments."""
     try:

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from backends.backend_errors import FileUnwritableError
-from backends.interface import Hit, ReadAnswer, SearchAnswer
+from backends.interface import ReadAnswer, SearchAnswer
 from config.settings import Source
 from gateway.agent.conversations import Conversations
 from gateway.agent.memory import Memory
@@ -41,7 +41,8 @@ A = TypeVar("A", bound=msgspec.Struct)
 
 def search_text(answer: SearchAnswer) -> str:
     """Remarks first, since what is weak about the answer concerns all that follows."""
-    return "\n".join((*_remarks(answer), *map(_passage, answer.hits)))
+    passages = (passage_tag(hit, bare_snippet(hit), score=True) for hit in answer.hits)
+    return "\n".join((*_remarks(answer), *passages))
 
 
 def _remarks(answer: SearchAnswer) -> Iterator[str]:
@@ -59,10 +60,6 @@ def _remarks(answer: SearchAnswer) -> Iterator[str]:
         yield f"Changes in {answer.stale.files} files are not searched yet: {answer.stale.reason}"
     if answer.undated:
         yield f"{answer.undated} files without a date were left out."
-
-
-def _passage(hit: Hit) -> str:
-    return passage_tag(hit, bare_snippet(hit), score=True)
 
 
 def read_text(answer: ReadAnswer) -> str:

@@ -119,7 +119,8 @@ class OpenLines:
         return len(self._open)
 
     def add(self, line: bytes, message: Message | Batch) -> Forwarded:
-        calls = [one for one in _members(message) if isinstance(one, Call)]
+        members = message.members if isinstance(message, Batch) else (message,)
+        calls = [one for one in members if isinstance(one, Call)]
         ids = tuple(call.id for call in calls if call.id is not None)
         methods = frozenset(name for call in calls for name in _methods_of(call))
         forwarded = Forwarded(line, ids, isinstance(message, Batch), methods)
@@ -150,7 +151,8 @@ class OpenLines:
 
     def _note(self, call: Call, line: bytes) -> None:
         if call.method == _HANDSHAKE:
-            self._handshake = {_HANDSHAKE: _as_handshake(call)}
+            again = b'{"jsonrpc":"2.0","id":%b,"method":"initialize","params":%b}'
+            self._handshake = {_HANDSHAKE: again % (_HANDSHAKE_ID, call.params or b"{}")}
         elif call.method == _HANDSHAKE_DONE:
             self._handshake[_HANDSHAKE_DONE] = line
         elif call.method == _FORGET:
@@ -239,15 +241,6 @@ def _methods_of(call: Call) -> Iterator[str]:
             return
         if name in _UNREPEATABLE:
             yield name
-
-
-def _members(message: Message | Batch) -> tuple[Message, ...]:
-    return message.members if isinstance(message, Batch) else (message,)
-
-
-def _as_handshake(call: Call) -> bytes:
-    params = call.params or b"{}"
-    return b'{"jsonrpc":"2.0","id":%b,"method":"initialize","params":%b}' % (_HANDSHAKE_ID, params)
 
 
 class Bridge:

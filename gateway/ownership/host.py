@@ -30,13 +30,7 @@ from gateway.ownership.owner import (
     name_process,
     place_of,
 )
-from gateway.ownership.sockets import (
-    Listening,
-    listen_somewhere,
-    listener_of,
-    reach_owner,
-    serving,
-)
+from gateway.ownership.sockets import Listening, listen_somewhere, listener_of, reach_owner, serving
 from gateway.rpc.connection import ClientConnection, Dispatcher, Lane, LineHandler
 from gateway.rpc.registry import Session
 from gateway.rpc.transport import ByteReader, ByteWriter, SocketChannel
@@ -299,10 +293,7 @@ class Host:
                 await self.reload()
             registry = build_registry(memory, self._shutdown.set, self._reloader.reload)
             dispatch = partial(Dispatcher, registry)
-            async with (
-                self._serving_sockets(sockets, dispatch),
-                supervised(self._notifier, memory),
-            ):
+            async with self._serving_sockets(sockets, dispatch), supervised(self._notifier, memory):
                 _log.info(
                     "serving",
                     agent=settings.agent_id,

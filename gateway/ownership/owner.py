@@ -162,10 +162,7 @@ def place_of(settings: Settings, environment: Mapping[str, str] = os.environ) ->
     name = f"{settings.agent_id}-{mark}.sock"
     usual = runtime_dir(environment, state=settings.state_dir, uid=os.getuid())
     directories = dict.fromkeys((usual, settings.state_dir / "run"))
-    return OwnerPlace(
-        lock=lock,
-        sockets=tuple(directory / name for directory in directories),
-    )
+    return OwnerPlace(lock=lock, sockets=tuple(directory / name for directory in directories))
 
 
 # --- Who is at the other end ---

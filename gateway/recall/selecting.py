@@ -148,7 +148,10 @@ def _fitting(runs: Sequence[_Run], tokens: int) -> list[_Run]:
     notes: set[tuple[str, tuple[str, ...]]] = set()
     for run in runs:
         is_new = _note_of(run) not in notes
-        around = _tokens(_part([msgspec.structs.replace(run, text="")])) + _PLACES if is_new else 0
+        around = 0
+        if is_new:
+            bare = _part([msgspec.structs.replace(run, text="")])
+            around = estimate_tokens(bare.written) + 1 + _PLACES
         if is_new and len(notes) == MOST_PARTS:
             continue
         text = run.text if chosen else _shortened(run.text, tokens - around - 1)
@@ -247,18 +250,12 @@ def _part(runs: list[_Run]) -> RecallPart:
     placed = sorted(runs, key=lambda run: (run.hit.start_line, -run.hit.score, run.at))
     hit = msgspec.structs.replace(best, start_line=first, end_line=last, also_in=())
     return RecallPart(
-        hit,
-        "\n".join(run.text for run in placed),
-        "\n".join(run.whole for run in placed),
+        hit, "\n".join(run.text for run in placed), "\n".join(run.whole for run in placed)
     )
 
 
 def _note_of(run: _Run) -> tuple[str, tuple[str, ...]]:
     return run.hit.path, run.hit.headings
-
-
-def _tokens(part: RecallPart) -> int:
-    return estimate_tokens(part.written) + 1
 
 
 def _trimmed(lines: list[str]) -> str:
@@ -341,9 +338,6 @@ def started_block(files: Sequence[LoadedFile]) -> Started:
 
 def _begun(file: LoadedFile) -> LoadedFile:
     cut = trim(
-        file.path,
-        file.text,
-        max_chars=_MOST_CHARS[file.role],
-        head_share=_HEAD_SHARE[file.role],
+        file.path, file.text, max_chars=_MOST_CHARS[file.role], head_share=_HEAD_SHARE[file.role]
     )
     return msgspec.structs.replace(file, text=cut.text)

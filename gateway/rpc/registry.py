@@ -71,17 +71,13 @@ def process_name(process: int) -> str:
     return f"process {process}"
 
 
-def _tell_nobody(_method: str, _params: object) -> None:
-    """Stand in where nobody listens to notifications."""
-
-
 class RequestContext(msgspec.Struct, frozen=True):
     """Who asks, and how the method may answer before it returns."""
 
     session: Session = msgspec.field(default_factory=Session)
     request_id: str | None = None
     """For messages and the log; None for a notification."""
-    notify: Callable[[str, object], None] = _tell_nobody
+    notify: Callable[[str, object], None] = lambda *_: None
     """Send the client a notification: `notify(method, params)`.
 
     Never waits and never fails, so it suits progress: of several that the client has not read yet,
@@ -126,10 +122,6 @@ class Method(msgspec.Struct, Generic[P], frozen=True):
             raise TypeError(f"{self.params.__name__} of {self.name} must forbid unknown fields")
 
 
-def _ignore(_method: str, _outcome: str, _seconds: float) -> None:
-    """Stand in where nobody counts."""
-
-
 class MethodRegistry:
     """All methods of one process; every connection shares it."""
 
@@ -138,7 +130,7 @@ class MethodRegistry:
         methods: Iterable[Method[Any]] = (),
         *,
         later: Callable[[], Iterable[Method[Any]]] = tuple,
-        observe: Callable[[str, str, float], None] = _ignore,
+        observe: Callable[[str, str, float], None] = lambda *_: None,
     ) -> None:
         """`later` gives more methods, once one is called that is not among the first: what they need
         is not imported before. `observe` is called for every answered request, with its method, `ok` or the kind
@@ -187,12 +179,11 @@ def describe_fields(struct: type[msgspec.Struct]) -> dict[str, str]:
     """Map each field, by its name on the wire, to a sentence that says what it may be."""
     info = inspect.type_info(struct)
     assert isinstance(info, inspect.StructType)
-    return {field.encode_name: _describe_field(field) for field in info.fields}
-
-
-def _describe_field(field: inspect.Field) -> str:
-    need = "required" if field.required else "optional"
-    return f"`{field.encode_name}` ({need}) is {describe_type(field.type)}."
+    return {
+        one.encode_name: f"`{one.encode_name}` ({'required' if one.required else 'optional'}) "
+        f"is {describe_type(one.type)}."
+        for one in info.fields
+    }
 
 
 def describe_type(kind: inspect.Type) -> str:

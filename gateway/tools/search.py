@@ -284,17 +284,9 @@ DEFAULT_TOKENS: Final = 400
 MOST_TOKENS: Final = 4_000
 
 RecallReason = Literal[
-    "small_talk",
-    "machine_output",
-    "command",
-    "nothing_likely",
-    "already_shown",
-    "no_room",
-    "denied",
-    "disabled",
-    "unavailable",
-    "late",
-]
+    "small_talk", "machine_output", "command", "nothing_likely", "already_shown", "no_room", "denied", "disabled",
+    "unavailable", "late",
+]  # fmt: skip
 """Why nothing is told. `already_shown`: this conversation has seen all that is likely; `no_room`: it is longer than
 `maxTokens`; `late`: a hook waits no longer."""
 

@@ -189,7 +189,10 @@ def _status_without_index(
         switches=switches(settings),
         activity=activity,
         config_error=str(config_error) if config_error else None,
-        warnings=tuple(f"{one.path}{_line(one.line)}: {one.message}" for one in settings.warnings),
+        warnings=tuple(
+            f"{one.path}{'' if one.line is None else f' (line {one.line})'}: {one.message}"
+            for one in settings.warnings
+        ),
     )
 
 
@@ -198,10 +201,6 @@ def _config_path(settings: Settings, error: MemoryGatewayError | None) -> str | 
         return str(settings.config_path)
     problems = error.problems if isinstance(error, ConfigInvalidError) else ()
     return next((problem.file for problem in problems if problem.file), None)
-
-
-def _line(number: int | None) -> str:
-    return "" if number is None else f" (line {number})"
 
 
 class OverviewResult(msgspec.Struct, frozen=True):

@@ -36,7 +36,8 @@ def status(options: Options, index: typed.IndexFirst = False, watch: typed.Watch
     """Show what is indexed, from where, and what is wrong with it."""
     settings = load(options)
     if watch:
-        watch_status(_looks(settings, options, index), options.json)
+        first = iter((index,))  # only the first look brings the index up to date
+        watch_status(lambda: _read_status(settings, options, next(first, False)), options.json)
         return os.EX_OK
     result = _read_status(settings, options, index, patient=True)
     if options.json:
@@ -47,12 +48,6 @@ def status(options: Options, index: typed.IndexFirst = False, watch: typed.Watch
 
     print_lines(status_lines(result))
     return os.EX_OK
-
-
-def _looks(settings: Settings, options: Options, index: bool) -> Look:
-    """One look after the other; only the first brings the index up to date, if so asked."""
-    first = iter((index,))
-    return lambda: _read_status(settings, options, next(first, False))
 
 
 def _read_status(
@@ -189,8 +184,7 @@ def _chosen(rows: Sequence[Row], key: str) -> tuple[Row, ...]:
     near = nearest_path(rows, key)
     hint = f"Did you mean {near}? " if near else ""
     raise CommandLineError(
-        f"There is no setting {key!r}.",
-        remedy=f"{hint}`memory-gateway config` shows all of them.",
+        f"There is no setting {key!r}.", remedy=f"{hint}`memory-gateway config` shows all of them."
     )
 
 
@@ -336,8 +330,14 @@ def run_migration(options: Options, *, write: bool) -> int:
 
 
 def _notes(migration: Migration) -> list[str]:
+    from config.source.located import render_path
+
     return [
-        *map(_note, migration.moves),
+        *(
+            f"Line {move.node.line}: {move.place} "
+            + (f"moves to {render_path(move.to)}." if move.to else f"is left out: {move.reason}.")
+            for move in migration.moves
+        ),
         *(
             f"{move.node.source.path}, line {move.node.line}: {move.place} stands in a file that is "
             "included and stays there; move it by hand."
@@ -364,14 +364,6 @@ def _move_as_data(move: Move) -> dict[str, object]:
     to = render_path(move.to) if move.to else None
     reason = move.reason or None
     return {"line": move.node.line, "from": move.place, "to": to, "reason": reason}
-
-
-def _note(move: Move) -> str:
-    from config.source.located import render_path
-
-    if move.to is None:
-        return f"Line {move.node.line}: {move.place} is left out: {move.reason}."
-    return f"Line {move.node.line}: {move.place} moves to {render_path(move.to)}."
 
 
 def _replace(migration: Migration) -> Path | None:

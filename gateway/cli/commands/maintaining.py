@@ -104,9 +104,6 @@ def cancel_batch(options: Options, job: typed.JobNumber) -> int:
     return os.EX_OK
 
 
-_HELP = "A path, hf:org/repo/file.gguf[#revision] or an http(s) address."
-
-
 def list_models(options: Options) -> int:
     """Show the configured model and those that were downloaded."""
     from gateway.cli.rendering.status_lines import model_lines
@@ -265,10 +262,7 @@ async def _pull(configured: ConfiguredModels, model: str) -> Path:
 
     with download_progress(Path(str(parse_reference(model))).name) as progress:
         return await obtain(
-            model,
-            configured.cache_dir,
-            environment=configured.environment,
-            on_progress=progress,
+            model, configured.cache_dir, environment=configured.environment, on_progress=progress
         )
 
 

@@ -10,7 +10,7 @@ import html
 import re
 from calendar import Calendar, month_name
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from typing import Final
 
@@ -28,74 +28,6 @@ _MOST: Final = 40
 """Tags, names and links of each kind."""
 _MONTHS: Final = 6
 _MOST_MONTHS: Final = 240
-
-SCRIPT: Final = r"""
-(() => {
-  const field = document.querySelector("#find"), rows = [...document.querySelectorAll(".notes > li")];
-  if (!field) return;
-  const fold = text => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
-  const keys = rows.map(row => fold(row.querySelector(".key").textContent));
-  const older = document.querySelector("#older"), said = document.querySelector("#found");
-  const find = () => {
-    const words = fold(field.value).split(/\s+/).filter(one => one);
-    let found = 0;
-    rows.forEach((row, at) => {
-      row.hidden = !words.every(one => keys[at].includes(one));
-      found += !row.hidden;
-    });
-    if (older) older.open = words.length > 0;
-    said.textContent = words.length ? `${found} of ${rows.length} notes` : "";
-  };
-  const show = () => {
-    const row = location.hash.startsWith("#n") && document.getElementById(location.hash.slice(1));
-    if (!row || !rows.includes(row)) return;
-    if (older && older.contains(row)) older.open = true;
-    const text = row.querySelector("details");
-    if (text) text.open = true;
-    row.scrollIntoView();
-  };
-  field.addEventListener("input", find);
-  field.addEventListener("keydown", event => {
-    const first = rows.find(row => !row.hidden);
-    if (event.key === "Enter" && first) first.querySelector("a, summary").click();
-  });
-  document.addEventListener("click", event => {
-    const asked = event.target.closest("[data-find]");
-    if (!asked) return;
-    event.preventDefault();
-    field.value = asked.dataset.find;
-    find();
-    field.scrollIntoView();
-    field.focus({preventScroll: true});
-  });
-  addEventListener("hashchange", show);
-  show();
-})();
-"""
-"""Searches the titles that are in the page. The policy of the page permits this script alone."""
-
-STYLE: Final = """
-a { color: var(--link); text-decoration: none; } a:hover { text-decoration: underline; }
-#find { width: 100%; font: inherit; padding: .5rem .8rem; border: 1px solid var(--line); border-radius: .5rem;
-  background: var(--card); color: var(--ink); }
-.notes { list-style: none; margin: .4rem 0; padding: 0; } .notes > li { padding: .25rem 0; border-bottom: 1px solid var(--line); }
-.notes .soft, .chips .soft { font-size: .85rem; } .notes > li[hidden] { display: none; }
-summary { cursor: pointer; }
-.chips { display: flex; flex-wrap: wrap; gap: .4rem; padding: 0; margin: .5rem 0; list-style: none; }
-.chips li { background: var(--card); border: 1px solid var(--line); border-radius: 1rem; padding: .1rem .7rem; }
-.chips li:has([open]) { border-radius: .5rem; width: 100%; }
-.months { display: flex; flex-wrap: wrap; gap: 1.2rem; margin: .5rem 0; }
-.month { width: 15rem; } .month h3 { margin-bottom: .3rem; }
-.grid { display: grid; grid-template-columns: repeat(7, 1fr); gap: 2px; font-size: .8rem; text-align: center; }
-.grid > * { border-radius: .25rem; padding: .15rem 0; color: var(--soft); }
-.grid .one { background: var(--some); color: var(--ink); } .grid .many { background: var(--bar); color: var(--card); }
-.w1 { grid-column-start: 2; } .w2 { grid-column-start: 3; } .w3 { grid-column-start: 4; } .w4 { grid-column-start: 5; }
-.w5 { grid-column-start: 6; } .w6 { grid-column-start: 7; }
-.text { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: .2rem 1rem; margin: .5rem 0;
-  overflow-x: auto; }
-.text pre { overflow-x: auto; } .text table { width: auto; }
-.part { margin-top: 3rem; padding-top: 1rem; border-top: 2px solid var(--line); color: var(--soft); }
-"""
 
 
 class Markup(str):
@@ -359,7 +291,8 @@ def _links(pages: _Pages) -> Markup:
             for name, number in missing.most_common(_MOST)
         ]
         parts += [element("h3", "Linked, and no note yet"), element("ul", *chips, class_="chips")]
-    alone = [one.path for one in pages.known.notes if _is_alone(pages, one.path)]
+    is_linked = {one.path for one in links if one.to or one.linked_from}
+    alone = [one.path for one in pages.known.notes if one.path not in is_linked]
     if alone:
         told = f"{counted(len(alone), 'note')} without a link to or from another one"
         rest = f" and {len(alone) - _MOST_ALONE:,} more" if len(alone) > _MOST_ALONE else ""
@@ -369,11 +302,6 @@ def _links(pages: _Pages) -> Markup:
 
 
 _MOST_ALONE: Final = 500
-
-
-def _is_alone(pages: _Pages, path: str) -> bool:
-    links = pages.known.links[path]
-    return not links.to and not links.linked_from
 
 
 # --- Days ----------------------------------------------------------------------------------------
@@ -397,14 +325,11 @@ def _calendar(notes: Iterable[Note]) -> Markup:
 
 
 def _month(year: int, month: int, days: Mapping[date, int]) -> Markup:
-    cells = [_day(day, days.get(day, 0)) for day in _days_of(year, month)]
+    dates = (date(year, month, one) for one, _ in Calendar().itermonthdays2(year, month) if one)
+    cells = [_day(day, days.get(day, 0)) for day in dates]
     name = element("h3", f"{month_name[month]} {year}")
     weekdays = [element("span", one) for one in ("Mo", "Tu", "We", "Th", "Fr", "Sa", "Su")]
     return element("div", name, element("div", *weekdays, *cells, class_="grid"), class_="month")
-
-
-def _days_of(year: int, month: int) -> Iterator[date]:
-    return (date(year, month, day) for day, _ in Calendar().itermonthdays2(year, month) if day)
 
 
 def _day(day: date, notes: int) -> Markup:

@@ -12,22 +12,14 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from backends.interface import (
-    Hit,
-    LanguageCount,
-    Overview,
-    SearchAnswer,
-    SizeCount,
-    SyncReport,
-)
+from backends.interface import Hit, Overview, SearchAnswer
 from config.settings import Source
 from gateway.cli.rendering.knowing import (
-    SCRIPT,
-    STYLE,
     Markup,
     element,
     escape,
@@ -62,43 +54,19 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What the notes know; None while memory is off."""
 
 
-_STYLE: Final = """
-:root { color-scheme: light dark; --ink: #1c2430; --soft: #5b6675; --line: #d9dee5; --paper: #fbfcfd;
-  --card: #ffffff; --bar: #2f6fb0; --mark: #ffe58a; --bad: #a8321f; --link: #1f5f9f; --some: #d3e4f6; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e4e9f0; --soft: #9aa7b8; --line: #323b47;
-  --paper: #12171e; --card: #1a212b; --bar: #6aa9e6; --mark: #6b5410; --bad: #f2917f; --link: #8cc0f0; --some: #274666; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 62rem; padding: 1.5rem; background: var(--paper); color: var(--ink);
-  font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
-h1 { font-size: 1.6rem; margin: 0; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; }
-h3 { font-size: 1rem; margin: 0; } p { margin: .4rem 0; }
-.soft { color: var(--soft); } .bad { color: var(--bad); }
-.tiles { display: flex; flex-wrap: wrap; gap: .75rem; margin: 1rem 0; padding: 0; list-style: none; }
-.tiles li, .hit { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: .6rem .9rem; }
-.tiles b { display: block; font-size: 1.3rem; }
-.hit { margin: .75rem 0; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: .92rem; }
-th, td { min-width: 5.5rem; text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); }
-td:first-child { min-width: 6.9rem; }
-th { color: var(--soft); font-weight: 600; white-space: nowrap; } .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-svg { display: block; width: 100%; height: auto; } .wide > svg { min-width: 46rem; } rect { fill: var(--bar); }
-svg text { fill: var(--soft); font: 12px system-ui, sans-serif; } svg line { stroke: var(--line); }
-@media (max-width: 40rem) { svg { overflow: visible; } svg:not(.wide > svg) text { font-size: 20px; } }
-.lines { margin: .5rem 0; } .lines th, .lines td { min-width: 2.6rem; padding: 0 .8rem 0 0; border: 0; }
-.lines td { color: var(--soft); font: .88rem/1.5 ui-monospace, monospace; }
-.lines td:last-child { min-width: 14rem; width: 100%; color: inherit; white-space: pre-wrap; }
-mark { background: var(--mark); color: inherit; }
-"""
+def _beside(name: str) -> str:
+    return "\n" + Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def _hash_of(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-_ALL_STYLE: Final = _STYLE + STYLE
+SCRIPT: Final = _beside("page.js")
+"""Searches the titles that are in the page. The policy of the page permits this script alone."""
+_STYLE: Final = _beside("page.css")
 _POLICY: Final = (
-    f"default-src 'none'; style-src {_hash_of(_ALL_STYLE)}; script-src {_hash_of(SCRIPT)}; "
+    f"default-src 'none'; style-src {_hash_of(_STYLE)}; script-src {_hash_of(SCRIPT)}; "
     "base-uri 'none'; form-action 'none'"
 )
 
@@ -151,7 +119,7 @@ def _head(title: str) -> Markup:
             Markup('<meta name="viewport" content="width=device-width, initial-scale=1">\n'),
             Markup('<meta name="referrer" content="no-referrer">\n'),
             element("title", title),
-            Markup(f"\n<style>{_ALL_STYLE}</style>\n"),
+            Markup(f"\n<style>{_STYLE}</style>\n"),
         ]
     )
 
@@ -232,20 +200,15 @@ def _columns(bars: Sequence[tuple[str, int]], label: str) -> Markup:
         for at, (name, number) in enumerate(bars)
         if number
     ]
-    last_x = (len(bars) - 1) * step
+    x = (len(bars) - 1) * step
+    place = {"x": _WIDTH, "text_anchor": "end"} if x > _WIDTH / 2 else {"x": max(round(x), 90)}
     texts = [element("text", bars[0][0], x=0, y=_HEIGHT + 16)]
     if len(bars) > 1:
-        texts.append(_text_at(bars[-1][0], last_x))
+        texts.append(element("text", bars[-1][0], y=_HEIGHT + 16, **place))
     texts.append(element("text", f"{highest:,} at most", x=0, y=12))
     axis = element("line", x1=0, y1=_HEIGHT, x2=_WIDTH, y2=_HEIGHT)
     box = f"0 0 {_WIDTH} {_HEIGHT + _BELOW}"
     return element("svg", *drawn, axis, *texts, viewBox=box, role="img", aria_label=label)
-
-
-def _text_at(text: str, x: float) -> Markup:
-    is_right = x > _WIDTH / 2
-    place = {"x": _WIDTH, "text_anchor": "end"} if is_right else {"x": max(round(x), 90)}
-    return element("text", text, y=_HEIGHT + 16, **place)
 
 
 def _bars(rows: Sequence[tuple[str, int, str]], label: str) -> Markup:
@@ -362,24 +325,26 @@ _EXAMPLES: Final = 20
 def _languages(known: Known | None) -> Markup:
     if known is None or not known.languages:
         return Markup()
-    rows = [_language(one) for one in known.languages[:_EXAMPLES]]
+    rows = [
+        (one.language.title(), one.files, counted(one.files, "note"))
+        for one in known.languages[:_EXAMPLES]
+    ]
     told = "Notes with much text in a language, by their scripts and frequent words; a note may have several."
     return joined([_bars(rows, "Notes by language"), element("p", told, class_="soft")])
-
-
-def _language(one: LanguageCount) -> tuple[str, int, str]:
-    return one.language.title(), one.files, counted(one.files, "note")
 
 
 def _sizes(overview: Overview | None) -> Markup:
     if overview is None or not overview.sizes:
         return Markup()
-    return _bars([_size(one) for one in overview.sizes], "Notes by size")
-
-
-def _size(one: SizeCount) -> tuple[str, int, str]:
-    least = f"from {size(one.from_bytes)}" if one.from_bytes else "below 10 B"
-    return least, one.files, f"{counted(one.files, 'note')}, {size(one.bytes)}"
+    rows = [
+        (
+            f"from {size(one.from_bytes)}" if one.from_bytes else "below 10 B",
+            one.files,
+            f"{counted(one.files, 'note')}, {size(one.bytes)}",
+        )
+        for one in overview.sizes
+    ]
+    return _bars(rows, "Notes by size")
 
 
 def _freshness(status: StatusResult) -> Markup:
@@ -392,13 +357,11 @@ def _freshness(status: StatusResult) -> Markup:
     if not status.recent_syncs:
         told = "This process has made no sync. Every search looks for changes of its own."
         return joined([*parts, element("p", told)])
-    rows = [_sync(one) for one in status.recent_syncs]
+    rows = [
+        (one.reason, sync_summary(one) + (f" Error: {one.error}" if one.error else ""))
+        for one in status.recent_syncs
+    ]
     return joined([*parts, table(("Last syncs, newest first", ""), rows, "--")])
-
-
-def _sync(one: SyncReport) -> tuple[str, str]:
-    error = f" Error: {one.error}" if one.error else ""
-    return one.reason, sync_summary(one) + error
 
 
 # --- What was done -------------------------------------------------------------------------------
@@ -409,16 +372,13 @@ _NO_GATEWAY: Final = "No gateway runs for this memory, so nothing is counted."
 def _searches(report: Report) -> Markup:
     if report.counted is None:
         return element("p", _NO_GATEWAY)
-    since = f"Since {_since(report.counted, report.made_at)}, when the gateway was started."
+    start = datetime.fromtimestamp(report.counted.since, UTC).astimezone(report.made_at.tzinfo)
+    since = f"Since {_time(start)}, when the gateway was started."
     if not report.counted.searches:
         return element("p", f"{since} Nobody has searched yet.")
     rows = [_mode(one) for one in report.counted.searches]
     heads = ("Backend", "mode", "searches", "outcomes", "median", "95 % within")
     return joined([element("p", since), table(heads, rows, "--n-nn")])
-
-
-def _since(searched: Counted, made_at: datetime) -> str:
-    return _time(datetime.fromtimestamp(searched.since, UTC).astimezone(made_at.tzinfo))
 
 
 def _mode(one: SearchesOfMode) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from gateway.escaping import visible_line
 from gateway.tools.search import SearchParams
 
 if TYPE_CHECKING:
-    from gateway.sample.demo import Answered, DemoFinished, DemoStarted, Event
+    from gateway.sample.demo import Answered, DemoFinished, Event
 
 _SHOWN_WORDS: Final = 8
 
@@ -242,11 +242,11 @@ def _rule(explain: Mapping[str, Any]) -> str:
 
 def _flat(values: Mapping[str, object]) -> str:
     """`score 0.71, terms {"tea":2}`."""
-    return ", ".join(f"{name} {_plain(value)}" for name, value in values.items())
-
-
-def _plain(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    plain = {
+        name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        for name, value in values.items()
+    }
+    return ", ".join(f"{name} {value}" for name, value in plain.items())
 
 
 _SHOWN_ANSWERS = 2
@@ -258,11 +258,17 @@ def event_lines(event: Event) -> Iterator[Text]:
 
     match event:
         case DemoStarted():
-            yield from _started(event)
+            server = event.exchange.result
+            yield Text(
+                f"{server['name']} {server['version']} serves a copy of the sample workspace; "
+                f"first reply after {duration(event.ms)}."
+            )
         case Progressed():
             yield Text(f"  {event.done} of {counted(event.total, 'file')}", style="dim")
         case Indexed():
-            yield from _indexed(event.exchange.result)
+            found = event.exchange.result
+            read = f"{counted(found['scanned'], 'file')}, {size(found['bytesRead'])}"
+            yield Text(f"Indexed {read}, in {duration(found['durationMs'])}.")
         case Answered():
             yield from _answered(event)
         case Wrote():
@@ -271,19 +277,6 @@ def event_lines(event: Event) -> Iterator[Text]:
             yield Text("  " + event.text.rstrip())
         case DemoFinished():
             yield from _finished(event)
-
-
-def _started(event: DemoStarted) -> Iterator[Text]:
-    server = event.exchange.result
-    yield Text(
-        f"{server['name']} {server['version']} serves a copy of the sample workspace; "
-        f"first reply after {duration(event.ms)}."
-    )
-
-
-def _indexed(report: Mapping[str, Any]) -> Iterator[Text]:
-    read = f"{counted(report['scanned'], 'file')}, {size(report['bytesRead'])}"
-    yield Text(f"Indexed {read}, in {duration(report['durationMs'])}.")
 
 
 def _answered(event: Answered) -> Iterator[Text]:

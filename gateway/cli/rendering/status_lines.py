@@ -16,7 +16,6 @@ from backends.interface import (
     SourceCount,
     StoreDetails,
     SyncReport,
-    Trial,
     VectorDetails,
     VectorStatus,
 )
@@ -78,15 +77,12 @@ def health_lines(health: Health) -> Iterator[Text]:
     yield Text(health.status, style=_STATE_STYLES[health.status])
     for reason in health.reasons:
         yield Text(f"  {reason}")
-    trials = health.trials or ()
-    rows = [row for one in trials for row in _trial(one)]
+    rows: list[tuple[str, str, str]] = []
+    for trial in health.trials or ():
+        rows.append((trial.part, trial.outcome, f"{duration(trial.ms)}: {trial.detail}"))
+        if trial.remedy:
+            rows.append(("", "", f"Fix: {trial.remedy}"))
     yield from aligned(rows, ("cyan", "", ""), indent=2)
-
-
-def _trial(trial: Trial) -> Iterator[tuple[str, str, str]]:
-    yield trial.part, trial.outcome, f"{duration(trial.ms)}: {trial.detail}"
-    if trial.remedy:
-        yield "", "", f"Fix: {trial.remedy}"
 
 
 def config_lines(rows: Sequence[Row]) -> Sequence[Text]:
@@ -109,7 +105,9 @@ def _about(status: StatusResult) -> Iterator[tuple[str, str]]:
     yield "Indexed", f"{_indexed(status.sources)} · {counted(status.chunks, 'chunk')}"
     yield "Up to date", _freshness(status)
     if len(status.sources) > 1:
-        yield from ((f"· {one.source}", _source(one)) for one in status.sources)
+        for one in status.sources:
+            pending = f", {one.pending:,} pending" if one.pending else ""
+            yield f"· {one.source}", f"{_indexed([one])} · {counted(one.chunks, 'chunk')}{pending}"
 
 
 def _freshness(status: StatusResult) -> str:
@@ -123,11 +121,6 @@ def _freshness(status: StatusResult) -> str:
 def _indexed(sources: Sequence[SourceCount]) -> str:
     indexed = sum(one.indexed for one in sources)
     return f"{indexed:,}/{counted(sum(one.on_disk for one in sources), 'file')}"
-
-
-def _source(one: SourceCount) -> str:
-    text = f"{_indexed([one])} · {counted(one.chunks, 'chunk')}"
-    return text + (f", {one.pending:,} pending" if one.pending else "")
 
 
 def _places(status: StatusResult) -> Iterator[tuple[str, str]]:
@@ -184,7 +177,8 @@ def _events(status: StatusResult) -> Iterator[tuple[str, str]]:
     if status.syncing:
         yield "Syncing", f"{status.syncing.done:,} of {counted(status.syncing.total, 'file')}"
     for report in status.recent_syncs[:_SHOWN_SYNCS]:
-        yield "Last sync", _sync(report)
+        error = f" Error: {report.error}" if report.error else ""
+        yield "Last sync", f"{report.reason}: {sync_summary(report)}{error}"
     if status.last_sync_error:
         yield "Sync error", status.last_sync_error
     if status.config_error:
@@ -194,11 +188,6 @@ def _events(status: StatusResult) -> Iterator[tuple[str, str]]:
         yield "Skipped", f"{skipped.path}: {skipped.reason}"
     yield from (("Issue", issue) for issue in status.issues)
     yield from (("Warning", warning) for warning in status.warnings)
-
-
-def _sync(report: SyncReport) -> str:
-    error = f" Error: {report.error}" if report.error else ""
-    return f"{report.reason}: {sync_summary(report)}{error}"
 
 
 _STYLES: Final[dict[Severity, str]] = {
@@ -263,10 +252,7 @@ def detail_rows(details: Details, *, has_host: bool = True) -> Iterator[Pair]:
         yield "Journal", "rollback journal"
     if viewpoints := details.viewpoints:
         others, missing = len(viewpoints.others), counted(viewpoints.only_elsewhere, "file")
-        yield (
-            "Shared with",
-            f"{counted(others, 'other viewpoint')} · {missing} seen only there",
-        )
+        yield ("Shared with", f"{counted(others, 'other viewpoint')} · {missing} seen only there")
     if details.sessions and (has_host or details.sessions.enabled):
         yield "Transcripts", _sessions(details.sessions)
     rules = [
@@ -306,7 +292,10 @@ def _vector(vector: VectorDetails) -> Iterator[Pair]:
     if (batch := vector.batch) and (batch.jobs or batch.waiting):
         waiting = f"{counted(batch.waiting, 'text')} waiting"
         yield "Batch jobs", f"{counted(len(batch.jobs), 'job')} · {waiting}"
-    yield from ((f"· {one.provider}", _refusal(one)) for one in _refused(vector))
+    for one in _refused(
+        vector
+    ):  # where each key was looked for is a long story, which the doctor tells
+        yield f"· {one.provider}", f"not usable: {one.reason.partition('. ')[0].rstrip('.')}."
 
 
 def _engine(search: VectorStatus) -> str:
@@ -359,12 +348,6 @@ def _refused(vector: VectorDetails) -> Iterator[ProviderCandidate]:
     unasked = vector.requested == "auto"
     refused = (one for one in vector.candidates if not one.usable)
     return (one for one in refused if one.key_source or not unasked)
-
-
-def _refusal(candidate: ProviderCandidate) -> str:
-    """Where each key was looked for is a long story, which the doctor tells."""
-    first = candidate.reason.partition(". ")[0].rstrip(".")
-    return f"not usable: {first}."
 
 
 def _sessions(sessions: SessionDetails) -> str:
