@@ -19,8 +19,15 @@ from backends.interface import SearchAnswer
 from config.runtime.logs import Log
 from gateway.agent.conversations import Conversations
 from gateway.agent.memory import Memory
-from gateway.recall.prompts import read_prompt
-from gateway.recall.selecting import ASKED_FOR, POSSIBLE, RecallPart, block, choose, started_block
+from gateway.recall import (
+    ASKED_FOR,
+    POSSIBLE,
+    RecallPart,
+    block,
+    choose,
+    read_prompt,
+    started_block,
+)
 from gateway.rpc.registry import Method, Params, RequestContext, Session, process_name
 from gateway.rpc.wire import InvalidParamsError
 from gateway.tools.search import (

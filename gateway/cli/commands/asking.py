@@ -12,10 +12,12 @@ from msgspec.structs import replace
 
 from config.errors import ErrorKind
 from config.host_keys import is_disabled
+from config.runtime.files import make_directories
 from gateway.cli import output
 from gateway.cli.commands.listing import find_note, list_notes
 from gateway.cli.guard import NOTHING_FOUND, AnsweredRefusalError, NotThereError
 from gateway.cli.options import PROGRAM, CommandLineError, Options, load
+from gateway.escaping import visible_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -208,7 +210,6 @@ def _show_lines(result: SearchAnswer, query: str, form: str | None) -> None:
             output.say(path)
         return
     from gateway.cli.rendering.on_terminal import best_line
-    from gateway.escaping import visible_line
 
     parts = _parts(form)
     for hit in result.hits:
@@ -405,7 +406,6 @@ def _has_place(options: Options, settings: Settings, *, yes: bool) -> bool:
     Raises CommandLineError, FileUnwritableError.
     """
     from backends.backend_errors import FileUnwritableError
-    from config.runtime.files import make_directories
     from gateway.daily_notes import daily_note
     from gateway.tools.search import agent_now
 

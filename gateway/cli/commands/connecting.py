@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
+from config.errors import ConfigNotFoundError, MemoryGatewayError
+from config.paths import CONFIG_PATH_VARIABLES, STATE_DIR_VARIABLES, home_dir, variable
 from gateway.cli import output
 from gateway.cli.options import PROGRAM, CommandLineError, Options, load
 
@@ -264,7 +266,6 @@ def _checked(name: str) -> str:
 
 
 def _surroundings() -> Surroundings:
-    from config.paths import home_dir
     from gateway.connect.clients import Surroundings
 
     environment = {one: value for one, value in os.environ.items() if one != "OPENCLAW_HOME"}
@@ -287,9 +288,6 @@ def _arguments(options: Options) -> tuple[str, ...]:
 
     What variables say here, a program that a desktop starts would not hear.
     """
-    from config.errors import ConfigNotFoundError
-    from config.paths import CONFIG_PATH_VARIABLES, STATE_DIR_VARIABLES, variable
-
     settings = load(options)
     if not settings.workspace.is_dir() and not settings.search.extra_paths:
         raise ConfigNotFoundError(
@@ -449,7 +447,6 @@ def _list_clients(options: Options) -> int:
 
 
 def _row(client: Client, there: Surroundings) -> dict[str, Any]:
-    from config.errors import MemoryGatewayError
     from gateway.connect.entries import connected, shown
 
     servers: dict[str, object] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from config.source.discover import discover
 from gateway.cli import output
 from gateway.cli.options import CommandLineError, Options, openclaw_request
 
@@ -91,7 +92,6 @@ def uninstall_plugin(
 
 
 def _found(options: Options, openclaw: str | None) -> tuple[OpenClawHost, Path]:
-    from config.source.discover import discover
     from gateway.openclaw.program import find_host, host_overlay
 
     if options.notes is not None:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from config.errors import MemoryGatewayError, lone_error, ungrouped
+from config.errors import ConfigNotFoundError, MemoryGatewayError, lone_error, ungrouped
+from config.runtime.files import denied
+from config.source.located import render_path
 from gateway import hook
 from gateway.cli import output
 from gateway.cli.guard import HEALTH_CODES
@@ -72,7 +74,6 @@ async def _status(index: bool, memory: Access) -> StatusResult:
 
 def health(options: Options, deep: typed.Deep = False) -> int:
     """Say whether memory works; exit code 0 ok, 1 degraded, 2 failing."""
-    from config.runtime.files import denied
     from gateway.cli.access import with_memory
     from gateway.tools.status import judge_health
 
@@ -304,7 +305,6 @@ def _now() -> str:
 
 def run_migration(options: Options, *, write: bool) -> int:
     """Raises ConfigInvalidError, ConfigNotFoundError."""
-    from config.errors import ConfigNotFoundError
     from config.migration import migrate_in_force
 
     request = load_request(options)
@@ -330,7 +330,6 @@ def run_migration(options: Options, *, write: bool) -> int:
 
 
 def _notes(migration: Migration) -> list[str]:
-    from config.source.located import render_path
 
     return [
         *(
@@ -359,7 +358,6 @@ def _as_data(migration: Migration) -> dict[str, object]:
 
 
 def _move_as_data(move: Move) -> dict[str, object]:
-    from config.source.located import render_path
 
     to = render_path(move.to) if move.to else None
     reason = move.reason or None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from config.errors import ErrorKind
+from config.runtime.files import read_file, replace_file
 from gateway.cli import output
 from gateway.cli.guard import EXIT_CODES
 from gateway.cli.options import CommandLineError, Options, load
@@ -119,7 +120,6 @@ def _open(file: Path) -> None:
 def _check(file: Path, *, force: bool) -> None:
     """Before any work is done for it. Raises FileUnwritableError."""
     from backends.backend_errors import FileUnwritableError, unwritable
-    from config.runtime.files import read_file
     from gateway.cli.rendering.page import BEGINNING
 
     try:
@@ -141,7 +141,6 @@ def _check(file: Path, *, force: bool) -> None:
 
 def _write(file: Path, made: Report) -> None:
     from backends.backend_errors import unwritable
-    from config.runtime.files import replace_file
     from gateway.cli.rendering.page import page_of
 
     page = page_of(made)

@@ -6,6 +6,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from config.paths import home_dir
 from gateway.cli import output
 from gateway.cli.options import Options, load
 
@@ -59,7 +60,6 @@ def service(options: Options, action: typed.ServiceAction) -> int:
 def _plan(options: Options, settings: Settings) -> UnitPlan:
     from pathlib import Path
 
-    from config.paths import home_dir
     from config.runtime.start import command_of
     from gateway.systemd_units import UnitPlan, name_of, unit_directory
 

@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 from msgspec.structs import replace
 
+from config.errors import ConfigNotFoundError, MemoryGatewayError
+from config.loading.load import load_settings
+from config.paths import data_dir, home_dir, notes_state_dir, own_file
 from config.runtime.files import read_file
+from config.runtime.tasks import run_within
+from config.settings import SettingOrigin
+from config.source.discover import DEFAULT, FOLDERS, LoadRequest, notes_folder, read_folders
+from config.source.located import descend
 from gateway.cli import output
 from gateway.cli.commands.connecting import (
     connect_found,
@@ -55,13 +62,15 @@ _OURS: Final = ("notes", "setup")
 
 Kind = Literal["OpenClaw workspace", "Obsidian vault", "Logseq graph", "folder of notes"]
 
-_MARKS: Final[Mapping[str, Kind]] = {".obsidian": "Obsidian vault", "logseq": "Logseq graph"}
-_USUAL: Final = ("notes", "Notes", "Documents/notes", "Documents/Notes", "zettelkasten", "wiki")
-_PARENTS: Final = ("", "Documents", "Dropbox", "Nextcloud", "Sync", "OneDrive", "notes", "Notes")
-"""Below the home: where a vault is looked for, one level deep."""
-_MOST_DIRECTORIES: Final = 500
-_MOST_ENTRIES: Final = 20_000
-_REGISTRY_BYTES: Final = 1024 * 1024
+
+class NotesFolder(msgspec.Struct, frozen=True):
+    path: Path
+    kind: Kind
+    files: int
+    """Markdown files in it, as far as they were counted."""
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.kind}, {self.files:,} note{'' if self.files == 1 else 's'})"
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,8 +173,6 @@ def _agreed() -> bool:
 
 def _plan(options: Options, given: str | None, name: str | None, *, yes: bool) -> Plan:
     """Raises CommandLineError, ConfigNotFoundError, ConfigInvalidError for our own file."""
-    from config.source.discover import read_folders
-
     if name is not None and not _NAME.fullmatch(name):
         raise CommandLineError(
             f"--name {name!r} is no name for a folder.",
@@ -192,9 +199,6 @@ def _plan(options: Options, given: str | None, name: str | None, *, yes: bool) -
 
 
 def _given(text: str) -> NotesFolder:
-    from config.paths import home_dir
-    from config.settings import SettingOrigin
-    from config.source.discover import LoadRequest, notes_folder
 
     origin = SettingOrigin(kind="command-line", detail="DIR")
     request = LoadRequest(environment=os.environ, cwd=Path.cwd(), notes=text, notes_origin=origin)
@@ -204,9 +208,6 @@ def _given(text: str) -> NotesFolder:
 
 def _workspace(options: Options) -> Path | None:
     """That of OpenClaw's default agent, if there is one and its configuration can be read."""
-    from config.errors import MemoryGatewayError
-    from config.loading.load import load_settings
-
     try:
         found = load_settings(openclaw_request(options)).workspace
     except MemoryGatewayError:
@@ -216,9 +217,6 @@ def _workspace(options: Options) -> Path | None:
 
 def _choose(workspace: Path | None, *, yes: bool) -> NotesFolder:
     """The first one found, or the one that the person names."""
-    from config.errors import ConfigNotFoundError
-    from config.paths import home_dir
-
     cwd = Path.cwd()
     found = find_notes(os.environ, home_dir(os.environ, cwd), cwd, workspace)
     if yes or not output.may_ask():
@@ -282,7 +280,6 @@ def _member_lines(plan: Plan) -> Sequence[str]:
 
 
 def _write_folder(plan: Plan) -> None:
-    from config.source.discover import DEFAULT, FOLDERS, read_folders
     from config.source.editing import with_member
 
     file = _own_file()
@@ -295,154 +292,15 @@ def _write_folder(plan: Plan) -> None:
     file.write(text if file.data is not None else _HEADER + text)
 
 
-# Meaning and clients.
+# Where somebody likely keeps notes.
 
-
-def _offer_meaning(options: Options, *, wanted: bool | None, yes: bool) -> None:
-    from config.runtime.tasks import run_within
-    from gateway.cli.commands.maintaining import offer_suggestion
-    from providers.choosing import choose
-
-    if wanted is False or (wanted is None and (yes or not output.may_ask())):
-        return
-    settings: Settings = load(options)
-    choice = run_within(lambda: choose(settings), READING_PATIENCE_S)
-    if choice.primary is not None:
-        if not options.json:
-            output.say(f"Meaning is on: {choice.primary.provider} ({choice.reason}).")
-        return
-    named = [] if options.notes is None else ["--notes", options.notes]
-    offer_suggestion(options, yes=bool(wanted), again=["models", "suggest", *named], brief=True)
-
-
-def _connect(options: Options, client: Client, *, yes: bool, writes: bool) -> dict[str, object]:
-    """One client that cannot be connected does not keep the others from it."""
-    from config.errors import MemoryGatewayError
-
-    try:
-        note = partial(_note_done, "clients", client.name)
-        return connect_found(options, client, yes=yes, writes=writes, before=note)
-    except MemoryGatewayError as error:
-        if not options.json:
-            output.note(f"{client.title}: {error}")
-        return {"client": client.name, "written": False, "error": str(error), "kind": error.kind}
-
-
-# Undoing.
-
-
-def _undo(options: Options, *, yes: bool, dry_run: bool) -> int:
-
-    file = _own_file()
-    root = _own_root()
-    present = [one for one in _OURS if root is not None and one in root.value]
-    clients = _noted_clients(root)
-    data: dict[str, object] = {"file": str(file.path), "written": False, "clients": []}
-    if root is None or not present:
-        if not options.json:
-            output.say("There is nothing to undo.")
-        return _end(options, data)
-    after = _without_ours(file, present)
-    if not options.json:
-        what = "goes" if not after else f"loses {' and '.join(present)}; your settings stay"
-        output.say(f"{file.path} {what}.")
-    for client in clients:
-        disconnect_found(options, client, writes=False)
-    if dry_run or (options.json and not yes) or not (yes or _agreed()):
-        return _end(options, data)
-    data["clients"] = [disconnect_found(options, one, writes=True) for one in clients]
-    places = _index_places(root)
-    file.write(after)
-    data["written"] = True
-    data["indexes"] = places
-    if not options.json:
-        for place in places:
-            output.say(f"The index stays in {place}; delete it whenever you like.")
-        output.say(f"A model that was downloaded stays: `{PROGRAM} models list` and `remove`.")
-    return _end(options, data)
-
-
-def _noted_clients(root: Located | None) -> list[Client]:
-    from config.source.located import descend
-    from gateway.connect.clients import CLIENTS
-
-    node = descend(root, "setup", "clients") if root is not None else None
-    names = [one.value for one in node.value] if node and isinstance(node.value, list) else []
-    return [CLIENTS[one] for one in names if one in CLIENTS]
-
-
-def _without_ours(file: EditedFile, members: Sequence[str]) -> str:
-    """The text without them; empty where nothing of somebody else's is in it."""
-    from config.source.editing import without_member
-
-    text = reduce(lambda left, one: without_member(left, file.path, (one,)), members, file.text)
-    bare = re.sub(r"\s", "", text.removeprefix(_HEADER))
-    return "" if bare == "{}" else text
-
-
-def _index_places(root: Located) -> list[str]:
-    """Where the indexes of the folders lie, as far as they are there."""
-    from config.paths import data_dir, home_dir, notes_state_dir
-    from config.source.discover import read_folders
-
-    home = home_dir(os.environ, Path.cwd())
-    folders = read_folders(root)
-    base = data_dir(os.environ, home=home)
-    real = (folders.path(name, home=home).resolve() for name in folders.by_name)
-    places = (notes_state_dir(base, one) for one in real)
-    return [str(one) for one in places if one.is_dir()]
-
-
-# Our own file.
-
-
-def _own_path() -> Path:
-    from config.paths import home_dir, own_file
-
-    return own_file(os.environ, home=home_dir(os.environ, Path.cwd()))
-
-
-def _own_file() -> EditedFile:
-    from config.changing import open_file
-
-    return open_file(_own_path())
-
-
-def _own_root() -> Located | None:
-    """Raises ConfigInvalidError."""
-    file = _own_file()
-    return _parsed(file.text, file.path) if file.data is not None else None
-
-
-def _parsed(text: str, path: Path) -> Located:
-    from config.source.json5 import parse_json5, require_object
-
-    return require_object(parse_json5(text.encode(), path))
-
-
-def _note_done(kind: str, name: str) -> None:
-    """Before it is done, so that it is undone even if this process is killed meanwhile."""
-    from config.source.editing import with_member
-    from config.source.located import descend
-
-    file = _own_file()
-    root = _own_root()
-    node = descend(root, "setup", kind) if root is not None else None
-    names = [one.value for one in node.value] if node and isinstance(node.value, list) else []
-    if name in names:
-        return
-    text = with_member(file.text, file.path, ("setup", kind), [*names, name])
-    file.write(text if file.data is not None else _HEADER + text)
-
-
-class NotesFolder(msgspec.Struct, frozen=True):
-    path: Path
-    kind: Kind
-    files: int
-    """Markdown files in it, as far as they were counted."""
-
-    def __str__(self) -> str:
-        return f"{self.path} ({self.kind}, {self.files:,} note{'' if self.files == 1 else 's'})"
+_MARKS: Final[Mapping[str, Kind]] = {".obsidian": "Obsidian vault", "logseq": "Logseq graph"}
+_USUAL: Final = ("notes", "Notes", "Documents/notes", "Documents/Notes", "zettelkasten", "wiki")
+_PARENTS: Final = ("", "Documents", "Dropbox", "Nextcloud", "Sync", "OneDrive", "notes", "Notes")
+"""Below the home: where a vault is looked for, one level deep."""
+_MOST_DIRECTORIES: Final = 500
+_MOST_ENTRIES: Final = 20_000
+_REGISTRY_BYTES: Final = 1024 * 1024
 
 
 def find_notes(
@@ -534,3 +392,134 @@ def count_notes(folder: Path) -> int:
                 elif entry.name.endswith(".md") and entry.is_file(follow_symlinks=False):
                     count += 1
     return count
+
+
+# Meaning and clients.
+
+
+def _offer_meaning(options: Options, *, wanted: bool | None, yes: bool) -> None:
+    from gateway.cli.commands.maintaining import offer_suggestion
+    from providers.choosing import choose
+
+    if wanted is False or (wanted is None and (yes or not output.may_ask())):
+        return
+    settings: Settings = load(options)
+    choice = run_within(lambda: choose(settings), READING_PATIENCE_S)
+    if choice.primary is not None:
+        if not options.json:
+            output.say(f"Meaning is on: {choice.primary.provider} ({choice.reason}).")
+        return
+    named = [] if options.notes is None else ["--notes", options.notes]
+    offer_suggestion(options, yes=bool(wanted), again=["models", "suggest", *named], brief=True)
+
+
+def _connect(options: Options, client: Client, *, yes: bool, writes: bool) -> dict[str, object]:
+    """One client that cannot be connected does not keep the others from it."""
+    try:
+        note = partial(_note_done, "clients", client.name)
+        return connect_found(options, client, yes=yes, writes=writes, before=note)
+    except MemoryGatewayError as error:
+        if not options.json:
+            output.note(f"{client.title}: {error}")
+        return {"client": client.name, "written": False, "error": str(error), "kind": error.kind}
+
+
+# Undoing.
+
+
+def _undo(options: Options, *, yes: bool, dry_run: bool) -> int:
+
+    file = _own_file()
+    root = _own_root()
+    present = [one for one in _OURS if root is not None and one in root.value]
+    clients = _noted_clients(root)
+    data: dict[str, object] = {"file": str(file.path), "written": False, "clients": []}
+    if root is None or not present:
+        if not options.json:
+            output.say("There is nothing to undo.")
+        return _end(options, data)
+    after = _without_ours(file, present)
+    if not options.json:
+        what = "goes" if not after else f"loses {' and '.join(present)}; your settings stay"
+        output.say(f"{file.path} {what}.")
+    for client in clients:
+        disconnect_found(options, client, writes=False)
+    if dry_run or (options.json and not yes) or not (yes or _agreed()):
+        return _end(options, data)
+    data["clients"] = [disconnect_found(options, one, writes=True) for one in clients]
+    places = _index_places(root)
+    file.write(after)
+    data["written"] = True
+    data["indexes"] = places
+    if not options.json:
+        for place in places:
+            output.say(f"The index stays in {place}; delete it whenever you like.")
+        output.say(f"A model that was downloaded stays: `{PROGRAM} models list` and `remove`.")
+    return _end(options, data)
+
+
+def _noted_clients(root: Located | None) -> list[Client]:
+    from gateway.connect.clients import CLIENTS
+
+    node = descend(root, "setup", "clients") if root is not None else None
+    names = [one.value for one in node.value] if node and isinstance(node.value, list) else []
+    return [CLIENTS[one] for one in names if one in CLIENTS]
+
+
+def _without_ours(file: EditedFile, members: Sequence[str]) -> str:
+    """The text without them; empty where nothing of somebody else's is in it."""
+    from config.source.editing import without_member
+
+    text = reduce(lambda left, one: without_member(left, file.path, (one,)), members, file.text)
+    bare = re.sub(r"\s", "", text.removeprefix(_HEADER))
+    return "" if bare == "{}" else text
+
+
+def _index_places(root: Located) -> list[str]:
+    """Where the indexes of the folders lie, as far as they are there."""
+    home = home_dir(os.environ, Path.cwd())
+    folders = read_folders(root)
+    base = data_dir(os.environ, home=home)
+    real = (folders.path(name, home=home).resolve() for name in folders.by_name)
+    places = (notes_state_dir(base, one) for one in real)
+    return [str(one) for one in places if one.is_dir()]
+
+
+# Our own file.
+
+
+def _own_path() -> Path:
+
+    return own_file(os.environ, home=home_dir(os.environ, Path.cwd()))
+
+
+def _own_file() -> EditedFile:
+    from config.changing import open_file
+
+    return open_file(_own_path())
+
+
+def _own_root() -> Located | None:
+    """Raises ConfigInvalidError."""
+    file = _own_file()
+    return _parsed(file.text, file.path) if file.data is not None else None
+
+
+def _parsed(text: str, path: Path) -> Located:
+    from config.source.json5 import parse_json5, require_object
+
+    return require_object(parse_json5(text.encode(), path))
+
+
+def _note_done(kind: str, name: str) -> None:
+    """Before it is done, so that it is undone even if this process is killed meanwhile."""
+    from config.source.editing import with_member
+
+    file = _own_file()
+    root = _own_root()
+    node = descend(root, "setup", kind) if root is not None else None
+    names = [one.value for one in node.value] if node and isinstance(node.value, list) else []
+    if name in names:
+        return
+    text = with_member(file.text, file.path, ("setup", kind), [*names, name])
+    file.write(text if file.data is not None else _HEADER + text)

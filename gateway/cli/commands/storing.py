@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from config.keys.kinds import parse_duration
 from gateway.cli import output
 from gateway.cli.guard import NOT_FOUND
 from gateway.cli.options import PROGRAM, CommandLineError, Options, load
@@ -178,7 +179,6 @@ def forget(
 
 
 def _age(text: str | None) -> int | None:
-    from config.keys.kinds import parse_duration
 
     if text is None:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from backends.chunking import estimate_tokens
 from backends.interface import Hit
-from gateway.recall.selecting import MOST_PARTS, block, choose
+from gateway.recall import MOST_PARTS, block, choose
 
 LONG = "\n".join(f"- Number {n}: the pump of house {n} was replaced in spring." for n in range(9))
 

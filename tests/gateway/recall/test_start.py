@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.recall.selecting import started_block
+from gateway.recall import started_block
 from gateway.session_start import LoadedFile
 
 
