@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal, get_args
 
@@ -127,6 +128,17 @@ def _is_indexed(settings: Settings, options: Options) -> bool:
     from backends.builtin.syncing.surveying import is_made_for
 
     return is_made_for(settings)
+
+
+def arguments_of(given: Mapping[str, object]) -> list[str]:
+    """Options as they are typed, without those that have no value."""
+    return [part for flag, value in given.items() if value for part in (flag, str(value))]
+
+
+def named_state_dir(settings: Settings) -> Path:
+    """What `--state-dir` named: a folder of notes has its own directory two levels below."""
+    own = settings.state_dir
+    return own if settings.notes_folder is None else own.parents[1]
 
 
 def load_request(options: Options) -> LoadRequest:

@@ -164,14 +164,6 @@ def discovery(revision: Revision, instructions: str) -> Result:
 
 
 def tool_result(text: str, *, failed: bool) -> Result:
-    """What a tool answered, for the model."""
-    return _result(replace_lone_surrogates(text), failed)
-
-
-def tool_failure(text: str) -> Result:
-    """A failure that the model can read and act upon."""
-    return _result(text, failed=True)
-
-
-def _result(text: str, failed: bool) -> Result:
-    return {"content": [{"type": "text", "text": text}], "isError": failed}
+    """What a tool answered, or a failure that the model can read and act upon."""
+    content = [{"type": "text", "text": replace_lone_surrogates(text)}]
+    return {"content": content, "isError": failed}

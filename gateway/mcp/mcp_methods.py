@@ -18,12 +18,12 @@ from config.errors import ungrouped
 from gateway.agent.conversations import Conversations
 from gateway.agent.memory import Memory
 from gateway.mcp import eras
-from gateway.mcp.eras import Meta, Result, Revision, revision_of, stateless_revision, tool_failure
+from gateway.mcp.eras import Meta, Result, Revision, revision_of, stateless_revision, tool_result
 from gateway.mcp.tools import TOOLS, Tool, tool_list
-from gateway.rpc.registry import Method, RequestContext, Session, decode_params
+from gateway.rpc.registry import Method, RequestContext, decode_params
 from gateway.rpc.wire import InvalidParamsError
 from gateway.scope import may_append
-from gateway.session_start import LoadedFile, Role, recall_instructions
+from gateway.session_start import Role, recall_instructions
 from gateway.tools.notes import GetParams
 from gateway.tools.search import PathText
 
@@ -80,101 +80,11 @@ SIGN_OF_LIFE_S: Final = 1.0
 """Well below any client's time-out, which progress may set back."""
 
 
-async def list_resources(memory: Memory, session: Session) -> Result:
-    """Only what is there; nothing for a conversation that may not read memory."""
-    files = await Conversations(memory).files(session)
-    return {"resources": [_describe(one) for one in files if one.status == "ok"]}
-
-
-def _describe(file: LoadedFile) -> dict[str, object]:
-    return {
-        "uri": _SCHEME + quote(file.path),
-        "name": file.path,
-        "title": _TITLES[file.role],
-        "mimeType": _MIME,
-    }
-
-
-async def read_resource(memory: Memory, uri: str, context: RequestContext) -> Result:
-    """Any path that `memory_get` reads. Raises InvalidParamsError, with the reason, for all others."""
-    if not uri.startswith(_SCHEME):
-        raise InvalidParamsError(f"There is no resource {uri[:200]!r}.", remedy=_REMEDY)
-    params = GetParams(path=unquote(uri.removeprefix(_SCHEME)))
-    answer = await memory.get(params, context)
-    if answer.status != "ok":
-        why = answer.error or f"There is no {params.path}."
-        raise InvalidParamsError(why, remedy=_REMEDY)
-    text = answer.text
-    if answer.truncated:
-        text += f"\n[... cut here; memory_get reads on from line {answer.next_line} ...]\n"
-    return {"contents": [{"uri": uri, "mimeType": _MIME, "text": text}]}
-
-
 def list_prompts() -> Result:
     return {"prompts": [one.describe() for one in _PROMPTS]}
 
 
-def get_prompt(name: str, arguments: dict[str, str]) -> Result:
-    """Raises InvalidParamsError."""
-    prompt = next((one for one in _PROMPTS if one.name == name), None)
-    if prompt is None:
-        names = ", ".join(one.name for one in _PROMPTS)
-        raise InvalidParamsError(f"There is no prompt {name[:64]!r}.", remedy=f"There are {names}.")
-    given = arguments.get(prompt.argument, "").strip()
-    if not given or len(given) > MAX_TOPIC_CHARS:
-        raise InvalidParamsError(
-            f"The prompt needs a {prompt.argument} of at most {MAX_TOPIC_CHARS:,} characters.",
-            remedy=f'Give arguments such as {{"{prompt.argument}": "the boiler"}}.',
-        )
-    message = {"role": "user", "content": {"type": "text", "text": prompt.text.format(given)}}
-    return {"description": prompt.description, "messages": [message]}
-
-
 Arguments = dict[str, msgspec.Raw]
-
-
-def tool_of(name: str) -> Tool[Any]:
-    """Raises InvalidParamsError."""
-    if (tool := TOOLS.get(name)) is None:
-        raise InvalidParamsError(
-            f"There is no tool {name[:64]!r}.", remedy=f"The tools are {', '.join(TOOLS)}."
-        )
-    return tool
-
-
-async def call_tool(
-    memory: Memory, tool: Tool[Any], given: Arguments, revision: Revision, context: RequestContext
-) -> Result:
-    """The tool's result. Raises InvalidParamsError where the revision wants that for wrong arguments."""
-    try:
-        arguments = decode_params(tool.name, tool.arguments, _without_nulls(given))
-        return await tool.run(memory, arguments, context)
-    except InvalidParamsError as error:
-        if not revision.explains_arguments:
-            raise
-        return tool_failure(str(error))
-
-
-async def tell_progress(tool: Tool[Any], meta: Meta | None, context: RequestContext) -> None:
-    """Says at once, and then every second, that the call is being worked on, if the client asked.
-
-    Never returns when it did; how much is left is not known, so seconds count up.
-    """
-    token = (meta or {}).get("progressToken")
-    if isinstance(token, bool) or not isinstance(token, str | int):
-        return
-    started = anyio.current_time()
-    while True:
-        seconds = round(anyio.current_time() - started, 1)
-        params = {"progressToken": token, "progress": seconds, "message": tool.doing}
-        context.notify("notifications/progress", params)
-        await anyio.sleep(SIGN_OF_LIFE_S)
-
-
-def _without_nulls(given: Arguments) -> bytes:
-    """Models spell what they do not want to say as null."""
-    said = {name: value for name, value in given.items() if bytes(value) != b"null"}
-    return msgspec.json.encode(said)
 
 
 class MetaParams(msgspec.Struct, frozen=True):
@@ -218,36 +128,95 @@ class McpMethods:
         return eras.cacheable({"tools": tool_list(appends=appends)}, revision)
 
     async def call(self, params: CallParams, context: RequestContext) -> Result:
+        """Wrong arguments are told the model in a result, or the client by an error, as the revision wants it."""
         revision = revision_of(params.meta, context.session.protocol)
-        tool = tool_of(params.name)
+        if (tool := TOOLS.get(params.name)) is None:
+            shown = f"There is no tool {params.name[:64]!r}."
+            raise InvalidParamsError(shown, remedy=f"The tools are {', '.join(TOOLS)}.")
         with ungrouped():
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(tell_progress, tool, params.meta, context)
-                result = await call_tool(
-                    self._memory, tool, params.arguments or {}, revision, _of_model(context)
-                )
+                tasks.start_soon(_tell_progress, tool, params.meta, context)
+                try:
+                    given = _without_nulls(params.arguments or {})
+                    arguments = decode_params(tool.name, tool.arguments, given)
+                    result = await tool.run(self._memory, arguments, _of_model(context))
+                except InvalidParamsError as error:
+                    if not revision.explains_arguments:
+                        raise
+                    result = tool_result(str(error), failed=True)
                 tasks.cancel_scope.cancel()
         return eras.dressed(result, revision)
 
     async def resources(self, params: ListParams, context: RequestContext) -> Result:
+        """Only what is there; nothing for a conversation that may not read memory."""
         revision = _listing(params, context)
-        return eras.momentary(await list_resources(self._memory, context.session), revision)
+        files = await Conversations(self._memory).files(context.session)
+        there = [
+            {"uri": _SCHEME + quote(one.path), "name": one.path, "title": _TITLES[one.role], "mimeType": _MIME}
+            for one in files
+            if one.status == "ok"
+        ]  # fmt: skip
+        return eras.momentary({"resources": there}, revision)
 
     async def templates(self, params: ListParams, context: RequestContext) -> Result:
         return eras.cacheable({"resourceTemplates": []}, _listing(params, context))
 
     async def read(self, params: ReadParams, context: RequestContext) -> Result:
-        revision = revision_of(params.meta, context.session.protocol)
-        return eras.momentary(
-            await read_resource(self._memory, params.uri, _of_model(context)), revision
-        )
+        """Any path that `memory_get` reads. Raises InvalidParamsError, with the reason, for all others."""
+        revision, uri = revision_of(params.meta, context.session.protocol), params.uri
+        if not uri.startswith(_SCHEME):
+            raise InvalidParamsError(f"There is no resource {uri[:200]!r}.", remedy=_REMEDY)
+        path = unquote(uri.removeprefix(_SCHEME))
+        answer = await self._memory.get(GetParams(path=path), _of_model(context))
+        if answer.status != "ok":
+            raise InvalidParamsError(answer.error or f"There is no {path}.", remedy=_REMEDY)
+        text = answer.text
+        if answer.truncated:
+            text += f"\n[... cut here; memory_get reads on from line {answer.next_line} ...]\n"
+        contents = [{"uri": uri, "mimeType": _MIME, "text": text}]
+        return eras.momentary({"contents": contents}, revision)
 
     async def prompts(self, params: ListParams, context: RequestContext) -> Result:
         return eras.cacheable(list_prompts(), _listing(params, context))
 
     async def prompt(self, params: PromptParams, context: RequestContext) -> Result:
         revision = revision_of(params.meta, context.session.protocol)
-        return eras.dressed(get_prompt(params.name, params.arguments or {}), revision)
+        prompt = next((one for one in _PROMPTS if one.name == params.name), None)
+        if prompt is None:
+            names = ", ".join(one.name for one in _PROMPTS)
+            shown = f"There is no prompt {params.name[:64]!r}."
+            raise InvalidParamsError(shown, remedy=f"There are {names}.")
+        given = (params.arguments or {}).get(prompt.argument, "").strip()
+        if not given or len(given) > MAX_TOPIC_CHARS:
+            raise InvalidParamsError(
+                f"The prompt needs a {prompt.argument} of at most {MAX_TOPIC_CHARS:,} characters.",
+                remedy=f'Give arguments such as {{"{prompt.argument}": "the boiler"}}.',
+            )
+        message = {"role": "user", "content": {"type": "text", "text": prompt.text.format(given)}}
+        found = {"description": prompt.description, "messages": [message]}
+        return eras.dressed(found, revision)
+
+
+async def _tell_progress(tool: Tool[Any], meta: Meta | None, context: RequestContext) -> None:
+    """Says at once, and then every second, that the call is being worked on, if the client asked.
+
+    Never returns when it did; how much is left is not known, so seconds count up.
+    """
+    token = (meta or {}).get("progressToken")
+    if isinstance(token, bool) or not isinstance(token, str | int):
+        return
+    started = anyio.current_time()
+    while True:
+        seconds = round(anyio.current_time() - started, 1)
+        params = {"progressToken": token, "progress": seconds, "message": tool.doing}
+        context.notify("notifications/progress", params)
+        await anyio.sleep(SIGN_OF_LIFE_S)
+
+
+def _without_nulls(given: Arguments) -> bytes:
+    """Models spell what they do not want to say as null."""
+    said = {name: value for name, value in given.items() if bytes(value) != b"null"}
+    return msgspec.json.encode(said)
 
 
 def mcp_methods(memory: Memory) -> list[Method[Any]]:

@@ -23,7 +23,7 @@ from config.settings import Source
 from gateway.agent.conversations import Conversations
 from gateway.agent.memory import Memory
 from gateway.escaping import escape_line
-from gateway.mcp.eras import Result, tool_failure, tool_result
+from gateway.mcp.eras import Result, tool_result
 from gateway.rpc.registry import RequestContext
 from gateway.tools.notes import AppendParams, AppendResult, GetParams
 from gateway.tools.search import (
@@ -212,7 +212,7 @@ async def _append(memory: Memory, arguments: AppendArguments, context: RequestCo
     try:
         answer = await Conversations(memory).append(AppendParams(text=arguments.text), context)
     except FileUnwritableError as error:  # most clients show their model no remedy of an error
-        return tool_failure(str(error))
+        return tool_result(str(error), failed=True)
     return tool_result(append_text(answer), failed=answer.error is not None)
 
 

@@ -14,12 +14,18 @@ from msgspec.structs import replace
 from config.errors import ConfigNotFoundError, MemoryGatewayError
 from config.paths import CONFIG_PATH_VARIABLES, STATE_DIR_VARIABLES, home_dir, variable
 from gateway.cli import output
-from gateway.cli.options import PROGRAM, CommandLineError, Options, load
+from gateway.cli.options import (
+    PROGRAM,
+    CommandLineError,
+    Options,
+    arguments_of,
+    load,
+    named_state_dir,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from config.settings import Settings
     from gateway.cli import arguments as typed
     from gateway.connect.clients import Client, Entry, Seen, Surroundings
     from gateway.connect.entries import Done, FilePlan
@@ -294,27 +300,20 @@ def _arguments(options: Options) -> tuple[str, ...]:
             f"There is no memory to connect: the workspace {settings.workspace} does not exist.",
             remedy="Name a folder of Markdown with --notes, or a workspace with --workspace.",
         )
-    given: dict[str, str | None] = {}
+    given: dict[str, object] = {}
     is_folder = settings.notes_folder is not None
     if is_folder:
-        given["--notes"] = str(settings.workspace)
+        given["--notes"] = settings.workspace
     else:
         given["--agent"] = settings.agent_id
-        given["--workspace"] = options.workspace and str(settings.workspace)
+        given["--workspace"] = options.workspace and settings.workspace
     is_elsewhere = not is_folder and variable(os.environ, *STATE_DIR_VARIABLES)
     if options.state_dir is not None or is_elsewhere:
-        given["--state-dir"] = str(_state_dir(settings))
+        given["--state-dir"] = named_state_dir(settings)
     is_named = not is_folder and variable(os.environ, *CONFIG_PATH_VARIABLES)
     if settings.config_path is not None and (options.config is not None or is_named):
-        given["--config"] = str(settings.config_path)
-    arguments = [part for flag, value in given.items() if value for part in (flag, value)]
-    return ("serve", *arguments, *(("--claude-code",) if options.claude_code else ()))
-
-
-def _state_dir(settings: Settings) -> Path:
-    """Of a folder of notes the option names the directory above that of these notes."""
-    own = settings.state_dir
-    return own if settings.notes_folder is None else own.parents[1]
+        given["--config"] = settings.config_path
+    return ("serve", *arguments_of(given), *(("--claude-code",) if options.claude_code else ()))
 
 
 def _with_its_memory(options: Options, *, yes: bool) -> Options:

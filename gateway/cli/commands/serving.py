@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from config.paths import home_dir
 from gateway.cli import output
-from gateway.cli.options import Options, load
+from gateway.cli.options import Options, arguments_of, load, named_state_dir
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,14 +66,13 @@ def _plan(options: Options, settings: Settings) -> UnitPlan:
     folder = settings.notes_folder
     given = {
         "--agent": settings.agent_id if folder is None else None,
-        "--notes": folder and str(folder),
-        "--workspace": options.workspace and str(settings.workspace),
-        "--state-dir": options.state_dir and str(_given_state_dir(settings)),
-        "--config": options.config and str(settings.config_path),
+        "--notes": folder,
+        "--workspace": options.workspace and settings.workspace,
+        "--state-dir": options.state_dir and named_state_dir(settings),
+        "--config": options.config and settings.config_path,
         "--log-level": options.log_level,
     }
-    arguments = [part for flag, value in given.items() if value for part in (flag, value)]
-    arguments += ["--claude-code"] if options.claude_code else []
+    arguments = [*arguments_of(given), *(["--claude-code"] if options.claude_code else [])]
     return UnitPlan(
         name=name_of(settings),
         program=command_of("gateway"),
@@ -82,12 +81,6 @@ def _plan(options: Options, settings: Settings) -> UnitPlan:
         writable=tuple(dict.fromkeys(_writable(settings))),
         workspace=settings.workspace,
     )
-
-
-def _given_state_dir(settings: Settings) -> Path:
-    """What `--state-dir` named: a folder of notes has its own directory two levels below."""
-    own = settings.state_dir
-    return own if settings.notes_folder is None else own.parents[1]
 
 
 def _writable(settings: Settings) -> Iterator[Path]:

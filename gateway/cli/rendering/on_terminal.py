@@ -19,8 +19,8 @@ from rich.text import Text
 from backends.interface import BREADCRUMB, Hit
 from backends.text.frontmatter import FrontMatter
 from gateway.cli.places import is_file, link_to
-from gateway.cli.rendering.results import Line, lines_of, mark, matched_characters, reasons
-from gateway.cli.terminal import TableRow, counted
+from gateway.cli.rendering.results import Line, also_in, lines_of, mark, matched_characters, reasons
+from gateway.cli.terminal import TableRow
 from gateway.escaping import visible_line
 from gateway.tools.notes import GetParams
 
@@ -92,10 +92,7 @@ def shown_hit(hit: Hit, look: Look, number: int, around: Around) -> Iterator[Tex
     elif not look.full:
         lines = _in_sight(lines, best)
     yield from shown_lines(lines, look, best.number)
-    if hit.also_in:
-        places = ", ".join(f"{visible_line(one.path)}:{one.line}" for one in hit.also_in)
-        told = f"   The same line in {counted(len(hit.also_in), 'more note')}: {places}"
-        yield Text(told, style="dim")
+    yield from also_in(hit, "   ")
     if look.explain:
         yield from (Text(f"   {one}", style="dim") for one in reasons(hit, look.query))
 

@@ -68,13 +68,18 @@ def result_lines(result: SearchAnswer, query: str) -> Iterator[Text]:
     for hit in result.hits:
         yield heading(hit)
         yield from mark(hit.snippet.rstrip("\n"), query).split("\n", allow_blank=True)
-        if hit.also_in:
-            places = ", ".join(f"{visible_line(one.path)}:{one.line}" for one in hit.also_in)
-            more = counted(len(hit.also_in), "more note")
-            yield Text(f"The same line in {more}: {places}", style="dim")
+        yield from also_in(hit)
         if hit.explain:
             yield from (Text(f"  {line}", style="dim") for line in reasons(hit, query))
         yield Text()
+
+
+def also_in(hit: Hit, indent: str = "") -> Iterator[Text]:
+    """Where else the passage stands."""
+    if hit.also_in:
+        places = ", ".join(f"{visible_line(one.path)}:{one.line}" for one in hit.also_in)
+        more = counted(len(hit.also_in), "more note")
+        yield Text(f"{indent}The same line in {more}: {places}", style="dim")
 
 
 def heading(hit: Hit) -> Text:
