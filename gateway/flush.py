@@ -215,7 +215,7 @@ class SessionStore:
 
     def state(self, session_key: str) -> SessionState:
         """Raises FileUnreadableError for a file that cannot be read or is not as expected."""
-        entries = self._read()
+        entries = self._entries(self._text())
         entry = entries.get(_name_of(session_key, entries), {})
         return SessionState(
             total_tokens=_number(entry, "totalTokens"),
@@ -290,9 +290,6 @@ class SessionStore:
             raise TimeoutError(errno.ETIMEDOUT, "nobody waits for it any more")
         replace_file(path, text.encode("utf-8", "surrogatepass"), mode=mode)
         return count
-
-    def _read(self) -> dict[str, dict[str, object]]:
-        return self._entries(self._text())
 
     def _text(self) -> str:
         """Without a byte order mark and what surrounds the object: nobody misses those."""

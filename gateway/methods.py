@@ -17,7 +17,7 @@ from gateway.rpc.wire import InvalidParamsError
 from gateway.scope import GREETING, Guest, Terms
 from gateway.tools.notes import ForgetParams, GetParams
 from gateway.tools.search import MAX_NAME_CHARS, Key, Name, SearchParams
-from gateway.tools.status import Health, HealthParams, MetricsResult, OverviewResult, StatusResult
+from gateway.tools.status import Health, HealthParams, StatusResult
 from gateway.version import PROTOCOL, VERSION
 
 
@@ -52,12 +52,10 @@ class PipeMethods:
         self,
         memory: Memory,
         end: Callable[[], None],
-        reload_settings: Callable[[], Awaitable[ReloadResult]],
         registry: MethodRegistry,
     ) -> None:
         self._memory = memory
         self._end = end
-        self._reload = reload_settings
         self._registry = registry
 
     async def initialize(
@@ -115,12 +113,6 @@ class PipeMethods:
     async def health(self, params: HealthParams, _context: RequestContext) -> Health:
         return await (self._memory.deep_health() if params.deep else self._memory.health())
 
-    async def metrics(self, _params: NoParams, _context: RequestContext) -> MetricsResult:
-        return await self._memory.metrics()
-
-    async def overview(self, _params: NoParams, context: RequestContext) -> OverviewResult:
-        return await self._memory.overview(context)
-
     async def forget(self, params: ForgetParams, context: RequestContext) -> ForgetReport:
         if not context.session.operator:
             raise InvalidParamsError(
@@ -128,9 +120,6 @@ class PipeMethods:
                 remedy="`memory-gateway forget` does it.",
             )
         return await self._memory.forget(params.request())
-
-    async def reload(self, _params: NoParams, _context: RequestContext) -> ReloadResult:
-        return await self._reload()
 
     async def shutdown(self, _params: NoParams, context: RequestContext) -> dict[str, bool]:
         """Ends the process for the client that it was started for, for others their connection."""
@@ -143,7 +132,7 @@ def build_registry(
 ) -> MethodRegistry:
     """The methods of one process. `end` makes it end; `reload_settings` is `Reloader.reload`."""
     registry = MethodRegistry(later=partial(_later, memory), observe=memory.counted.answered)
-    pipe = PipeMethods(memory, end, reload_settings, registry)
+    pipe = PipeMethods(memory, end, registry)
     registry.add(
         [
             Method("initialize", InitializeParams, pipe.initialize),
@@ -152,10 +141,10 @@ def build_registry(
             Method("sync", SyncParams, pipe.sync, accepts_notification=True),
             Method("status", StatusParams, pipe.status),
             Method("health", HealthParams, pipe.health),
-            Method("metrics", NoParams, pipe.metrics),
-            Method("overview", NoParams, pipe.overview),
+            Method("metrics", NoParams, lambda *_: memory.metrics()),
+            Method("overview", NoParams, lambda _, context: memory.overview(context)),
             Method("forget", ForgetParams, pipe.forget),
-            Method("reload", NoParams, pipe.reload),
+            Method("reload", NoParams, lambda *_: reload_settings()),
             Method("shutdown", NoParams, pipe.shutdown, accepts_notification=True),
             Method(GREETING, Terms, pipe.greet, open_params=True),
         ]

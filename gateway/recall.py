@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
@@ -32,48 +33,6 @@ Silence = Literal["small_talk", "machine_output", "command"]
 MOST_CHARS: Final = 4_000
 """A longer prompt is looked for by its beginning and its end, where people say what they want."""
 
-_SMALL_TALK: Final = """
-    a again ah alright all am and any are as at awesome back be bravo bye can cheers come continue cool correct could
-    course did do does done doing exactly excellent far fantastic few fine for from further get glad go going good goodbye
-    gotcha got great guys had ha haha have hello help helpful hey hi hm hmm how i if in indeed is it its job just keep know
-    let lets like looks lol love make makes many may me more morning much my n need next nice night no nope not now of off
-    oh ok okay on one or our out perfect please pls proceed really right same see sense should so sorry sounds start step
-    still stop super sure ta tell terrific test thank thanks that thats the then there they this thx time to today tomorrow
-    tonight too try two u understood up very wait want was way we welcome well what will with wonderful work worked works
-    would wow wrong yeah yep yes yet you your yup afternoon evening day bit lot appreciate appreciated amazing brilliant
-    again once run carry forward ahead another explain elaborate summarize shorter longer simpler repeat thing things
-    lgtm ty tysm np k kk y yea cya later brb afk sup yo howdy greetings there everyone team all folks buddy friend
-    aber abend alles also auch auf bis bitte danke dankeschön das dein dem den der die dir du ein eine einen einfach er es
-    etwas fertig für gern gerne geht gut gute guten hallo hi ich ist ja jetzt kannst klar klasse klingt mach mache machen
-    mal mein mir mit morgen nein nacht nett nicht noch nochmal nun passt perfekt prima richtig schon schön schönen sehr sie
-    sind so stimmt stopp super tag tausend toll tschüss und verstanden viel vielen warte was weiter weitermachen wer
-    wie wir wunderbar zu zurück servus moin grüß gott dank leute
-    à allez alors au aussi avec bien bientôt bon bonjour bonne bonsoir ça ce cela c'est continue continuez d'accord de des
-    encore est et excellent fait génial il j'ai je la le les merci moi mon non nuit on oui parfait pas plaît pour salut
-    s'il suite super suivant sur te toi très tu un une va vas vous voilà beaucoup c s il d l j ai accord soirée journée
-    adelante adiós ahora bien buena buenas bueno buenos claro como con continúa continua correcto de días dias el en
-    entendido es está esta estás eso excelente favor genial gracias hasta hola la lo luego mañana me mucha muchas muy no
-    noches nada otra perfecto por pronto que qué sí si sigue siguiente tal tardes todo un una vale vamos y ya
-    ainda agora ate até bem boa boas bom certo como continua continue dia ele entendi isso legal mais muito não noite
-    obrigada obrigado ok olá oi ótimo perfeito por favor pode prossiga sim tarde tchau tudo um uma valeu você
-    allora ancora bene buon buona buonanotte buonasera buongiorno capito certo che ciao come con continua così d'accord
-    dai di e è fatto giorno grazie il la lo mille molto no ottimo perfetto per piacere prego procedi sei sera sì tutto va
-    bedankt dag dank dankjewel doe doei door een en ga goed goede goedemorgen hallo heel helemaal hoi het ik is ja je jij
-    klopt mooi morgen nee niet nu oké prima tot top u verder volgende zeer
-    cześć dobra dobry dobrze dalej dzień dziękuję dzięki jest kontynuuj nie proszę super świetnie tak wieczór
-    bir çok devam evet günaydın hayır iyi lütfen merhaba sağ selam süper tamam teşekkür teşekkürler ederim et ol
-    tack tak hej ja nej bra god morgon kväll takk kiitos hei moi kyllä ei
-    благодарю большое все всё вечер давай дальше да день добрый доброе другой ещё здравствуй здравствуйте и как круто
-    молодец нет ну огромное отлично ок окей очень пока понял поняла понятно пожалуйста привет продолжай продолжайте
-    прекрасно правильно супер спасибо так теперь тебе то ты утро хорошо хватит ладно ясно это верно дела дорогой
-    дякую привіт так добре ευχαριστώ γεια ναι όχι καλημέρα καλά
-    تم جيد حسنا شكرا صباح الخير مرحبا نعم لا السلام عليكم جزيلا استمر أكمل
-    תודה שלום כן לא בוקר טוב רבה המשך
-    धन्यवाद नमस्ते हाँ नहीं ठीक है शुक्रिया अच्छा जारी रखें
-    до ll re ve don won isn right why mind never never war gewesen mache demain revoir fois matin midi agréable otra vez
-    acuerdo continuar amanhã accordo je wel dank работает раз завтра кто что где когда почему
-    """
-
 
 def _folded(text: str) -> str:
     """In small letters, without accents, vowel signs and the like."""
@@ -81,7 +40,9 @@ def _folded(text: str) -> str:
     return "".join(one for one in apart if not unicodedata.category(one).startswith("M"))
 
 
-_COURTESIES: Final = frozenset(_folded(_SMALL_TALK).split())
+_SMALL_TALK: Final = Path(__file__).with_name("small_talk.txt")
+"""Words of some twenty languages."""
+_COURTESIES: Final = frozenset(_folded(_SMALL_TALK.read_text(encoding="utf-8")).split())
 _COURTESIES_CJK: Final = re.compile(
     "了解(?:です|しました)?|继续|谢谢你们?|多谢|感谢|谢啦?|你好吗?|您好|大家好|早上好|早安|晚上好|晚安|再见|拜拜|好的?|嗯+|行|可以|没问题|没错|对的?|是的?|不是|不用|"
     "继续|接着|请|下一步|下一个|明白了?|知道了?|懂了?|太好了|太棒了?|很棒|非常|很|了|吧|啊|呢|吗|哦|呀|的|你|我|再来一次|再试一次|辛苦|完美|厉害|"

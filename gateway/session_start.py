@@ -12,7 +12,7 @@ import msgspec
 
 from backends.backend_errors import FileUnreadableError, PathNotAllowedError
 from backends.interface import ReadAnswer, ReadRequest
-from config.errors import ErrorKind, MemoryGatewayError
+from config.errors import ErrorKind
 from config.settings import CitationsMode
 from gateway.scope import ChatKind, is_main_session
 
@@ -131,10 +131,12 @@ async def _load(part: SessionPart, read: Read) -> LoadedFile:
         try:
             text, is_whole = await _read_pages(path, read)
         except (PathNotAllowedError, FileUnreadableError) as error:
-            return _without_text(path, part.role, "error", error)
+            return LoadedFile(
+                path=path, role=part.role, status="error", text="", chars=0, error=str(error), kind=error.kind
+            )  # fmt: skip
         if text is not None:
             return _loaded(path, part.role, text, is_whole=is_whole)
-    return _without_text(part.paths[0], part.role, "not_found", None)
+    return LoadedFile(path=part.paths[0], role=part.role, status="not_found", text="", chars=0)
 
 
 async def _read_pages(path: str, read: Read) -> tuple[str | None, bool]:
@@ -164,14 +166,6 @@ def _loaded(path: str, role: Role, text: str, *, is_whole: bool) -> LoadedFile:
         left_out_from=trimmed.first,
         left_out_to=trimmed.last if is_whole else None,
     )
-
-
-def _without_text(
-    path: str, role: Role, status: Literal["not_found", "error"], error: MemoryGatewayError | None
-) -> LoadedFile:
-    told = str(error) if error else None
-    kind = error.kind if error else None
-    return LoadedFile(path=path, role=role, status=status, text="", chars=0, error=told, kind=kind)
 
 
 def recall_instructions(citations: CitationsMode) -> str:

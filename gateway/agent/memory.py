@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 from anyio.abc import TaskStatus
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
 
 OpenBackend = Callable[[Settings], AbstractAsyncContextManager[MemoryBackend]]
+T = TypeVar("T")
 _log = Log()
 
 
@@ -286,28 +287,27 @@ class Memory:
             session.guest.check_reach(self.settings)
         return None
 
+    async def _asked(self, ask: Callable[[MemoryBackend], Awaitable[T]], off: T) -> T:
+        """What the backend answers; `off` while memory is."""
+        if self._running is None:
+            return off
+        with self._running.used() as backend:
+            return await ask(backend)
+
     async def sync(
         self, request: SyncRequest, progress: ProgressCallback | None = None
     ) -> SyncReport | None:
         """Brings the index up to date and returns when that is done; None while memory is off."""
-        if self._running is None:
-            return None
-        with self._running.used() as backend:
-            return await self.counted.observe_sync(backend.sync(request, progress=progress))
+        observe = self.counted.observe_sync
+        return await self._asked(lambda one: observe(one.sync(request, progress=progress)), None)
 
     async def embed(self, progress: ProgressCallback | None = None) -> BackfillState | None:
         """Waits until every text has its vector; None if there are to be no vectors."""
-        if self._running is None:
-            return None
-        with self._running.used() as backend:
-            return await backend.embed(progress=progress)
+        return await self._asked(lambda backend: backend.embed(progress=progress), None)
 
     async def forget(self, request: ForgetRequest) -> ForgetReport:
         """Does nothing while memory is off."""
-        if self._running is None:
-            return ForgetReport()
-        with self._running.used() as backend:
-            return await backend.forget(request)
+        return await self._asked(lambda backend: backend.forget(request), ForgetReport())
 
     async def transcript_grew(self, reference: str) -> bool:
         """Counts a transcript against its thresholds; asks for a sync once they are reached.
@@ -315,10 +315,7 @@ class Memory:
         For clients that announce growth and for the watcher of the sessions directory. Takes an id, a file name or a
         path. Returns whether a sync was asked for.
         """
-        if self._running is None:
-            return False
-        with self._running.used() as backend:
-            is_due = await backend.transcript_grew(reference)
+        is_due = await self._asked(lambda backend: backend.transcript_grew(reference), False)
         if is_due:
             self.sync_later("session-delta")
         return is_due
@@ -357,10 +354,8 @@ class Memory:
         """Only an operator sees the names of notes."""
         is_operator = context is not None and context.session.operator
         counted = self.counted.counted(self.uses, with_notes=is_operator)
-        if self._running is None:
-            return OverviewResult(None, counted)
-        with self._running.used() as backend:
-            return OverviewResult(await backend.overview(), counted)
+        index = await self._asked(lambda backend: backend.overview(), None)
+        return OverviewResult(index, counted)
 
     async def metrics(self) -> MetricsResult:
         return write_metrics(self.counted, await self.status())
@@ -386,18 +381,14 @@ class Memory:
 
     async def deep_health(self) -> Health:
         """Asks the provider, the vector engine and QMD, each within `TRIAL_S`; may use the network."""
-        trials: tuple[Trial, ...] = ()
-        if self._running is not None:
-            with self._running.used() as backend:
-                trials = await backend.try_out(TRIAL_S)
+        none: tuple[Trial, ...] = ()
+        trials = await self._asked(lambda backend: backend.try_out(TRIAL_S), none)
         return judge_trials(await self.health(), trials)
 
     async def weaknesses(self) -> tuple[str, ...]:
         """Raises IndexUnavailableError, FileUnreadableError, TimeoutError."""
-        if self._running is None:
-            return ()
-        with self._running.used() as backend, anyio.fail_after(HEALTH_PATIENCE_S):
-            return await backend.weaknesses()
+        with anyio.fail_after(HEALTH_PATIENCE_S):
+            return await self._asked(lambda backend: backend.weaknesses(), ())
 
     async def adopt(self, settings: Settings, *, reopen: bool) -> None:
         """Applies other settings from now on; open requests finish under those they began with.

@@ -113,7 +113,7 @@ class Command(TyperCommand):
         for parameter in self.params:
             if parameter.param_type_name == "argument":
                 # Its metavar says in words what `<list[str]>` says in Python.
-                parameter.display_type_rich = _no_type  # type: ignore[attr-defined]
+                parameter.display_type_rich = lambda **_: None  # type: ignore[attr-defined]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if self.name in ("search", "recent"):
@@ -143,10 +143,6 @@ def _with_count(args: Sequence[str]) -> Iterator[str]:
             yield from () if value is None else (value,)
         else:
             yield one
-
-
-def _no_type(**_: Any) -> None:
-    """Nothing instead of a type."""
 
 
 def with_options(

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gateway.cli.options import CommandLineError
+from gateway.cli.options import CommandLineError, Options
 from gateway.escaping import escape_in_json, visible, visible_line
 from gateway.rpc.wire import replace_lone_surrogates
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 
 def write_text(text: str) -> None:
@@ -45,6 +50,30 @@ def write_json(value: object) -> None:
     write_text(
         escape_in_json(msgspec.json.format(msgspec.json.encode(data), indent=2).decode()) + "\n"
     )
+
+
+def answer(options: Options, data: object, *sentences: str, code: int = os.EX_OK) -> int:
+    """Ends a command, with its exit code: the data for a program, sentences for a person."""
+    if options.json:
+        write_json(data)
+    else:
+        for sentence in sentences:
+            say(sentence)
+    return code
+
+
+def show(
+    options: Options, data: object, render: Callable[[Any], Iterable[Text]], code: int = os.EX_OK
+) -> int:
+    """The same with lines for a terminal. `render` is given `rendering.status_lines`, which only people wait for."""
+    if options.json:
+        write_json(data)
+        return code
+    from gateway.cli.rendering import status_lines
+    from gateway.cli.terminal import print_lines
+
+    print_lines(render(status_lines))
+    return code
 
 
 def write_json_line(value: object) -> None:

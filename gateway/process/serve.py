@@ -165,7 +165,8 @@ class Ending:
         Only a client that still reads what it asked for, after the end of its input, is let to its end.
         """
         await closing.wait()
-        self._begin()
+        self._not_before(END_S)
+        self._start_thread()
         sent, told = writer.sent, False
         while True:
             await anyio.sleep(_LOOK_S)
@@ -183,10 +184,6 @@ class Ending:
     def call_off(self) -> None:
         self._off.set()
         signal.setitimer(signal.ITIMER_REAL, 0)
-
-    def _begin(self) -> None:
-        self._not_before(END_S)
-        self._start_thread()
 
     def _start_thread(self) -> None:
         """Not on the event loop alone, which may hang as well; where no thread can be had it is tried again."""

@@ -42,24 +42,17 @@ def read_request(params: GetParams) -> ReadRequest:
 def denied_result(path: str, reason: str) -> ReadAnswer:
     """What a conversation that may not read is told; nothing was looked at for it."""
     error = f"This conversation may not read memory: {reason}."
-    return ReadAnswer(
-        text="", path=path, status="error", first_line=0, line_count=0, denied=True, error=error,
-        kind=ErrorKind.DENIED,
-    )  # fmt: skip
+    return failed_result(path, error, kind=ErrorKind.DENIED, denied=True)
 
 
-def failed_result(path: str, error: str, *, kind: ErrorKind, disabled: bool = False) -> ReadAnswer:
+def failed_result(
+    path: str, error: str, *, kind: ErrorKind, denied: bool = False, disabled: bool = False
+) -> ReadAnswer:
     """A refusal is a result, not an error of the call: a model can read it and try another path."""
     return ReadAnswer(
-        text="",
-        path=path,
-        status="error",
-        first_line=0,
-        line_count=0,
-        disabled=disabled,
-        error=error,
+        text="", path=path, status="error", first_line=0, line_count=0, denied=denied, disabled=disabled, error=error,
         kind=kind,
-    )
+    )  # fmt: skip
 
 
 class AppendParams(Params, frozen=True, kw_only=True):

@@ -393,11 +393,8 @@ def remember(
     result = with_memory(settings, options, lambda memory: memory.append(params))
     if result.error:
         raise AnsweredRefusalError(result.error, result.kind)
-    if options.json:
-        output.write_json(result)
-    else:
-        output.say(f"{result.path}:{result.start_line}-{result.end_line}")
-    return os.EX_OK
+    place = f"{result.path}:{result.start_line}-{result.end_line}"
+    return output.answer(options, result, place)
 
 
 def _has_place(options: Options, settings: Settings, *, yes: bool) -> bool:

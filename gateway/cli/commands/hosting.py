@@ -45,13 +45,13 @@ def install_plugin(
     known = install(host, state, plan)
     if recall:
         allow_recall(host)
-    if options.json:
-        output.write_json({"plan": plan, "loaded": True, "tools": known.get("tools", [])})
-        return os.EX_OK
-    output.say("OpenClaw loads the plugin into its memory slot.")
-    output.say("If its gateway runs, restart it: openclaw gateway restart")
-    output.say("Back again: memory-gateway openclaw uninstall")
-    return os.EX_OK
+    return output.answer(
+        options,
+        {"plan": plan, "loaded": True, "tools": known.get("tools", [])},
+        "OpenClaw loads the plugin into its memory slot.",
+        "If its gateway runs, restart it: openclaw gateway restart",
+        "Back again: memory-gateway openclaw uninstall",
+    )
 
 
 def plugin_status(options: Options, *, openclaw: typed.OpenClawCommand = None) -> int:
@@ -60,12 +60,8 @@ def plugin_status(options: Options, *, openclaw: typed.OpenClawCommand = None) -
 
     host, place = _found(options, openclaw)
     state = read_state(host, place)
-    if options.json:
-        output.write_json(state)
-    else:
-        for line in _state_lines(state):
-            output.say(line)
-    return os.EX_OK if state.loaded and not state.problems else 1
+    code = os.EX_OK if state.loaded and not state.problems else 1
+    return output.answer(options, state, *_state_lines(state), code=code)
 
 
 def uninstall_plugin(
@@ -83,12 +79,7 @@ def uninstall_plugin(
     if not (yes or _agreed()):
         return os.EX_OK
     outcome = uninstall(host, state)
-    if options.json:
-        output.write_json(outcome)
-    else:
-        for line in (_outcome_line(outcome), *outcome.remarks):
-            output.say(line)
-    return os.EX_OK
+    return output.answer(options, outcome, _outcome_line(outcome), *outcome.remarks)
 
 
 def _found(options: Options, openclaw: str | None) -> tuple[OpenClawHost, Path]:

@@ -42,14 +42,7 @@ def status(options: Options, index: typed.IndexFirst = False, watch: typed.Watch
         watch_status(lambda: _read_status(settings, options, next(first, False)), options.json)
         return os.EX_OK
     result = _read_status(settings, options, index, patient=True)
-    if options.json:
-        output.write_json(result)
-        return os.EX_OK
-    from gateway.cli.rendering.status_lines import status_lines
-    from gateway.cli.terminal import print_lines
-
-    print_lines(status_lines(result))
-    return os.EX_OK
+    return output.show(options, result, lambda lines: lines.status_lines(result))
 
 
 def _read_status(
@@ -82,14 +75,8 @@ def health(options: Options, deep: typed.Deep = False) -> int:
             result = with_memory(load(options), options, lambda memory: memory.health(deep=deep))
     except (MemoryGatewayError, PermissionError) as error:
         result = judge_health(failure=str(denied(error) or error))
-    if options.json:
-        output.write_json(result)
-        return HEALTH_CODES[result.status]
-    from gateway.cli.rendering.status_lines import health_lines
-    from gateway.cli.terminal import print_lines
-
-    print_lines(health_lines(result))
-    return HEALTH_CODES[result.status]
+    code = HEALTH_CODES[result.status]
+    return output.show(options, result, lambda lines: lines.health_lines(result), code)
 
 
 def config(
@@ -133,14 +120,8 @@ def _show_settings(options: Options, key: str | None) -> int:
     rows = describe_rows(settings)
     if key is not None:
         rows = _chosen(rows, key)
-    if options.json:
-        output.write_json(describe_json(settings, rows))
-        return os.EX_OK
-    from gateway.cli.rendering.status_lines import config_lines
-    from gateway.cli.terminal import print_lines
-
-    print_lines(config_lines(rows))
-    for warning in settings.warnings:
+    output.show(options, describe_json(settings, rows), lambda lines: lines.config_lines(rows))
+    for warning in settings.warnings if not options.json else ():
         line = f" (line {warning.line})" if warning.line else ""
         output.note(f"Warning: {warning.path}{line}: {warning.message}")
     return os.EX_OK
@@ -208,14 +189,8 @@ def doctor(options: Options) -> int:
     # The findings say what warnings would.
     configure_logs(options.log_level or "error", for_people=not options.json)
     diagnosis = anyio.run(diagnose, partial(load, options))
-    if options.json:
-        output.write_json(diagnosis)
-    else:
-        from gateway.cli.rendering.status_lines import diagnosis_lines
-        from gateway.cli.terminal import print_lines
-
-        print_lines(diagnosis_lines(diagnosis))
-    return HEALTH_CODES[diagnosis.status]
+    code = HEALTH_CODES[diagnosis.status]
+    return output.show(options, diagnosis, lambda lines: lines.diagnosis_lines(diagnosis), code)
 
 
 def metrics(options: Options, textfile: typed.Textfile = None) -> int:

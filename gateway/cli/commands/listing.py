@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from gateway.cli import output
@@ -26,13 +26,8 @@ def list_notes(settings: Settings, options: Options, tags: Sequence[str], most: 
     from gateway.cli.vault import Vault
 
     notes = Vault(settings).newest(tags)[:most]
-    if options.json:
-        output.write_json(notes)
-    for note in notes if not options.json else ():
-        output.say(_told(note))
-    if not notes and not options.json:
-        output.note("No note has this tag." if tags else "There are no notes.")
-    return os.EX_OK if notes else NOTHING_FOUND
+    nothing = "No note has this tag." if tags else "There are no notes."
+    return _listed(options, notes, map(_told, notes), nothing)
 
 
 def _told(note: Note) -> str:
@@ -42,18 +37,19 @@ def _told(note: Note) -> str:
     return "  ".join(filter(None, (day.isoformat(), note.path, note.title, tags)))
 
 
+def _listed(options: Options, found: Sequence[object], lines: Iterable[str], nothing: str) -> int:
+    if not found and not options.json:
+        output.note(nothing)
+    return output.answer(options, found, *lines, code=os.EX_OK if found else NOTHING_FOUND)
+
+
 def tags(options: Options) -> int:
     """List the tags, each with how many notes have it or one below it."""
     from gateway.cli.vault import Vault
 
     found = Vault(load(options)).tags()
-    if options.json:
-        output.write_json(found)
-    for one in found if not options.json else ():
-        output.say(f"{one.notes:>6,}  #{one.tag}")
-    if not found and not options.json:
-        output.note("No note has a tag: `#word` in its text, or `tags:` in its front matter.")
-    return os.EX_OK if found else NOTHING_FOUND
+    nothing = "No note has a tag: `#word` in its text, or `tags:` in its front matter."
+    return _listed(options, found, (f"{one.notes:>6,}  #{one.tag}" for one in found), nothing)
 
 
 def links(options: Options, note: typed.NoteName) -> int:
@@ -63,16 +59,14 @@ def links(options: Options, note: typed.NoteName) -> int:
     vault = Vault(load(options))
     path = find_note(vault, note)
     found = vault.links(path)
-    if options.json:
-        output.write_json(found)
-        return os.EX_OK
-    output.say(f"{path} links to {len(found.to)}, and {len(found.linked_from)} link to it.")
-    for sign, paths in (("→", found.to), ("←", found.linked_from)):
-        for one in paths:
-            output.say(f"  {sign} {one}")
-    for name in found.missing:
-        output.say(f"  → [[{name}]], which is no note yet")
-    return os.EX_OK
+    return output.answer(
+        options,
+        found,
+        f"{path} links to {len(found.to)}, and {len(found.linked_from)} link to it.",
+        *(f"  → {one}" for one in found.to),
+        *(f"  ← {one}" for one in found.linked_from),
+        *(f"  → [[{name}]], which is no note yet" for name in found.missing),
+    )
 
 
 def find_note(vault: Vault, name: str) -> str:

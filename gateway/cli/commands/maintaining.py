@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-import typer
 
 from config.errors import ErrorKind
 from config.runtime.start import command_of
@@ -76,17 +75,12 @@ async def _index(
 def list_batches(options: Options) -> int:
     """Show the batch jobs of the index, the newest first."""
     from backends.builtin.batch.jobs import list_jobs
-    from gateway.cli.rendering.status_lines import batch_lines
-    from gateway.cli.terminal import print_lines
 
     jobs = list_jobs(load(options))
-    if options.json:
-        output.write_json({"jobs": jobs})
-    elif jobs:
-        print_lines(batch_lines(jobs))
-    else:
+    if not jobs and not options.json:
         output.note("There are no batch jobs.")
-    return os.EX_OK
+        return os.EX_OK
+    return output.show(options, {"jobs": jobs}, lambda lines: lines.batch_lines(jobs))
 
 
 def cancel_batch(options: Options, job: typed.JobNumber) -> int:
@@ -97,26 +91,18 @@ def cancel_batch(options: Options, job: typed.JobNumber) -> int:
         raise NotThereError(
             f"No job {job} is under way.", remedy=f"`{PROGRAM} batch list` shows those that are."
         )
-    if options.json:
-        output.write_json({"cancelling": True})
-    else:
-        output.say(f"Job {job} will be cancelled when the gateway next checks it.")
-    return os.EX_OK
+    sentence = f"Job {job} will be cancelled when the gateway next checks it."
+    return output.answer(options, {"cancelling": True}, sentence)
 
 
 def list_models(options: Options) -> int:
     """Show the configured model and those that were downloaded."""
-    from gateway.cli.rendering.status_lines import model_lines
-    from gateway.cli.terminal import print_lines
     from providers.local.models.cache import listed_models
 
     configured = _configured(options)
     items = listed_models(configured)
-    if options.json:
-        output.write_json({"cacheDir": str(configured.cache_dir), "models": items})
-    else:
-        print_lines(model_lines(items))
-    return os.EX_OK
+    data = {"cacheDir": str(configured.cache_dir), "models": items}
+    return output.show(options, data, lambda lines: lines.model_lines(items))
 
 
 def pull(options: Options, model: typed.ModelToPull = None) -> int:
@@ -131,11 +117,7 @@ def pull(options: Options, model: typed.ModelToPull = None) -> int:
     if locate(model, configured.cache_dir) is None and not options.json:
         output.note(f"Fetching {parse_reference(model)} ...")
     path = anyio.run(_pull, configured, model)
-    if options.json:
-        output.write_json({"path": str(path), "bytes": path.stat().st_size})
-    else:
-        output.say(str(path))
-    return os.EX_OK
+    return output.answer(options, {"path": str(path), "bytes": path.stat().st_size}, str(path))
 
 
 def suggest(options: Options, yes: typed.InstallMissing = False) -> int:
@@ -296,9 +278,8 @@ def qmd(options: Options, words: typed.QmdWords = None) -> int:
         become_qmd(settings, words or ["--help"], _tell_waiting)
     if options.json:
         output.write_json(own_variables(settings))
-        return os.EX_OK
-    for line in shell_lines(settings):
-        typer.echo(line)
+    else:
+        output.write_text("".join(f"{line}\n" for line in shell_lines(settings)))
     return os.EX_OK
 
 

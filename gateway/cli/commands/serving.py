@@ -143,14 +143,7 @@ def reload(options: Options) -> int:
     from gateway.cli.access import reload_owner
 
     result = reload_owner(load(options))
-    if options.json:
-        output.write_json(result)
-        return os.EX_OK
-    from gateway.cli.rendering.status_lines import reload_lines
-    from gateway.cli.terminal import print_lines
-
-    print_lines(reload_lines(result))
-    return os.EX_OK
+    return output.show(options, result, lambda lines: lines.reload_lines(result))
 
 
 def demo(options: Options) -> int:

@@ -29,12 +29,7 @@ def migrate_store(
     from backends.builtin.store.opening import migrate
 
     done = migrate(_settings(options, url_from), role=role)
-    if options.json:
-        output.write_json({"done": done, "role": role})
-    else:
-        for sentence in done:
-            output.say(sentence)
-    return os.EX_OK
+    return output.answer(options, {"done": done, "role": role}, *done)
 
 
 def check_store(options: Options, *, url_from: typed.UrlFrom = None) -> int:
@@ -42,18 +37,15 @@ def check_store(options: Options, *, url_from: typed.UrlFrom = None) -> int:
     from backends.builtin.store.opening import check
 
     report = check(_settings(options, url_from))
-    if options.json:
-        output.write_json(report)
-        return os.EX_OK if not report.problems else os.EX_CONFIG
     version = report.schema_version
-    output.say(report.place if version is None else f"{report.place}, schema version {version}")
-    for fact in report.facts:
-        output.say(f"  {fact}")
-    for problem in report.problems:
-        output.note(problem)
+    place = report.place if version is None else f"{report.place}, schema version {version}"
+    facts = [f"  {fact}" for fact in report.facts]
     if not report.problems:
-        output.say("Nothing is wrong with it.")
-    return os.EX_OK if not report.problems else os.EX_CONFIG
+        return output.answer(options, report, place, *facts, "Nothing is wrong with it.")
+    output.answer(options, report, place, *facts)
+    for problem in report.problems if not options.json else ():
+        output.note(problem)
+    return os.EX_CONFIG
 
 
 def copy_store(options: Options, *, source: typed.From, target: typed.To) -> int:

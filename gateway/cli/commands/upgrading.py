@@ -9,6 +9,7 @@ import os
 import shlex
 import subprocess
 import sys
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -42,28 +43,19 @@ class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
 def plan_upgrade(file: str | None = None) -> Upgrade:
     """`file` is a newer release, where it comes as a file."""
     origin = _origin()
-    installer = _installer()
+    installer: Installer = "uv" if uv_receipt() is not None else "pipx" if is_of_pipx() else "pip"
     source = _place(origin)
+    plan = partial(Upgrade, installer=installer, source=source)
     if file is not None or "archive_info" in origin:
-        commands = (_from_file(installer, file or NEWER),)
-        return Upgrade(
-            installer=installer, source=source, commands=commands, needs_file=file is None
-        )
+        return plan(commands=(_from_file(installer, file or NEWER),), needs_file=file is None)
     if "dir_info" in origin:
         assert source is not None
         is_editable = bool(origin["dir_info"].get("editable"))
-        return Upgrade(
-            installer=installer,
-            source=source,
-            commands=(*_pulled(source), *_from_folder(installer, source, is_editable=is_editable)),
-        )
-    return Upgrade(installer=installer, source=source, commands=(_again(installer, origin),))
-
-
-def _installer() -> Installer:
-    if uv_receipt() is not None:
-        return "uv"
-    return "pipx" if is_of_pipx() else "pip"
+        is_clone = Path(source, ".git").exists()
+        pulled = (("git", "-C", source, "pull", "--ff-only"),) if is_clone else ()
+        anew = _from_folder(installer, source, is_editable=is_editable)
+        return plan(commands=(*pulled, *anew))
+    return plan(commands=(_again(installer, origin),))
 
 
 def _origin() -> dict[str, Any]:
@@ -91,10 +83,6 @@ def _from_file(installer: Installer, file: str) -> tuple[str, ...]:
     if installer == "pipx":  # unlike `pipx install --force`, this keeps what was injected
         return ("pipx", "runpip", DISTRIBUTION, "install", "--upgrade", file)
     return (*pip_install(), "--upgrade", file)
-
-
-def _pulled(folder: str) -> tuple[tuple[str, ...], ...]:
-    return (("git", "-C", folder, "pull", "--ff-only"),) if Path(folder, ".git").exists() else ()
 
 
 def _from_folder(

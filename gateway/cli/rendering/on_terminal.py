@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import dropwhile, groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 from rich.cells import cell_len
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-    from backends.interface import Hit
-    from gateway.cli.access import Access
+    from backends.interface import Hit, ReadAnswer
 
 SHOWN_LINES: Final = 6
 """Of a passage, unless all of it is asked for."""
@@ -337,8 +336,14 @@ _MOST_FRONT_MATTER: Final = 100
 """Lines from the beginning of a note in which it is looked for."""
 
 
+class Readable(Protocol):
+    """The memory that notes are read from."""
+
+    async def get(self, params: GetParams) -> ReadAnswer: ...
+
+
 async def look_around(
-    memory: Access, hits: Sequence[Hit], query: str, context: int | None = None
+    memory: Readable, hits: Sequence[Hit], query: str, context: int | None = None
 ) -> list[tuple[Hit, Around]]:
     """Of the hits those that show something, with `context` lines of the note around each if that is given.
 
@@ -358,7 +363,7 @@ async def look_around(
     return shown
 
 
-async def _front_matter_end(memory: Access, hit: Hit) -> int:
+async def _front_matter_end(memory: Readable, hit: Hit) -> int:
     from backends.text.frontmatter import read_front_matter
 
     if not is_file(hit) or hit.start_line > _MOST_FRONT_MATTER:
@@ -368,7 +373,7 @@ async def _front_matter_end(memory: Access, hit: Hit) -> int:
 
 
 async def _around(
-    memory: Access, hit: Hit, query: str, context: int | None, end: int, *, has_text: bool
+    memory: Readable, hit: Hit, query: str, context: int | None, end: int, *, has_text: bool
 ) -> Around:
     if not is_file(hit) or (context is None and has_text):
         return Around(end)
