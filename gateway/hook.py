@@ -39,14 +39,8 @@ SLOW, AWAY, BROKEN = b"s", b"a", b"b"
 """Why nothing was said: no answer in time, no gateway, an answer that is none."""
 _REPLY = b'{"jsonrpc":"2.0","id":1,"result":'
 _VARIABLES = (
-    "HOME",
-    "OPENCLAW_",
-    "MEMORY_GATEWAY_",
-    "CLAWDBOT_",
-    "MOLTBOT_",
-    "XDG_",
-    "CLAUDE_CONFIG_DIR",
-)
+    "HOME", "OPENCLAW_", "MEMORY_GATEWAY_", "CLAWDBOT_", "MOLTBOT_", "XDG_", "CLAUDE_CONFIG_DIR"
+)  # fmt: skip
 """What the environment says of the memory and its places; some are the beginnings of names."""
 
 

@@ -25,7 +25,7 @@ _MAX_PAGES = 8
 """The most pages of one file, as `ReadAnswer` cuts them: the end of a larger file is not looked for."""
 _LONG_TERM = ("MEMORY.md", "memory.md")
 _USER = ("USER.md",)
-_HEAD_SHARE: dict[Role, float] = {"longterm": 0.7, "user": 0.7, "today": 0.2, "yesterday": 0.2}
+HEAD_SHARE: dict[Role, float] = {"longterm": 0.7, "user": 0.7, "today": 0.2, "yesterday": 0.2}
 """Long-term memory begins with what matters most; a log ends with what is newest."""
 _LINE: Final = r"[^\n]*\n|[^\n]+"
 """Only a newline ends a line, as everywhere where lines are counted."""
@@ -155,7 +155,7 @@ async def _read_pages(path: str, read: Read) -> tuple[str | None, bool]:
 
 
 def _loaded(path: str, role: Role, text: str, *, is_whole: bool) -> LoadedFile:
-    trimmed = trim(path, text, max_chars=MAX_CHARS, head_share=_HEAD_SHARE[role])
+    trimmed = trim(path, text, max_chars=MAX_CHARS, head_share=HEAD_SHARE[role])
     return LoadedFile(
         path=path,
         role=role,

@@ -44,29 +44,21 @@ NOT_FOUND: Final = os.EX_NOINPUT
 
 
 _NO_SPACE: Final = (
-    "no space is left where it had to write",
-    "Free some, or send the output, TMPDIR or store.path to a disk with room.",
-)
+    "no space is left where it had to write", "Free some, or send the output, TMPDIR or store.path to a disk with room."
+)  # fmt: skip
+# fmt: off
 _SHORTAGES: Final = {
-    errno.EMFILE: (
-        "this process may not open more files",
-        "Allow it more: `ulimit -n` in the shell, LimitNOFILE= in a service.",
-    ),
-    errno.ENFILE: (
-        "the machine can open no more files",
-        "End what holds many of them, or raise fs.file-max.",
-    ),
-    errno.ENOMEM: (
-        "no memory is left",
-        "Free some, or allow more: `ulimit -v` in the shell, MemoryMax= in a service.",
-    ),
-    errno.EAGAIN: (
-        "no further thread or process may be started",
-        "End some, or allow more: `ulimit -u` and `ulimit -v` in the shell, TasksMax= in a service.",
-    ),
+    errno.EMFILE: ("this process may not open more files",
+        "Allow it more: `ulimit -n` in the shell, LimitNOFILE= in a service."),
+    errno.ENFILE: ("the machine can open no more files", "End what holds many of them, or raise fs.file-max."),
+    errno.ENOMEM: ("no memory is left",
+        "Free some, or allow more: `ulimit -v` in the shell, MemoryMax= in a service."),
+    errno.EAGAIN: ("no further thread or process may be started",
+        "End some, or allow more: `ulimit -u` and `ulimit -v` in the shell, TasksMax= in a service."),
     errno.ENOSPC: _NO_SPACE,
     errno.EDQUOT: _NO_SPACE,
 }
+# fmt: on
 
 
 class ShortageError(MemoryGatewayError):

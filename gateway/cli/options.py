@@ -57,25 +57,18 @@ class SharedOption(msgspec.Struct, frozen=True, gc=False):
         return "--" + self.field.replace("_", "-")
 
 
+# fmt: off
 SHARED_OPTIONS: Final = (
     SharedOption("agent", "ID", "The agent whose memory it is; else the default agent.", "-a"),
     SharedOption("workspace", "DIR", "Where MEMORY.md, USER.md and memory/ are.", "-w"),
-    SharedOption(
-        "notes",
-        "DIR",
-        "A folder of Markdown as the whole memory, by its path or by its name in setup.",
-        "-n",
-    ),
-    SharedOption(
-        "state_dir",
-        "DIR",
-        "Where the index and, without --config, openclaw.json are; else ~/.openclaw.",
-    ),
+    SharedOption("notes", "DIR", "A folder of Markdown as the whole memory, by its path or by its name in setup.", "-n"),
+    SharedOption("state_dir", "DIR", "Where the index and, without --config, openclaw.json are; else ~/.openclaw."),
     SharedOption("config", "FILE", "The openclaw.json to read.", "-c"),
     SharedOption("claude_code", None, "Search Claude Code's memory, too."),
     SharedOption("json", None, "Print JSON on standard output, for programs.", "-j"),
     SharedOption("log_level", "LEVEL", "What to log: debug, info, warning or error."),
 )
+# fmt: on
 SERVE_OPTIONS: Final = tuple(option for option in SHARED_OPTIONS if option.field != "json")
 """The output of `serve` is the protocol, which is always JSON."""
 

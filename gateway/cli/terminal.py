@@ -125,11 +125,12 @@ def console(*, stderr: bool = False) -> Console:
     )
 
 
-def print_lines(lines: Iterable[Text]) -> None:
+def print_lines(lines: Iterable[Text | str]) -> None:
     """Lines for people on standard output. No name that stands in one makes two of it."""
     out = console()
-    for line in lines:
+    for one in lines:
+        line = Text(one) if isinstance(one, str) else one
         if "\n" in line.plain:
-            line = Text("\\x0a").join(line.split("\n", allow_blank=True))  # noqa: PLW2901
+            line = Text("\\x0a").join(line.split("\n", allow_blank=True))
         for part in folded(line, out.width) if out.is_terminal else (line,):
             out.print(part)

@@ -344,11 +344,8 @@ def _fitting(notes: list[Note], texts: Mapping[str, str]) -> Iterator[tuple[str,
 
 
 _BY_SCRIPT: Final = {
-    "HIRAGANA": "japanese",
-    "KATAKANA": "japanese",
-    "HANGUL": "korean",
-    "CJK": "chinese",
-}
+    "HIRAGANA": "japanese", "KATAKANA": "japanese", "HANGUL": "korean", "CJK": "chinese"
+}  # fmt: skip
 
 
 def languages_of(text: str) -> set[str]:

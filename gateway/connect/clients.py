@@ -245,7 +245,12 @@ def is_ours(entry: object) -> bool:
     words = [entry.get("command"), *(arguments if isinstance(arguments, list) else ())]
     if not all(isinstance(one, str) for one in words) or "serve" not in words:
         return False
-    before = [Path(one).name for one in words[: words.index("serve")]]
+    return _starts_us(words, "serve")
+
+
+def _starts_us(words: Sequence[str], command: str) -> bool:
+    """Whether what stands before our command is our program."""
+    before = [Path(one).name for one in words[: words.index(command)]]
     return before[-1:] == ["memory-gateway"] or before[-2:] == ["start.py", "gateway"]
 
 
@@ -258,10 +263,7 @@ def hook_name(group: object) -> str | None:
         words = shlex.split(str(hooks[0].get("command", "")))
     except ValueError:
         return None
-    if "recall" not in words or "--hook" not in words:
-        return None
-    before = [Path(one).name for one in words[: words.index("recall")]]
-    if before[-1:] != ["memory-gateway"] and before[-2:] != ["start.py", "gateway"]:
+    if "recall" not in words or "--hook" not in words or not _starts_us(words, "recall"):
         return None
     named = words[words.index("--name") + 1 :] if "--name" in words else []
     return named[0] if named else DEFAULT_NAME

@@ -22,7 +22,6 @@ from backends.builtin.store.opening import check as check_store
 from backends.builtin.store.opening import doubt, index_file, inspect, is_index
 from backends.interface import SyncRequest
 from backends.transcripts.agent_transcripts import AgentTranscripts
-from backends.transcripts.source import HostDatabase, TranscriptListing
 from config.errors import MemoryGatewayError
 from config.settings import Settings, StoreSettings
 from gateway.agent.memory import Memory, open_memory
@@ -320,24 +319,15 @@ def check_transcripts(settings: Settings) -> Iterator[Observation]:
             place,
             fix="Start OpenClaw once, check the owner and mode of the file, or install a newer gateway.",
         )
-    if not listing.failures:
-        yield from _readable(listing, settings)
-
-
-def _readable(listing: TranscriptListing, settings: Settings) -> Iterator[Observation]:
+    if listing.failures:
+        return
     database = listing.database
-    yield finding.ok(
-        f"Conversations that can be read: {len(listing.files):,}.",
-        database.path if database else str(settings.sessions_dir),
-    )
+    place = database.path if database else str(settings.sessions_dir)
+    yield finding.ok(f"Conversations that can be read: {len(listing.files):,}.", place)
     if database is not None and not database.is_known:
-        yield _untried(database)
-
-
-def _untried(database: HostDatabase) -> Observation:
-    return finding.note(
-        f"OpenClaw's database has version {database.version}, which this gateway was not"
-        " tested with; it has the tables that are needed.",
-        database.path,
-        fix="See whether a newer gateway is available.",
-    )
+        yield finding.note(
+            f"OpenClaw's database has version {database.version}, which this gateway was not tested with; it has the "
+            "tables that are needed.",
+            place,
+            fix="See whether a newer gateway is available.",
+        )

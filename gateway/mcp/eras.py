@@ -19,17 +19,8 @@ REVISION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
 
 _METHODS: Final = frozenset(
-    {
-        "server/discover",
-        "ping",
-        "tools/list",
-        "tools/call",
-        "resources/list",
-        "resources/read",
-        "resources/templates/list",
-        "prompts/list",
-        "prompts/get",
-    }
+    "server/discover ping tools/list tools/call resources/list resources/read resources/templates/list prompts/list "
+    "prompts/get".split()
 )
 """Methods of MCP that our own protocol does not share."""
 

@@ -174,8 +174,9 @@ class Ending:
                 self._not_before(READING_S)
             sent = writer.sent
             if self._left_s() < 2 * _LOOK_S and not told:
-                told = True
-                _log.warning("ending without waiting for work that hangs", threads=_names())
+                told, me = True, threading.current_thread().name
+                names = sorted({one.name for one in threading.enumerate()} - {me})
+                _log.warning("ending without waiting for work that hangs", threads=names)
             if not self._has_thread:
                 self._start_thread()
             if not self._has_thread and self._left_s() <= 0:
@@ -205,10 +206,6 @@ class Ending:
 
     def _left_s(self) -> float:
         return self._deadline - time.monotonic()
-
-
-def _names() -> list[str]:
-    return sorted({one.name for one in threading.enumerate()} - {threading.current_thread().name})
 
 
 _POLL_S: Final = 0.5

@@ -118,10 +118,11 @@ async def run_demo(tell: Tell, log_level: str | None = None) -> bool:
                     tell(progress)
 
         started = time.perf_counter()
+        inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         logging = ["--log-level", log_level] if log_level else []
         async with spawn_gateway(
             ["--workspace", str(workspace), "--state-dir", str(place / "state"), *logging],
-            environment=_environment(place / "home"),
+            environment={**inherited, "HOME": str(place / "home")},
             notified=notified,
             share_stderr=bool(log_level),
         ) as client:
@@ -162,11 +163,6 @@ async def _ask(client: GatewayClient, method: str, params: Mapping[str, object])
     started = time.perf_counter()
     result = await client.call(method, params)
     return Exchange(method, params, result, round((time.perf_counter() - started) * 1000, 1))
-
-
-def _environment(home: Path) -> dict[str, str]:
-    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    return inherited | {"HOME": str(home)}
 
 
 def _copy(source: Path, target: Path) -> None:

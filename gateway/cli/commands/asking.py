@@ -334,7 +334,10 @@ def _show_text(result: ReadAnswer, params: GetParams, *, plain: bool) -> None:
     if output.is_terminal() and not plain and result.text:
         _render(result, params)
     else:
-        _write(result, params)
+        output.write_content(result.text)
+        is_open = result.text and not result.text.endswith("\n")
+        if is_open and (params.lines or output.is_terminal()):
+            output.write_text("\n")  # the next prompt is not part of a note
     if result.truncated:
         output.note(f"Cut off here; --from {result.next_line} shows what follows.")
 
@@ -352,12 +355,6 @@ def _render(result: ReadAnswer, params: GetParams) -> None:
     lines = result.text.split("\n")[: result.line_count]
     look = Look(query="", url=url_pattern(None, os.environ))
     print_lines(shown_note(lines, result.first_line, hidden, facts, look))
-
-
-def _write(result: ReadAnswer, params: GetParams) -> None:
-    output.write_content(result.text)
-    if result.text and not result.text.endswith("\n") and (params.lines or output.is_terminal()):
-        output.write_text("\n")  # the next prompt is not part of a note
 
 
 def _check_read(result: ReadAnswer) -> None:

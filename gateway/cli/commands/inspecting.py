@@ -230,24 +230,19 @@ def watch_status(look: Look, as_json: bool) -> None:
         with Live(console=out, auto_refresh=False) as live:
             _watch(look, lambda seen: live.update(_picture(seen), refresh=True))
     else:
-        _watch(look, lambda seen: output.write_line(_line(seen)))
+        _watch(look, _show_line)
 
 
 def _watch(look: Look, show: Show) -> None:
     while True:
-        show(_seen(look))
+        try:
+            show(look())
+        except Exception as error:
+            cause = lone_error(error)  # an index that cannot be read now may be at the next look
+            if not isinstance(cause, MemoryGatewayError):
+                raise
+            show(cause)
         time.sleep(_EVERY_S)
-
-
-def _seen(look: Look) -> StatusResult | MemoryGatewayError:
-    """An index that cannot be read now may be readable at the next look."""
-    try:
-        return look()
-    except Exception as error:
-        cause = lone_error(error)
-        if isinstance(cause, MemoryGatewayError):
-            return cause
-        raise
 
 
 def _show_json(seen: StatusResult | MemoryGatewayError) -> None:
@@ -267,11 +262,11 @@ def _picture(seen: StatusResult | MemoryGatewayError) -> Text:
     return Text("\n").join([Text(_now(), style="dim"), *told])
 
 
-def _line(seen: StatusResult | MemoryGatewayError) -> str:
+def _show_line(seen: StatusResult | MemoryGatewayError) -> None:
     from gateway.cli.rendering.status_lines import status_line
 
     text = str(seen) if isinstance(seen, MemoryGatewayError) else status_line(seen)
-    return f"{_now()} {text}"
+    output.write_line(f"{_now()} {text}")
 
 
 def _now() -> str:

@@ -275,13 +275,10 @@ def qmd(options: Options, words: typed.QmdWords = None) -> int:
 
     settings = load(options)
     if words != ["env"]:
-        become_qmd(settings, words or ["--help"], _tell_waiting)
+        waiting = f"{PROGRAM}: waiting until the gateway's own upkeep of QMD is done ..."
+        become_qmd(settings, words or ["--help"], lambda: output.note(waiting))
     if options.json:
         output.write_json(own_variables(settings))
     else:
         output.write_text("".join(f"{line}\n" for line in shell_lines(settings)))
     return os.EX_OK
-
-
-def _tell_waiting() -> None:
-    output.note(f"{PROGRAM}: waiting until the gateway's own upkeep of QMD is done ...")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from config.paths import home_dir
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     from config.settings import Settings
     from gateway.cli import arguments as typed
-    from gateway.sample.demo import Event, Exchange
+    from gateway.sample.demo import Event
     from gateway.systemd_units import UnitChange, UnitPlan
 
 
@@ -153,18 +152,13 @@ def demo(options: Options) -> int:
     from gateway.sample.demo import run_demo
 
     if options.json:
-        exchanges: list[Exchange] = []
-        complete = anyio.run(run_demo, partial(_record, exchanges), options.log_level)
+        events: list[Event] = []
+        complete = anyio.run(run_demo, events.append, options.log_level)
+        exchanges = [found for one in events if (found := getattr(one, "exchange", None))]
         output.write_json({"complete": complete, "exchanges": exchanges})
     else:
         complete = anyio.run(run_demo, _show, options.log_level)
     return os.EX_OK if complete else os.EX_SOFTWARE
-
-
-def _record(exchanges: list[Exchange], event: Event) -> None:
-    exchange = getattr(event, "exchange", None)
-    if exchange is not None:
-        exchanges.append(exchange)
 
 
 def _show(event: Event) -> None:

@@ -32,7 +32,7 @@ from gateway.cli.rendering.results import lines_of, matched_spans, reasons, rema
 from gateway.cli.rendering.status_lines import detail_rows, sync_summary
 from gateway.cli.terminal import counted, duration, short_path, size
 from gateway.cli.vault import Known
-from gateway.metrics import Counted, SearchesOfMode
+from gateway.metrics import Counted
 from gateway.tools.status import StatusResult
 from providers.provider_interface import ServiceState
 
@@ -376,21 +376,13 @@ def _searches(report: Report) -> Markup:
     since = f"Since {_time(start)}, when the gateway was started."
     if not report.counted.searches:
         return element("p", f"{since} Nobody has searched yet.")
-    rows = [_mode(one) for one in report.counted.searches]
+    rows = []
+    for one in report.counted.searches:
+        outcomes = ", ".join(f"{count:,} {name}" for name, count in sorted(one.outcomes.items()))
+        times = ("–" if ms is None else duration(ms) for ms in (one.ms_median, one.ms_p95))
+        rows.append((one.backend, one.mode, f"{sum(one.outcomes.values()):,}", outcomes, *times))
     heads = ("Backend", "mode", "searches", "outcomes", "median", "95 % within")
     return joined([element("p", since), table(heads, rows, "--n-nn")])
-
-
-def _mode(one: SearchesOfMode) -> tuple[str, ...]:
-    outcomes = ", ".join(f"{count:,} {name}" for name, count in sorted(one.outcomes.items()))
-    times = (one.ms_median, one.ms_p95)
-    return (
-        one.backend,
-        one.mode,
-        f"{sum(one.outcomes.values()):,}",
-        outcomes,
-        *("–" if ms is None else duration(ms) for ms in times),
-    )
 
 
 def _shown(searched: Counted | None) -> Markup:

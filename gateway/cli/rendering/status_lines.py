@@ -411,7 +411,7 @@ def model_lines(items: Sequence[ListedModel]) -> Sequence[Text]:
 
 def suggestion_lines(
     items: Sequence[Suggestion], here: Container[str], install: str | None
-) -> Iterator[Text]:
+) -> Iterator[Text | str]:
     """Size, licence and languages of each, the suggested one first, and how to get them.
 
     `install` is the command that installs the engine, if that is missing.
@@ -430,52 +430,43 @@ def suggestion_lines(
     ]
     yield from aligned([heads, *cells], ("", "", "", "", "", "cyan"))
     first = items[0]
-    yield Text()
-    yield Text(f"Suggested: {first.name}, {first.why}.")
+    yield ""
+    yield f"Suggested: {first.name}, {first.why}."
     if first.name not in here:
-        yield Text(
-            f"`{PROGRAM} models suggest --yes` downloads it, {size(first.bytes)}, {first.licence}, from"
-        )
-        yield Text(f"    {first.reference}")
+        about = f"{size(first.bytes)}, {first.licence}"
+        yield f"`{PROGRAM} models suggest --yes` downloads it, {about}, from"
+        yield f"    {first.reference}"
     if install is not None:
-        yield Text("ONNX Runtime, which computes it, is not installed; `--yes` does that, too, by")
-        yield Text(f"    {install}")
+        yield "ONNX Runtime, which computes it, is not installed; `--yes` does that, too, by"
+        yield f"    {install}"
     for one in items[1:]:
-        yield Text(f"{one.name}: {one.why}.")
-        yield Text(f"    {PROGRAM} models pull '{one.reference}'")
-    yield Text(
-        "RETRIEVAL: what its makers published for 18 tasks in many languages (MTEB, nDCG@10, of 100)."
-    )
+        yield f"{one.name}: {one.why}."
+        yield f"    {PROGRAM} models pull '{one.reference}'"
+    yield "RETRIEVAL: what its makers published for 18 tasks in many languages (MTEB, nDCG@10, of 100)."
 
 
-def offer_lines(suggestion: Suggestion, *, is_here: bool, install: str | None) -> Iterator[Text]:
+def offer_lines(one: Suggestion, *, is_here: bool, install: str | None) -> Iterator[str]:
     """What a person who sets the program up is asked about, and no more."""
-    yield Text(
-        "Notes are found by their words. With a model on this machine by their meaning, too:"
-    )
+    yield "Notes are found by their words. With a model on this machine by their meaning, too:"
     if not is_here:
-        yield Text(f"    {suggestion.name} ({suggestion.maker})")
-        yield Text(
-            f"    {size(suggestion.bytes)}, {suggestion.licence}, languages: {suggestion.languages}"
-        )
+        yield f"    {one.name} ({one.maker})"
+        yield f"    {size(one.bytes)}, {one.licence}, languages: {one.languages}"
     if install is not None:
-        yield Text(f"    ONNX Runtime, which computes it, by {install}")
-    yield Text(f"`{PROGRAM} models suggest` says more, and does it later, too.")
+        yield f"    ONNX Runtime, which computes it, by {install}"
+    yield f"`{PROGRAM} models suggest` says more, and does it later, too."
 
 
-def suggestion_use_lines(suggestion: Suggestion, choice: Choice) -> Iterator[Text]:
+def suggestion_use_lines(suggestion: Suggestion, choice: Choice) -> Iterator[str]:
     """Whether a model that is there is used, and otherwise what it takes."""
     if choice.primary and choice.primary.model == suggestion.reference:
-        yield Text("Searches use it from the next start of the gateway on: no provider is set up.")
+        yield "Searches use it from the next start of the gateway on: no provider is set up."
         return
     local = next((one for one in choice.candidates if one.provider == "local"), None)
     if choice.primary is None and local and local.remedy:
-        yield Text(f"It is not used yet: {local.reason} {local.remedy}")
+        yield f"It is not used yet: {local.reason} {local.remedy}"
         return
-    yield Text(f"It is not used: {choice.reason}")
-    yield Text(
-        f'For this model instead: provider "local", local.modelPath "{suggestion.reference}".'
-    )
+    yield f"It is not used: {choice.reason}"
+    yield f'For this model instead: provider "local", local.modelPath "{suggestion.reference}".'
 
 
 def _state(item: ListedModel) -> str:
