@@ -17,7 +17,7 @@ _HOME: Final = "/nonexistent"
 _TITLE: Final = """\
 # Configuration
 
-Made from the program's own table of keys by `./scripts/reference`. These ten are what people change:
+Look up a setting, or change one. `./scripts/reference` makes this page from the program's own table of keys. These ten are what people change:
 """
 _CHANGED: Final = (
     "provider",
@@ -36,21 +36,23 @@ _INTRODUCTION: Final = """\
     memory-gateway config unset query.maxResults
     memory-gateway config query
 
-`config set` checks the value, says what is allowed where it is not, and writes it; comments stay. `config WORD` shows a key and those below it, else all
-that have the word in their name, each with its value and where that comes from. `memory-gateway reload` tells a gateway that runs.
+`config set` checks the value and writes it; comments stay. Where a value is not allowed, it says which are. `config WORD` shows a key and those below it, else all
+that have the word in their name, each with its value and where that comes from. `memory-gateway reload` makes a gateway that runs read them again.
 
-A key has one name, as here and in every message. Two files hold settings, both JSON5 and every key in them optional:
+A key has one name, here and in every message. Settings are in two files. Both are JSON5, and every key in them is optional:
 
 * **Ours**, `~/.config/memory-gateway/config.json5`, where a key stands by its name: `{query: {maxResults: 8}}`. It is read for a
-  [folder of notes](notes.md), and where there is no `openclaw.json`. A slip in it stops the start (exit code 78) and is told with line and column.
+  [folder of notes](notes.md), and where there is no `openclaw.json`. A slip in it stops the start (exit code 78), with its line and column.
 * **`openclaw.json`** in OpenClaw's state directory. There a key stands below one of the places that its table names; the first named
-  place wins, and an agent's own entry wins over the defaults. Unknown keys are warned of with the nearest known name.
+  place wins, and an agent's own entry wins over the defaults. For an unknown key there is a warning with the nearest known name.
 
-A key that OpenClaw has too never stops the start: a value that cannot be read is ignored, with a warning that names file and line. Settings
-that are ours alone are strict: such a value there stops the start (exit code 78) and says line and column. Where the default would be careless,
-what cannot be read errs on the safe side: `enabled` is then off, `provider` is `none`, and a key is sent nowhere whose address is not known.
+What happens with a value that cannot be read:
 
-In `openclaw.json` `plugins.entries.memory-gateway.config` is the place for everything that OpenClaw has no key for, since it refuses a file with unknown keys elsewhere:
+* **A key that OpenClaw has, too**: the value is ignored, with a warning that names file and line. The start goes on.
+* **A key that is ours alone**: the start stops (exit code 78), with line and column.
+* **Where the default would be careless**, the safe side is taken: `enabled` is then off, `provider` is `none`, and a key is sent nowhere if its address is not known.
+
+OpenClaw refuses a file with keys that it does not know. In `openclaw.json`, `plugins.entries.memory-gateway.config` is therefore the place for everything that OpenClaw has no key for:
 
     {plugins: {entries: {"memory-gateway": {config: {
       backend: "builtin", qmd: {}, scope: {}, append: {enabled: true}, compaction: {},
