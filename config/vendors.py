@@ -13,26 +13,17 @@ WireName = Literal["openai", "gemini", "voyage"]
 
 
 class WireFormat(msgspec.Struct, frozen=True):
-    """The format of a vendor's requests and answers; `providers.remote.embedder.open_wire` opens it."""
+    """The format of a vendor's requests and answers, which `providers.remote.wires` speaks."""
 
     name: WireName
-    library: str
-    """The module that has to be importable: documents go through the vendor's own library."""
     query_type: str | None = None
     """How a request says that its text is a query, unless that is configured."""
     document_type: str | None = None
 
 
-OPENAI: Final = WireFormat("openai", library="openai")
-GEMINI: Final = WireFormat(
-    "gemini",
-    library="google.genai",
-    query_type="RETRIEVAL_QUERY",
-    document_type="RETRIEVAL_DOCUMENT",
-)
-VOYAGE: Final = WireFormat(
-    "voyage", library="voyageai", query_type="query", document_type="document"
-)
+OPENAI: Final = WireFormat("openai")
+GEMINI: Final = WireFormat("gemini", "RETRIEVAL_QUERY", "RETRIEVAL_DOCUMENT")
+VOYAGE: Final = WireFormat("voyage", "query", "document")
 
 _MIB: Final = 1 << 20
 _DAY_S: Final = 24 * 3600.0
@@ -59,6 +50,8 @@ class JobLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The largest file that may be uploaded."""
     window_s: float
     """The vendor gives a job up this long after its creation."""
+    library: str | None = None
+    """The module that has to be importable, where they go through the vendor's own library."""
 
 
 class Vendor(msgspec.Struct, frozen=True):
@@ -94,11 +87,6 @@ class Vendor(msgspec.Struct, frozen=True):
     def config_key(self) -> str:
         """Its name in `models.providers` and in auth profiles."""
         return self.other_config_key or self.name
-
-    @property
-    def modules(self) -> tuple[str, ...]:
-        """What must be importable."""
-        return (self.wire.library, "httpx2", "numpy")
 
     def bare_model(self, model: str | None) -> str | None:
         """The model's name as the host knows it; the vendor's default for none or an empty one."""
@@ -138,7 +126,12 @@ _ROWS: Final = (
             ModelLimits(2048, 100, 240_000, 16 * _MIB),
         ),
         # Gemini documents no limit of lines; this one has worked so far.
-        jobs=JobLimits(max_items=50_000, max_bytes=2_000_000_000, window_s=2 * _DAY_S),
+        jobs=JobLimits(
+            max_items=50_000,
+            max_bytes=2_000_000_000,
+            window_s=2 * _DAY_S,
+            library="google.genai",
+        ),
     ),
     Vendor(
         "voyage",

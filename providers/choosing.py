@@ -56,7 +56,7 @@ class _Remote:
         except ProviderError as error:
             return unusable(self._name, error)
         source = spec.key_source
-        if (missing := _missing(vendor)) is not None:
+        if (missing := _missing()) is not None:
             return unusable(self._name, library_missing(vendor, missing), key_source=source)
         return ProviderCandidate(
             provider=self._name,
@@ -72,8 +72,7 @@ class _Remote:
 
     def _spec(self, request: ProviderRequest) -> RemoteSpec:
         vendor, spec = self._resolved(request)
-        missing = _missing(vendor)
-        if missing is not None:
+        if (missing := _missing()) is not None:
             raise library_missing(vendor, missing)
         return spec
 
@@ -82,21 +81,17 @@ class _Remote:
         return vendor, resolve_spec(request.settings, vendor, request.role)
 
 
-def provider_is_installed(vendor: Vendor) -> bool:
-    """Whether the library of a remote vendor could be imported."""
-    return _missing(vendor) is None
-
-
-def _missing(vendor: Vendor) -> str | None:
-    return next((name for name in vendor.modules if not _installed(name)), None)
-
-
-def _installed(module: str) -> bool:
+def is_installed(module: str) -> bool:
     """Whether a module could be imported, without importing it."""
     try:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:
         return False
+
+
+def _missing() -> str | None:
+    """A library that every remote vendor needs and that is not there."""
+    return next((name for name in ("httpx2", "numpy") if not is_installed(name)), None)
 
 
 _AUTOMATIC = ("local", "openai", "gemini", "voyage")
@@ -189,7 +184,7 @@ def load_for_queries(choice: Choice) -> None:
     if choice.primary is None or choice.primary.provider == "local":
         return
     from providers import proxies  # noqa: PLC0415 - a library, as does the next one
-    from providers.remote import query_wire  # noqa: F401, PLC0415
+    from providers.remote import wires  # noqa: F401, PLC0415
 
     is_encrypted = (choice.primary.endpoint or "").startswith("https:")
     # The HTTP client loads most of itself when the first one is made.
@@ -301,7 +296,7 @@ def open_predecessor(settings: Settings, fingerprint: Fingerprint) -> EmbeddingS
         vendor = find_vendor(fingerprint.provider, settings, role)
     except ProviderError:
         return None
-    if not provider_is_installed(vendor):
+    if _missing() is not None:
         return None
 
     def spec() -> RemoteSpec:

@@ -8,7 +8,9 @@ import warnings
 from collections.abc import AsyncIterator, Callable
 from typing import IO, Final, TypeVar, cast
 
+import httpx2
 import msgspec
+from google import genai
 from google.genai import types
 
 from providers.batch.result_files import (
@@ -21,7 +23,6 @@ from providers.batch.result_files import (
     refused,
 )
 from providers.provider_interface import OnResults, Outcome, RemoteJob, without_lone_surrogates
-from providers.remote.gemini import open_library
 from providers.remote.http_client import open_client, typed_errors
 from providers.remote.spec import RemoteSpec, given
 
@@ -84,9 +85,8 @@ class GeminiBatches:
         self._spec = spec
         self._http = open_client(spec)
         self._download_http = open_client(spec, max_lines_bytes=MOST_BYTES)
-        base, version = _versioned(spec.endpoint.base_url)
-        self._client = open_library(spec, self._http, base, version)
-        self._downloads = open_library(spec, self._download_http, base, version)
+        self._client = _open_library(spec, self._http)
+        self._downloads = _open_library(spec, self._download_http)
 
     def line(self, key: str, text: str) -> bytes:
         text = without_lone_surrogates(self._spec.prompt("document") + text)
@@ -155,10 +155,22 @@ class GeminiBatches:
         self._downloads.close()
 
 
-def _versioned(base_url: str) -> tuple[str, str]:
-    """Splits off the version, since uploads go to `<address>/upload/<version>`."""
-    address, _, last = base_url.rpartition("/")
-    return (address, last) if _VERSION.fullmatch(last) else (base_url, "")
+def _open_library(spec: RemoteSpec, http: httpx2.AsyncClient) -> genai.Client:
+    """The library, sending through `http`; its Vertex mode and its environment variables are switched off."""
+    # The version is split off, since uploads go to `<address>/upload/<version>`.
+    address, _, version = spec.endpoint.base_url.rpartition("/")
+    if not _VERSION.fullmatch(version):
+        address, version = spec.endpoint.base_url, ""
+    return genai.Client(
+        api_key="set-by-the-transport",
+        vertexai=False,
+        http_options=types.HttpOptions(
+            base_url=address,
+            api_version=version,
+            timeout=int(spec.request_timeout_s * 1000),
+            httpx_async_client=http,
+        ),
+    )
 
 
 async def _first(entries: AsyncIterator[_T], is_it: Callable[[_T], bool]) -> _T | None:

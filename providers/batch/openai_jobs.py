@@ -23,8 +23,8 @@ from providers.batch.result_files import (
 )
 from providers.provider_interface import OnResults, Outcome, RemoteJob, without_lone_surrogates
 from providers.remote.http_client import open_client, typed_errors
-from providers.remote.query_wire import encoding_of
 from providers.remote.spec import RemoteSpec, given
+from providers.remote.wires import encoding_of
 
 _ENDPOINT: Final = "/v1/embeddings"
 _PAGE: Final = 100

@@ -13,10 +13,10 @@ import msgspec
 
 from config.settings import Settings
 from config.vendors import VENDORS, JobLimits, Vendor
-from providers.choosing import Choice
+from providers.choosing import Choice, is_installed
 from providers.provider_errors import ProviderError
 from providers.provider_interface import BatchHost, Fingerprint, Role
-from providers.remote.embedder import fingerprint_of
+from providers.remote.embedder import fingerprint_of, library_missing
 from providers.remote.spec import resolve_spec
 
 
@@ -41,6 +41,8 @@ def find_batch(settings: Settings, choice: Choice) -> BatchAccess | str:
     vendor = VENDORS.get(name)
     if vendor is None or vendor.jobs is None:
         return f"{name} has no batch jobs; all texts are sent in ordinary requests."
+    if (library := vendor.jobs.library) is not None and not is_installed(library):
+        return f"{library_missing(vendor, library)}"
     role: Role = "fallback" if choice.fell_back else "primary"
     try:
         spec = resolve_spec(settings, vendor, role)

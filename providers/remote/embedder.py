@@ -1,14 +1,13 @@
 """An embedder over one vendor's wire; answers are decoded, checked and ordered.
 
-Documents go through the vendor's own library, queries through a lighter client (`providers.remote.query_wire`), so
-that no search waits for the import of a library. Either is opened with its first request.
+The wire is opened with the first request, since what it imports takes longer than a start should.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol, assert_never
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from anyio.to_thread import run_sync
@@ -34,19 +33,14 @@ from providers.remote import credentials
 from providers.remote.answers import Reply, collect, embedding
 from providers.remote.spec import RemoteSpec
 
+if TYPE_CHECKING:
+    from providers.remote.wires import Wire
+
 _TIMES_TO_BELIEVE: Final = 3
 """How many answers of another length it takes. The length of vectors is learned from the first answer, which may have
 been wrong; or the host has another model now. One answer of another length proves neither."""
 _TIME_TO_BELIEVE_S: Final = 30.0
 """How long those answers have to agree: a host may fail for a while, and with the model all stored vectors go."""
-
-
-class Wire(Protocol):
-    """One vendor's wire format."""
-
-    async def send(self, texts: Sequence[str], purpose: Purpose) -> Reply: ...
-
-    async def aclose(self) -> None: ...
 
 
 def fingerprint_of(spec: RemoteSpec) -> Fingerprint:
@@ -74,10 +68,8 @@ class RemoteEmbedder:
         self._spec = spec
         self._renew = renew
         self._refused = False
-        self._renewing = anyio.Lock()
-        self._wires: dict[Purpose, tuple[RemoteSpec, Wire]] = {}
-        self._opening: dict[Purpose, anyio.Lock] = {"document": anyio.Lock(), "query": anyio.Lock()}
-        """A lock for each purpose, since a query must not wait for the library that documents need."""
+        self._wire: Wire | None = None
+        self._opening = anyio.Lock()
         self._dimensions = spec.dimensions
         self._others: tuple[int | None, int, float] = (None, 0, 0.0)
         """A length that is not the learned one, how many answers in a row had no other, and since when."""
@@ -124,12 +116,12 @@ class RemoteEmbedder:
         """None: it reports what every provider reports."""
 
     async def aclose(self) -> None:
-        wires, self._wires = self._wires, {}
-        for _, wire in wires.values():
+        wire, self._wire = self._wire, None
+        if wire is not None:
             await wire.aclose()
 
     async def _embed(self, texts: Sequence[str], purpose: Purpose) -> EmbeddedBatch:
-        wire = await self._open(purpose)
+        wire = await self._open()
         clean = [without_lone_surrogates(text) for text in texts]
         try:
             with embedding(len(clean)):
@@ -167,51 +159,25 @@ class RemoteEmbedder:
         self._dimensions, self._others = size, (None, 0, 0.0)
         return True
 
-    async def _open(self, purpose: Purpose) -> Wire:
-        async with self._renewing:
+    async def _open(self) -> Wire:
+        async with self._opening:
             if self._refused:
                 self._spec = await run_sync(self._renew)
                 self._refused = False
-        async with self._opening[purpose]:
-            opened = self._wires.get(purpose)
-            if opened is not None:
-                spec, wire = opened
-                if spec is self._spec:
-                    return wire
-                del self._wires[purpose]
-                await wire.aclose()
-            spec = self._spec
-            # Importing a library takes up to a second, more than the deadline of a request may leave.
-            try:
-                wire = await run_sync(open_wire, spec, purpose, abandon_on_cancel=True)
-            except ImportError as error:
-                raise library_missing(spec.vendor, error.name or "") from None
-            self._wires[purpose] = spec, wire
-            return wire
+                await self.aclose()
+            if self._wire is None:
+                # The import takes longer than the deadline of a request may leave.
+                try:
+                    self._wire = await run_sync(_open_wire, self._spec, abandon_on_cancel=True)
+                except ImportError as error:
+                    raise library_missing(self._spec.vendor, error.name or "") from None
+            return self._wire
 
 
-def open_wire(spec: RemoteSpec, purpose: Purpose) -> Wire:
-    """Imports what the wire needs, for documents the vendor's library. Raises `ImportError` if it is missing."""
-    if purpose == "query":
-        from providers.remote.query_wire import FORMATS, QueryWire  # noqa: PLC0415
+def _open_wire(spec: RemoteSpec) -> Wire:
+    from providers.remote.wires import Wire  # noqa: PLC0415 - the HTTP client
 
-        if spec.vendor.wire.name in FORMATS:
-            return QueryWire(spec)
-    match spec.vendor.wire.name:
-        case "openai":
-            from providers.remote.openai import OpenAIWire  # noqa: PLC0415
-
-            return OpenAIWire(spec)
-        case "gemini":
-            from providers.remote.gemini import GeminiWire  # noqa: PLC0415
-
-            return GeminiWire(spec)
-        case "voyage":
-            from providers.remote.voyage import VoyageWire  # noqa: PLC0415
-
-            return VoyageWire(spec)
-        case unknown:
-            assert_never(unknown)
+    return Wire(spec)
 
 
 def library_missing(vendor: Vendor, module: str) -> ProviderUnavailableError:

@@ -1,7 +1,7 @@
-"""The HTTP client that all vendors' libraries are given; it adds the key and decides where it may go.
+"""The HTTP client for every vendor; it adds the key and decides where it may go.
 
-The libraries never see a key. The client's documented request hook removes every header that is
-neither configured nor part of the transport (so nothing comes from the libraries' own environment
+A vendor's own library, where one sends through it, never sees a key. The client's documented request hook removes
+every header that is neither configured nor part of the transport (so nothing comes from a library's own environment
 variables), checks that the request goes to the bound origin, also after a redirect, and only then
 adds the credential. The response hook turns every answer that is no success into a typed error.
 """
@@ -40,13 +40,9 @@ from providers.remote.spec import RemoteSpec
 
 _log = Log()
 
-PLACEHOLDER = "set-by-the-transport"
-"""Given to the libraries as their key."""
-
-# The last one is how the `openai` library remembers that the raw answer was asked for.
 _KEPT_HEADERS = frozenset(
     {"host", "connection", "content-length", "content-type", "transfer-encoding"}
-    | {"accept", "user-agent", "x-stainless-raw-response"}
+    | {"accept", "user-agent"}
 )
 _KEPT_PREFIX = "x-goog-upload-"
 """How Google's resumable uploads say which part of a file is sent."""
@@ -156,7 +152,7 @@ def _sent(request: httpx2.Request) -> bytes | None:
 
 @contextmanager
 def typed_errors(spec: RemoteSpec) -> Iterator[None]:
-    """Turns whatever a vendor's library raises into a `ProviderError`, without its text.
+    """Turns whatever is raised on the way, by a vendor's library too, into a `ProviderError`, without its text.
 
     The original is not chained: it may hold the request or the answer in full.
     """
@@ -164,7 +160,7 @@ def typed_errors(spec: RemoteSpec) -> Iterator[None]:
         yield
     except MemoryGatewayError as error:
         raise error from None
-    except Exception as error:  # noqa: BLE001 - three libraries, each with a tree of its own
+    except Exception as error:  # noqa: BLE001 - a library has a tree of its own
         raise _typed(error, spec) from None
 
 

@@ -71,8 +71,7 @@ def embedder_for(tmp_path) -> Callable[..., Any]:
     """Makes the embedder that talks to a host; keywords are fields of the search settings."""
 
     def make(host: FakeVendor, *, key: str | None = None, **search: Any) -> Any:
-        for name in (host.vendor, "query_wire"):
-            import_module(f"providers.remote.{name}")  # loading takes as long as it likes
+        import_module("providers.remote.wires")  # loading takes as long as it likes
         block = search.pop("remote", None) or remote(host.base_url, key or host.key)
         search = {"provider": host.vendor, "remote": block, **search}
         settings = make_settings(tmp_path, search=search)

@@ -1,4 +1,4 @@
-"""What is said when a vendor's library is not installed."""
+"""What is said when a library that vendors need is not installed."""
 
 import sys
 
@@ -6,6 +6,7 @@ import pytest
 
 from config.settings import Secret
 from fakes.settings import make_settings
+from providers.batch.vendor_jobs import find_batch
 from providers.choosing import choose
 from providers.installing import install_remedy
 from providers.provider_errors import ProviderUnavailableError
@@ -15,7 +16,6 @@ KEYS = {
     "GEMINI_API_KEY": Secret("AIza-x"),
     "VOYAGE_API_KEY": Secret("pa-x"),
 }
-LIBRARIES = [("openai", "openai"), ("gemini", "google.genai"), ("voyage", "voyageai")]
 
 
 class Without:
@@ -39,7 +39,8 @@ def hide(monkeypatch):
     return make
 
 
-@pytest.mark.parametrize(("vendor", "module"), LIBRARIES)
+@pytest.mark.parametrize("module", ["httpx2", "numpy"])
+@pytest.mark.parametrize("vendor", ["openai", "gemini", "voyage"])
 def test_choosing_names_the_command_that_installs_it(tmp_path, hide, vendor, module):
     hide(module)
     settings = make_settings(tmp_path, search={"provider": vendor}, environment_keys=KEYS)
@@ -49,15 +50,8 @@ def test_choosing_names_the_command_that_installs_it(tmp_path, hide, vendor, mod
     assert candidate.remedy == install_remedy(vendor)
 
 
-def test_an_automatic_choice_goes_on_to_a_vendor_whose_library_is_there(tmp_path, hide):
-    hide("openai")
-    choice = choose(make_settings(tmp_path, environment_keys=KEYS))
-    assert choice.primary.provider == "gemini"
-
-
 def test_keys_whose_library_is_missing_are_named_where_nothing_else_answers(tmp_path, hide):
-    for _, module in LIBRARIES:
-        hide(module)
+    hide("httpx2")
     choice = choose(make_settings(tmp_path, environment_keys=KEYS))
     assert choice.primary is None
     assert [one.provider for one in choice.keys_in_vain] == ["openai", "gemini", "voyage"]
@@ -65,28 +59,28 @@ def test_keys_whose_library_is_missing_are_named_where_nothing_else_answers(tmp_
 
 
 def test_without_keys_there_is_none_in_vain(tmp_path, hide):
-    hide("openai")
+    hide("httpx2")
     assert choose(make_settings(tmp_path, environment_keys={})).keys_in_vain == ()
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("purpose", ["query", "document"])
 async def test_a_library_that_goes_missing_later_is_a_typed_error(
-    embedder_for, openai_host, hide, monkeypatch
+    purpose, embedder_for, openai_host, hide, monkeypatch
 ):
     embedder = embedder_for(openai_host)
-    monkeypatch.delitem(sys.modules, "providers.remote.openai", raising=False)
-    hide("openai")
-    with pytest.raises(ProviderUnavailableError) as caught:
-        await embedder.embed_documents(["a note"])
-    assert "pip install 'numpy>=2.2' 'openai>=" in caught.value.remedy
-
-
-@pytest.mark.anyio
-async def test_so_is_what_a_query_needs(embedder_for, openai_host, hide, monkeypatch):
-    embedder = embedder_for(openai_host)
-    for name in ("query_wire", "http_client"):
+    for name in ("wires", "http_client"):
         monkeypatch.delitem(sys.modules, f"providers.remote.{name}", raising=False)
     hide("httpx2")
     with pytest.raises(ProviderUnavailableError) as caught:
-        await embedder.embed_query("q")
+        await (embedder.embed_query("q") if purpose == "query" else embedder.embed_documents(["d"]))
     assert "needs the library httpx2" in caught.value.message
+    assert "pip install 'httpx2>=2.12' 'numpy>=" in caught.value.remedy
+
+
+def test_where_the_library_of_batch_jobs_is_missing_texts_go_in_requests(tmp_path, hide):
+    hide("google.genai")
+    settings = make_settings(tmp_path, search={"provider": "gemini"}, environment_keys=KEYS)
+    choice = choose(settings)
+    assert choice.primary.provider == "gemini"
+    assert "needs the library google.genai, which is not installed" in find_batch(settings, choice)

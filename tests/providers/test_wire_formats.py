@@ -1,6 +1,5 @@
 """What each vendor's host is sent and what is made of its answer, over real sockets."""
 
-import anyio
 import numpy as np
 import pytest
 
@@ -9,15 +8,15 @@ from config.vendors import GEMINI, OPENAI, VENDORS, VOYAGE
 from fakes.each import each
 from fakes.faults import fault
 from fakes.settings import make_settings, remote
+from fakes.vendor_libraries import send
 from fakes.vendors import FakeVendor
 from fakes.wire import embedding
 from providers.choosing import provider
 from providers.endpoints import Endpoint
 from providers.provider_interface import ItemError, ProviderRequest
 from providers.remote.credentials import Credential
-from providers.remote.embedder import open_wire
-from providers.remote.openai import OpenAIWire
 from providers.remote.spec import RemoteSpec, input_type, prompt
+from providers.remote.wires import Wire
 
 pytestmark = pytest.mark.anyio
 
@@ -72,36 +71,26 @@ HEADERS_OF_A_REQUEST = {"content-type", "authorization", "x-goog-api-key", "x-te
     ],
 )
 @pytest.mark.parametrize("official", [False, True])
-async def test_a_query_is_sent_as_the_vendors_library_sends_it(
-    vendor, model, search, official, embedder_for, monkeypatch
+@pytest.mark.parametrize("purpose", ["query", "document"])
+async def test_texts_are_sent_as_the_vendors_library_sends_them(
+    vendor, model, search, official, purpose, embedder_for, monkeypatch
 ):
     monkeypatch.setattr(RemoteSpec, "official", official)
     with FakeVendor(vendor, models=(model,)) as host:
         block = remote(host.base_url, host.key, x_team="ours")
         made = embedder_for(host, model=model, remote=block, **search)
-        text = "Where is \u201cthe key\u201d \U0001f511\n?"
-        ways = [open_wire(made._spec, "query"), open_wire(made._spec, "document")]
-        replies = []
-        for wire in ways:
-            replies.append(await wire.send([text], "query"))
-            await wire.aclose()
-        light, library = host.requests
-    assert type(ways[0]).__name__ == "QueryWire" != type(ways[1]).__name__
-    assert replies[0] == replies[1]
-    assert (light.method, light.path, light.body) == (library.method, library.path, library.body)
+        texts = ["Where is \u201cthe key\u201d \U0001f511\n?"] + ["of a note"] * (
+            purpose == "document"
+        )
+        wire = Wire(made._spec)
+        await wire.send(texts, purpose)
+        await wire.aclose()
+        await send(made._spec, texts, purpose)
+        ours, library = host.requests
+    assert (ours.method, ours.path, ours.body) == (library.method, library.path, library.body)
     for name in HEADERS_OF_A_REQUEST:
-        assert light.headers.get(name) == library.headers.get(name), name
-    assert set(light.headers) <= set(library.headers) | {"content-length"}
-
-
-async def test_a_query_is_sent_while_the_library_for_documents_loads(host, embedder_for):
-    made = embedder_for(host)
-    async with made._opening["document"], anyio.create_task_group() as tasks:
-        tasks.start_soon(made.embed_documents, TEXTS)
-        await made.embed_query("q")
-        assert host.embedded() == ["q"]
-        tasks.cancel_scope.cancel()
-    await made.aclose()
+        assert ours.headers.get(name) == library.headers.get(name), name
+    assert set(ours.headers) <= set(library.headers) | {"content-length"}
 
 
 BODIES = {
@@ -145,7 +134,7 @@ async def test_only_transport_headers_and_the_credential_are_sent(host, embedder
     await embedder.embed_query("q")
     (seen,) = host.requests
     transport = {"host", "connection", "content-length", "content-type", "accept"}
-    transport |= {"accept-encoding", "user-agent", "x-stainless-raw-response"}
+    transport |= {"accept-encoding", "user-agent"}
     secret = "x-goog-api-key" if host.vendor == "gemini" else "authorization"
     assert set(seen.headers) - transport == {secret}
     assert "from-the-environment" not in str(seen.headers)
@@ -236,10 +225,10 @@ async def test_compatible_hosts_are_asked_for_floats_and_the_vendors_own_for_bas
             model="text-embedding-3-small",
             credential=Credential(Secret(openai_host.key), "a test"),
         )
-        for wire in (OpenAIWire(spec), open_wire(spec, "query")):
-            await wire.send(["a"], "document")
-            await wire.aclose()
-            assert openai_host.requests[-1].body["encoding_format"] == asked
+        wire = Wire(spec)
+        await wire.send(["a"], "document")
+        await wire.aclose()
+        assert openai_host.requests[-1].body["encoding_format"] == asked
 
 
 @pytest.mark.parametrize("vendor", ["openai", "voyage"])

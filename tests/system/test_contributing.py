@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 PROVIDER = (ROOT / "docs/add-a-provider.md").read_text(encoding="utf-8")
-ROW, WIRE, FORMAT, CASE, NO_JOBS, BACKEND = re.findall(
+ROW, FORMAT, BODIES, CASE, NO_JOBS, BACKEND = re.findall(
     r"```python\n(.*?)```", PROVIDER + TEXT, re.DOTALL
 )
 
@@ -148,19 +148,18 @@ def test_a_vendor_that_speaks_openais_wire_is_one_row(outsider, tmp_path):
         assert outsider.embed(host.base_url, host.key, tmp_path) == [size, size, size]
 
 
-def test_of_another_wire_mypy_names_every_place_that_lacks_it_and_it_is_a_module_with_one_class(
-    outsider, tmp_path
-):
+def test_of_another_wire_mypy_names_every_place_that_lacks_it(outsider, tmp_path):
     outsider.name_wire()
     assert outsider.missing_places() == {
-        ("providers/remote/embedder.py", "open_wire"),
+        ("providers/remote/wires.py", "format_of"),
         ("providers/batch/vendor_jobs.py", "open_jobs_host"),
     }
     outsider.edit("config/vendors.py", "\n_MIB: Final", f"\n{FORMAT}\n_MIB: Final")
     outsider.add_row(ROW.replace("name=", "wire=ACME, name=", 1))
-    (outsider.root / "providers/remote/acme.py").write_text(WIRE, encoding="utf-8")
     unknown = "        case unknown:\n"
-    outsider.edit("providers/remote/embedder.py", unknown, CASE + unknown)
+    outsider.edit("providers/remote/wires.py", unknown, CASE + unknown)
+    with (outsider.root / "providers/remote/wires.py").open("a", encoding="utf-8") as wires:
+        wires.write(f"\n\n{BODIES}")
     outsider.edit("providers/batch/vendor_jobs.py", unknown, NO_JOBS + unknown)
     assert outsider.missing_places() == set()
     with Acme() as host:

@@ -428,7 +428,7 @@ def test_a_key_without_its_library_says_what_to_install(command, run, note):
     reasons = [one for one in vector["candidates"] if one["provider"] == "openai"]
     remedy = reasons[0]["remedy"]
     assert remedy.startswith(f"Run: uv pip install --python {command.parent}/python ")
-    assert "'openai>=" in remedy
+    assert "'httpx2>=" in remedy
     assert "memory-gateway[" not in remedy  # which no index has
     found = json.loads(run(command, "search", "boiler", "--json", OPENAI_API_KEY="sk-nothing"))
     assert found["results"]

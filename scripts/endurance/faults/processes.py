@@ -165,7 +165,7 @@ class MuteClient(Fault):
     name = "mute-client"
     about = "a client floods with requests and never reads an answer"
     runs = 6
-    without_host = True  # a vendor's library needs memory of its own
+    without_host = True  # embedding needs memory of its own
     impossible: ClassVar = {
         "batch": "a vendor's library and its answers need more memory than the client may cost",
         "shutdown": "the end waits for no client: that is what every run of this row ends with",

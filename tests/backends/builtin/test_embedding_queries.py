@@ -145,10 +145,10 @@ async def test_the_first_search_of_a_process_has_its_vector(embedding_home, vend
 async def test_a_process_that_stays_loads_what_a_query_needs_before_there_is_one(
     embedding_home, vendor, until, monkeypatch
 ):
-    monkeypatch.delitem(sys.modules, "providers.remote.query_wire", raising=False)
-    monkeypatch.delattr("providers.remote.query_wire", raising=False)
+    monkeypatch.delitem(sys.modules, "providers.remote.wires", raising=False)
+    monkeypatch.delattr("providers.remote.wires", raising=False)
     async with embedding_home.open():
-        await until(lambda: "providers.remote.query_wire" in sys.modules)
+        await until(lambda: "providers.remote.wires" in sys.modules)
         assert vendor.requests == []
 
 
@@ -190,7 +190,7 @@ async def test_a_host_that_rejects_every_query_makes_the_memory_weaker(impatient
 
 
 async def test_a_key_without_its_library_is_told_in_answers_and_in_health(home, monkeypatch):
-    monkeypatch.setitem(sys.modules, "openai", None)
+    monkeypatch.setitem(sys.modules, "httpx2", None)
     home.configure(provider="auto")
     keys = {"OPENAI_API_KEY": Secret("sk-x")}
     home.settings = replace(home.settings, environment_keys=keys)

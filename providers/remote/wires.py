@@ -1,50 +1,61 @@
-"""A query's text, sent without the vendor's library, whose import takes longer than a search should wait.
+"""What a vendor is sent and how its answer is read, a format each, through one client.
 
-What is sent is what the library sends, field by field: `tests/providers/test_wire_formats.py` compares them.
-Imports httpx2; loaded by `providers.remote.embedder.open_wire`, and ahead of the first query.
+No vendor's library is needed for it, whose import would take up to a second. What is sent is what the library sends,
+field by field: `tests/providers/test_wire_formats.py` compares them. Imports httpx2; loaded with the first request,
+or ahead of it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar, assert_never
 from urllib.parse import quote
 
 import anyio.to_thread
 import msgspec
 
-from config.vendors import WireName
 from providers.provider_interface import Purpose
 from providers.remote.answers import Reply
 from providers.remote.http_client import open_client, typed_errors
 from providers.remote.spec import RemoteSpec, given
 
 T = TypeVar("T")
-_HEADERS: Final = {"content-type": "application/json", "accept": "application/json"}
 
 
-class _Format(NamedTuple):
-    path: Callable[[RemoteSpec], str]
+class Format(NamedTuple):
+    path: str
     """Below the base URL."""
     body: Callable[[RemoteSpec, Sequence[str], Purpose], Mapping[str, object]]
     parse: Callable[[bytes], Reply]
 
 
-class QueryWire:
+def format_of(spec: RemoteSpec) -> Format:
+    match spec.vendor.wire.name:
+        case "openai":
+            return Format("embeddings", _openai_body, _parse)
+        case "voyage":
+            return Format("embeddings", _voyage_body, _parse)
+        case "gemini":
+            path = f"{quote(_gemini_model(spec))}:batchEmbedContents"
+            return Format(path, _gemini_body, _parse_gemini)
+        case unknown:
+            assert_never(unknown)
+
+
+class Wire:
     def __init__(self, spec: RemoteSpec) -> None:
         self._spec = spec
         self._http = open_client(spec)
-        self._format = FORMATS[spec.vendor.wire.name]
+        self._format = format_of(spec)
+        self._url = f"{spec.endpoint.base_url}/{self._format.path}"
 
     async def send(self, texts: Sequence[str], purpose: Purpose) -> Reply:
         body = self._format.body(self._spec, texts, purpose)
+        headers = {"content-type": "application/json", "accept": "application/json"}
         with typed_errors(self._spec):
-            answer = await self._http.post(
-                f"{self._spec.endpoint.base_url}/{self._format.path(self._spec)}",
-                content=msgspec.json.encode(body),
-                headers=_HEADERS,
-            )
+            content = msgspec.json.encode(body)
+            answer = await self._http.post(self._url, content=content, headers=headers)
             return await anyio.to_thread.run_sync(self._format.parse, answer.content)
 
     async def aclose(self) -> None:
@@ -54,6 +65,17 @@ class QueryWire:
 def encoding_of(spec: RemoteSpec) -> Literal["base64", "float"]:
     """Base64 is a third of the size, but hosts that are compatible with OpenAI's often know floats only."""
     return "base64" if spec.official and spec.vendor.name == "openai" else "float"
+
+
+def decoded(body: bytes, shape: type[T]) -> T:
+    """An answer of this shape. Raises `msgspec.ValidationError` or `ValueError`."""
+    try:
+        return msgspec.json.decode(body, type=shape)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        # NaN and Infinity are no JSON, but some hosts send them; they spoil one item, not all.
+        return msgspec.convert(json.loads(body), shape)
 
 
 class _Row(msgspec.Struct):
@@ -71,9 +93,9 @@ class _Answer(msgspec.Struct):
     usage: _Usage | None = None
 
 
-def parse(body: bytes) -> Reply:
-    """The rows of OpenAI's and Voyage's answer as they came. Raises `msgspec.ValidationError` or `ValueError`."""
-    answer = _decoded(body, _Answer)
+def _parse(body: bytes) -> Reply:
+    """The rows of OpenAI's and Voyage's answer as they came."""
+    answer = decoded(body, _Answer)
     rows = [(row.index, row.embedding) for row in answer.data]
     return Reply(rows, answer.usage.total_tokens if answer.usage else 0)
 
@@ -87,17 +109,7 @@ class _GeminiAnswer(msgspec.Struct):
 
 
 def _parse_gemini(body: bytes) -> Reply:
-    return Reply([(None, row.values) for row in _decoded(body, _GeminiAnswer).embeddings or ()])
-
-
-def _decoded(body: bytes, shape: type[T]) -> T:
-    try:
-        return msgspec.json.decode(body, type=shape)
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError:
-        # NaN and Infinity are no JSON, but some hosts send them; they spoil one item, not all.
-        return msgspec.convert(json.loads(body), shape)
+    return Reply([(None, row.values) for row in decoded(body, _GeminiAnswer).embeddings or ()])
 
 
 def _openai_body(spec: RemoteSpec, texts: Sequence[str], purpose: Purpose) -> Mapping[str, object]:
@@ -138,15 +150,3 @@ def _gemini_body(spec: RemoteSpec, texts: Sequence[str], purpose: Purpose) -> Ma
 def _gemini_model(spec: RemoteSpec) -> str:
     tuned = spec.model.startswith(("models/", "tunedModels/"))
     return spec.model if tuned else f"models/{spec.model}"
-
-
-FORMATS: Final[Mapping[WireName, _Format]] = {
-    "openai": _Format(lambda _spec: "embeddings", _openai_body, parse),
-    "voyage": _Format(lambda _spec: "embeddings", _voyage_body, parse),
-    "gemini": _Format(
-        lambda spec: f"{quote(_gemini_model(spec))}:batchEmbedContents",
-        _gemini_body,
-        _parse_gemini,
-    ),
-}
-"""A wire that is not among these sends queries as it sends documents."""
