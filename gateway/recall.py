@@ -2,7 +2,7 @@
 
 Whoever asks may look at a poor answer and go on; whoever is told unasked pays for it in every later turn. So only what
 likely answers is told, in few words, and each thing once. All numbers of that choice stand here;
-`./scripts/bench_recall_hook` measures them. `gateway.agent.recalling` puts it together, with what a conversation has
+`./scripts/bench recall_hook` measures them. `gateway.agent.recalling` puts it together, with what a conversation has
 seen already (`gateway.recalled`), and answers the hooks of clients.
 """
 
