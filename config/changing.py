@@ -24,15 +24,15 @@ from config.errors import (
     ErrorKind,
     MemoryGatewayError,
 )
-from config.host_keys import OWN_ENTRY_PATH, is_own_entry, tolerates
+from config.host_keys import OWN_ENTRY_PATH, is_own_entry
 from config.keys.tree import ANY_ITEM, ANY_NAME, Given, Key, Section
-from config.loading.load import ConfigFile, load_found, normalize_agent_id, read_content
+from config.loading.load import load_found, normalize_agent_id, read_found
 from config.runtime.files import denied, keep_copy, make_directories, read_file, replace_file
 from config.sections import OWN_FILE_SECTIONS, SEARCH, SECTIONS
 from config.settings import Settings
 from config.source.discover import FoundConfig, LoadRequest, discover, resolve_includes
 from config.source.editing import with_member, without_member
-from config.source.environment import AnyVariable, gather_variables
+from config.source.environment import AnyVariable
 from config.source.json5 import MAX_BYTES, parse_json5, require_object
 from config.source.located import KeyPath, Located, Reading, render_path
 
@@ -265,16 +265,9 @@ def _file_of(node: Located) -> Path:
     return node.source.path.resolve()
 
 
-def _content(found: FoundConfig, request: LoadRequest) -> ConfigFile:
-    variables = gather_variables(request.environment, found.state_dir, found.root)
-    if found.is_ours:
-        return read_content(found.root, Reading(variables.values), OWN_FILE_SECTIONS)
-    return read_content(found.root, Reading(variables.values, tolerates=tolerates))
-
-
 def _places(request: LoadRequest, found: FoundConfig, named: NamedKey) -> list[Given]:
     """Where the file, with all that it includes, gives the key to this agent; its own places first."""
-    content = _content(found, request)
+    content, _, _ = read_found(request, found)
     agent_id = normalize_agent_id(request.agent_id or content.default_agent)
     others = content.places_of_others(agent_id)
     givens = [

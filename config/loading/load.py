@@ -192,15 +192,20 @@ def load_settings(request: LoadRequest) -> Settings:
     return load_found(request, discover(request))
 
 
-def load_found(request: LoadRequest, found: FoundConfig) -> Settings:
-    """The same for a file that was read before. Raises `ConfigInvalidError`."""
+def read_found(request: LoadRequest, found: FoundConfig) -> tuple[ConfigFile, Reading, Variables]:
+    """What the file says, what is to be remarked about it, and the variables. Raises `ConfigInvalidError`."""
     variables = gather_variables(request.environment, found.state_dir, found.root)
     file = found.root.source.path if found.root else None
     if found.is_ours:
         reading, sections = Reading(variables.values, file), OWN_FILE_SECTIONS
     else:
         reading, sections = Reading(variables.values, file, tolerates), SECTIONS
-    content = read_content(found.root, reading, sections)
+    return read_content(found.root, reading, sections), reading, variables
+
+
+def load_found(request: LoadRequest, found: FoundConfig) -> Settings:
+    """The same for a file that was read before. Raises `ConfigInvalidError`."""
+    content, reading, variables = read_found(request, found)
     surroundings = ConfigSurroundings(request, found, content)
     agent_id = normalize_agent_id(request.agent_id or content.default_agent)
     chosen = choose(content.givens, content.places(agent_id), reading)

@@ -43,7 +43,6 @@ from benchmarks.questions import (
     elsewhere,
     hard,
 )
-from benchmarks.realmem import PAPER_RESULTS, every_fourth, gold_sessions_found
 from benchmarks.reliability import (
     Passage,
     calibration_error,
@@ -54,7 +53,16 @@ from benchmarks.reliability import (
     without_answer,
 )
 from benchmarks.running import configured, embedded, embedding_with, figures, timed
-from benchmarks.scoring import Score, percentile, score, separation, wilson
+from benchmarks.scoring import (
+    PAPER_RESULTS,
+    Score,
+    every_fourth,
+    gold_sessions_found,
+    percentile,
+    score,
+    separation,
+    wilson,
+)
 from benchmarks.vector_cache import CachedEmbedder
 from gateway.client import SpawnedGateway, spawn_gateway
 

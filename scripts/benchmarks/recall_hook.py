@@ -30,10 +30,9 @@ from benchmarks.embedding_server import EmbeddingServer, embedding_server
 from benchmarks.minilm import MiniLM
 from benchmarks.notes import NoteWriter
 from benchmarks.questions import Collection, Question, conversations
-from benchmarks.realmem import _session
 from benchmarks.recall import SYSTEMS
 from benchmarks.running import configured, embedded, figures, timed
-from benchmarks.scoring import flat, percentile, wanted
+from benchmarks.scoring import flat, percentile, session_of, wanted
 from benchmarks.start import instructions
 from gateway.client import spawn_gateway
 
@@ -109,9 +108,11 @@ def gold_share(told: Sequence[Told], workspace: Path) -> tuple[int, int]:
     all_chars = of_gold = 0
     for one in told:
         assert one.question is not None
-        gold = {_session(workspace / each.path, each.first_line) for each in one.question.evidence}
+        gold = {
+            session_of(workspace / each.path, each.first_line) for each in one.question.evidence
+        }
         for path, first, last, text in one.passages:
-            sessions = {_session(workspace / path, line) for line in range(first, last + 1)}
+            sessions = {session_of(workspace / path, line) for line in range(first, last + 1)}
             all_chars += len(text)
             of_gold += len(text) if sessions & gold else 0
     return all_chars, of_gold

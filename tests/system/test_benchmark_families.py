@@ -30,7 +30,6 @@ from benchmarks.families import (
 from benchmarks.fit_scores import Answered
 from benchmarks.publishing import FAMILIES_KEPT, families_tables, publish_families
 from benchmarks.questions import Collection, Evidence, Question, conversations, multilingual
-from benchmarks.realmem import every_fourth, gold_sessions_found
 from benchmarks.reliability import (
     CROSSED,
     Passage,
@@ -42,7 +41,7 @@ from benchmarks.reliability import (
     unanswerable,
     without_answer,
 )
-from benchmarks.scoring import cut, score, shown
+from benchmarks.scoring import cut, every_fourth, gold_sessions_found, score, shown
 
 LONG = "The heron nests by the pond " + "and waits for the frogs " * 6
 HERON = Evidence("memory/a.md", 3, 3, LONG)
