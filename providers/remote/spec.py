@@ -152,7 +152,7 @@ def _prompted(wire: WireFormat, model: str) -> bool:
 
 
 class RemoteSpec(msgspec.Struct, frozen=True):
-    """Everything a vendor module needs. Never shows a secret in its `repr`."""
+    """Everything a request needs. Never shows a secret in its `repr`."""
 
     vendor: Vendor
     endpoint: Endpoint
