@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from msgspec.structs import replace
@@ -20,7 +20,6 @@ from backends.interface import (
     ForgetReport,
     ForgetRequest,
     Hit,
-    MemoryBackend,
     Overview,
     ProgressCallback,
     ReadAnswer,
@@ -37,6 +36,9 @@ from backends.transcripts.agent_transcripts import is_conversation
 from config.runtime.logs import Log
 from config.runtime.tasks import Backoff
 from config.settings import ExtraPath, Settings
+
+if TYPE_CHECKING:
+    from backends.builtin.backend import BuiltinBackend
 
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 8.0
@@ -100,21 +102,13 @@ def replaced(reason: str) -> str:
     return f"The builtin index answers in place of QMD: {reason}"
 
 
-class WatchfulBackend(MemoryBackend, Protocol):
-    """A memory that knows when notes are missing because their disk is away."""
-
-    async def away(self, *, look: bool) -> str | None: ...
-
-    async def out_of_reach(self, path: str) -> str | None: ...
-
-
-OpenBuiltin = Callable[[Settings], AbstractAsyncContextManager[WatchfulBackend]]
+OpenBuiltin = Callable[[Settings], AbstractAsyncContextManager["BuiltinBackend"]]
 
 
 class FallbackBackend:
     """One memory out of two. Make it with `open_with_fallback`."""
 
-    def __init__(self, settings: Settings, qmd: QmdBackend, builtin: WatchfulBackend) -> None:
+    def __init__(self, settings: Settings, qmd: QmdBackend, builtin: BuiltinBackend) -> None:
         self._looks = settings.search.sync.on_search
         self._timeout_s = settings.qmd.limits.timeout_ms / 1000
         self._qmd = qmd

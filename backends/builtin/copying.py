@@ -6,15 +6,15 @@ jobs under way, and what vendors taught. Whoever was interrupted begins again: w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
 import msgspec
 
 from backends.builtin.backend import open_builtin
-from backends.builtin.batch.claiming import REMEMBERED as OF_BATCH_JOBS
 from backends.builtin.embedding.backfill import LEARNED_KEY
+from backends.builtin.embedding.batch_jobs import REMEMBERED as OF_BATCH_JOBS
 from backends.builtin.store.leasing import LeaseHolder
 from backends.builtin.store.port import Store, View
 from backends.interface import ProgressCallback, SyncProgress, SyncReport, SyncRequest
@@ -62,9 +62,11 @@ async def copy_index(
         vectors = 0
         for fingerprint in await disk.run_out(partial(_fingerprints, source)):
             wanted = await disk.run_out(partial(_lacking, target, fingerprint))
-            for done, part in _slices(wanted):
+            for begin in range(0, len(wanted), _VECTORS_A_STEP):
+                part = wanted[begin : begin + _VECTORS_A_STEP]
                 vectors += await disk.run_out(partial(_copy, source, lease, fingerprint, part))
-                on_vectors(SyncProgress(done=done, total=len(wanted), path=fingerprint.model))
+                done, total = begin + len(part), len(wanted)
+                on_vectors(SyncProgress(done=done, total=total, path=fingerprint.model))
     return await disk.run_out(partial(_report, source, target, sync, vectors, jobs))
 
 
@@ -76,12 +78,6 @@ def _fingerprints(source: Store) -> Sequence[Fingerprint]:
 def _lacking(store: Store, fingerprint: Fingerprint) -> list[bytes]:
     with store.view() as view:
         return [text_hash for text_hash, _ in view.embeddings.backlog(fingerprint)]
-
-
-def _slices(wanted: Sequence[bytes]) -> Iterator[tuple[int, Sequence[bytes]]]:
-    for begin in range(0, len(wanted), _VECTORS_A_STEP):
-        part = wanted[begin : begin + _VECTORS_A_STEP]
-        yield begin + len(part), part
 
 
 def _copy(

@@ -9,11 +9,11 @@ import time
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from backends.builtin.store.port import FileCard, Store, View
+from backends.builtin.syncing.surveying import Surveyor
 from backends.interface import ForgetReport, ForgetRequest, Kept
-from config.settings import Source
 
 _PATIENCE_S: Final = 30.0
 """For searches that are in the way of erasing."""
@@ -26,13 +26,7 @@ _DEAD_ROWS: Final = "PostgreSQL keeps the deleted rows until it vacuums, and lon
 _BACKUPS: Final = "Copies that others made (backups, snapshots of the disk) are out of reach."
 
 
-class Presence(Protocol):
-    """Who knows whether a file is still there."""
-
-    def stands(self, source: Source, path: str) -> bool: ...
-
-
-def forget(store: Store, disk: Presence, request: ForgetRequest) -> ForgetReport:
+def forget(store: Store, disk: Surveyor, request: ForgetRequest) -> ForgetReport:
     """Blocks. Raises IndexUnavailableError."""
     with store.view() as view:
         kept = tuple(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
@@ -37,7 +37,7 @@ from config.errors import MemoryGatewayError
 
 if TYPE_CHECKING:
     from backends.builtin.embedding.semantics import Semantics
-    from backends.builtin.store.port import FileReads, Store, View
+    from backends.builtin.store.port import OddEncoding, Store, View
     from backends.builtin.syncing.freshness import Freshness
     from backends.builtin.syncing.planning import Held, SyncPlan
     from backends.builtin.syncing.sessions import SessionIndexer
@@ -63,13 +63,21 @@ def report_status(
         plan = surveyor.compare(view, scan)
         sessions = report_sessions(view, surveyor.sessions, listing, freshness.unreadable)
         files, chunks = view.files.count("memory")
-        details = _details(view, store, semantics)
-        encodings = odd_encodings(view.files)
+        encodings = [_oddity(one) for one in view.files.odd_encodings()]
+        vector, viewpoints = semantics.report(view), _viewpoints(view, store.viewpoint)
+        languages, kept, journal = view.keywords.corpus().languages, view.details(), view.journal()
     differing = {found.path for found in plan.to_read} - plan.doubtful
     unreadable = tuple(one for one in freshness.unreadable if one.path in differing)
     skipped = (*unreadable, *sessions.skipped)
     pending = len(differing) - len(unreadable) + sum(one.files for one in plan.held)
-    notes = _note_counts(scan, files, chunks, pending=pending, unreadable=len(unreadable))
+    notes = SourceCount(
+        source="memory",
+        on_disk=len(scan.files),
+        indexed=files,
+        pending=pending,
+        skipped=scan.skipped_count + len(scan.failed_dirs) + len(unreadable),
+        chunks=chunks,
+    )
     lost = _lost(len(unreadable) + len(scan.failed_dirs) + sessions.unreadable)
     mark = semantics.fingerprint
     return BackendStatus(
@@ -86,45 +94,16 @@ def report_status(
         recent_syncs=tuple(freshness.recent),
         issues=tuple(_issues(store, counted, plan, encodings, chunks + sessions.chunks)),
         weaknesses=(*_away(plan.held), *lost, *semantics.weaknesses()),
-        details=_with_files(details, sessions, counted, skipped),
-    )
-
-
-def _details(view: View, store: Store, semantics: Semantics) -> Details:
-    """What the index alone says, without a look at the disk."""
-    return Details(
-        keyword=KeywordDetails("fts5", available=True, languages=view.keywords.corpus().languages),
-        vector=semantics.report(view),
-        store=view.details(),
-        journal=view.journal() or msgspec.UNSET,
-        viewpoints=_viewpoints(view, store.viewpoint) or msgspec.UNSET,
-    )
-
-
-def _with_files(
-    details: Details,
-    sessions: SessionReport,
-    counted: ScanResult,
-    skipped: Sequence[SkippedFile],
-) -> Details:
-    return msgspec.structs.replace(
-        details,
-        sessions=sessions.details,
-        skipped=_by_reason(counted, skipped) or msgspec.UNSET,
-        left_out={one.rule: one.files for one in counted.ignored} or msgspec.UNSET,
-    )
-
-
-def _note_counts(
-    scan: ScanResult, files: int, chunks: int, *, pending: int, unreadable: int
-) -> SourceCount:
-    return SourceCount(
-        source="memory",
-        on_disk=len(scan.files),
-        indexed=files,
-        pending=pending,
-        skipped=scan.skipped_count + len(scan.failed_dirs) + unreadable,
-        chunks=chunks,
+        details=Details(
+            keyword=KeywordDetails("fts5", available=True, languages=languages),
+            vector=vector,
+            store=kept,
+            journal=journal or msgspec.UNSET,
+            viewpoints=viewpoints or msgspec.UNSET,
+            sessions=sessions.details,
+            skipped=_by_reason(counted, skipped) or msgspec.UNSET,
+            left_out={one.rule: one.files for one in counted.ignored} or msgspec.UNSET,
+        ),
     )
 
 
@@ -187,9 +166,7 @@ def report_sessions(
     files, chunks = view.files.count("sessions")
     return SessionReport(
         details=SessionDetails(
-            enabled=True,
-            below_thresholds=plan.waiting,
-            database=_database(listing.database),
+            enabled=True, below_thresholds=plan.waiting, database=_database(listing.database)
         ),
         counts=(
             SourceCount(
@@ -221,12 +198,9 @@ def _database(found: HostDatabase | None) -> DatabaseDetails | None:
     )
 
 
-def odd_encodings(files: FileReads) -> tuple[str, ...]:
-    """A sentence for each encoding but UTF-8 that notes are in."""
-    return tuple(_oddity(one.encoding, one.notes, one.first_path) for one in files.odd_encodings())
-
-
-def _oddity(encoding: str, count: int, path: str) -> str:
+def _oddity(odd: OddEncoding) -> str:
+    """A sentence for an encoding but UTF-8 that notes are in."""
+    encoding, count, path = odd.encoding, odd.notes, odd.first_path
     notes = f"{path}" if count == 1 else f"{count:,} notes, such as {path},"
     is_or_are = "is" if count == 1 else "are"
     if encoding == UNKNOWN:

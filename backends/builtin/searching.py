@@ -35,21 +35,10 @@ from backends.files.roots import MARKDOWN_SUFFIX, Filter
 from backends.interface import Hit, Mode, SameLine, SearchRequest, Stretch
 from backends.ranking import learnt
 from backends.ranking.evidence import KEYWORDS_ONLY, Candidate, Lanes
-from backends.ranking.fusion import (
-    Explanation,
-    PassageRanker,
-    RankedPassage,
-    explain,
-)
+from backends.ranking.fusion import Explanation, PassageRanker, RankedPassage, explain
 from backends.ranking.learnt import confidence_of
 from backends.ranking.passages import Lines
-from backends.ranking.query import (
-    Concept,
-    Query,
-    QueryAnalyser,
-    Weights,
-    speaks_of_oneself,
-)
+from backends.ranking.query import Concept, Query, QueryAnalyser, Weights, speaks_of_oneself
 from backends.text.times import Days, asks_when
 from backends.transcripts.source import is_file
 from config.runtime.remembered import Remembered, size_of
@@ -79,7 +68,9 @@ class Frequencies:
     """The counts of one index. Any thread may call."""
 
     def __init__(self) -> None:
-        self._remembered: Remembered[str, tuple[int, int]] = Remembered(COUNTS_BYTES, _count_bytes)
+        self._remembered: Remembered[str, tuple[int, int]] = Remembered(
+            COUNTS_BYTES, lambda term, counts: size_of(term, counts, *counts)
+        )
         """By common word: its count, and how many chunks there were then."""
 
     def of(self, keywords: KeywordReads, query: Query, documents: int) -> TermCounts:
@@ -102,10 +93,6 @@ class Frequencies:
         count, before = self._remembered.get(word.term) or (0, 0)
         is_current = DRIFT * abs(documents - before) <= documents
         return count if count and is_current and not word.is_prefix else None
-
-
-def _count_bytes(term: str, counts: tuple[int, int]) -> int:
-    return size_of(term, counts, *counts)
 
 
 def words_of(query: Query) -> Iterator[Word]:
@@ -134,7 +121,10 @@ def lookup(query: Query, counts: TermCounts, permitted: int) -> Lookup:
 
 def tiers(query: Query, counts: TermCounts, most: int) -> Iterator[list[Concept]]:
     """The rarest concepts that together at most `most` chunks hold, then each further one alone."""
-    size = {concept: _chunks_with(concept, counts) for concept in query.concepts}
+    size = {
+        concept: sum(counts.by_term[term] for term in concept.alternatives)
+        for concept in query.concepts
+    }
     known = [concept for concept in query.concepts if size[concept]]
     by_rarity = sorted(known, key=size.__getitem__)[:MAX_CONCEPTS]
     running = accumulate(size[concept] for concept in by_rarity)
@@ -142,10 +132,6 @@ def tiers(query: Query, counts: TermCounts, most: int) -> Iterator[list[Concept]
     if together:
         yield by_rarity[:together]
     yield from ([concept] for concept in by_rarity[together:])
-
-
-def _chunks_with(concept: Concept, counts: TermCounts) -> int:
-    return sum(counts.by_term[term] for term in concept.alternatives)
 
 
 MONTH_DAYS: Final = 30
@@ -218,12 +204,7 @@ class Candidates:
     """The candidates of one query, in blocks of up to `block` of each lane."""
 
     def __init__(
-        self,
-        words: Matches,
-        *,
-        block: int,
-        vectors: VectorLane | None,
-        keywords: bool = True,
+        self, words: Matches, *, block: int, vectors: VectorLane | None, keywords: bool = True
     ) -> None:
         self._words = words
         self._block = block

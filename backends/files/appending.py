@@ -158,16 +158,11 @@ def _read(path: str, descriptor: int) -> _Note:
     while block := os.pread(descriptor, _BLOCK_BYTES, len(data)):
         data += block
     encoding = encoding_of(bytes(data))
-    return _Note(bytes(data), encoding, decode(bytes(data), encoding)[0])
+    return _Note(bytes(data), encoding, decode(bytes(data), encoding))
 
 
 def _append(
-    path: str,
-    descriptor: int,
-    note: _Note,
-    body: str,
-    heading: str,
-    is_wanted: Callable[[], bool],
+    path: str, descriptor: int, note: _Note, body: str, heading: str, is_wanted: Callable[[], bool]
 ) -> Appended | None:
     """None: another program wrote over the entry."""
     lines, created = note.lines, not note.text
@@ -197,8 +192,8 @@ def _encoded(path: str, note: _Note, before: str, body: str) -> bytes:
         return data
     after = note.data + data
     encoding = encoding_of(after)
-    ending = decode(f"{body}\n".encode())[0]
-    if encoding == UNKNOWN or not decode(after, encoding)[0].endswith(ending):
+    ending = decode(f"{body}\n".encode())
+    if encoding == UNKNOWN or not decode(after, encoding).endswith(ending):
         raise _unfit(path, "is not in an encoding in which the entry could be read again")
     return data
 
@@ -218,7 +213,7 @@ def _find_again(path: str, note: _Note, body: str, before: _Note) -> Appended | 
 
 def _places(text: str, body: str) -> list[int]:
     """Where these whole lines begin."""
-    lines = decode(body.encode())[0]
+    lines = decode(body.encode())
     return [one.start() for one in re.finditer(rf"^(?={re.escape(lines)}$)", text, re.MULTILINE)]
 
 

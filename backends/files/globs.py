@@ -31,7 +31,10 @@ class Glob(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def _alternatives(self) -> tuple[Steps, ...]:
-        return tuple(_compile(alternative) for alternative in _expand(self.pattern))
+        return tuple(
+            joined(_step(name) for name in alternative.split("/") if name not in ("", "."))
+            for alternative in _expand(self.pattern)
+        )
 
 
 ANY_DEPTH: Final = None
@@ -57,10 +60,6 @@ def _expand(pattern: str) -> list[str]:
 def _choices(text: str, braces: re.Match[str]) -> list[str]:
     head, tail = text[: braces.start()], text[braces.end() :]
     return [head + choice + tail for choice in braces[1].split(",")]
-
-
-def _compile(pattern: str) -> Steps:
-    return joined(_step(name) for name in pattern.split("/") if name not in ("", "."))
 
 
 def _step(name: str) -> str | re.Pattern[str] | None:

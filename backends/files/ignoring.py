@@ -304,20 +304,15 @@ class _Known(msgspec.Struct, frozen=True, gc=False):
     """Of its own."""
 
 
-def _verdict_bytes(key: tuple[int, str, bool], _verdict: str) -> int:
-    return size_of(key, key[1])
-
-
-def _known_bytes(absolute: str, known: _Known) -> int:
-    return size_of(absolute) + (1 + known.patterns) * _PATTERN_BYTES
-
-
 class IgnoreFiles:
     """The rules of all directories that have ignore files, as they were read last."""
 
     def __init__(self) -> None:
-        self._verdicts: _Verdicts = Remembered(VERDICTS_BYTES, _verdict_bytes)
-        self._known: Remembered[str, _Known] = Remembered(PATTERNS_BYTES, _known_bytes)
+        self._verdicts: _Verdicts = Remembered(VERDICTS_BYTES, lambda key, _: size_of(key, key[1]))
+        self._known: Remembered[str, _Known] = Remembered(
+            PATTERNS_BYTES,
+            lambda absolute, known: size_of(absolute) + (1 + known.patterns) * _PATTERN_BYTES,
+        )
         self._roots: dict[tuple[str, tuple[str, ...]], Rules] = {}
 
     @property

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from backends.backend_errors import MAY_HANG, FileUnreadableError, PathNotAllowedError
 from backends.files.ignoring import IgnoreFiles
@@ -50,9 +51,6 @@ READ_ATTEMPTS = 3
 _CARRIAGE_RETURNS = r"(?<!\r)\r++\n"
 BOM = b"\xef\xbb\xbf"
 _MARK = "\ufeff"
-
-INVALID_UTF8 = "invalid UTF-8: the broken bytes are shown as U+FFFD"
-HOLDS_NUL = "NUL characters: shown as U+FFFD"
 
 
 def encoding_of(data: bytes) -> str:
@@ -123,24 +121,16 @@ class FileContent(msgspec.Struct, frozen=True, kw_only=True):
     """A consistent copy of one file.
 
     `text` is what is indexed: nothing of an unknown encoding, else without byte-order mark, CRLF as newline, NUL as
-    U+FFFD. None of this moves a line number; only a newline ends a line. The stamps are those of the descriptor that
-    was read.
+    U+FFFD. None of this moves a line number; only a newline ends a line.
     """
 
-    path: str
+    found: FoundFile
+    """With the stamps of the descriptor that was read, not those of its listing."""
     text: str
     content_hash: bytes
     """BLAKE2b (16 bytes) of the raw bytes."""
-    size: int
-    """Bytes."""
-    mtime_ns: int
-    ctime_ns: int
-    inode: int
-    device: int
     encoding: str = UTF8
     """As `encoding_of` has it; UTF-16 that a mark names counts as UTF-8, since there is nothing to tell of it."""
-    notes: tuple[str, ...] = ()
-    """What was odd about it; it is indexed nevertheless."""
 
 
 class FileGone(msgspec.Struct, frozen=True):
@@ -173,7 +163,7 @@ def read_for_index(roots: MemoryRoots, found: FoundFile) -> ReadOutcome:
     root = roots.all[found.root]
     location = root.location(roots.absolute(found.path), found.path)
     try:
-        return _read(location)
+        return _read(found, location)
     except FileNotFoundError:
         return FileGone(found.path)
     except RefusedFileError as error:
@@ -187,35 +177,27 @@ def content_hash(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=HASH_BYTES).digest()
 
 
-def decode(data: bytes, encoding: str | None = None) -> tuple[str, tuple[str, ...]]:
-    """The text that is indexed, and notes about what had to be replaced in it.
-
-    `encoding`: what `encoding_of` says of it, where that is known.
-    """
-    notes = []
+def decode(data: bytes, encoding: str | None = None) -> str:
+    """The text that is indexed. `encoding`: what `encoding_of` says of it, where that is known."""
     encoding = encoding or encoding_of(data)
     if encoding in {BROKEN, UNKNOWN}:
         text = data.removeprefix(BOM).decode(errors="replace")
-        notes.append(INVALID_UTF8)
     else:
         text = data.decode(encoding).removeprefix(_MARK)
-    if "\0" in text:
-        text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
-        notes.append(HOLDS_NUL)
-    if "\r\n" in text:
-        text = re.sub(_CARRIAGE_RETURNS, "\n", text)
-    return text, tuple(notes)
+    text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return re.sub(_CARRIAGE_RETURNS, "\n", text) if "\r\n" in text else text
 
 
-def _read(location: Location) -> FileContent | FileChanging | SkippedFile:
+def _read(found: FoundFile, location: Location) -> FileContent | FileChanging | SkippedFile:
     with opened(location) as descriptor:
         for _ in range(READ_ATTEMPTS):
             before = os.fstat(descriptor)
             if before.st_size > MAX_FILE_BYTES:
-                return SkippedFile(path=location.path, reason=_too_large(before.st_size))
+                reason = f"too large: {before.st_size:,} bytes, the limit is {MAX_FILE_BYTES:,}"
+                return SkippedFile(path=location.path, reason=reason)
             data = _read_bytes(descriptor, before.st_size)
             if data is not None and _stamp(os.fstat(descriptor)) == _stamp(before):
-                return _content(location.path, data, before)
+                return _content(found, data, before)
     return FileChanging(location.path)
 
 
@@ -227,29 +209,25 @@ def _read_bytes(descriptor: int, size: int) -> bytes | None:
     return data if len(data) == size else None
 
 
-def _content(path: str, data: bytes, status: os.stat_result) -> FileContent:
+def _content(found: FoundFile, data: bytes, status: os.stat_result) -> FileContent:
     encoding = encoding_of(data)
-    text, notes = decode(data, encoding)
     return FileContent(
-        path=path,
-        text="" if encoding == UNKNOWN else text,
+        found=replace(
+            found,
+            size=status.st_size,
+            mtime_ns=stamp(status.st_mtime_ns),
+            ctime_ns=stamp(status.st_ctime_ns),
+            inode=stamp(status.st_ino),
+            device=status.st_dev,
+        ),
+        text="" if encoding == UNKNOWN else decode(data, encoding),
         content_hash=content_hash(data),
-        size=status.st_size,
-        mtime_ns=stamp(status.st_mtime_ns),
-        ctime_ns=stamp(status.st_ctime_ns),
-        inode=stamp(status.st_ino),
-        device=status.st_dev,
         encoding=UTF8 if is_marked(data) and encoding != BROKEN else encoding,
-        notes=notes,
     )
 
 
 def _stamp(status: os.stat_result) -> tuple[int, int, int]:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _too_large(size: int) -> str:
-    return f"too large: {size:,} bytes, the limit is {MAX_FILE_BYTES:,}"
 
 
 class LineWindow(msgspec.Struct, frozen=True):
@@ -430,9 +408,11 @@ def read_blocks(path: str, blocks: Iterator[bytes], request: ReadRequest) -> Rea
     first = max(1, request.first_line or 1)
     count = max(1, request.line_count) if request.line_count else None
     window = select_lines(blocks, first, count, MAX_TEXT_BYTES)
+    # Where a line was cut, a character that was cut with it is left out.
+    text, _ = codecs.utf_8_decode(window.data, "replace", not window.cut_inside_line)
     return ReadAnswer(
         path=path,
-        text=_text(window),
+        text=text,
         status="ok",
         first_line=first,
         line_count=window.line_count,
@@ -482,11 +462,6 @@ def _blocks(path: str, descriptor: int) -> Iterator[bytes]:
                 remedy="Ask for an earlier line, or split the file.",
             )
         block = os.read(descriptor, _BLOCK_BYTES)
-
-
-def _text(window: LineWindow) -> str:
-    """Decode; where a line was cut, a character that was cut with it is left out."""
-    return codecs.utf_8_decode(window.data, "replace", not window.cut_inside_line)[0]
 
 
 def _shown(path: str) -> str:

@@ -129,11 +129,12 @@ class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
     def issues(self) -> tuple[str, ...]:
         """What a person should know about the places of the memory."""
         missing = (f"{path} does not exist (yet)." for path in self.missing)
+        more = len(self.refused_rules) - _SHOWN_RULES
         return (
             *missing,
             *([_too_many(self)] if self.left_out else []),
             *self.refused_rules[:_SHOWN_RULES],
-            *_more_rules(len(self.refused_rules) - _SHOWN_RULES),
+            *([f"The same of {more:,} more rules of ignore files."] if more > 0 else []),
         )
 
     def keeps(self, path: str) -> bool:
@@ -454,10 +455,6 @@ def _notes_beside(names: list[str], *, none: bool) -> str:
 
 def _some(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN_NAMES]) + (", ..." if len(names) > _SHOWN_NAMES else "")
-
-
-def _more_rules(count: int) -> tuple[str, ...]:
-    return (f"The same of {count:,} more rules of ignore files.",) if count > 0 else ()
 
 
 def _too_many(result: ScanResult) -> str:

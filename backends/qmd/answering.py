@@ -83,7 +83,7 @@ class Documents:
                     data = file.read(MAX_DOCUMENT_BYTES)
         except (OSError, FileUnreadableError, PathNotAllowedError):
             return None
-        document = analyse(decode(data)[0], stamp)
+        document = analyse(decode(data), stamp)
         self._known.put(location, document)
         return document
 

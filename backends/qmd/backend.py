@@ -7,7 +7,7 @@ import shlex
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
@@ -179,16 +179,11 @@ def _counts(index: Path) -> tuple[Mapping[str, _Counts], str | None]:
     if not index.exists():
         return {}, None
     try:
-        connection = apsw.Connection(str(index), flags=apsw.SQLITE_OPEN_READONLY)
+        with closing(apsw.Connection(str(index), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+            connection.set_busy_timeout(1000)
+            rows: Any = connection.execute(_COUNTED).fetchall()
     except apsw.Error as error:
         return {}, f"QMD's index cannot be read: {error}."
-    try:
-        connection.set_busy_timeout(1000)
-        rows: Any = connection.execute(_COUNTED).fetchall()
-    except apsw.Error as error:
-        return {}, f"QMD's index cannot be read: {error}."
-    finally:
-        connection.close()
     return {name: _Counts(documents, vectors) for name, documents, vectors in rows}, None
 
 

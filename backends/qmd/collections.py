@@ -13,14 +13,7 @@ from msgspec.structs import replace
 
 from backends.files.globs import Glob
 from backends.files.reading import read_located
-from backends.files.roots import (
-    Location,
-    MemoryRoots,
-    Root,
-    RootKind,
-    is_addressable,
-    is_below,
-)
+from backends.files.roots import Location, MemoryRoots, Root, RootKind, is_addressable, is_below
 from backends.files.scan import FoundFile
 from backends.interface import ReadAnswer, ReadRequest
 from backends.qmd.exporting import Exports

@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -169,12 +169,9 @@ def _empty_log(index: Path) -> None:
     import apsw  # noqa: PLC0415 - only here and in status is the index itself opened
 
     try:
-        connection = apsw.Connection(str(index), flags=apsw.SQLITE_OPEN_READWRITE)
-        try:
+        with closing(apsw.Connection(str(index), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
             connection.set_busy_timeout(_LOG_PATIENCE_MS)
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        finally:
-            connection.close()
     except apsw.Error as error:
         raise QmdUnavailableError("broken", f"QMD's log cannot be emptied: {error}.") from None
 
@@ -381,11 +378,7 @@ class Engine:
         self._settings = settings
         self.upkeep = Upkeep(sidecar, places, settings.update, environment)
         self.schedule = Schedule(
-            self.upkeep,
-            settings.update,
-            may_embed=self._may_embed,
-            repair=self._repair,
-            away=away,
+            self.upkeep, settings.update, may_embed=self._may_embed, repair=self._repair, away=away
         )
         self.server = WarmServer(sidecar)
         self.index_is_kept = False

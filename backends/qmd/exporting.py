@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -219,13 +219,57 @@ class Exports:
         same = known is not None and (known.source, known.rendering) == (found.stamps, rendering)
         if known is not None and same and known.is_written:
             return
-        writing = _Writing(target, known, name, found.stamps, rendering)
-        written = writing.finish(self._transcripts, self._ledger)
+        record = ExportRecord(name, str(target), found.stamps, rendering, digests=())
+        written = self._write(record, known)
         if written is not None:
             records[name] = written
         elif known is not None:
             self._retract(known)
             del records[name]
+
+    def _write(self, record: ExportRecord, known: ExportRecord | None) -> ExportRecord | None:
+        """The record of what stands there now; None for a conversation without turns."""
+        target = Path(record.path)
+        for directory in (self._ledger, target.parent):
+            make_directories(directory)
+        if not (known or record).may_replace:
+            raise _changed_by_hand(target)
+        making = target.with_name(f".{target.name}.making")
+        making.unlink(missing_ok=True)  # of a gateway that was killed
+        try:
+            digest, lines = self._render(record.transcript, making)
+            record = msgspec.structs.replace(record, digests=(digest,), lines=lines)
+            return self._put_in_place(making, record, known) if lines else None
+        finally:
+            making.unlink(missing_ok=True)
+
+    def _render(self, name: str, making: Path) -> tuple[str, tuple[int, ...]]:
+        """Digest of the text, and the number of the transcript's entry for every turn."""
+        digest, numbers = hashlib.sha256(), []
+        with making.open("xb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            for number, text in _texts(self._transcripts, name):
+                data = text.encode()
+                file.write(data)
+                digest.update(data)
+                if number:
+                    numbers.append(number)
+            file.flush()
+            os.fsync(file.fileno())
+        return digest.hexdigest(), tuple(numbers)
+
+    def _put_in_place(
+        self, making: Path, record: ExportRecord, known: ExportRecord | None
+    ) -> ExportRecord:
+        target = Path(record.path)
+        if known is None or not known.is_written or known.digests != record.digests:
+            # The new file may already be ours before it stands there, the old one until then.
+            both = (*(known.digests if known else ()), *record.digests)
+            write_record(self._ledger, msgspec.structs.replace(record, digests=both))
+            making.replace(target)
+        record = msgspec.structs.replace(record, stamp=stamp_of(target))
+        write_record(self._ledger, record)
+        return record
 
     def _remove(self, records: dict[str, ExportRecord], name: str, issues: list[str]) -> None:
         try:
@@ -241,74 +285,9 @@ class Exports:
         drop_record(self._ledger, record)
 
 
-class _Rendered(NamedTuple):
-    digest: str
-    lines: tuple[int, ...]
-
-
-class _Writing:
-    """One export on its way to the disk."""
-
-    def __init__(
-        self,
-        target: Path,
-        known: ExportRecord | None,
-        name: str,
-        source: tuple[int, ...],
-        rendering: str,
-    ) -> None:
-        self._target, self._known = target, known
-        self._record = ExportRecord(name, str(target), source, rendering, digests=())
-
-    def finish(self, transcripts: TranscriptSource, ledger: Path) -> ExportRecord | None:
-        """The record of what stands there now; None for a conversation without turns."""
-        for directory in (ledger, self._target.parent):
-            make_directories(directory)
-        owned = self._known or self._record
-        if not owned.may_replace:
-            raise _changed_by_hand(self._target)
-        making = self._target.with_name(f".{self._target.name}.making")
-        making.unlink(missing_ok=True)  # of a gateway that was killed
-        try:
-            rendered = self._render(transcripts, making)
-            return self._adopt(making, rendered, ledger) if rendered.lines else None
-        finally:
-            making.unlink(missing_ok=True)
-
-    def _render(self, transcripts: TranscriptSource, making: Path) -> _Rendered:
-        digest, numbers = hashlib.sha256(), []
-        stem = self._record.transcript.removesuffix(SUFFIX)
-        with making.open("xb") as file:
-            os.fchmod(file.fileno(), 0o600)
-            for number, text in _texts(transcripts, self._record.transcript, stem):
-                data = text.encode()
-                file.write(data)
-                digest.update(data)
-                if number:
-                    numbers.append(number)
-            file.flush()
-            os.fsync(file.fileno())
-        return _Rendered(digest.hexdigest(), tuple(numbers))
-
-    def _adopt(self, making: Path, rendered: _Rendered, ledger: Path) -> ExportRecord:
-        known = self._known
-        record = msgspec.structs.replace(
-            self._record, digests=(rendered.digest,), lines=rendered.lines
-        )
-        unchanged = known is not None and known.is_written and known.digests == record.digests
-        if not unchanged:
-            # The new file may already be ours before it stands there, the old one until then.
-            both = (*(known.digests if known else ()), rendered.digest)
-            write_record(ledger, msgspec.structs.replace(record, digests=both))
-            making.replace(self._target)
-        record = msgspec.structs.replace(record, stamp=stamp_of(self._target))
-        write_record(ledger, record)
-        return record
-
-
-def _texts(transcripts: TranscriptSource, name: str, stem: str) -> Iterator[tuple[int, str]]:
+def _texts(transcripts: TranscriptSource, name: str) -> Iterator[tuple[int, str]]:
     """Pieces of the export, each turn with the number of its line in the transcript."""
-    yield 0, f"# Session {' '.join(stem.split())}\n\n"
+    yield 0, f"# Session {' '.join(name.removesuffix(SUFFIX).split())}\n\n"
     path, place, is_last = PREFIX + name, BEGINNING, False
     with transcripts.open(path, None) as opened:
         while not is_last:

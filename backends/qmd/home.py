@@ -7,7 +7,6 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
@@ -20,52 +19,23 @@ _PATIENCE_MS: Final = 5_000
 """For a QMD that writes to the index in the former home."""
 
 
-@dataclass(frozen=True, slots=True)
 class QmdHome:
     """The home below `root`. Paths only; `prepare` makes them."""
 
-    root: Path
-    former: Path | None = None
-    """Where earlier releases had it."""
-
-    @property
-    def config_home(self) -> Path:
-        return self.root / "xdg-config"
-
-    @property
-    def cache_home(self) -> Path:
-        return self.root / "xdg-cache"
-
-    @property
-    def config_dir(self) -> Path:
-        return self.config_home / "qmd"
-
-    @property
-    def config_file(self) -> Path:
-        return self.config_dir / "index.yml"
-
-    @property
-    def index(self) -> Path:
-        return self.cache_home / "qmd" / "index.sqlite"
-
-    @property
-    def models(self) -> Path:
-        return self.cache_home / "qmd" / "models"
-
-    @property
-    def ledger(self) -> Path:
+    def __init__(self, root: Path, former: Path | None = None) -> None:
+        """`former`: where earlier releases had it."""
+        self.root, self.former = root, former
+        self.config_home, self.cache_home = root / "xdg-config", root / "xdg-cache"
+        self.config_dir = self.config_home / "qmd"
+        self.config_file = self.config_dir / "index.yml"
+        self.index = self.cache_home / "qmd" / "index.sqlite"
+        self.models = self.cache_home / "qmd" / "models"
+        self.ledger = root / "gateway.json"
         """What the gateway itself has put into this home."""
-        return self.root / "gateway.json"
-
-    @property
-    def exports(self) -> Path:
+        self.exports = root / "exports"
         """What is remembered of every exported transcript."""
-        return self.root / "exports"
-
-    @property
-    def lock(self) -> Path:
+        self.lock = root / "change.lock"
         """Held by whoever changes the index or its configuration."""
-        return self.root / "change.lock"
 
     def index_identity(self) -> tuple[int, int] | None:
         """Which file the index is now; None when there is none."""
@@ -201,12 +171,6 @@ _DEFAULTS: Final = {
     "rerank": "hf:ggml-org/Qwen3-Reranker-0.6B-Q8_0-GGUF/qwen3-reranker-0.6b-q8_0.gguf",
 }
 """Those of QMD 2.8. A configuration that names all three is never rewritten by QMD."""
-_VARIABLES: Final = {
-    "embed": "QMD_EMBED_MODEL",
-    "generate": "QMD_GENERATE_MODEL",
-    "rerank": "QMD_RERANK_MODEL",
-}
-
 _NEEDED: dict[SearchMode, tuple[str, ...]] = {
     "search": (),
     "vsearch": ("embed",),
@@ -218,8 +182,8 @@ def named_models(environment: Mapping[str, str]) -> dict[str, str]:
     """The models that the operator names in variables."""
     return {
         kind: environment[name]
-        for kind, name in _VARIABLES.items()
-        if environment.get(name, "").strip()
+        for kind in _DEFAULTS
+        if environment.get(name := f"QMD_{kind.upper()}_MODEL", "").strip()
     }
 
 

@@ -59,21 +59,11 @@ class Finished(NamedTuple):
         return f"{chosen[:300]} (exit {self.returncode})"
 
 
-class Output:
-    """What a stream has given, up to a bound."""
-
-    def __init__(self, limit: int = MAX_OUTPUT_BYTES) -> None:
-        self._limit = limit
-        self._data = bytearray()
-
-    async def drain(self, stream: ByteReceiveStream) -> None:
-        """Reads to the end, so that the process never waits for a reader."""
-        async for piece in stream:
-            self._data += piece[: max(0, self._limit - len(self._data))]
-
-    @property
-    def text(self) -> str:
-        return self._data.decode("utf-8", "replace")
+async def _drain(stream: ByteReceiveStream | None, said: bytearray) -> None:
+    """Reads to the end, so that the process never waits for a reader."""
+    assert stream is not None
+    async for piece in stream:
+        said += piece[: max(0, MAX_OUTPUT_BYTES - len(said))]
 
 
 @asynccontextmanager
@@ -99,24 +89,18 @@ async def started(
 
 
 async def run(
-    argv: Sequence[str],
-    environment: Mapping[str, str],
-    *,
-    timeout_s: float,
-    niced: bool = False,
+    argv: Sequence[str], environment: Mapping[str, str], *, timeout_s: float, niced: bool = False
 ) -> Finished:
     """Runs to the end. Raises QmdUnavailableError: `missing`, or `timeout` after `timeout_s`."""
-    out, err = Output(), Output()
+    out, err = bytearray(), bytearray()
     try:
         with anyio.fail_after(timeout_s):
             async with (
                 started(argv, environment, niced=niced) as process,
                 anyio.create_task_group() as readers,
             ):
-                assert process.stdout is not None
-                assert process.stderr is not None
-                readers.start_soon(out.drain, process.stdout)
-                readers.start_soon(err.drain, process.stderr)
+                readers.start_soon(_drain, process.stdout, out)
+                readers.start_soon(_drain, process.stderr, err)
                 returncode = await process.wait()
                 # What a launcher leaves behind would keep the pipes open.
                 kill_group(process)
@@ -124,7 +108,7 @@ async def run(
         raise QmdUnavailableError(
             "timeout", f"QMD took longer than {timeout_s:g} s and was ended."
         ) from None
-    return Finished(returncode, out.text, err.text)
+    return Finished(returncode, out.decode(errors="replace"), err.decode(errors="replace"))
 
 
 _VARIABLE: Final = "MEMORY_GATEWAY_PROCESS"

@@ -33,26 +33,21 @@ HOST: Final = "127.0.0.1"
 _log = Log()
 
 
-async def get_health(port: int, *, timeout_s: float) -> None:
-    """Raises QmdUnavailableError when the server does not answer as a healthy QMD."""
-    await run_sync(_exchange, port, "GET", "/health", None, timeout_s, abandon_on_cancel=True)
+async def exchange(
+    port: int, path: str, question: dict[str, object] | None = None, *, timeout_s: float
+) -> object:
+    """The decoded answer of the server. Raises QmdUnavailableError."""
+    return await run_sync(_exchange, port, path, question, timeout_s, abandon_on_cancel=True)
 
 
-async def post_query(port: int, question: dict[str, object], *, timeout_s: float) -> object:
-    """The decoded answer. Raises QmdUnavailableError."""
-    body = json.dumps(question).encode()
-    return await run_sync(
-        _exchange, port, "POST", "/query", body, timeout_s, abandon_on_cancel=True
-    )
-
-
-def _exchange(port: int, method: str, path: str, body: bytes | None, timeout_s: float) -> object:
+def _exchange(port: int, path: str, question: dict[str, object] | None, timeout_s: float) -> object:
+    method, body = ("POST", json.dumps(question).encode()) if question else ("GET", None)
     connection = http.client.HTTPConnection(HOST, port, timeout=timeout_s)
     try:
         connection.request(method, path, body, {"Content-Type": "application/json"})
         with (
             connection.getresponse() as response
-        ):  # it holds the socket if it is not read to its end
+        ):  # which holds the socket unless it is read to its end
             data = response.read(MAX_OUTPUT_BYTES)
     except TimeoutError:
         raise QmdUnavailableError(
@@ -174,7 +169,7 @@ class WarmServer:
         """Its own word comes first: on a port that was taken, somebody else would answer."""
         with anyio.move_on_after(START_TIMEOUT_S):
             await self._announced.wait()
-            await get_health(port, timeout_s=CHECK_TIMEOUT_S)
+            await exchange(port, "/health", timeout_s=CHECK_TIMEOUT_S)
             return
         raise QmdUnavailableError(
             "timeout", f"QMD's server did not start within {START_TIMEOUT_S:g} s."
@@ -187,7 +182,7 @@ class WarmServer:
             with anyio.move_on_after(CHECK_EVERY_S):
                 await self._suspicion.wait()
             self._suspicion.clear()
-            await get_health(port, timeout_s=CHECK_TIMEOUT_S)
+            await exchange(port, "/health", timeout_s=CHECK_TIMEOUT_S)
             now = self._sidecar.home.index_identity()
             idle_s = time.monotonic() - self._asked_at
             if (index is not None and now != index) or (
@@ -331,7 +326,7 @@ async def ask(
     server.note_question(with_models=question.mode != "keyword")
     rows = None
     try:
-        answer = await post_query(port, question.as_json(collections), timeout_s=timeout_s)
+        answer = await exchange(port, "/query", question.as_json(collections), timeout_s=timeout_s)
         rows = rows_of_answer(answer)
     finally:
         if rows is None:  # also when the deadline of the caller ended the waiting

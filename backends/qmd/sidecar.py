@@ -351,7 +351,10 @@ def reconcile(
     Raises QmdUnavailableError when `document` is not the configuration of a QMD.
     """
     present, chosen = _collections_and_models(document)
-    bindings = {name: _binding(entry) for name, entry in present.items()}
+    bindings = {
+        name: Binding(str(entry.get("path")), str(entry.get("pattern", "**/*.md")))
+        for name, entry in present.items()
+    }
     certain = {name for name, made in ledger.collections.items() if bindings.get(name) == made}
     wanted = {one.name: Binding(str(one.path), one.pattern) for one in planned}
     conflicts = tuple(
@@ -444,7 +447,3 @@ def read_ledger(path: Path) -> Ledger:
 
 def write_ledger(path: Path, ledger: Ledger) -> None:
     replace_file(path, msgspec.json.format(msgspec.json.encode(ledger), indent=1))
-
-
-def _binding(entry: Mapping[str, object]) -> Binding:
-    return Binding(str(entry.get("path")), str(entry.get("pattern", "**/*.md")))

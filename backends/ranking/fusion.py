@@ -224,12 +224,7 @@ class PassageRanker:
         return self._ceiling < self._min_score
 
     def _shown_as(
-        self,
-        selection: Selection,
-        strength: _Strength,
-        signs: Signs | None,
-        *,
-        is_assured: bool,
+        self, selection: Selection, strength: _Strength, signs: Signs | None, *, is_assured: bool
     ) -> Iterator[RankedPassage]:
         """The selection, whole, unless all that it was chosen for was shown before."""
         units = selection.units()
@@ -239,10 +234,25 @@ class PassageRanker:
         self._repeats.show([unit.text for unit in units])
         score = score_of(likelihood(signs)) if signs else strength.highest
         self._ceiling = min(self._ceiling, score)
-        if not self.is_done:
-            self._shown += 1
-            passage = to_passage(selection, self._weights)
-            yield self._ranked(passage, strength, signs, selection, is_assured=is_assured)
+        if self.is_done:
+            return
+        self._shown += 1
+        background, cosine = self._background, strength.cosine
+        yield RankedPassage(
+            to_passage(selection, self._weights),
+            score=self._ceiling,
+            signs=signs,
+            text_score=strength.text,
+            vector_score=cosine,
+            fused=selection.mass,
+            text_share=strength.text_share,
+            vector_deviations=(
+                background.place(cosine) if background and cosine is not None else None
+            ),
+            freshness=min(unit.freshness for unit in units),
+            is_assured=is_assured,
+            selection=selection,
+        )
 
     def same_lines(self, ranked: RankedPassage) -> list[tuple[int, int]]:
         """The other files, by id, and the line in each, that say the same as the best line of a passage."""
@@ -283,32 +293,6 @@ class PassageRanker:
                 yield due, True
             else:
                 return
-
-    def _ranked(
-        self,
-        passage: Passage,
-        strength: _Strength,
-        signs: Signs | None,
-        selection: Selection,
-        *,
-        is_assured: bool,
-    ) -> RankedPassage:
-        background, cosine = self._background, strength.cosine
-        return RankedPassage(
-            passage,
-            score=self._ceiling,
-            signs=signs,
-            text_score=strength.text,
-            vector_score=cosine,
-            fused=selection.mass,
-            text_share=strength.text_share,
-            vector_deviations=(
-                background.place(cosine) if background and cosine is not None else None
-            ),
-            freshness=min(unit.freshness for unit in selection.units()),
-            is_assured=is_assured,
-            selection=selection,
-        )
 
     def _weighed(self, candidates: Iterable[Candidate]) -> list[_Weighed]:
         weights, background = self._weights, self._background

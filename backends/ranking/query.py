@@ -236,11 +236,7 @@ class Compounds:
     """
 
     def __init__(
-        self,
-        query: Query,
-        analysers: Sequence[Analyser],
-        counts: Mapping[str, int],
-        documents: int,
+        self, query: Query, analysers: Sequence[Analyser], counts: Mapping[str, int], documents: int
     ) -> None:
         self._query = query
         self._analysers = analysers

@@ -14,9 +14,9 @@ def redact(text: str) -> str:
     What is masked already stays as it is, so redacting twice is redacting once. Linear in the length.
     """
     # Most agents index no transcripts, and to compile the patterns takes 5 ms of the start.
-    from backends.redaction.contexts import redact_contexts  # noqa: PLC0415
     from backends.redaction.patterns import (  # noqa: PLC0415
         redact_assignments,
+        redact_contexts,
         redact_private_keys,
         redact_shapes,
     )

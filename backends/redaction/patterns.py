@@ -1,12 +1,16 @@
-"""Secrets by how they are written: assigned to a name that says so, as a block of a private key, or in the shape of a
-token that a vendor documents. And the mask that takes their place. Pure.
+"""Taking secrets out of text, in four passes: blocks of private keys, what stands where secrets stand (headers,
+addresses, options of commands, files of credentials), the shapes of tokens that vendors document, and what is assigned
+to a name that says so. Pure.
+
+Each pattern of a context is tried only in texts that have one of its words, and each is linear.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from enum import Enum, auto
-from typing import Final
+from typing import Final, NamedTuple
 
 SHORT: Final = "***"
 _LEAST_SHOWN: Final = 18
@@ -17,72 +21,277 @@ MARKER: Final = "…redacted…"
 """Of a block of several lines."""
 
 
-_PLACEHOLDER: Final = re.compile(
-    r"[x.*_-]+|\$\{[^}]*\}|(?-i:\$[A-Z_][A-Z0-9_]*)|\$?\([^)]*\)|<[\w-]*>?|\{.*\}|%\w+%?"
-    r"|\[[^\]]*\]|none|null|nil|true|false|undefined|yes|no|unknown|required|optional|string|str"
-    r"|value|text|bytes|int|any|changed?|here|below|above|env(?:ironment)?|redacted|example"
-    r"|(?:your|my)[-_][\w-]*|change[-_]?me|[a-z]{2,6}[-_]",
-    re.IGNORECASE | re.DOTALL,
-)
-_CODE: Final = re.compile(
-    r"[{\[(]|(?:self|os|process|config|settings|env)\.[A-Za-z_]"
-    r"|(?:[A-Za-z_]{1,40}\.){0,4}[A-Za-z_]{2,40}(?:\[|\((?:[\"'rfb]?[\"']|.*\)|\Z))"
-    r"|(?:[A-Za-z_]\w{0,40}\.){1,4}[A-Za-z_]\w{1,40}\(.*[\])]"
-)
-"""A literal, an attribute, an index or a call."""
-_NAME: Final = re.compile(
-    r"_{0,2}[A-Z]?[a-z]{1,15}(?:[_.]{1,2}[A-Z]?[a-z]{1,15}|[A-Z][a-z]{2,15}){1,5}(?:\(.*)?"
-)
-"""What a program calls something: several words without digits, joined by underscores, dots or capitals."""
-_IDENTIFIER: Final = re.compile(r"(?:[A-Za-z_]{1,40}\.){0,4}([A-Za-z_]{1,80})(?:\(.*)?")
-_SEPARATORS: Final = re.compile(r"[_.-]")
-_SET: Final = frozenset({" = ", " := "})
-_ATTRIBUTE: Final = re.compile(r"[a-z_]+(?:\.[a-z_]+)+")
-_PLAIN: Final = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")
-_MIXED_RUN: Final = re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]+")
-_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-_OPAQUE: Final = re.compile(r"[A-Za-z0-9_+/=~-]+")
-_LEAST_DIGITS: Final = 4
-_WORDS: Final = (
-    "key token secret password passwd passphrase passcode pwd credential credentials "
-    "пароль 密码 密碼 パスワード 비밀번호 contraseña senha passwort"
-).split()
-_PASSWORDS: Final = frozenset(_WORDS) - {"key", "token", "secret", "credential", "credentials"}
-_QUOTED: Final = r"(?P<quote>\\{0,4}[\"'`])(?P<quoted>[^\n]{1,4096}?)(?P=quote)"
-# No possessive repeat of several characters: before Python 3.11.5 it keeps the part of a round that failed.
-_BARE: Final = (
-    r"(?P<bare>[^\s\"'`&;\\](?:[^\s\"'`&;\\]|[&;](?![\w ]{1,40}=)|\\(?![\"'n])"
-    r"|[\"'`](?=[^\s,;:)\]}\"'`\\]))*)"
-)
-_ASSIGNMENT: Final = re.compile(
-    rf"(?P<word>{'|'.join(sorted(_WORDS, key=len, reverse=True))})"
-    r"(?P<sign>\\{0,4}[\"'`]?\s{0,8}(?:=>|:=|=(?!=)|:|：|＝)\s{0,8})"
-    rf"(?:{_QUOTED}|{_BARE})",
-    re.IGNORECASE,
-)
-_FLAG: Final = re.compile(
-    r"(?P<sign>(?<![\w-])--?(?:[a-z0-9]{1,20}-){0,4}"
-    r"(?:api-?key|key|token|secret|password|passwd|passphrase)\s{1,8})"
-    rf"(?:{_QUOTED}|(?P<bare>[^\s\"'`-][^\s\"'`]*+))",
-    re.IGNORECASE,
-)
-_HINT: Final = re.compile(rf"(?:{'|'.join(_WORDS)})[\\\"'`]{{0,5}}[\s=:：＝]")
-"""On lower-case text; a search without regard to case takes twenty times as long."""
-_NAME_BEFORE: Final = re.compile(r"[A-Za-z0-9_.-]{0,40}\Z")
-_KEY_OF: Final = re.compile(
-    r"(?:api|secret|access|auth|private|account|encryption|signing|service|license|ssh|master|shared)"
-    r"[ _.-]?\Z",
-    re.IGNORECASE,
-)
-_HARMLESS_KEY: Final = re.compile(
-    r"(?:primary|foreign|public|sort|partition|cache|unique|row|group|lookup|session|hot|config|routing|event|json)[ _.-]?\Z",
-    re.IGNORECASE,
-)
-_QUOTES: Final = "\\\"'`"
-_LOOK_BACK: Final = 40
-_STOPS: Final = ",.;:!?"
-_BRACKETS: Final = {")": "(", "]": "[", "}": "{", ">": "<"}
+def mask(secret: str) -> str:
+    """As documented: below 18 characters nothing is left, else the first six and the last four."""
+    if len(secret) < _LEAST_SHOWN:
+        return SHORT
+    return f"{secret[:_HEAD]}…{secret[-_TAIL:]}"
+
+
+def is_masked(text: str) -> bool:
+    return _MASKED.fullmatch(text) is not None
+
+
+def is_mask_at(text: str, start: int) -> bool:
+    """Whether the mask of a long secret begins here; its ellipsis is in no pattern of a secret."""
+    return text[start + _HEAD : start + _HEAD + 1] == "…"
+
+
+# --- Private keys ---------------------------------------------------------------------------------
+
 _BEGIN: Final = re.compile(r"-----BEGIN (?P<name>[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?)-----")
+
+
+def redact_private_keys(text: str) -> str:
+    parts = []
+    done = 0
+    while begin := _BEGIN.search(text, done):
+        closing = f"-----END {begin['name']}-----"
+        end = text.find(closing, begin.end())
+        body = text[begin.end() : end if end >= 0 else len(text)]
+        separator = "\n" if "\n" in body else " "
+        parts += [text[done : begin.end()], separator, MARKER]
+        if end < 0:
+            return "".join(parts)
+        parts += [separator, closing]
+        done = end + len(closing)
+    return "".join((*parts, text[done:]))
+
+
+# --- Contexts -------------------------------------------------------------------------------------
+
+_SCHEMES: Final = (
+    "Bearer|Basic|Token|ApiKey|Api-Key|Api-Token|Key|SSWS|GenieKey|Splunk|OAuth|Digest|Negotiate"
+    "|Klaviyo-API-Key|DeepL-Auth-Key|Discogs|PVEAPIToken=[^\\s=]{1,80}=|Bot|JWT|MAC"
+)
+_VALUE: Final = r"(?P<quote>[\"']?)(?P<secret>[^\s\"'`]{3,4096})"
+_COMMAND: Final = r"[^\n|;&]{0,400}?\s"
+"""From the name of a command to one of its options."""
+
+
+class _Context(NamedTuple):
+    words: tuple[str, ...]
+    """One of them is in each text that has the pattern; in small letters."""
+    pattern: re.Pattern[str]
+    """The group `secret` is masked."""
+    is_secret: Callable[[str], bool]
+
+
+def _is_opaque(value: str) -> bool:
+    """Letters and digits mixed, as in no word and no number."""
+    return (
+        any(map(str.isdigit, value))
+        and any(map(str.isalpha, value))
+        and re.fullmatch(r"[\w.~+/=%:|!$*-]+", value) is not None
+    )
+
+
+def _is_strange(value: str) -> bool:
+    """What nobody would write as a last field that is no password."""
+    return not value.isdigit() and (not value.isalpha() or len(value) > 7)
+
+
+def _is_base64_key(value: str) -> bool:
+    return bool(re.search(r"\d", value) and re.search("[a-z]", value) and re.search("[A-Z]", value))
+
+
+def _context(
+    words: tuple[str, ...],
+    pattern: str,
+    is_secret: Callable[[str], bool] = lambda _: True,
+    *,
+    flags: int = re.IGNORECASE,
+) -> _Context:
+    return _Context(words, re.compile(pattern, flags), is_secret)
+
+
+_CONTEXTS: Final = (
+    _context(
+        ("authorization",),
+        rf"\b(?:Proxy-)?Authorization\b[\"']?\s{{0,8}}[:=]\s{{0,8}}[\"']?(?:{_SCHEMES})\s{{0,8}}"
+        r"(?:username=\"[^\"]*\",.{0,200}?response=\"|(?:[a-z_]{2,12}=\"?))?"
+        r"(?P<secret>[A-Za-z0-9._~+/=:-]+)",
+        lambda value: value.lower() not in _SCHEMES.lower().split("|"),
+    ),
+    _context(
+        ("authorization",),
+        r"\bAuthorization\b[\"']?\s{0,8}:\s{0,8}[\"']?(?P<secret>[A-Za-z0-9._~+/=-]{16,})",
+        _is_opaque,
+    ),
+    _context(
+        ("signature=", "credential="),
+        r"\bX-Amz-(?:Signature|Security-Token|Credential)=(?P<secret>[A-Za-z0-9%/+=._-]{16,})",
+    ),
+    _context(("bearer",), r"\bBearer\s{1,8}(?P<secret>[A-Za-z0-9._~+/-]{18,}={0,2})"),
+    _context(  # scheme://user:password@host
+        ("://",),
+        r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s:/@?#\"'<>]{0,128}:"
+        r"(?P<secret>[^\s/?#\"'<>]{1,256})(?=@[\w.\[-])",
+    ),
+    _context(  # scheme://token@host
+        ("://",),
+        r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://(?P<secret>[^\s:/@?#\"'<>]{16,256})(?=@[\w.\[-])",
+        _is_opaque,
+    ),
+    _context(
+        ("hooks.slack.com",),
+        r"\bhooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9/_-]{20,})",
+    ),
+    _context(
+        ("/api/webhooks/",),
+        r"\bdiscord(?:app)?\.com/api/webhooks/\d{5,24}/(?P<secret>[A-Za-z0-9_-]{20,})",
+    ),
+    _context(
+        ("webhook.office.com", "logic.azure.com"),
+        r"\bwebhook\.office\.com/webhookb2/(?P<secret>[A-Za-z0-9@/-]{30,})",
+    ),
+    _context(("sig=",), r"[?&;]sig=(?P<secret>[A-Za-z0-9%+/=_-]{16,})"),  # Azure
+    _context(
+        ("login",),
+        r"\b(?:machine\s{1,8}\S{1,255}|default)\s{1,8}login\s{1,8}\S{1,255}\s{1,8}"
+        r"(?:account\s{1,8}\S{1,255}\s{1,8})?password\s{1,8}(?P<secret>\S+)",
+    ),
+    _context(  # .pgpass
+        (":",),
+        r"(?<!\S)(?:localhost|\*|[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}):(?:\*|[1-9]\d{3,4})"
+        r":[\w*.-]{1,64}:[\w*.-]{1,64}:(?P<secret>[^\s:]{4,128})(?!\S)",
+        _is_strange,
+    ),
+    _context(
+        ("curl", "http", "wget"),
+        rf"\b(?:curl|https?|xh)\b{_COMMAND}(?:-[a-z]{{0,8}}u|--user|--proxy-user|-U|-a|--auth)[ =]?"
+        r"[\"']?[^\s:\"'/]{1,128}:(?P<secret>[^\s\"'/][^\s\"']*)",
+    ),
+    _context(
+        ("mysql", "mariadb"),
+        rf"\b(?:mysql|mysqldump|mysqladmin|mysqlimport|mariadb(?:-\w+)?)\b{_COMMAND}-p{_VALUE}",
+        flags=0,
+    ),
+    _context(("sshpass",), rf"\bsshpass\b[^\n|;&]{{0,80}}?\s-p\s{{0,4}}{_VALUE}", flags=0),
+    _context(
+        ("login",),
+        r"\b(?:docker|podman|nerdctl|buildah|skopeo|helm(?:\s+registry)?|az|oc|nomad|cf|heroku|crane)"
+        rf"\s{{1,4}}(?:registry\s{{1,4}})?login\b{_COMMAND}-p\s{{0,4}}=?{_VALUE}",
+        flags=0,
+    ),
+    _context(("--creds",), r"--creds[ =][\"']?[^\s:\"']{1,128}:(?P<secret>[^\s\"']+)"),
+    _context(("redis-cli",), rf"\bredis-cli\b{_COMMAND}(?:-a|--pass)\s{{1,4}}{_VALUE}", flags=0),
+    _context(("ldap",), rf"\bldap\w{{2,12}}\b{_COMMAND}-w\s{{0,4}}{_VALUE}", flags=0),
+    _context(
+        ("htpasswd",),
+        rf"\bhtpasswd\s{{1,4}}-\w{{0,6}}b\w{{0,6}}\s{{1,4}}\S{{1,255}}\s{{1,4}}\S{{1,255}}\s{{1,4}}{_VALUE}",
+        flags=0,
+    ),
+    _context(
+        ("smb", "rpcclient", "mount.cifs"),
+        rf"\b(?:smbclient|smbget|rpcclient|mount\.cifs)\b{_COMMAND}-U\s{{0,4}}[\"']?[^\s%\"']{{1,128}}%(?P<secret>[^\s\"']+)",
+        flags=0,
+    ),
+    _context(("pass:",), r"-(?:passin|passout|pass|k)\s{1,4}pass:(?P<secret>[^\s\"']+)"),
+    _context(
+        ("sudo",),
+        r"\becho\s{1,4}(?:-n\s{1,4})?(?P<quote>[\"']?)(?P<secret>[^\s\"'|]{4,128})(?P=quote)\s{0,4}\|\s{0,4}sudo\s{1,4}-S\b",
+    ),
+    _context(
+        ("net use",),
+        r"\bnet\s{1,4}use\b[^\n]{0,200}?/user:\S{1,128}\s{1,4}(?P<secret>[^\s/]\S{3,127})",
+    ),
+    _context(
+        ("_pass", "psk"),
+        r"(?<![A-Za-z0-9])(?:[A-Za-z0-9]{1,30}_){1,6}PASS\b[\"']?\s{0,4}[=:]\s{0,4}[\"']?(?P<secret>[^\s\"'`;,$({<]{4,256})",
+    ),
+    _context(("psk",), r"(?<![\w-])psk=(?P<quote>[\"']?)(?P<secret>[^\s\"']{8,64})(?P=quote)"),
+    _context(
+        ("auth",),
+        r"(?<![A-Za-z0-9])_?auth[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?P<secret>[A-Za-z0-9+/]{12,}={0,2})(?![\w.(\[])",
+        lambda value: _is_base64_key(value) or value.endswith("="),
+    ),
+    _context(  # Rails
+        ("secret_key_base",),
+        r"\bsecret_key_base[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?P<secret>[A-Za-z0-9]{30,})",
+    ),
+    _context(
+        ("client-key-data",),
+        r"\bclient-key-data[\"']?\s{0,4}:\s{0,4}[\"']?(?P<secret>[A-Za-z0-9+/=]{16,})",
+    ),
+    _context(
+        ("privatekey", "presharedkey"),
+        r"\b(?:PrivateKey|PresharedKey)\s{0,4}=\s{0,4}(?P<secret>[A-Za-z0-9+/]{42,43}=)",
+    ),
+    _context(
+        ("define",),
+        r"\bdefine\(\s{0,4}[\"']\w{0,40}(?:KEY|SALT|PASSWORD|SECRET)[\"']\s{0,4},\s{0,4}(?P<quote>[\"'])(?P<secret>[^\n\"']{4,200})(?P=quote)",
+    ),
+    _context(
+        ("secret=",),
+        r"\botpauth://[^\s\"'<>]{1,300}?[?&]secret=(?P<secret>[A-Z2-7]{16,})",
+    ),
+)
+_PUTTY: Final = re.compile(
+    r"(?P<lead>\bPrivate-Lines:\s{1,4}\d{1,4}\s{1,4})"
+    r"(?:[A-Za-z0-9+/=]{64}\s{1,4}){0,400}[A-Za-z0-9+/=]{8,64}(?=\s|\Z)"
+)
+_COOKIES: Final = re.compile(
+    r"(?:\b(?:Set-)?Cookie\b[\"']?\s{0,8}:|(?<!\S)--cookie[ =])[^\n]*", re.IGNORECASE
+)
+_COOKIE: Final = re.compile(r"=(?P<secret>[A-Za-z0-9._~+/%!*|:-]{8,}={0,2})")
+_AMAZON_ID: Final = re.compile(r"(?<![A-Z0-9])A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Z0-9])")
+_AMAZON_SECRET: Final = re.compile(r"(?<![A-Za-z0-9/+=])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])")
+_NEARBY: Final = 200
+
+
+def redact_contexts(text: str) -> str:
+    """Masks what stands where secrets stand. To be called before tokens are masked by their shape."""
+    lower = text.lower()
+    if "akia" in lower or "asia" in lower:
+        text = _without_amazon_secrets(text)
+    if "private-lines" in lower:
+        text = _PUTTY.sub(lambda match: f"{match['lead']}{MARKER}", text)
+    if "cookie" in lower:
+        text = _COOKIES.sub(lambda line: _COOKIE.sub(_masked_cookie, line[0]), text)
+    for context in _CONTEXTS:
+        if any(word in lower for word in context.words):
+            text = context.pattern.sub(_replacing(context), text)
+    return text
+
+
+def _replacing(context: _Context) -> Callable[[re.Match[str]], str]:
+    def replace(match: re.Match[str]) -> str:
+        secret = match["secret"]
+        if (
+            is_masked(secret)
+            or is_mask_at(match.string, match.start("secret"))
+            or secret.startswith(("$", "{", "%7B", "<", "%("))
+            or not context.is_secret(secret)
+        ):
+            return match[0]
+        begin, end = match.start("secret") - match.start(), match.end("secret") - match.start()
+        return match[0][:begin] + mask(secret) + match[0][end:]
+
+    return replace
+
+
+def _masked_cookie(match: re.Match[str]) -> str:
+    return f"={mask(match['secret'])}" if _is_opaque(match["secret"]) else match[0]
+
+
+def _without_amazon_secrets(text: str) -> str:
+    """The secret stands within some words of its id, which says which of many such strings is one."""
+    places = [
+        (max(0, one.start() - _NEARBY), one.end() + _NEARBY) for one in _AMAZON_ID.finditer(text)
+    ]
+    if not places:
+        return text
+
+    def near(match: re.Match[str]) -> str:
+        is_near = any(begin <= match.start() <= end for begin, end in places)
+        return mask(match[0]) if is_near and _is_base64_key(match[0]) else match[0]
+
+    return _AMAZON_SECRET.sub(near, text)
+
+
+# --- Shapes ---------------------------------------------------------------------------------------
+
 _FORMS: Final = (
     # models and what belongs to them
     r"sk-[A-Za-z0-9_-]{8,}",  # OpenAI, Anthropic, OpenRouter, DeepSeek, Langfuse and many more
@@ -232,20 +441,85 @@ _TOKEN: Final = re.compile(
 _MIXED: Final = re.compile(r"(?=.*\d)(?=.*[a-z].*[a-z])(?=.*[A-Z].*[A-Z])")
 
 
-def mask(secret: str) -> str:
-    """As documented: below 18 characters nothing is left, else the first six and the last four."""
-    if len(secret) < _LEAST_SHOWN:
-        return SHORT
-    return f"{secret[:_HEAD]}…{secret[-_TAIL:]}"
+def redact_shapes(text: str) -> str:
+    """Masks everything that has one of the shapes."""
+    return _RUN.sub(lambda run: _TOKEN.sub(_masked_shape, run[0]), text)
 
 
-def is_masked(text: str) -> bool:
-    return _MASKED.fullmatch(text) is not None
+def _masked_shape(match: re.Match[str]) -> str:
+    token = match[0]
+    if match["mixed"] is not None and not _MIXED.match(token[3:]):
+        return token
+    return mask(token)
 
 
-def is_mask_at(text: str, start: int) -> bool:
-    """Whether the mask of a long secret begins here; its ellipsis is in no pattern of a secret."""
-    return text[start + _HEAD : start + _HEAD + 1] == "…"
+# --- Assignments ----------------------------------------------------------------------------------
+
+_PLACEHOLDER: Final = re.compile(
+    r"[x.*_-]+|\$\{[^}]*\}|(?-i:\$[A-Z_][A-Z0-9_]*)|\$?\([^)]*\)|<[\w-]*>?|\{.*\}|%\w+%?"
+    r"|\[[^\]]*\]|none|null|nil|true|false|undefined|yes|no|unknown|required|optional|string|str"
+    r"|value|text|bytes|int|any|changed?|here|below|above|env(?:ironment)?|redacted|example"
+    r"|(?:your|my)[-_][\w-]*|change[-_]?me|[a-z]{2,6}[-_]",
+    re.IGNORECASE | re.DOTALL,
+)
+_CODE: Final = re.compile(
+    r"[{\[(]|(?:self|os|process|config|settings|env)\.[A-Za-z_]"
+    r"|(?:[A-Za-z_]{1,40}\.){0,4}[A-Za-z_]{2,40}(?:\[|\((?:[\"'rfb]?[\"']|.*\)|\Z))"
+    r"|(?:[A-Za-z_]\w{0,40}\.){1,4}[A-Za-z_]\w{1,40}\(.*[\])]"
+)
+"""A literal, an attribute, an index or a call."""
+_NAME: Final = re.compile(
+    r"_{0,2}[A-Z]?[a-z]{1,15}(?:[_.]{1,2}[A-Z]?[a-z]{1,15}|[A-Z][a-z]{2,15}){1,5}(?:\(.*)?"
+)
+"""What a program calls something: several words without digits, joined by underscores, dots or capitals."""
+_IDENTIFIER: Final = re.compile(r"(?:[A-Za-z_]{1,40}\.){0,4}([A-Za-z_]{1,80})(?:\(.*)?")
+_SEPARATORS: Final = re.compile(r"[_.-]")
+_SET: Final = frozenset({" = ", " := "})
+_ATTRIBUTE: Final = re.compile(r"[a-z_]+(?:\.[a-z_]+)+")
+_PLAIN: Final = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")
+_MIXED_RUN: Final = re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]+")
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_OPAQUE: Final = re.compile(r"[A-Za-z0-9_+/=~-]+")
+_LEAST_DIGITS: Final = 4
+_WORDS: Final = (
+    "key token secret password passwd passphrase passcode pwd credential credentials "
+    "пароль 密码 密碼 パスワード 비밀번호 contraseña senha passwort"
+).split()
+_PASSWORDS: Final = frozenset(_WORDS) - {"key", "token", "secret", "credential", "credentials"}
+_QUOTED: Final = r"(?P<quote>\\{0,4}[\"'`])(?P<quoted>[^\n]{1,4096}?)(?P=quote)"
+# No possessive repeat of several characters: before Python 3.11.5 it keeps the part of a round that failed.
+_BARE: Final = (
+    r"(?P<bare>[^\s\"'`&;\\](?:[^\s\"'`&;\\]|[&;](?![\w ]{1,40}=)|\\(?![\"'n])"
+    r"|[\"'`](?=[^\s,;:)\]}\"'`\\]))*)"
+)
+_ASSIGNMENT: Final = re.compile(
+    rf"(?P<word>{'|'.join(sorted(_WORDS, key=len, reverse=True))})"
+    r"(?P<sign>\\{0,4}[\"'`]?\s{0,8}(?:=>|:=|=(?!=)|:|：|＝)\s{0,8})"
+    rf"(?:{_QUOTED}|{_BARE})",
+    re.IGNORECASE,
+)
+_FLAG: Final = re.compile(
+    r"(?P<sign>(?<![\w-])--?(?:[a-z0-9]{1,20}-){0,4}"
+    r"(?:api-?key|key|token|secret|password|passwd|passphrase)\s{1,8})"
+    rf"(?:{_QUOTED}|(?P<bare>[^\s\"'`-][^\s\"'`]*+))",
+    re.IGNORECASE,
+)
+_HINT: Final = re.compile(rf"(?:{'|'.join(_WORDS)})[\\\"'`]{{0,5}}[\s=:：＝]")
+"""On lower-case text; a search without regard to case takes twenty times as long."""
+_NAME_BEFORE: Final = re.compile(r"[A-Za-z0-9_.-]{0,40}\Z")
+_KEY_OF: Final = re.compile(
+    r"(?:api|secret|access|auth|private|account|encryption|signing|service|license|ssh|master|shared)"
+    r"[ _.-]?\Z",
+    re.IGNORECASE,
+)
+_HARMLESS_KEY: Final = re.compile(
+    r"(?:primary|foreign|public|sort|partition|cache|unique|row|group|lookup|session|hot|config|routing|event|json)[ _.-]?\Z",
+    re.IGNORECASE,
+)
+_QUOTES: Final = "\\\"'`"
+_LOOK_BACK: Final = 40
+_STOPS: Final = ",.;:!?"
+_BRACKETS: Final = {")": "(", "]": "[", "}": "{", ">": "<"}
 
 
 class Trust(Enum):
@@ -420,35 +694,3 @@ def _ends_as_word(prefix: str, word: str) -> bool:
         return True
     humps = word[0].isupper() and prefix[-1].islower()
     return humps or _KEY_OF.search(prefix) is not None
-
-
-def redact_private_keys(text: str) -> str:
-    parts = []
-    done = 0
-    while begin := _BEGIN.search(text, done):
-        closing = f"-----END {begin['name']}-----"
-        end = text.find(closing, begin.end())
-        body = text[begin.end() : end if end >= 0 else len(text)]
-        separator = "\n" if "\n" in body else " "
-        parts += [text[done : begin.end()], separator, MARKER]
-        if end < 0:
-            return "".join(parts)
-        parts += [separator, closing]
-        done = end + len(closing)
-    return "".join((*parts, text[done:]))
-
-
-def redact_shapes(text: str) -> str:
-    """Masks everything that has one of the shapes."""
-    return _RUN.sub(_in_run, text)
-
-
-def _in_run(run: re.Match[str]) -> str:
-    return _TOKEN.sub(_masked_shape, run[0])
-
-
-def _masked_shape(match: re.Match[str]) -> str:
-    token = match[0]
-    if match["mixed"] is not None and not _MIXED.match(token[3:]):
-        return token
-    return mask(token)

@@ -57,10 +57,6 @@ class AgentTranscripts:
             settings.sessions_dir, settings.state_dir, settings.agent_id, settings.claude_projects
         )
 
-    @classmethod
-    def at(cls, state_dir: Path, agent_id: str, sessions_dir: Path) -> AgentTranscripts:
-        return cls(sessions_dir, state_dir, agent_id)
-
     # Most agents index no transcripts: what reads them is imported when one is asked for.
     @cached_property
     def _files(self) -> JsonlTranscripts:

@@ -126,7 +126,7 @@ class _Session(NamedTuple):
             size=0,
             mtime_ns=self.updated_ms * 1_000_000,
             ctime_ns=_number((self.last_seq, self.projected_seq, self.leaf, self.parts)),
-            inode=_identity(self.generation, is_settled=self.is_settled),
+            inode=_number((self.generation, self.is_settled)),
             is_settled=self.is_settled,
         )
 
@@ -527,23 +527,14 @@ def _sessions(
         else connection.execute(f"{sql} WHERE w.session_id = ?", (session_id,))
     )
     for row in rows:
-        key = row[1]
-        if not (isinstance(row[0], str) and isinstance(key, str) and isinstance(row[2], int)):
+        *own, is_rebuilding, current_id = row[:10]
+        session_id, key, updated_ms, *_ = own
+        if not (
+            isinstance(session_id, str) and isinstance(key, str) and isinstance(updated_ms, int)
+        ):
             raise apsw.MismatchError("its sessions are not described as they were in 2026.9")
-        is_current = row[9] == row[0]
-        yield _Session(
-            session_id=row[0],
-            key=key,
-            updated_ms=row[2],
-            last_seq=row[3],
-            generation=row[4],
-            projected_seq=row[5],
-            leaf=row[6],
-            parts=row[7],
-            is_rebuilding=bool(row[8]),
-            why_not=_why_not(key, row[10:14], is_current=is_current),
-            parents=(row[14], row[15]),
-        )
+        why_not = _why_not(key, row[10:14], is_current=current_id == session_id)
+        yield _Session._make((*own, bool(is_rebuilding), why_not, row[14:]))
 
 
 def _select_sessions(shape: _Shape) -> str:
@@ -723,10 +714,6 @@ def _seems_same(found: FoundTranscript, known: FoundTranscript) -> bool:
         found.ctime_ns,
         found.inode,
     )
-
-
-def _identity(generation: str | None, *, is_settled: bool) -> int:
-    return _number((generation, is_settled))
 
 
 def _unpacked(packed: Any, size: Any) -> bytes | None:

@@ -183,15 +183,23 @@ class LineStretch(NamedTuple):
 
 def read_stretch(descriptor: int, start: int, until: int) -> LineStretch:
     """The complete lines from `start` on, at least up to `until` if there are so many. Raises OSError."""
-    reader = _Reader(start)
-    if start >= until:
-        return reader.stretch(is_last=False)
-    for block in _blocks(descriptor, start):
-        for piece in _pieces(block):
-            reader.take(piece)
-            if reader.end >= until:
-                return reader.stretch(is_last=False)
-    return reader.stretch(is_last=True)
+    lines: list[bytes | None] = []
+    end, digest, is_last = start, hashlib.blake2b(digest_size=HASH_BYTES), False
+    with open(descriptor, "rb", buffering=_BLOCK_BYTES, closefd=False) as file:
+        file.seek(start)
+        while end < until and not is_last:
+            size, line, ahead, piece = 0, bytearray(), digest.copy(), b"\0"
+            while piece and not piece.endswith(b"\n"):
+                piece = file.readline(_BLOCK_BYTES)
+                ahead.update(piece)
+                size += len(piece)
+                if size <= MAX_LINE_BYTES:
+                    line += piece
+            is_last = not piece
+            if piece:
+                lines.append(bytes(line[:-1]) if size <= MAX_LINE_BYTES else None)
+                end, digest = end + size, ahead
+    return LineStretch(tuple(lines), end, digest.digest(), is_last)
 
 
 def digest_of(descriptor: int, start: int, end: int) -> bytes:
@@ -212,39 +220,6 @@ def count_lines(descriptor: int, start: int, end: int) -> int:
     return sum(block.count(b"\n") for block in _blocks(descriptor, start, end))
 
 
-class _Reader:
-    """The lines read so far, and the hash up to the end of the last one."""
-
-    def __init__(self, start: int) -> None:
-        self.end = start
-        self._lines: list[bytes | None] = []
-        self._digest = hashlib.blake2b(digest_size=HASH_BYTES)
-        self._ahead = self._digest.copy()
-        """The hash including the half line."""
-        self._half = bytearray()
-        self._half_size = 0
-
-    def take(self, piece: bytes) -> None:
-        """A piece of the file that holds a newline at its end or none."""
-        self._ahead.update(piece)
-        self._half_size += len(piece)
-        if self._half_size <= MAX_LINE_BYTES:
-            self._half += piece
-        if piece.endswith(b"\n"):
-            self._finish_line()
-
-    def _finish_line(self) -> None:
-        fits = self._half_size <= MAX_LINE_BYTES
-        self._lines.append(bytes(self._half[:-1]) if fits else None)
-        self.end += self._half_size
-        self._half.clear()
-        self._half_size = 0
-        self._digest = self._ahead.copy()
-
-    def stretch(self, *, is_last: bool) -> LineStretch:
-        return LineStretch(tuple(self._lines), self.end, self._digest.digest(), is_last)
-
-
 def _blocks(descriptor: int, start: int, end: int | None = None) -> Iterator[bytes]:
     while end is None or start < end:
         size = _BLOCK_BYTES if end is None else min(_BLOCK_BYTES, end - start)
@@ -255,21 +230,15 @@ def _blocks(descriptor: int, start: int, end: int | None = None) -> Iterator[byt
         start += len(block)
 
 
-def _pieces(block: bytes) -> Iterator[bytes]:
-    start = 0
-    while start < len(block):
-        end = block.find(b"\n", start) + 1 or len(block)
-        yield block[start:end]
-        start = end
-
-
 class ClaudeTranscripts(JsonlTranscripts):
     """The files of all projects. See `TranscriptSource`."""
 
     def listing(self) -> TranscriptListing:
         try:
             projects = sorted(
-                entry.name for entry in os.scandir(self._directory) if _is_real(entry)
+                entry.name
+                for entry in os.scandir(self._directory)
+                if is_addressable(entry.name) and entry.is_dir(follow_symlinks=False)
             )
         except (FileNotFoundError, NotADirectoryError):
             return TranscriptListing()
@@ -348,7 +317,3 @@ def _decoded_leniently(line: bytes) -> object:
         return json.loads(line.decode(errors="replace"))
     except (ValueError, RecursionError):
         return None
-
-
-def _is_real(entry: os.DirEntry[str]) -> bool:
-    return is_addressable(entry.name) and entry.is_dir(follow_symlinks=False)

@@ -65,7 +65,7 @@ def render_turn(line: bytes) -> str | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         role, content = _read_leniently(line)
     speaker = speaker_of(role)
-    text = _text(content) if speaker else ""
+    text = joined(texts_of(content)) if speaker else ""
     return f"{speaker}: {text}" if text else None
 
 
@@ -131,10 +131,6 @@ def speaker_of(role: object) -> str | None:
 def _read_leniently(line: bytes) -> tuple[object, object]:
     message = _decoded_leniently(line)
     return (message.get("role"), message.get("content")) if message else (None, None)
-
-
-def _text(content: object) -> str:
-    return joined(texts_of(content))
 
 
 def joined(texts: Iterable[str]) -> str:

@@ -81,7 +81,7 @@ class Vault:
             if isinstance(content, FileContent):
                 self.notes.append(_note(content))
                 if with_texts:
-                    self.texts[content.path] = content.text
+                    self.texts[content.found.path] = content.text
 
     def newest(self, tags: Sequence[str] = ()) -> list[Note]:
         """Those with all of the tags, or tags below them."""
@@ -156,12 +156,12 @@ def _note(content: FileContent) -> Note:
     if _PLACEHOLDER.search(title):
         title = ""
     return Note(
-        path=content.path,
+        path=content.found.path,
         title=title,
         aliases=facts.aliases,
         tags=facts.tags,
-        day=date_of(content.path) or facts.day or date_in(title),
-        modified=datetime.fromtimestamp(content.mtime_ns / 1e9, UTC),
+        day=date_of(content.found.path) or facts.day or date_in(title),
+        modified=datetime.fromtimestamp(content.found.mtime_ns / 1e9, UTC),
         leads_to=links_in(content.text),
     )
 

@@ -31,7 +31,7 @@ import anyio
 from packaging.requirements import Requirement
 from rich.console import Console
 
-from backends.qmd.server import post_query
+from backends.qmd.server import exchange
 from backends.ranking.query import content_words
 from benchmarks.embedding_server import EmbeddingServer, embedding_server
 from benchmarks.families import FAMILIES, families
@@ -461,7 +461,7 @@ async def _qmd_vectors(place: Place) -> AsyncIterator[Running]:
             words = " ".join(content_words(query, "en")) or query
             searches = [{"type": "lex", "query": words}, {"type": "vec", "query": query}]
             question = {"searches": searches, "limit": limit, "rerank": False}
-            answer = await post_query(port, question, timeout_s=120)
+            answer = await exchange(port, "/query", question, timeout_s=120)
             return [hit["snippet"] for hit in answer["results"]]
 
         yield Running(ask, index_s, lines.process.pid)

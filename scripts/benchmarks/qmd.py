@@ -18,7 +18,7 @@ import anyio
 from rich.console import Console
 from rich.table import Table
 
-from backends.qmd.server import post_query, question_for
+from backends.qmd.server import exchange, question_for
 from benchmarks.embedding_server import embedding_server
 from benchmarks.hash_embedder import HashEmbedder
 from benchmarks.notes import NoteWriter
@@ -67,7 +67,8 @@ async def latencies(command: str, collection: Collection, count: int, root: Path
         for text in texts[5:]:
             asked = question_for(text, "search")
             assert asked is not None
-            query = post_query(status["server"]["port"], asked.as_json(FILLED), timeout_s=30)
+            port = status["server"]["port"]
+            query = exchange(port, "/query", asked.as_json(FILLED), timeout_s=30)
             taken["server"].append((await timed(query))[1])
             answer, milliseconds = await timed(search(client, text))
             taken["gateway"].append(milliseconds)

@@ -20,11 +20,16 @@ import apsw
 import numpy as np
 from rich.console import Console
 
+from backends.builtin.store.sqlite.embeddings import SqliteEmbeddings, fingerprint_id
 from backends.builtin.store.sqlite.store import SqliteStore
-from backends.builtin.store.sqlite.vectors.embeddings import SqliteEmbeddings, fingerprint_id
-from backends.builtin.store.sqlite.vectors.engines import Extension, VectorEngine, VectorQuery
+from backends.builtin.store.sqlite.vectors.engines import (
+    Extension,
+    NumpyScan,
+    SqliteScan,
+    VectorEngine,
+    VectorQuery,
+)
 from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
-from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan
 from benchmarks.large_index import Vectors, random_units
 from benchmarks.minilm_gguf import CACHE
 from benchmarks.questions import locomo

@@ -23,7 +23,7 @@ from backends.files.reading import decode
 from backends.interface import GAP
 from backends.qmd.answering import Proposal, QmdFound, analyse, document_passages, lexical_passages
 from backends.qmd.process import QmdUnavailableError
-from backends.qmd.server import ResultRow, post_query, rows_of_answer
+from backends.qmd.server import ResultRow, exchange, rows_of_answer
 from backends.redaction import redact
 from backends.text.units import split_units, utf16_length
 from backends.transcripts.host_database import decompressed
@@ -394,7 +394,7 @@ def qmd_answer(data: bytes) -> None:
 
 def _ask() -> None:
     async def ask() -> object:
-        return await post_query(_host().port, {"q": "x"}, timeout_s=5.0)
+        return await exchange(_host().port, "/query", {"q": "x"}, timeout_s=5.0)
 
     try:
         answered = anyio.run(ask)

@@ -22,10 +22,9 @@ Line = dict[str, Any]
 Lines = list[Line]
 
 SMALL = {
-    "backends.builtin.batch.claiming.THRESHOLD": 200,
-    "backends.builtin.batch.claiming.KEPT_BACK": 20,
-    "backends.builtin.batch.claiming.SMALLEST": 20,
-    "backends.builtin.batch.jobs.THRESHOLD": 200,
+    "backends.builtin.embedding.batch_jobs.THRESHOLD": 200,
+    "backends.builtin.embedding.batch_jobs.KEPT_BACK": 20,
+    "backends.builtin.embedding.batch_jobs.SMALLEST": 20,
     "backends.builtin.embedding.backfill.THRESHOLD": 200,
     "backends.builtin.embedding.backfill.KEPT_BACK": 20,
     "providers.batch.result_files._SLICE_LINES": 100,

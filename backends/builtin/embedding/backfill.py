@@ -2,7 +2,7 @@
 
 One task finds texts without a vector of the provider in use, has them embedded in requests that many files
 share, and stores each answer as it arrives, so that nothing is ever paid twice. A large backlog is left to batch
-jobs (`backends.builtin.batch`), except for its newest texts. While a provider fails it is tried again from time to
+jobs (`batch_jobs`), except for its newest texts. While a provider fails it is tried again from time to
 time, and searches go on by keywords. After a change of provider or model the old vectors stay until the new one has
 embedded all texts. Where several gateways share a store, one of them at a time does all this; the others look now and
 then whether anything is left.
@@ -21,8 +21,7 @@ import anyio
 import msgspec
 
 from backends.backend_errors import IndexUnavailableError
-from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
-from backends.builtin.batch.jobs import BatchJobs
+from backends.builtin.embedding.batch_jobs import KEPT_BACK, THRESHOLD, BatchJobs
 from backends.builtin.store.leasing import LOOK_S, LeaseHolder
 from backends.builtin.store.port import LeaseLostError, Store, Version, View, Writer, now_ms
 from backends.interface import BackfillState, ProgressCallback, SyncProgress
@@ -183,7 +182,8 @@ class Backfill:
                     await self._rest()
                 else:
                     backoff.failed()
-                    await self._woken(self._pause(backoff.left_s))
+                    circuit_s = self._embeddings.state().active.next_probe_in_s or 0.0
+                    await self._woken(max(backoff.left_s, circuit_s))
         finally:
             unsubscribe()
 
@@ -278,12 +278,8 @@ class Backfill:
         if self._batch is None or self._is_still_growing():
             return
         self._grows_since = None
-        await self._disk.run_out(partial(self._claim, self._batch, mark))
+        await self._disk.run_out(partial(self._batch.claim, self._lease, mark))
         self._batch.wake()
-
-    def _claim(self, batch: BatchJobs, mark: Fingerprint) -> None:
-        with self._lease.writer() as writer:
-            batch.claim(writer, mark)
 
     def _is_still_growing(self) -> bool:
         if not (self._wake.is_set() or self._is_indexing()):
@@ -402,7 +398,7 @@ class Backfill:
         """Writes only if there is a reason: each commit on a shared store makes the others look."""
         with self._store.view() as view:
             fallen = view.embeddings.fallen_out_of_use() if is_untidy else ()
-            awaits = self._batch is not None and self._batch.is_waited_for(view, fingerprint)
+            awaits = self._batch is not None and view.jobs.waiting(fingerprint.digest()) > 0
             self._retry_in_s = view.embeddings.next_retry_s(fingerprint)
             self._claims_end_s = view.embeddings.claims_end_s()
         awaits |= self._claims_end_s is not None
@@ -455,10 +451,6 @@ class Backfill:
             coverage=view.embeddings.coverage(fingerprint),
             failed_texts=view.embeddings.failed_texts(fingerprint, limit=_SHOWN_FAILURES),
         )
-
-    def _pause(self, backoff_s: float) -> float:
-        """How long to pause after the failure: at least as long as the provider's circuit stays open."""
-        return max(backoff_s, self._embeddings.state().active.next_probe_in_s or 0.0)
 
     def _on_change(self, change: ProviderChange) -> None:
         _log.info("embeddings", change=change.event, provider=change.provider, reason=change.reason)

@@ -21,12 +21,10 @@ from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import Store, View
 from backends.interface import (
     BackfillState,
-    BatchReport,
     EmbeddingModel,
     Fallback,
     ProgressCallback,
     VectorDetails,
-    VectorStatus,
 )
 from config.errors import MemoryGatewayError
 from config.runtime import PROC
@@ -37,13 +35,13 @@ from providers.provider_errors import ProviderError
 from providers.provider_interface import Fingerprint, QueryVector
 
 if TYPE_CHECKING:
-    from backends.builtin.batch.jobs import BatchJobs
     from backends.builtin.embedding.backfill import Backfill
+    from backends.builtin.embedding.batch_jobs import BatchJobs
     from backends.builtin.store.port import Store, VectorMemory
     from providers.choosing import Choice
     from providers.embedding.failover import Embeddings
     from providers.embedding.service import EmbeddingService
-    from providers.provider_interface import EmbeddingsState, Fingerprint
+    from providers.provider_interface import Fingerprint
 
 STALLED_PERCENT: Final = 10.0
 _PROC: Final = Path(PROC)
@@ -235,14 +233,6 @@ class QueryReader:
             await self._predecessor.aclose()
 
 
-def report_embeddings(state: EmbeddingsState, lacks: str | None) -> EmbeddingsState:
-    """`lacks` is what the provider in use waits for before its first vector; None: nothing."""
-    if lacks is None or state.active.status != "ready":
-        return state
-    waiting = replace(state.active, status="waiting", reason=lacks)
-    return replace(state, active=waiting)
-
-
 class Semantics:
     """Everything about the vectors of one index. `run` must be running."""
 
@@ -419,20 +409,22 @@ class Semantics:
         )
 
     def _open_batch(self, choice: Choice, residency: Residency) -> BatchJobs | None:
-        from backends.builtin.batch.jobs import open_jobs  # noqa: PLC0415 - not part of the start
+        """Reads the auth profiles."""
+        from backends.builtin.embedding.batch_jobs import BatchJobs  # noqa: PLC0415 - not part of the start
+        from providers.batch.vendor_jobs import find_batch  # noqa: PLC0415 - likewise
 
-        jobs = open_jobs(
-            self._settings,
+        access = find_batch(self._settings, choice)
+        if isinstance(access, str):
+            self._no_batch = access
+            return None
+        return BatchJobs(
             self._store,
-            choice,
+            access,
+            self._settings.search.remote.batch,
             priority=self._priority,
             on_stored=residency.changed,
             on_released=self.wake,
         )
-        if isinstance(jobs, str):
-            self._no_batch = jobs
-            return None
-        return jobs
 
     def _learned(self) -> tuple[Mapping[bytes, Mapping[str, object]], Mapping[bytes, int]]:
         """What is known of hosts, and of the vectors that they gave."""
@@ -526,24 +518,16 @@ class Semantics:
             candidates=tuple(self._choice.candidates) if self._choice else (),
         )
         if self._embeddings is not None:
-            report = replace(
-                report,
-                provider=report_embeddings(self._embeddings.state(), self._lacks()),
-                search=self._engine_report(view, self._embeddings.fingerprint),
-            )
+            state, space = self._embeddings.state(), view.vectors(self._embeddings.fingerprint)
+            if (lacks := self._lacks()) and state.active.status == "ready":
+                state = replace(state, active=replace(state.active, status="waiting", reason=lacks))
+            report = replace(report, provider=state, search=space.status() if space else None)
         if self._reader is not None and (before := self._reader.predecessor) is not None:
             former = EmbeddingModel(before.provider, before.model)
             report = replace(report, answered_by=former)
         if self._backfill is not None:
-            batch = self._batch_report(view)
+            from backends.builtin.embedding.batch_jobs import not_used  # noqa: PLC0415 - not part of the start
+
+            batch = self._batch.report(view) if self._batch else not_used(self._no_batch)
             report = replace(report, backfill=self._backfill.report(view), batch=batch)
         return report
-
-    def _batch_report(self, view: View) -> BatchReport:
-        from backends.builtin.batch.jobs import not_used  # noqa: PLC0415
-
-        return self._batch.report(view) if self._batch else not_used(self._no_batch)
-
-    def _engine_report(self, view: View, fingerprint: Fingerprint) -> VectorStatus | None:
-        space = view.vectors(fingerprint)
-        return space.status() if space else None

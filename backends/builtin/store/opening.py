@@ -22,25 +22,9 @@ from config.settings import Settings
 if TYPE_CHECKING:
     from backends.builtin.store.port import Store, View
     from backends.builtin.store.postgres.store import PostgresStore
-    from backends.builtin.store.sqlite.index_file import IndexState
+    from backends.builtin.store.sqlite.index_file import IndexState as IndexState  # noqa: PLC0414 - it is asked for here
     from backends.builtin.store.sqlite.vectors.engines import LibraryProblems
     from backends.interface import StoreCheck
-
-__all__ = [
-    "IndexState",
-    "connect",
-    "doubt",
-    "if_there",
-    "index_file",
-    "inspect",
-    "is_current",
-    "is_index",
-    "is_there",
-    "look_into",
-    "owner_lock",
-    "vector_libraries",
-    "viewpoint_of",
-]
 
 _MACHINE_ID: Final = Path("/etc/machine-id")
 _MARK_BYTES: Final = 4
@@ -76,9 +60,7 @@ def if_there(settings: Settings) -> Iterator[Store | None]:
 
 def _connect_postgres(settings: Settings) -> PostgresStore:
     with _with_driver():
-        from backends.builtin.store.postgres.store import (  # its driver takes 0.2 s
-            PostgresStore,
-        )
+        from backends.builtin.store.postgres.store import PostgresStore  # its driver takes 0.2 s
     return PostgresStore(settings.search.store, settings.agent_id, viewpoint=viewpoint_of(settings))
 
 
@@ -223,9 +205,7 @@ def _path(settings: Settings) -> Path:
 
 def vector_libraries(settings: Settings) -> LibraryProblems:
     """Which libraries of vector search cannot be used, and why. Blocks."""
-    from backends.builtin.store.sqlite.vectors.engines import (
-        probe_libraries,
-    )
+    from backends.builtin.store.sqlite.vectors.engines import probe_libraries
 
     return probe_libraries(settings.search.store.vector.extension_path)
 

@@ -17,27 +17,36 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+import sys
 import time
+from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
 from backends.backend_errors import IndexUnavailableError
 from backends.files.reading import UTF8
 from backends.files.scan import FoundFile
+from backends.interface import DayCount, LanguageCount, Overview, SizeCount
 from backends.text.frontmatter import FrontMatter
 from backends.transcripts.source import HASH_BYTES, FoundTranscript, Position, Taken
 from config.settings import Source
 
 if TYPE_CHECKING:
-    from backends.interface import Coverage, FailedText, Overview, StoreDetails, VectorStatus
+    from backends.interface import Coverage, FailedText, StoreDetails, VectorStatus
     from backends.ranking.evidence import Background, Candidate, Excerpt
     from backends.ranking.query import Concept
     from config.settings import VectorStoreSettings
     from providers.provider_interface import Fingerprint, Vector
+
+F = TypeVar("F")
+Tick: TypeAlias = Callable[[], None]
+"""Called again and again in the middle of long work; what it raises ends that."""
+Failures: TypeAlias = Iterable[tuple[bytes, str]]
+"""Texts that a provider refused, by hash, and why."""
 
 
 class IndexDamagedError(IndexUnavailableError):
@@ -267,6 +276,49 @@ class PreparedFile(msgspec.Struct, frozen=True, gc=False):
     facts: FrontMatter = FrontMatter()
 
 
+class Replaced(msgspec.Struct, frozen=True, gc=False):
+    """How many chunks were new, and how many are gone."""
+
+    written: int
+    removed: int
+
+
+SEPARATOR: Final = "\x1f"
+"""Between the aliases or the tags of one row."""
+
+
+def split(joined: str) -> tuple[str, ...]:
+    return tuple(joined.split(SEPARATOR)) if joined else ()
+
+
+_PROBES: Final = 1_000
+
+
+def probes(found: Sequence[F]) -> Sequence[F]:
+    """Some of the files, spread over all, that are looked for among the stamps of other viewpoints."""
+    return found[:: 1 + len(found) // _PROBES]
+
+
+_MOST_DAYS: Final = 1000
+"""A picture cannot show more; where there are more, they are told by month, then by year."""
+
+
+def overview_of(
+    days: Callable[[int, int], Iterable[Any]], sizes: Iterable[Any], languages: Iterable[Any]
+) -> Overview:
+    """From rows; `days` gives those of so many characters of the date, and at most so many."""
+    counts: list[DayCount] = []
+    for characters in (len("2026-02-08"), len("2026-02"), len("2026")):
+        counts = [DayCount(*row) for row in days(characters, 10 * _MOST_DAYS)]
+        if len(counts) <= _MOST_DAYS:
+            break
+    return Overview(
+        days=tuple(sorted(counts, key=lambda one: (one.day or "", one.source))),
+        sizes=tuple(SizeCount(*row) for row in sizes),
+        languages=tuple(LanguageCount(*row) for row in languages),
+    )
+
+
 class OddEncoding(msgspec.Struct, frozen=True, gc=False):
     encoding: str
     notes: int
@@ -335,12 +387,7 @@ class FileReads(Protocol):
 
 class FileWrites(FileReads, Protocol):
     def publish(
-        self,
-        read: ReadFile,
-        pipeline: str,
-        prepared: PreparedFile,
-        *,
-        tick: Callable[[], None] = lambda: None,
+        self, read: ReadFile, pipeline: str, prepared: PreparedFile, *, tick: Tick = lambda: None
     ) -> int:
         """Makes the index hold exactly this content for the file, as seen here; returns the chunks written.
 
@@ -391,6 +438,7 @@ class Checkpoint(msgspec.Struct, frozen=True, gc=False):
         return Position(self.end_byte, self.end_line)
 
 
+_NUMBER_BYTES: Final = 4
 START: Final = Checkpoint(0, 0, 0, 0, hashlib.blake2b(digest_size=HASH_BYTES).digest())
 
 
@@ -437,6 +485,37 @@ class TranscriptPiece(msgspec.Struct, frozen=True, gc=False):
     """The text ends with it: nothing older lies beyond."""
     is_rewritten: bool
     """The transcript no longer holds what was taken in beyond `begin`."""
+
+    @property
+    def end_char(self) -> int | None:
+        """Where what it replaces ends in the text; None: with the text."""
+        return None if self.is_last or self.is_rewritten else self.end.end_char
+
+    def chunks(self) -> list[PreparedChunk]:
+        """At their places in the whole transcript."""
+        chars, turns = self.begin.end_char, self.begin.end_turn
+        return [
+            msgspec.structs.replace(
+                chunk,
+                start=chunk.start + chars,
+                start_line=chunk.start_line + turns,
+                end_line=chunk.end_line + turns,
+            )
+            for chunk in self.prepared.chunks
+        ]
+
+    def packed_numbers(self) -> bytes:
+        """As `entry_at` reads them."""
+        numbers = array("I", self.numbers)
+        if sys.byteorder == "big":
+            numbers.byteswap()
+        return numbers.tobytes()
+
+
+def entry_at(packed: bytes, turn: int) -> int:
+    """The number of the entry that a turn of one part is, counted from 0."""
+    place = turn * _NUMBER_BYTES
+    return int.from_bytes(packed[place : place + _NUMBER_BYTES], "little")
 
 
 class TurnRange(msgspec.Struct, frozen=True, gc=False):
@@ -522,6 +601,23 @@ def why_unlike(dimensions: int | None, query: Vector) -> str | None:
     return None
 
 
+def fit_and_unfit(
+    vectors: Sequence[tuple[bytes, Vector]],
+) -> tuple[list[tuple[bytes, Vector]], list[tuple[bytes, str]]]:
+    """The vectors of length 1 with as many numbers as the first, and what is recorded of the other texts."""
+    import numpy as np  # noqa: PLC0415 - to embed takes it, to search need not
+
+    def is_fit(vector: Vector) -> bool:
+        numbers = np.asarray(vector)
+        is_as_long = len(numbers) == len(vectors[0][1])
+        return (
+            is_as_long and abs(float(numbers @ numbers) - 1) <= 2 * LENGTH_TOLERANCE
+        )  # false for NaN
+
+    unfit = {text_hash: UNFIT for text_hash, vector in vectors if not is_fit(vector)}
+    return [one for one in vectors if one[0] not in unfit], list(unfit.items())
+
+
 class VectorSpace(Protocol):
     """The vectors of one fingerprint, as one view sees them."""
 
@@ -557,7 +653,7 @@ class VectorSpace(Protocol):
         """
         ...
 
-    def refresh(self, give_way: Callable[[], None] = lambda: None) -> bool:
+    def refresh(self, give_way: Tick = lambda: None) -> bool:
         """Brings the vectors in memory up to date with the view; returns whether they can answer now.
 
         `give_way` is called again and again in the middle of the work.
@@ -655,11 +751,7 @@ class EmbeddingWrites(EmbeddingReads, Protocol):
         ...
 
     def record_failures(
-        self,
-        fingerprint: Fingerprint,
-        failures: Iterable[tuple[bytes, str]],
-        *,
-        longest_ms: int = LONGEST_RETRY_MS,
+        self, fingerprint: Fingerprint, failures: Failures, *, longest_ms: int = LONGEST_RETRY_MS
     ) -> None:
         """Remembers which texts the provider refused, and why, so that the rest goes on.
 

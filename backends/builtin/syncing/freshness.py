@@ -19,7 +19,7 @@ import anyio
 from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import IndexDamagedError, View
 from backends.builtin.syncing.helper import Helper, helped
-from backends.builtin.syncing.indexing import Group, Indexer, Task
+from backends.builtin.syncing.indexing import Group, Indexer, Task, TaskOptions
 from backends.builtin.syncing.planning import Change, FileOutcome, Held, ObsoleteFile
 from backends.builtin.syncing.sessions import TranscriptPart, skipped_transcripts
 from backends.builtin.syncing.surveying import Survey
@@ -108,7 +108,8 @@ class Tally:
     def add(self, task: Task, outcome: FileOutcome) -> None:
         self._done += 1
         self._path = task.path
-        if not isinstance(task, TranscriptPart) or self._is_complete(task, outcome):
+        is_step = isinstance(task, TranscriptPart) and not task.is_last
+        if not (is_step or (isinstance(task, TranscriptPart) and outcome.change is Change.LATER)):
             self.pending.discard(task.path)
         self._chunks += outcome.chunks
         self._bytes_read += outcome.bytes_read
@@ -117,7 +118,6 @@ class Tally:
             case Change.WRITTEN:
                 self._written.add(task.path)
             case Change.SAME:
-                is_step = isinstance(task, TranscriptPart) and not task.is_last
                 self._unchanged += not is_step and task.path not in self._written
             case Change.GONE:
                 self._removed += not is_new
@@ -133,10 +133,6 @@ class Tally:
         if outcome.change is Change.UNREAD:
             self.unread_files += 1
             self.unread.append(outcome.skipped.reason.rstrip("."))
-
-    @staticmethod
-    def _is_complete(part: TranscriptPart, outcome: FileOutcome) -> bool:
-        return part.is_last and outcome.change is not Change.LATER
 
     @property
     def is_begun(self) -> bool:
@@ -210,13 +206,15 @@ class RecentSyncs:
         return iter(self._reports)
 
     def add(self, report: SyncReport) -> None:
-        if self._reports and _is_repetition(self._reports[0], report):
+        last = self._reports[0] if self._reports else None
+        if (
+            last
+            and last.reason == report.reason
+            and _is_uneventful(last)
+            and _is_uneventful(report)
+        ):
             self._reports.popleft()
         self._reports.appendleft(report)
-
-
-def _is_repetition(last: SyncReport, report: SyncReport) -> bool:
-    return last.reason == report.reason and _is_uneventful(last) and _is_uneventful(report)
 
 
 def _is_uneventful(report: SyncReport) -> bool:
@@ -466,26 +464,29 @@ class Freshness:
             for task in tally.tasks
             if task.path not in tally.outdated and task not in self._left
         ]
+        here_and_now = TaskOptions(patience_s=0.0)
         fitting = [
-            task for task in changed if _fits(task, budget_s) or self._indexer.is_known(task)
+            task
+            for task in changed
+            if _fits(task, budget_s) or self._indexer.is_known(task, here_and_now)
         ]
         if not fitting or budget_s <= 0:
             return  # true of most searches: they need no thread
-        queue = iter([Group((task,)) for task in fitting])
+
+        def apply(group: Group) -> list[FileOutcome]:
+            """Does not wait beyond the deadline for another writer."""
+            options = TaskOptions(patience_s=max(0.0, deadline - time.perf_counter()))
+            return [self._indexer.apply(one, options=options) for one in group.tasks]
 
         async def run(work: Callable[[], bool]) -> bool:
             left_s = max(0.0, deadline - time.perf_counter())
             return await self._looking.run(work, left_s + SLICE_PATIENCE_S)
 
-        await self._slice(queue, tally, deadline, run, in_a_hurry=True)
+        queue = iter([Group((task,)) for task in fitting])
+        await self._slice(queue, tally, deadline, run, apply)
 
     async def _work_off(
-        self,
-        tally: Tally,
-        helper: Helper | None,
-        *,
-        force: bool,
-        progress: ProgressCallback | None,
+        self, tally: Tally, helper: Helper | None, *, force: bool, progress: ProgressCallback | None
     ) -> None:
         queue = self._indexer.grouped(tally.tasks)
         if helper is not None:
@@ -500,12 +501,11 @@ class Freshness:
 
         more = True
         while more:
-            started = time.perf_counter()
-            is_ended = threading.Event()
+            deadline, is_ended = time.perf_counter() + _SLICE_S, threading.Event()
+            options = TaskOptions(force=force, is_wanted=partial(_is_not_set, is_ended))
+            apply = partial(self._indexer.apply_together, options=options)
             try:
-                more = await self._slice(
-                    queue, tally, started + _SLICE_S, run, force=force, is_ended=is_ended
-                )
+                more = await self._slice(queue, tally, deadline, run, apply, options.is_wanted)
             finally:
                 is_ended.set()  # a thread that is left behind gives up its file
             self.running = tally.progress()
@@ -518,26 +518,15 @@ class Freshness:
         tally: Tally,
         deadline: float,
         run: Callable[[Callable[[], bool]], Awaitable[bool]],
-        *,
-        force: bool = False,
-        in_a_hurry: bool = False,
-        is_ended: threading.Event | None = None,
+        apply: Callable[[Group], list[FileOutcome]],
+        is_wanted: Callable[[], bool] = lambda: True,
     ) -> bool:
-        """Works until the deadline, on one task at least; returns False when there was nothing left to do.
-
-        In a hurry it does not wait beyond the deadline for another writer. Once `is_ended` is set it
-        stops in the middle of a file, and nothing of that file is stored.
-        """
-        is_wanted = _always if is_ended is None else lambda: not is_ended.is_set()
+        """Works until the deadline, on one group at least; returns False when there was nothing left to do."""
         outcomes: list[tuple[Task, FileOutcome]] = []
 
         def work() -> bool:
             for group in queue:
-                if in_a_hurry:
-                    patience_s = max(0.0, deadline - time.perf_counter())
-                    found = [self._indexer.apply(one, patience_s=patience_s) for one in group.tasks]
-                else:
-                    found = self._indexer.apply_together(group, force=force, is_wanted=is_wanted)
+                found = apply(group)
                 if any(outcome.chunks for outcome in found):
                     self._untold = True
                 outcomes.extend(zip(group.tasks, found, strict=True))
@@ -566,8 +555,8 @@ def _sizes(request: SyncRequest, tally: Tally) -> Sequence[int]:
     return [task.size for task in tally.tasks if isinstance(task, FoundFile)]
 
 
-def _always() -> bool:
-    return True
+def _is_not_set(event: threading.Event) -> bool:
+    return not event.is_set()
 
 
 def _fits(task: Task, budget_s: float) -> bool:

@@ -49,6 +49,20 @@ _ATTEMPTS: Final = 3
 """How often a file is tried that other gateways publish at the same time."""
 
 
+class TaskOptions(msgspec.Struct, frozen=True, gc=False):
+    """How a task is done."""
+
+    force: bool = False
+    """Whatever seems unchanged is done again."""
+    patience_s: float | None = None
+    """How long to wait for the turn to write; None: for as long as that takes in this process."""
+    is_wanted: Callable[[], bool] = lambda: True
+    """Work ends early once this says no."""
+
+
+_PATIENT: Final = TaskOptions()
+
+
 class _Fault(msgspec.Struct, frozen=True):
     """The fault that one file caused, and the state that the file was in."""
 
@@ -96,43 +110,31 @@ class Indexer:
         self._faults: dict[str, _Fault] = {}
         """The files that caused a fault of ours at their last attempt, by path."""
 
-    def apply(
-        self,
-        task: Task,
-        *,
-        force: bool = False,
-        patience_s: float | None = None,
-        is_wanted: Callable[[], bool] = lambda: True,
-    ) -> FileOutcome:
-        """Makes the index hold one file as it is, or no longer hold it.
+    def apply(self, task: Task, *, options: TaskOptions = _PATIENT) -> FileOutcome:
+        """Makes the index hold one file as it is, or no longer hold it. Raises IndexUnavailableError.
 
-        Waits at most `patience_s` for its turn to write (None: for as long as that takes in this
-        process). Raises IndexUnavailableError. A file that causes a fault of ours stays as the index
-        has it, with a reason: one such note must not keep all others from being found. A caller that is
-        patient tries it again; others only once it has changed. The same holds for a note that is too costly.
-
-        Ends early once it `is_wanted` no more.
+        A file that causes a fault of ours stays as the index has it, with a reason: one such note must not keep all
+        others from being found. A caller that is patient tries it again; others only once it has changed. The same
+        holds for a note that is too costly.
         """
         known = self._faults.get(task.path)
-        if known is not None and self.is_known(task, again=patience_s is None, force=force):
+        if known is not None and self.is_known(task, options):
             return known.outcome
         try:
-            outcome = self._apply(task, force=force, patience_s=patience_s, is_wanted=is_wanted)
+            outcome = self._apply(task, options)
         except IndexUnavailableError:
             raise
         except EndedError:
             return FileOutcome(Change.LATER)
         except (TooCostlyError, TooLargeError) as error:
-            return self._refused(task, str(error), patience_s)
+            return self._refused(task, str(error), options)
         except Exception as fault:  # noqa: BLE001 - whatever it is, the other files matter
             return self._faulted(task, fault)
         if known is not None:
             self._faults.pop(task.path, None)
         return outcome
 
-    def apply_together(
-        self, group: Group, *, force: bool, is_wanted: Callable[[], bool]
-    ) -> list[FileOutcome]:
+    def apply_together(self, group: Group, *, options: TaskOptions) -> list[FileOutcome]:
         """As `apply` to one after the other, with patience, but published in one transaction if all goes well."""
         tasks = group.tasks
         files = [one for one in tasks if isinstance(one, FoundFile)]
@@ -143,16 +145,14 @@ class Indexer:
         ):
             try:
                 ready = [
-                    group.ready.get(one.path)
-                    or self._get_ready(one, force=force, patience_s=None, is_wanted=is_wanted)
-                    for one in files
+                    group.ready.get(one.path) or self._get_ready(one, options) for one in files
                 ]
-                return self._publish(ready, patience_s=None, is_wanted=is_wanted)
+                return self._publish(ready, options)
             except IndexUnavailableError:
                 raise
             except Exception as fault:  # noqa: BLE001 - which of them it is shows one by one
                 _log.debug("files indexed one by one", files=len(files), cause=repr(fault))
-        return [self.apply(one, force=force, is_wanted=is_wanted) for one in tasks]
+        return [self.apply(one, options=options) for one in tasks]
 
     def grouped(self, tasks: Sequence[Task]) -> Iterator[Group]:
         """The tasks in their order, in groups of the size that `apply_together` should get.
@@ -210,20 +210,17 @@ class Indexer:
         self.preparer.give_way()
         return Group(sent.group.tasks, {**sent.group.ready, **ready})
 
-    def is_known(self, task: Task, *, again: bool = False, force: bool = False) -> bool:
-        """Whether `apply` will not try the task: it failed as the file is now.
-
-        `again`: unless it may succeed this time.
-        """
+    def is_known(self, task: Task, options: TaskOptions) -> bool:
+        """Whether `apply` will not try the task: it failed as the file is now, and may not succeed this time."""
         known = self._faults.get(task.path)
-        if known is None or known.task != task or force:
+        if known is None or known.task != task or options.force:
             return False
-        return not again or known.outcome.change is Change.SKIPPED
+        return options.patience_s is not None or known.outcome.change is Change.SKIPPED
 
-    def _refused(self, task: Task, reason: str, patience_s: float | None) -> FileOutcome:
+    def _refused(self, task: Task, reason: str, options: TaskOptions) -> FileOutcome:
         """As for a file that is too large, its rows are removed."""
         if isinstance(task, FoundFile):
-            with self._store.writer(patience_s) as writer:
+            with self._store.writer(options.patience_s) as writer:
                 writer.files.remove(task.source, task.path)
         outcome = FileOutcome(Change.SKIPPED, skipped=SkippedFile(path=task.path, reason=reason))
         self._remember(_Fault(task, reason, outcome))
@@ -233,25 +230,15 @@ class Indexer:
         if fault.task.path in self._faults or len(self._faults) < _REMEMBERED_FAULTS:
             self._faults[fault.task.path] = fault
 
-    def _apply(
-        self,
-        task: Task,
-        *,
-        force: bool,
-        patience_s: float | None,
-        is_wanted: Callable[[], bool],
-    ) -> FileOutcome:
+    def _apply(self, task: Task, options: TaskOptions) -> FileOutcome:
         if isinstance(task, ObsoleteFile):
-            return self._remove(task, force=force, patience_s=patience_s)
+            return self._remove(task, options)
         if isinstance(task, TranscriptPart):
             assert self.surveyor.sessions is not None
-            return self.surveyor.sessions.apply(task, patience_s)
+            return self.surveyor.sessions.apply(task, options.patience_s)
         for _ in range(_ATTEMPTS):
             with suppress(OvertakenError):
-                ready = self._get_ready(
-                    task, force=force, patience_s=patience_s, is_wanted=is_wanted
-                )
-                return self._publish([ready], patience_s=patience_s, is_wanted=is_wanted)[0]
+                return self._publish([self._get_ready(task, options)], options)[0]
         return FileOutcome(Change.LATER)
 
     def _faulted(self, task: Task, fault: Exception) -> FileOutcome:
@@ -268,39 +255,31 @@ class Indexer:
         self._remember(_Fault(task, cause, outcome))
         return outcome
 
-    def _remove(
-        self, obsolete: ObsoleteFile, *, force: bool, patience_s: float | None
-    ) -> FileOutcome:
-        if not force and obsolete.source == "memory" and self.surveyor.out_of_reach(obsolete.path):
+    def _remove(self, obsolete: ObsoleteFile, options: TaskOptions) -> FileOutcome:
+        is_note = obsolete.source == "memory"
+        if is_note and not options.force and self.surveyor.out_of_reach(obsolete.path):
             return FileOutcome(Change.LATER)  # its place vanished since it was listed
-        with self._store.writer(patience_s) as writer:
+        with self._store.writer(options.patience_s) as writer:
             removed = writer.files.remove(
                 obsolete.source, obsolete.path, read_at_ns=obsolete.read_at_ns
             )
         return FileOutcome(Change.GONE if removed else Change.LATER)
 
-    def _get_ready(
-        self,
-        found: FoundFile,
-        *,
-        force: bool,
-        patience_s: float | None,
-        is_wanted: Callable[[], bool],
-    ) -> _Ready | FileOutcome:
+    def _get_ready(self, found: FoundFile, options: TaskOptions) -> _Ready | FileOutcome:
         match self._read(found):
             case _Text(read, text):
-                if not force and self._holds(read):
+                if not options.force and self._holds(read):
                     return _Ready(read)
-                path = read.found.path
+                path, is_wanted = read.found.path, options.is_wanted
                 return _Ready(read, self.preparer.prepare(path, text, is_wanted=is_wanted))
             case FileGone():
-                return self._forget(found, patience_s)
+                return self._forget(found, options)
             case FileChanging():
                 return FileOutcome(Change.LATER)
             case FileUnreadable(reason=reason, may_pass=may_pass):
                 return FileOutcome.unreadable(found.path, reason, may_pass=may_pass)
             case SkippedFile() as skipped:
-                return self._refused(found, skipped.reason, patience_s)
+                return self._refused(found, skipped.reason, options)
 
     def _read(
         self, found: FoundFile
@@ -310,33 +289,29 @@ class Indexer:
         content = read_for_index(self.surveyor.roots, found)
         if not isinstance(content, FileContent):
             return content
-        seen, mark = _as_read(found, content), content.content_hash
-        return _Text(ReadFile(seen, mark, read_at_ns, content.encoding, revision), content.text)
+        mark, encoding = content.content_hash, content.encoding
+        return _Text(ReadFile(content.found, mark, read_at_ns, encoding, revision), content.text)
 
-    def _forget(self, found: FoundFile, patience_s: float | None) -> FileOutcome:
+    def _forget(self, found: FoundFile, options: TaskOptions) -> FileOutcome:
         """Removes a file that vanished after it was listed, unless it is back by now."""
-        with self._store.writer(patience_s) as writer:
+        with self._store.writer(options.patience_s) as writer:
             if not self.surveyor.is_gone(found.source, found.path):
                 return FileOutcome(Change.LATER)
             writer.files.remove(found.source, found.path)
         return FileOutcome(Change.GONE)
 
     def _publish(
-        self,
-        ready: Sequence[_Ready | FileOutcome],
-        *,
-        patience_s: float | None,
-        is_wanted: Callable[[], bool],
+        self, ready: Sequence[_Ready | FileOutcome], options: TaskOptions
     ) -> list[FileOutcome]:
         """In one transaction; what is an outcome already stays what it is."""
 
         def tick() -> None:
-            if not is_wanted():
+            if not options.is_wanted():
                 raise EndedError
 
         if all(isinstance(one, FileOutcome) for one in ready):
             return [one for one in ready if isinstance(one, FileOutcome)]
-        with self._store.writer(patience_s) as writer:
+        with self._store.writer(options.patience_s) as writer:
             return [
                 self._publish_one(writer, one, tick) if isinstance(one, _Ready) else one
                 for one in ready
@@ -377,15 +352,3 @@ class Indexer:
             found.mtime_ns,
             found.ctime_ns,
         )
-
-
-def _as_read(found: FoundFile, content: FileContent) -> FoundFile:
-    """The file with the stamps that belong to the content, not those of its listing."""
-    return msgspec.structs.replace(
-        found,
-        size=content.size,
-        mtime_ns=content.mtime_ns,
-        ctime_ns=content.ctime_ns,
-        inode=content.inode,
-        device=content.device,
-    )

@@ -61,11 +61,6 @@ class SyncPlan(msgspec.Struct, frozen=True):
     outdated: frozenset[str] = frozenset()
     """Files that did not change; what is stored of them was made by other settings or an earlier release."""
 
-    @classmethod
-    def level(cls, files: int) -> SyncPlan:
-        """Nothing to do: all these files are in the index as they are on the disk."""
-        return cls((), (), frozenset(), frozenset(), unchanged=files)
-
 
 def plan_sync(
     scan: ScanResult,
@@ -120,12 +115,8 @@ def _due_for_verification(level: Iterable[tuple[int, FoundFile]]) -> Iterable[Fo
 
 
 def _is_same(found: FoundFile, known: IndexedFile) -> bool:
-    return (
-        found.mtime_ns == known.mtime_ns
-        and found.size == known.size
-        and found.ctime_ns == known.ctime_ns
-        and found.inode == known.inode
-    )
+    is_touched = found.mtime_ns != known.mtime_ns or found.ctime_ns != known.ctime_ns
+    return not is_touched and found.size == known.size and found.inode == known.inode
 
 
 def _is_racy(known: IndexedFile) -> bool:

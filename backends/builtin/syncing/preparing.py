@@ -22,11 +22,7 @@ from backends.chunking import (
     document_title,
 )
 from backends.files.reading import DECODING_VERSION
-from backends.text.analyser import (
-    ANALYSER_VERSION,
-    Analyser,
-    guess_latin_language,
-)
+from backends.text.analyser import ANALYSER_VERSION, Analyser, guess_latin_language
 from backends.text.frontmatter import (
     FRONT_MATTER_VERSION,
     read_front_matter,
@@ -97,7 +93,7 @@ class Preparer:
         lines = text.count("\n")
         if lines > MAX_LINES:
             raise TooCostlyError(f"too many lines: {lines:,}, the limit is {MAX_LINES:,}")
-        tick = _Ticks(is_wanted, self.give_way).tick
+        tick = _ticking(is_wanted, self.give_way)
         facts = read_front_matter(text)
         text = without_noise(text)
         note_date = date_of(path) or facts.day or date_in(document_title(text) or "")
@@ -124,10 +120,7 @@ class Preparer:
             context = analyser.terms(f"{about_file} {' '.join(chunk.headings)} {days}".rstrip(" "))
             chunks.append(_prepared(chunk, chunk_text, terms, context, excerpts))
         return PreparedFile(
-            tuple(chunks),
-            note_date.isoformat() if note_date else None,
-            frozenset(languages),
-            facts,
+            tuple(chunks), note_date.isoformat() if note_date else None, frozenset(languages), facts
         )
 
     @property
@@ -148,22 +141,20 @@ class Preparer:
             return analyser
 
 
-class _Ticks:
+def _ticking(is_wanted: Callable[[], bool], give_way: Callable[[], None]) -> Callable[[], None]:
     """Lets others go first, and ends a piece of work that is not wanted any more or takes too long."""
+    deadline = time.thread_time() + MAX_SECONDS
+    # Before this time the thread cannot have used so much processor time; its clock is cheap to read.
+    earliest = time.monotonic() + MAX_SECONDS
 
-    def __init__(self, is_wanted: Callable[[], bool], give_way: Callable[[], None]) -> None:
-        self._is_wanted = is_wanted
-        self._give_way = give_way
-        self._deadline = time.thread_time() + MAX_SECONDS
-        self._earliest = time.monotonic() + MAX_SECONDS
-        """Before this time the thread cannot have used so much processor time; this clock is cheap to read."""
-
-    def tick(self) -> None:
-        self._give_way()
-        if not self._is_wanted():
+    def tick() -> None:
+        give_way()
+        if not is_wanted():
             raise EndedError
-        if time.monotonic() > self._earliest and time.thread_time() > self._deadline:
+        if time.monotonic() > earliest and time.thread_time() > deadline:
             raise TooCostlyError(f"it takes more than {MAX_SECONDS:g} s to index")
+
+    return tick
 
 
 def marked(level: int, title: str) -> str:

@@ -210,14 +210,6 @@ class Begin(msgspec.Struct, frozen=True, gc=False):
     """Everything before it was read again and compared."""
 
 
-class Rendered(msgspec.Struct, frozen=True, gc=False):
-    """The turns of some entries, one a line of the text."""
-
-    text: str
-    numbers: tuple[int, ...]
-    """The number of the entry that each turn is."""
-
-
 def find_begin(
     transcript: OpenTranscript,
     known: IndexedTranscript,
@@ -239,15 +231,17 @@ def find_begin(
 
 def render(
     entries: Entries, turn_of: Callable[[bytes], str | None], give_way: Callable[[], None]
-) -> Rendered:
-    """`give_way` is called before each turn: to mask secrets in a stretch takes as long as to index it."""
+) -> tuple[str, tuple[int, ...]]:
+    """The turns of some entries, one a line of the text, and the number of the entry that each is.
+
+    `give_way` is called before each turn: to mask secrets in a stretch takes as long as to index it.
+    """
     turns = []
     for number, line in zip(entries.numbers, entries.lines, strict=True):
         give_way()
         if line is not None and (turn := turn_of(line)) is not None:
             turns.append((number, turn))
-    text = "".join(f"{turn}\n" for _, turn in turns)
-    return Rendered(text, tuple(number for number, _ in turns))
+    return "".join(f"{turn}\n" for _, turn in turns), tuple(number for number, _ in turns)
 
 
 def _last_good(transcript: OpenTranscript, taken: Sequence[Checkpoint]) -> Checkpoint:
@@ -307,12 +301,7 @@ class SessionIndexer:
             return self.compare(view, listing, eager=eager, force=force)
 
     def compare(
-        self,
-        view: View,
-        listing: TranscriptListing,
-        *,
-        eager: bool = False,
-        force: bool = False,
+        self, view: View, listing: TranscriptListing, *, eager: bool = False, force: bool = False
     ) -> SessionPlan:
         """What is to do, as of this transaction."""
         indexed = view.transcripts.indexed()
@@ -413,15 +402,11 @@ class SessionIndexer:
         return FileOutcome(Change.SAME)
 
     def _prepare(
-        self,
-        opened: OpenTranscript,
-        path: str,
-        begin: Begin,
-        entries: Entries,
-        read_at_ns: int,
+        self, opened: OpenTranscript, path: str, begin: Begin, entries: Entries, read_at_ns: int
     ) -> TranscriptPiece:
         start, end = begin.checkpoint, entries.end
-        rendered = render(entries, partial(self._transcripts.render, path), self._preparer.give_way)
+        turn_of = partial(self._transcripts.render, path)
+        text, numbers = render(entries, turn_of, self._preparer.give_way)
         name = path.removeprefix(PREFIX).removesuffix(SUFFIX)
         stamps = opened.found.stamps
         is_last = entries.is_last or end.byte >= stamps[0]
@@ -435,13 +420,13 @@ class SessionIndexer:
             end=Checkpoint(
                 end.byte,
                 end.line,
-                start.end_turn + len(rendered.numbers),
-                start.end_char + len(rendered.text),
+                start.end_turn + len(numbers),
+                start.end_char + len(text),
                 opened.tail(end),
                 entries.digest,
             ),
-            numbers=rendered.numbers,
-            prepared=self._preparer.prepare(name, rendered.text),
+            numbers=numbers,
+            prepared=self._preparer.prepare(name, text),
             is_last=is_last,
             is_rewritten=begin.is_rewritten,
         )

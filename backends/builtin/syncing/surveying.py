@@ -308,14 +308,15 @@ class Brake:
             denial = closed.get(place.absolute)
             if denial is None or place.inside in closed:
                 continue
-            files = sum(of_place[one] for one in self._places if place in (one, self._outer(one)))
+            files = sum(
+                of_place[one]
+                for one in self._places
+                if place.absolute in (one.absolute, one.inside)
+            )
             reason = f"{place.name} {place.absolute} may not be read: {denial}"
             if files:
                 reason += ": its files are answered as they were indexed"
             yield Held(place.absolute, files, reason, denial.remedy)
-
-    def _outer(self, place: Place) -> Place | None:
-        return next((one for one in self._places if one.absolute == place.inside), None)
 
     def _away(self, place: Place, devices: Mapping[str, int] | None = None) -> str | None:
         devices = self._devices if devices is None else devices
@@ -491,7 +492,8 @@ class Surveyor:
         self.roots = roots
         self._pipeline = pipeline
         self.sessions = sessions
-        self._level = LevelMemory()
+        self._level: tuple[ScanResult, Version, SyncPlan] | None = None
+        """The last state of the disk that the index was equal to, the version of its files then, and what was to do."""
         self._ignoring = IgnoreFiles()
         self._brake = Brake(roots, transcripts)
         self._here_until_ms = 0
@@ -617,24 +619,18 @@ class Surveyor:
         return scan(self.roots, ignoring=self._ignoring, counting=counting)
 
     def compare(
-        self,
-        view: View,
-        found: ScanResult,
-        *,
-        force: bool = False,
-        verify: bool = False,
+        self, view: View, found: ScanResult, *, force: bool = False, verify: bool = False
     ) -> SyncPlan:
         """The plan as of this transaction."""
-        pipeline = self._pipeline
-        every = force or verify
-        if not every and self._level.holds(view, found, pipeline):
+        version, every = view.files_version(), force or verify
+        if not every and self._level is not None and self._level[:2] == (found, version):
             self._brake.miss_nothing()
-            return SyncPlan.level(len(found.files))
+            return self._level[2]
         indexed = view.files.indexed()
-        plan = plan_sync(found, indexed, pipeline=pipeline, force=force, verify=verify)
+        plan = plan_sync(found, indexed, pipeline=self._pipeline, force=force, verify=verify)
         plan = self._brake.hold(view, found, indexed, plan, force=force)
         if not every and not (plan.to_read or plan.to_remove or plan.held):
-            self._level.keep(view, found, pipeline)
+            self._level = found, version, plan
         return plan
 
 
@@ -659,26 +655,3 @@ def missing_notes(settings: Settings) -> tuple[Held, ...]:
         indexed = view.files.indexed()
         plan = plan_sync(found, indexed, pipeline="")
         return Brake(roots).hold(view, found, indexed, plan).held
-
-
-class _Level(msgspec.Struct, frozen=True):
-    """One state of the disk, and a state of the index that was equal to it."""
-
-    found: ScanResult
-    pipeline: str
-    version: Version
-
-
-class LevelMemory:
-    """The last state of the disk that the index was equal to. For any thread."""
-
-    def __init__(self) -> None:
-        self._level: _Level | None = None
-
-    def holds(self, view: View, found: ScanResult, pipeline: str) -> bool:
-        """Whether a comparison in this view would have nothing to do."""
-        return self._level == _Level(found, pipeline, view.files_version())
-
-    def keep(self, view: View, found: ScanResult, pipeline: str) -> None:
-        """A comparison in this view had nothing to do."""
-        self._level = _Level(found, pipeline, view.files_version())

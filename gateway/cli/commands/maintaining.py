@@ -74,7 +74,7 @@ async def _index(
 
 def list_batches(options: Options) -> int:
     """Show the batch jobs of the index, the newest first."""
-    from backends.builtin.batch.jobs import list_jobs
+    from backends.builtin.embedding.batch_jobs import list_jobs
 
     jobs = list_jobs(load(options))
     if not jobs and not options.json:
@@ -85,7 +85,7 @@ def list_batches(options: Options) -> int:
 
 def cancel_batch(options: Options, job: typed.JobNumber) -> int:
     """Cancel a batch job; what it has done is kept, the rest is sent in ordinary requests."""
-    from backends.builtin.batch.jobs import cancel_job
+    from backends.builtin.embedding.batch_jobs import cancel_job
 
     if not cancel_job(load(options), job):
         raise NotThereError(

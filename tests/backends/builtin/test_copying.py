@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from backends.backend_errors import IndexUnavailableError
 from backends.builtin.backend import open_builtin, open_store
-from backends.builtin.batch.claiming import new_job
 from backends.builtin.copying import copy_index
+from backends.builtin.embedding.batch_jobs import new_job
 from backends.interface import SyncRequest
 
 pytestmark = pytest.mark.anyio

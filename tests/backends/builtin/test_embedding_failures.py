@@ -117,7 +117,7 @@ async def test_a_refused_text_is_named_with_its_reason_and_stops_no_other(
 async def test_texts_that_were_spoilt_by_the_hosts_slip_are_tried_again_unasked(
     notes, vendor, embedded, monkeypatch, indexed_alone
 ):
-    monkeypatch.setattr("backends.builtin.store.sqlite.vectors.embeddings.FIRST_RETRY_MS", 300)
+    monkeypatch.setattr("backends.builtin.store.sqlite.embeddings.FIRST_RETRY_MS", 300)
     await indexed_alone(notes)
     vendor.misbehave(fault("nan", position=3), times=1)
     async with notes.open() as backend:

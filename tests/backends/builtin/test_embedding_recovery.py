@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 NOTES = 12
 BROKEN_S = 300
 HEALED_S = 60
-STORE = "backends.builtin.store.sqlite.vectors.embeddings"
+STORE = "backends.builtin.store.sqlite.embeddings"
 SETTLED = 3
 """So many looks in a row that find nothing changed: whoever is left waits for the clock."""
 PAUSE_S = 0.005

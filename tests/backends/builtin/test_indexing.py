@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backends.builtin.store.sqlite.store import SqliteStore
-from backends.builtin.syncing.indexing import Group
+from backends.builtin.syncing.indexing import Group, TaskOptions
 from backends.builtin.syncing.planning import Change
 from backends.builtin.syncing.preparing import Preparer
 from backends.chunking import ChunkLimits
@@ -179,7 +179,7 @@ def index_together(bench, *, meanwhile=lambda: None):
     tasks = bench.indexer.surveyor.survey().plan.to_read
     meanwhile()
     (group,) = bench.indexer.grouped(tasks)
-    found = bench.indexer.apply_together(group, force=False, is_wanted=lambda: True)
+    found = bench.indexer.apply_together(group, options=TaskOptions())
     return {task.path: outcome.change for task, outcome in zip(group.tasks, found, strict=True)}
 
 
@@ -210,7 +210,7 @@ def test_one_that_is_too_costly_keeps_no_other_from_being_published_with_it(benc
     home.write("memory/costly.md", "\n" * 500_001)
     home.write("memory/good.md", "The boiler.\n")
     tasks = bench.indexer.surveyor.survey().plan.to_read
-    found = bench.indexer.apply_together(Group(tasks), force=False, is_wanted=lambda: True)
+    found = bench.indexer.apply_together(Group(tasks), options=TaskOptions())
     outcomes = {task.path: one.change for task, one in zip(tasks, found, strict=True)}
     assert outcomes == {"memory/costly.md": Change.SKIPPED, "memory/good.md": Change.WRITTEN}
 
@@ -249,7 +249,7 @@ def test_the_words_of_files_of_one_transaction_are_written_together(home, check)
         home.write(f"memory/{number}.md", f"# Boiler {number}\n\n- the warranty of no. {number}\n")
     bench = Bench(home)
     files = bench.indexer.surveyor.scan().files
-    bench.indexer.apply_together(Group(files), force=False, is_wanted=lambda: True)
+    bench.indexer.apply_together(Group(files), options=TaskOptions())
     with bench.database.reading() as connection:
         assert connection.execute("SELECT count(DISTINCT segid) FROM chunk_terms_idx").get == 1
     bench.database.close()

@@ -263,7 +263,7 @@ def test_an_entry_is_written_in_the_encoding_of_the_note(append, log, codec, end
     assert append("- für später: ½ Melone\n  süß").first_line == 3
     data = log.read_bytes()
     assert data.decode(codec) == f"{before.rstrip()}\n- für später: ½ Melone\n  süß\n"
-    assert decode(data)[0].endswith("- für später: ½ Melone\n  süß\n")
+    assert decode(data).endswith("- für später: ½ Melone\n  süß\n")
 
 
 def test_an_entry_with_letters_that_the_encoding_of_the_note_lacks_is_refused(append, log):
@@ -289,4 +289,4 @@ def test_a_note_with_damage_takes_an_entry_all_the_same(append, log):
     log.parent.mkdir()
     log.write_bytes("# Überschrift: größer, schöner\n- naïve\n".encode() + b"- \xff broken\n")
     append("- süß")
-    assert decode(log.read_bytes())[0].endswith("broken\n- süß\n")
+    assert decode(log.read_bytes()).endswith("broken\n- süß\n")

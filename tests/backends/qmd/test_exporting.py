@@ -201,7 +201,7 @@ def test_sessions_of_the_hosts_database_are_exported_with_their_lines_and_events
     session.say("Where is the ladder?")
     session.work("ls /shed")
     session.answer("Behind the shed.", packed=True)
-    transcripts = AgentTranscripts.at(tmp_path, "main", place.sessions)
+    transcripts = AgentTranscripts(place.sessions, tmp_path, "main")
     settings = QmdSessionsSettings(enabled=True, export_dir=place.target)
     exports = Exports(transcripts, settings, place.ledger)
     exports.refresh()
@@ -228,7 +228,7 @@ def test_sessions_of_the_hosts_database_are_exported_with_their_lines_and_events
 
 
 def test_a_conversation_that_moved_into_the_database_keeps_one_export(place, tmp_path):
-    transcripts = AgentTranscripts.at(tmp_path, "main", place.sessions)
+    transcripts = AgentTranscripts(place.sessions, tmp_path, "main")
     settings = QmdSessionsSettings(enabled=True, export_dir=place.target)
     exports = Exports(transcripts, settings, place.ledger)
     exports.refresh()

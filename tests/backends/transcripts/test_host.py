@@ -155,7 +155,7 @@ def test_a_locked_database_is_tried_again_and_its_files_do_not_come_back(tmp_pat
     sessions = tmp_path / "agents/main/sessions"
     sessions.mkdir()
     (sessions / "one.jsonl").write_text("{}\n")
-    both = AgentTranscripts.at(tmp_path, "main", sessions)
+    both = AgentTranscripts(sessions, tmp_path, "main")
     assert names(both.listing()) == ["one"]
     assert host.db.execute("PRAGMA journal_mode = DELETE").get == "delete"
     host.db.execute("BEGIN EXCLUSIVE")

@@ -592,18 +592,15 @@ class Transaction:
 _SILENT: Final = "silent"
 """In the place of a SQLSTATE, which only a server gives that answers."""
 _OURS: Final = "ours"
-_REMEDIES: Final = (
+_REMEDIES: Final[tuple[tuple[str | tuple[str, ...], str], ...]] = (
     ("28P01", "See the password: store.url or store.passwordFile."),
-    (
-        "28",
-        "See the role and the password in store.url, and the server's pg_hba.conf.",
-    ),
+    ("28", "See the role and the password in store.url, and the server's pg_hba.conf."),
     ("3D000", "Make the database, or correct its name in store.url."),
-    ("3F000", "Run `memory-gateway store migrate` as a role that may make tables."),
-    ("42P01", "Run `memory-gateway store migrate` as a role that may make tables."),
-    ("42704", "Install pgvector on the server, then run `memory-gateway store migrate`."),
-    ("0A000", "Install pgvector on the server, then run `memory-gateway store migrate`."),
-    ("58P01", "Install pgvector on the server, then run `memory-gateway store migrate`."),
+    (("3F000", "42P01"), "Run `memory-gateway store migrate` as a role that may make tables."),
+    (
+        ("42704", "0A000", "58P01"),
+        "Install pgvector on the server, then run `memory-gateway store migrate`.",
+    ),
     (
         "42501",
         "Run `memory-gateway store migrate --role ROLE` as one that may make tables (--url-from).",
@@ -613,10 +610,7 @@ _REMEDIES: Final = (
         "53300",
         "The server has too many connections: raise its max_connections, or put pgbouncer before it.",
     ),
-    (
-        "25006",
-        "The server is read-only: add target_session_attrs=read-write to store.url.",
-    ),
+    ("25006", "The server is read-only: add target_session_attrs=read-write to store.url."),
     ("57014", "The server is slow; it is tried again. See store.statementTimeoutMs."),
     ("55P03", "Somebody else holds the index; it is tried again."),
     ("40", "Somebody else changed the same rows; it is tried again."),

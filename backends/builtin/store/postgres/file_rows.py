@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from backends.builtin.store.port import (
+    SEPARATOR,
     FileCard,
     IndexedFile,
     NoteNames,
@@ -17,25 +18,23 @@ from backends.builtin.store.port import (
     PreparedExcerpt,
     PreparedFile,
     ReadFile,
+    Replaced,
+    Tick,
     TooLargeError,
+    overview_of,
+    probes,
+    split,
 )
 from backends.builtin.store.postgres.transactions import NOW_MS, new_number
 from backends.files.reading import UTF8
 from backends.files.scan import FoundFile
-from backends.interface import DayCount, LanguageCount, Overview, SizeCount
+from backends.interface import Overview
 from backends.text.frontmatter import FrontMatter
 from backends.transcripts.source import FoundTranscript
 from config.settings import Source
 
 if TYPE_CHECKING:
-    from backends.builtin.store.postgres.transactions import (
-        AgentStatement,
-        AgentTransaction,
-        WritingTransaction,
-    )
-
-SEPARATOR: Final = "\x1f"
-"""Between the aliases, the tags or the headings of one row."""
+    from backends.builtin.store.postgres.transactions import AgentStatement, AgentTransaction
 
 FROM_FILES: Final = """
     FROM files AS f LEFT JOIN stamps AS s
@@ -80,8 +79,6 @@ _SELECT_TWIN: Final = """
     JOIN viewpoints AS v ON v.agent_id = s.agent_id AND v.name = s.viewpoint
     ORDER BY p.number, v.used_at_ms DESC LIMIT 1
 """
-_PROBES: Final = 1_000
-"""Files, spread over all, that are looked for among the stamps of others."""
 _ADOPT: Final = """
     INSERT INTO stamps (agent_id, viewpoint, file_id, size, mtime_ns, ctime_ns, inode, read_at_ns, content_hash)
     SELECT s.agent_id, %(viewpoint)s, s.file_id, s.size, s.mtime_ns, s.ctime_ns, s.inode, s.read_at_ns,
@@ -117,8 +114,6 @@ _SELECT_NAMES: Final = """
     LEFT JOIN note_facts AS n ON n.agent_id = f.agent_id AND n.file_id = f.file_id
     WHERE f.agent_id = %(agent)s AND f.source = 'memory' ORDER BY length(f.path), f.path
 """
-_MOST_DAYS: Final = 1000
-"""A picture cannot show more; where there are more, they are told by month, then by year."""
 _SELECT_DAYS: Final = """
     SELECT source, substr(note_date, 1, %(characters)s::int) AS day, count(*) FROM files
     WHERE agent_id = %(agent)s AND pipeline <> '' GROUP BY source, day
@@ -209,7 +204,7 @@ _DELETE_POSTINGS: Final = """
 
 
 class PostgresFiles:
-    """`FileReads` in one transaction."""
+    """`FileWrites` in one transaction; of a view only the reading half is used."""
 
     def __init__(self, transaction: AgentTransaction) -> None:
         self._transaction = transaction
@@ -228,10 +223,7 @@ class PostgresFiles:
     def seen(self, files: Collection[tuple[Source, str]]) -> frozenset[tuple[Source, str]]:
         if not files:
             return frozenset()
-        columns = {
-            "sources": [source for source, _ in files],
-            "paths": [path for _, path in files],
-        }
+        columns = {"sources": [source for source, _ in files], "paths": [path for _, path in files]}
         return frozenset(self._transaction.run(_SELECT_ALL_REMOVABLE, columns))
 
     def revision(self, source: Source, path: str) -> int:
@@ -264,23 +256,11 @@ class PostgresFiles:
 
     def overview(self) -> Overview:
         run = self._transaction.run
-        return Overview(
-            days=tuple(sorted(self._days(), key=lambda one: (one.day or "", one.source))),
-            sizes=tuple(SizeCount(*row) for row in run(_SELECT_SIZES)),
-            languages=tuple(LanguageCount(*row) for row in run(_SELECT_LANGUAGES)),
+        return overview_of(
+            lambda characters, most: run(_SELECT_DAYS, {"characters": characters, "limit": most}),
+            run(_SELECT_SIZES),
+            run(_SELECT_LANGUAGES),
         )
-
-    def _days(self) -> Sequence[DayCount]:
-        """At most `_MOST_DAYS` rows, but for years."""
-        days: list[DayCount] = []
-        for characters in (len("2026-02-08"), len("2026-02"), len("2026")):
-            rows = self._transaction.run(
-                _SELECT_DAYS, {"characters": characters, "limit": 10 * _MOST_DAYS}
-            )
-            days = [DayCount(*row) for row in rows]
-            if len(days) <= _MOST_DAYS:
-                break
-        return days
 
     def cards(self, file_ids: Collection[int]) -> Mapping[int, FileCard]:
         """Those of files whose chunks were read in this transaction are known."""
@@ -326,21 +306,8 @@ class PostgresFiles:
         rows = self._transaction.run(_SELECT_NAMES)
         return [NoteNames(path, title, split(aliases)) for path, title, aliases in rows]
 
-
-class PostgresFileWrites(PostgresFiles):
-    """`FileWrites` in one transaction."""
-
-    def __init__(self, transaction: WritingTransaction) -> None:
-        super().__init__(transaction)
-        self._writing = transaction
-
     def publish(
-        self,
-        read: ReadFile,
-        pipeline: str,
-        prepared: PreparedFile,
-        *,
-        tick: Callable[[], None] = lambda: None,
+        self, read: ReadFile, pipeline: str, prepared: PreparedFile, *, tick: Tick = lambda: None
     ) -> int:
         row = {
             **_stamps(read),
@@ -350,7 +317,7 @@ class PostgresFileWrites(PostgresFiles):
             "revision": read.revision,
             "new": new_number(),
         }
-        _, found, *_ = self._writing.write_all((LOCK, row), (_UPSERT, row), *stamping(row))
+        _, found, *_ = self._transaction.write_all((LOCK, row), (_UPSERT, row), *stamping(row))
         published = found.fetchone()
         if published is None:
             raise OvertakenError
@@ -358,29 +325,31 @@ class PostgresFileWrites(PostgresFiles):
         facts = _facts(file_id, prepared.facts, read.encoding)
         languages = (FORGET_LANGUAGES, {"file": file_id}), languages_of(file_id, prepared)
         also = (*languages, *facts)
-        return replace_chunks(self._writing, file_id, prepared.chunks, also=also, tick=tick).written
+        return replace_chunks(
+            self._transaction, file_id, prepared.chunks, also=also, tick=tick
+        ).written
 
     def touch(self, read: ReadFile) -> None:
-        self._writing.write_all(*stamping(_stamps(read)))
+        self._transaction.write_all(*stamping(_stamps(read)))
 
     def twin(self, source: Source, found: Sequence[FoundFile | FoundTranscript]) -> str | None:
-        probes = found[:: 1 + len(found) // _PROBES]
+        some = probes(found)
         row = self._transaction.run(
             _SELECT_TWIN,
             {
                 "source": source,
-                "paths": [one.path for one in probes],
-                "sizes": [one.size for one in probes],
-                "mtimes": [one.mtime_ns for one in probes],
-                "ctimes": [one.ctime_ns for one in probes],
-                "inodes": [one.inode for one in probes],
+                "paths": [one.path for one in some],
+                "sizes": [one.size for one in some],
+                "mtimes": [one.mtime_ns for one in some],
+                "ctimes": [one.ctime_ns for one in some],
+                "inodes": [one.inode for one in some],
             },
         ).fetchone()
         return row[0] if row else None
 
     def adopt(self, twin: str, source: Source, paths: Collection[str]) -> None:
         row = {"twin": twin, "source": source, "paths": sorted(paths)}
-        self._writing.write_all((ENTER_VIEWPOINT, {}), (_ADOPT, row))
+        self._transaction.write_all((ENTER_VIEWPOINT, {}), (_ADOPT, row))
 
     def remove(self, source: Source, path: str, *, read_at_ns: int | None = None) -> bool:
         row = {"source": source, "path": path, "read_at_ns": read_at_ns}
@@ -388,8 +357,8 @@ class PostgresFileWrites(PostgresFiles):
         own = found.fetchone()
         if own is None:
             return False
-        replace_chunks(self._writing, own[0], ())
-        self._writing.write(
+        replace_chunks(self._transaction, own[0], ())
+        self._transaction.write(
             "DELETE FROM files WHERE agent_id = %(agent)s AND file_id = %(file)s", {"file": own[0]}
         )
         return True
@@ -479,31 +448,20 @@ def postings(terms: str, context: str) -> list[Posting]:
     ]
 
 
-class Replaced(NamedTuple):
-    """How many chunks were new, and how many are gone."""
-
-    written: int
-    removed: int
-
-
-def split(joined: str) -> tuple[str, ...]:
-    return tuple(joined.split(SEPARATOR)) if joined else ()
-
-
 def plain(text: str) -> str:
     """The type text cannot hold U+0000."""
     return text.replace("\0", "\ufffd")
 
 
 def replace_chunks(
-    transaction: WritingTransaction,
+    transaction: AgentTransaction,
     file_id: int,
     chunks: Iterable[PreparedChunk],
     *,
     first: int = 0,
     before: int | None = None,
     also: Sequence[AgentStatement] = (),
-    tick: Callable[[], None] = lambda: None,
+    tick: Tick = lambda: None,
 ) -> Replaced:
     """Puts chunks in the place of all that begin in this range of the file's text (None: its end).
 
@@ -532,7 +490,7 @@ def replace_chunks(
 
 
 def _new_and_moved(
-    chunks: Iterable[PreparedChunk], kept: Mapping[bytes, list[int]], tick: Callable[[], None]
+    chunks: Iterable[PreparedChunk], kept: Mapping[bytes, list[int]], tick: Tick
 ) -> tuple[list[PreparedChunk], list[tuple[int, PreparedChunk]]]:
     """Takes out of `kept` what may stay, with its new place."""
     new, moved = [], []
@@ -552,7 +510,7 @@ MOST_WORDS: Final = 1_000_000
 
 
 def _replace_some(
-    transaction: WritingTransaction,
+    transaction: AgentTransaction,
     file_id: int,
     obsolete: Sequence[int],
     new: Sequence[PreparedChunk],
@@ -588,7 +546,7 @@ def _replace_some(
 
 
 def add_words(
-    transaction: WritingTransaction,
+    transaction: AgentTransaction,
     chunks: Sequence[tuple[int, str, str]],
     *,
     also: Sequence[AgentStatement] = (),
@@ -605,9 +563,7 @@ def add_words(
     if work:
         transaction.write_all(*work)
     transaction.count_words(
-        added=[posting.term for _, posting in words],
-        documents=len(chunks),
-        tokens=_tokens(words),
+        added=[posting.term for _, posting in words], documents=len(chunks), tokens=_tokens(words)
     )
     return len(words)
 

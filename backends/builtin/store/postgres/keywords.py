@@ -18,8 +18,8 @@ from backends.builtin.store.port import (
     Lookup,
     Word,
     WordPart,
+    split,
 )
-from backends.builtin.store.postgres.file_rows import split
 from backends.builtin.store.postgres.schema import LONG
 from backends.ranking.evidence import BM25_K1, Candidate
 
@@ -298,22 +298,8 @@ class PostgresMatches:
     def _candidates(self, rows: Sequence[Any]) -> Iterator[Candidate]:
         cards = self._transaction.cards
         for row in rows:
-            (
-                chunk_id,
-                file_id,
-                start,
-                line,
-                text,
-                terms,
-                score,
-                path,
-                context,
-                headings,
-                *card,
-                _,
-                _,
-            ) = row
-            source, day, chunks, title, tags = card
+            chunk_id, file_id, start, line, text, terms, score, path, context, headings = row[:10]
+            source, day, chunks, title, tags = row[10:15]
             cards[file_id] = FileCard(file_id, source, path, day, chunks, title, split(tags))
             yield Candidate(
                 chunk_id, file_id, start, line, text.decode(), terms, score, path, context, headings

@@ -389,7 +389,7 @@ _CHANGES: Final = {
         ALTER TABLE agents ALTER agent_id DROP IDENTITY IF EXISTS;
         ALTER POLICY own_rows ON agents USING ({_OWN_NAME});
         ALTER TABLE store_schema ADD IF NOT EXISTS catalogue jsonb NOT NULL DEFAULT '[]';
-    """,
+    """
 }
 """What makes of each version the next. Agents keep the keys that they have: what counted them is gone."""
 

@@ -33,7 +33,7 @@ from backends.builtin.store.postgres.connections import (
     Transaction,
     begin,
 )
-from backends.builtin.store.postgres.file_rows import PostgresFiles, PostgresFileWrites
+from backends.builtin.store.postgres.file_rows import PostgresFiles
 from backends.builtin.store.postgres.keywords import PostgresKeywords
 from backends.builtin.store.postgres.schema import (
     AGENT_TABLES,
@@ -45,24 +45,15 @@ from backends.builtin.store.postgres.transactions import (
     NOW_MS,
     AgentStatement,
     AgentTransaction,
-    WritingTransaction,
     new_number,
 )
-from backends.builtin.store.postgres.transcripts import (
-    PostgresTranscripts,
-    PostgresTranscriptWrites,
-)
+from backends.builtin.store.postgres.transcripts import PostgresTranscripts
 from backends.interface import StoreCheck, StoreDetails
 from config.runtime.logs import Log
 
 if TYPE_CHECKING:
-    from backends.builtin.store.postgres.job_rows import PostgresJobs, PostgresJobWrites
-    from backends.builtin.store.postgres.vectors import (
-        PostgresEmbeddings,
-        PostgresEmbeddingWrites,
-        PostgresVectorMemory,
-        PostgresVectorSpace,
-    )
+    from backends.builtin.store.postgres.embeddings import PostgresEmbeddings, PostgresJobs
+    from backends.builtin.store.postgres.vectors import PostgresVectorMemory, PostgresVectorSpace
     from config.settings import StoreSettings, VectorStoreSettings
     from providers.provider_interface import Fingerprint
 
@@ -105,7 +96,7 @@ _SIZE: Final = """
 
 
 class PostgresView:
-    """`View` in a transaction that only reads."""
+    """`View` in one transaction."""
 
     def __init__(
         self, transaction: AgentTransaction, memory: PostgresVectorMemory | None, generation: int
@@ -118,19 +109,18 @@ class PostgresView:
 
     @property
     def keywords(self) -> PostgresKeywords:
+        self._transaction.settle()
         return PostgresKeywords(self._transaction)
 
     @cached_property
     def embeddings(self) -> PostgresEmbeddings:
-        from backends.builtin.store.postgres.vectors import (  # noqa: PLC0415 - not for keywords alone
-            PostgresEmbeddings,
-        )
+        from backends.builtin.store.postgres.embeddings import PostgresEmbeddings  # noqa: PLC0415 - not for keywords alone
 
         return PostgresEmbeddings(self._transaction)
 
     @cached_property
     def jobs(self) -> PostgresJobs:
-        from backends.builtin.store.postgres.job_rows import PostgresJobs  # noqa: PLC0415 - as above
+        from backends.builtin.store.postgres.embeddings import PostgresJobs  # noqa: PLC0415 - as above
 
         return PostgresJobs(self._transaction)
 
@@ -174,43 +164,20 @@ class PostgresWriter(PostgresView):
     """`Writer` in a transaction that changes rows."""
 
     def __init__(
-        self, transaction: WritingTransaction, memory: PostgresVectorMemory | None, generation: int
+        self, transaction: AgentTransaction, memory: PostgresVectorMemory | None, generation: int
     ) -> None:
         super().__init__(transaction, memory, generation)
-        self._writing = transaction
-        self.files: PostgresFileWrites = PostgresFileWrites(transaction)
-        self.transcripts: PostgresTranscriptWrites = PostgresTranscriptWrites(transaction)
-
-    @property
-    def keywords(self) -> PostgresKeywords:
-        self._writing.settle()
-        return super().keywords
-
-    @cached_property
-    def embeddings(self) -> PostgresEmbeddingWrites:
-        from backends.builtin.store.postgres.vectors import (  # noqa: PLC0415 - as in a view
-            PostgresEmbeddingWrites,
-        )
-
-        return PostgresEmbeddingWrites(self._writing)
-
-    @cached_property
-    def jobs(self) -> PostgresJobWrites:
-        from backends.builtin.store.postgres.job_rows import (  # noqa: PLC0415 - as in a view
-            PostgresJobWrites,
-        )
-
-        return PostgresJobWrites(self._writing)
+        self.transcripts = PostgresTranscripts(transaction, locks=True)
 
     def remember(self, key: str, text: str, *, here: bool = False) -> None:
-        self._writing.remember(key, text, here=here)
+        self._transaction.remember(key, text, here=here)
 
     def mend_words(self) -> None:
         """All of them anew, from the chunks."""
-        upkeep.mend_words(self._writing)
+        upkeep.mend_words(self._transaction)
 
     def arrive(self, *, life_ms: int = VIEWPOINT_LIFE_MS) -> None:
-        self._writing.write_all((_ARRIVE, {}), (_FORGET, {"life": life_ms}))
+        self._transaction.write_all((_ARRIVE, {}), (_FORGET, {"life": life_ms}))
 
 
 class PostgresStore:
@@ -320,7 +287,7 @@ class PostgresStore:
                     self._telling_its_limit(),
                     self._pool.transaction(begun, prove, max(wait_s, 0.0)) as inner,
                 ):
-                    transaction = WritingTransaction(
+                    transaction = AgentTransaction(
                         inner, agent, self.viewpoint, self._claimant, self._go_on()
                     )
                     if lease is not None:
@@ -401,19 +368,13 @@ class PostgresStore:
             self._pool.close()
 
     def open_vectors(self, settings: VectorStoreSettings) -> PostgresVectorMemory | None:
-        from backends.builtin.store.postgres.vectors import (  # noqa: PLC0415 - as in a view
-            PostgresVectorMemory,
-        )
+        from backends.builtin.store.postgres.vectors import PostgresVectorMemory  # noqa: PLC0415 - as in a view
 
         self._memory = PostgresVectorMemory(settings) if settings.enabled else None
         return self._memory
 
     def _begin(
-        self,
-        *,
-        read_only: bool,
-        lock_s: float = PATIENCE_S,
-        until: float = math.inf,
+        self, *, read_only: bool, lock_s: float = PATIENCE_S, until: float = math.inf
     ) -> Sequence[Statement]:
         settings = {
             "statement_timeout": str(self._statement_ms(until)),

@@ -96,7 +96,8 @@ class State(NamedTuple):
 class AgentTransaction:
     """A transaction in which statements know the agent and its viewpoint, as `%(agent)s` and `%(viewpoint)s`.
 
-    `%(claimant)s` is the store that asks: what it sent to a provider nobody else sends.
+    `%(claimant)s` is the store that asks: what it sent to a provider nobody else sends. What is written is counted, so
+    that rows that every writer changes are locked last and in one order.
     """
 
     def __init__(
@@ -105,7 +106,9 @@ class AgentTransaction:
         agent: int | None,
         viewpoint: str,
         claimant: str,
+        go_on: Sequence[AgentStatement] = (),
     ) -> None:
+        """`go_on`: what gives each further step of a long change its own time."""
         self._transaction = transaction
         self._own: dict[str, object] = {
             "agent": Int8(agent or 0),
@@ -119,6 +122,10 @@ class AgentTransaction:
         """In how many chunks each word is that was asked for."""
         self.cards: dict[int, FileCard] = {}
         """Of files whose chunks were read."""
+        self._go_on = tuple(go_on)
+        self._is_changed = False
+        self._terms: Counter[str] = Counter()
+        self._documents = self._tokens = 0
 
     @property
     def trips(self) -> int:
@@ -146,46 +153,16 @@ class AgentTransaction:
         """Read once, in one round trip."""
         if self._state is None:
             found, known = self.run_all((_SELECT_STATE, {}), (_SELECT_FINGERPRINTS, {}))
-            version, documents, has_memory, has_sessions, languages = found.fetchone() or (
-                0,
-                0,
-                False,
-                False,
-                (),
-            )
-            held: tuple[tuple[Source, bool], ...] = (
-                ("memory", has_memory),
-                ("sessions", has_sessions),
-            )
+            row = found.fetchone() or (0, 0, False, False, ())
+            version, documents, has_memory, has_sessions, languages = row
+            sources: tuple[tuple[Source, bool], ...]
+            sources = ("memory", has_memory), ("sessions", has_sessions)
             self._state = State(
                 version,
-                Corpus(
-                    documents,
-                    tuple(languages),
-                    frozenset(source for source, is_held in held if is_held),
-                ),
+                Corpus(documents, tuple(languages), frozenset(one for one, has in sources if has)),
                 {digest: StoredVectors(*rest) for digest, *rest in known},
             )
         return self._state
-
-
-class WritingTransaction(AgentTransaction):
-    """Counts what is written, so that rows that every writer changes are locked last and in one order."""
-
-    def __init__(
-        self,
-        transaction: Transaction,
-        agent: int | None,
-        viewpoint: str,
-        claimant: str,
-        go_on: Sequence[AgentStatement] = (),
-    ) -> None:
-        """`go_on`: what gives each further step of a long change its own time."""
-        super().__init__(transaction, agent, viewpoint, claimant)
-        self._go_on = tuple(go_on)
-        self._is_changed = False
-        self._terms: Counter[str] = Counter()
-        self._documents = self._tokens = 0
 
     def write_all(self, *statements: AgentStatement) -> list[Cursor]:
         self._is_changed = True
@@ -212,12 +189,7 @@ class WritingTransaction(AgentTransaction):
         self.write(_REMEMBER, row)
 
     def count_words(
-        self,
-        *,
-        added: Sequence[str] = (),
-        removed: Sequence[str] = (),
-        documents: int,
-        tokens: int,
+        self, *, added: Sequence[str] = (), removed: Sequence[str] = (), documents: int, tokens: int
     ) -> None:
         """Each word once a chunk."""
         self._terms.update(added)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from array import array
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -13,9 +11,9 @@ from backends.builtin.store.port import (
     START,
     Checkpoint,
     IndexedTranscript,
-    PreparedChunk,
     TranscriptPiece,
     TurnRange,
+    entry_at,
 )
 from backends.builtin.store.postgres.file_rows import (
     ENTER_VIEWPOINT,
@@ -29,14 +27,7 @@ from backends.builtin.store.postgres.file_rows import (
 )
 
 if TYPE_CHECKING:
-    from backends.builtin.store.postgres.transactions import (
-        AgentStatement,
-        AgentTransaction,
-        WritingTransaction,
-    )
-
-_LINE_BYTES: Final = 4
-"""The size of one entry's number in `transcript_parts.lines`."""
+    from backends.builtin.store.postgres.transactions import AgentStatement, AgentTransaction
 
 _SELECT: Final = f"""
     SELECT f.path, f.file_id, coalesce(s.size, 0), coalesce(s.mtime_ns, 0), coalesce(s.ctime_ns, 0),
@@ -91,15 +82,19 @@ _INSERT_PART: Final = """
 
 
 class PostgresTranscripts:
-    """`TranscriptReads` in one transaction."""
+    """`TranscriptWrites` in one transaction; of a view only the reading half is used."""
 
-    def __init__(self, transaction: AgentTransaction) -> None:
+    def __init__(self, transaction: AgentTransaction, *, locks: bool = False) -> None:
+        """`locks`: what is read of one is as of now, and nobody else publishes it until the end of the transaction."""
         self._transaction = transaction
+        self._locks = locks
 
     def indexed(self) -> dict[str, IndexedTranscript]:
         return {path: IndexedTranscript(*row) for path, *row in self._transaction.run(_SELECT)}
 
     def one(self, path: str) -> IndexedTranscript | None:
+        if self._locks:
+            self._transaction.run(LOCK, {"source": "sessions", "path": path})
         statement = f"{_SELECT} AND f.path = %(path)s"
         row = self._transaction.run(statement, {"path": path}).fetchone()
         return IndexedTranscript(*row[1:]) if row else None
@@ -124,55 +119,45 @@ class PostgresTranscripts:
         columns = {"files": [at for at, _ in wanted], "turns": [turn for _, turn in wanted]}
         entry: dict[tuple[int, int], int] = {}
         for file_id, turn, first_turn, lines in self._transaction.run(_SELECT_ENTRIES, columns):
-            place = (turn - first_turn) * _LINE_BYTES
-            number = int.from_bytes(lines[place : place + _LINE_BYTES], "little")
-            entry[file_id, turn] = number
+            entry[file_id, turn] = entry_at(lines, turn - first_turn)
         return {one: (entry[one.file_id, one.first], entry[one.file_id, one.last]) for one in turns}
 
-
-class PostgresTranscriptWrites(PostgresTranscripts):
-    """`TranscriptWrites` in one transaction."""
-
-    def __init__(self, transaction: WritingTransaction) -> None:
-        super().__init__(transaction)
-        self._writing = transaction
-
-    def one(self, path: str) -> IndexedTranscript | None:
-        """As of now, and until the end of this transaction nobody else publishes it."""
-        self._writing.run(LOCK, {"source": "sessions", "path": path})
-        return super().one(path)
-
     def enrol(self, source: str, paths: Collection[str]) -> None:
-        self._writing.remember(source, "1", here=True)
+        self._transaction.remember(source, "1", here=True)
         row = {"paths": sorted(paths)}
-        self._writing.write_all((ENTER_VIEWPOINT, {}), (_ENROL, row), (_STAMP_NEW, row))
+        self._transaction.write_all((ENTER_VIEWPOINT, {}), (_ENROL, row), (_STAMP_NEW, row))
 
     def disenrol(self, sources: Iterable[str]) -> None:
-        self._writing.write(
+        self._transaction.write(
             "DELETE FROM meta WHERE agent_id = %(agent)s AND viewpoint = %(viewpoint)s AND key = ANY(%(keys)s::text[])",
             {"keys": list(sources)},
         )
 
     def publish(self, piece: TranscriptPiece) -> int:
         row = _row(piece)
-        _, found, *_ = self._writing.write_all((LOCK, row), (_UPSERT, row), *stamping(row))
+        _, found, *_ = self._transaction.write_all((LOCK, row), (_UPSERT, row), *stamping(row))
         ((file_id,),) = found
         work: list[AgentStatement] = list(_making_room(file_id, piece))
         if piece.end.end_byte > piece.begin.end_byte:
-            work.append((_INSERT_PART, _part(file_id, piece)))
+            part = {
+                **msgspec.structs.asdict(piece.end),
+                "file": file_id,
+                "first_turn": piece.begin.end_turn + 1,
+                "lines": piece.packed_numbers(),
+            }
+            work.append((_INSERT_PART, part))
         if piece.begin == START and piece.is_last:
             work.append((FORGET_LANGUAGES, {"file": file_id}))
         work.append(languages_of(file_id, piece.prepared))
-        beyond = piece.is_last or piece.is_rewritten
         replaced = replace_chunks(
-            self._writing,
+            self._transaction,
             file_id,
-            _moved(piece),
+            piece.chunks(),
             first=piece.begin.end_char,
-            before=None if beyond else piece.end.end_char,
+            before=piece.end_char,
             also=work,
         )
-        self._writing.write(
+        self._transaction.write(
             "UPDATE files SET chunk_count = chunk_count + %(more)s"
             " WHERE agent_id = %(agent)s AND file_id = %(file)s",
             {"more": replaced.written - replaced.removed, "file": file_id},
@@ -180,7 +165,7 @@ class PostgresTranscriptWrites(PostgresTranscripts):
         return replaced.written
 
     def touch(self, path: str, stamps: tuple[int, int, int, int], read_at_ns: int) -> None:
-        self._writing.write_all(*stamping(_stamps(path, stamps, read_at_ns)))
+        self._transaction.write_all(*stamping(_stamps(path, stamps, read_at_ns)))
 
 
 def _stamps(path: str, stamps: tuple[int, int, int, int], read_at_ns: int) -> dict[str, object]:
@@ -233,29 +218,3 @@ def _making_room(file_id: int, piece: TranscriptPiece) -> Iterable[AgentStatemen
         ),
         row,
     )
-
-
-def _part(file_id: int, piece: TranscriptPiece) -> dict[str, object]:
-    lines = array("I", piece.numbers)
-    if sys.byteorder == "big":
-        lines.byteswap()
-    return {
-        **msgspec.structs.asdict(piece.end),
-        "file": file_id,
-        "first_turn": piece.begin.end_turn + 1,
-        "lines": lines.tobytes(),
-    }
-
-
-def _moved(piece: TranscriptPiece) -> list[PreparedChunk]:
-    """The chunks at their places in the whole transcript."""
-    chars, turns = piece.begin.end_char, piece.begin.end_turn
-    return [
-        msgspec.structs.replace(
-            chunk,
-            start=chunk.start + chars,
-            start_line=chunk.start_line + turns,
-            end_line=chunk.end_line + turns,
-        )
-        for chunk in piece.prepared.chunks
-    ]

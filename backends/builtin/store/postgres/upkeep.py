@@ -11,7 +11,7 @@ from backends.builtin.store.postgres.schema import SELECT_CATALOGUE, catalogue, 
 from backends.interface import StoreCheck, StoreDetails, StoreRole
 
 if TYPE_CHECKING:
-    from backends.builtin.store.postgres.transactions import AgentTransaction, WritingTransaction
+    from backends.builtin.store.postgres.transactions import AgentTransaction
 
 _SERVER: Final = """
     SELECT current_setting('server_version'), pg_is_in_recovery(),
@@ -180,7 +180,7 @@ def _problems_of_tables(transaction: AgentTransaction, role: str) -> Iterator[st
 _STEP_CHUNKS: Final = 100
 
 
-def mend_words(transaction: WritingTransaction) -> None:
+def mend_words(transaction: AgentTransaction) -> None:
     """Writes all words of the agent anew, from its chunks. Files that lack some go: a sync reads them again."""
     transaction.step((_DROP_CUT_FILES, {}))
     for table in ("postings", "term_counts"):

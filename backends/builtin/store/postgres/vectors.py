@@ -1,4 +1,4 @@
-"""The vector lane in PostgreSQL: the one durable copy of each vector, and search over them by pgvector.
+"""The vector lane in PostgreSQL: search by pgvector over the stored vectors.
 
 Exact: half precision tells which can be among the nearest, and those are measured in full. Above
 `store.vector.hnswFrom` by the agent's own approximate index, where `store migrate` made one. A search under a filter
@@ -7,29 +7,15 @@ is always exact, and none is ever short of results.
 
 from __future__ import annotations
 
-from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import msgspec
 import numpy as np
 
-from backends.builtin.store.port import (
-    FIRST_RETRY_MS,
-    LENGTH_TOLERANCE,
-    LONGEST_RETRY_MS,
-    MOST_DOUBLINGS,
-    UNFIT,
-    VectorAnswer,
-    VectorHit,
-    why_unlike,
-)
-from backends.builtin.store.postgres.connections import Reals
-from backends.builtin.store.postgres.file_rows import plain
-from backends.builtin.store.postgres.leases import IS_AHEAD
-from backends.builtin.store.postgres.transactions import NOW_MS
-from backends.interface import Coverage, FailedText, VectorStatus
+from backends.builtin.store.port import VectorAnswer, VectorHit, why_unlike
+from backends.builtin.store.postgres.embeddings import reals, received
+from backends.interface import VectorStatus
 from backends.ranking.evidence import Background, Excerpt
 from providers.provider_interface import Fingerprint
 
@@ -37,11 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from backends.builtin.store.port import Unavailable
-    from backends.builtin.store.postgres.transactions import (
-        AgentTransaction,
-        StoredVectors,
-        WritingTransaction,
-    )
+    from backends.builtin.store.postgres.transactions import AgentTransaction, StoredVectors
     from config.settings import VectorStoreSettings
     from providers.provider_interface import Vector
 
@@ -65,22 +47,6 @@ _NEAR_OF_SAMPLE: Final = 8
 _LEAST_EF_SEARCH: Final = 200
 _MOST_EF_SEARCH: Final = 1_000
 """pgvector's limit."""
-
-
-_HEAD_BYTES: Final = 4
-"""Of a vector that pgvector sends: how many numbers there are, and nothing."""
-_ELEMENT: Final = np.dtype([("bytes", ">i4"), ("number", ">f4")])
-_FLOAT4: Final = 700
-"""The id of the type of the elements."""
-
-
-def reals(vector: Vector | NDArray[np.float32]) -> Reals:
-    """One dimension, no nulls, counted from 1."""
-    elements = np.empty(len(vector), _ELEMENT)
-    elements["bytes"], elements["number"] = 4, vector
-    head = np.array([1, 0, _FLOAT4, len(vector), 1], ">i4")
-    return Reals(head.tobytes() + elements.tobytes())
-
 
 # Vectors have length 1, so inner products put them in the order of their cosines, at half the price.
 _DISTANCE: Final = "<#> %(query)s::real[]::vector::halfvec({dimensions})"
@@ -333,7 +299,7 @@ class PostgresVectorSpace:
         else:
             wanted = {"fingerprint": known.fingerprint_id, "sample": SAMPLE}
             sent = [sent for (sent,) in self._transaction.run(_SAMPLE, wanted)]
-            matrix = _received(sent, known.dimensions)
+            matrix = received(sent, known.dimensions)
             lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
             sample = _Sample(version, (self._digest, known), mark, matrix, lengths)
         self._memory.sample = sample
@@ -414,364 +380,3 @@ class PostgresVectorSpace:
 
 def _misfit(known: StoredVectors | None, query: Vector) -> str | None:
     return why_unlike(known and known.dimensions, query)
-
-
-def _received(sent: Sequence[bytes], dimensions: int) -> NDArray[np.float32]:
-    """Vectors as pgvector sends them: after four bytes their numbers."""
-    numbers = np.frombuffer(b"".join(one[_HEAD_BYTES:] for one in sent), ">f4")
-    return numbers.astype(np.float32).reshape(len(sent), dimensions)
-
-
-# --- The rows --------------------------------------------------------------------------------------
-
-_HAS_NONE: Final = f"""
-    NOT EXISTS (SELECT 1 FROM embeddings AS e WHERE e.agent_id = x.agent_id
-        AND e.fingerprint_id = %(fingerprint)s::bigint AND e.text_hash = x.text_hash)
-    AND NOT EXISTS (SELECT 1 FROM batch_items AS b WHERE b.agent_id = x.agent_id
-        AND b.digest = %(digest)s AND b.text_hash = x.text_hash)
-    AND NOT EXISTS (SELECT 1 FROM claims AS o WHERE o.agent_id = x.agent_id
-        AND o.text_hash = x.text_hash AND o.claimant <> %(claimant)s AND {IS_AHEAD})
-    AND NOT EXISTS (SELECT 1 FROM embedding_failures AS y WHERE y.agent_id = x.agent_id
-        AND y.digest = %(digest)s AND y.text_hash = x.text_hash
-"""
-# None waits longer than the longest pause: a clock was ahead then.
-_IS_TOO_EARLY: Final = (
-    f"y.retry_at_ms > {NOW_MS} AND y.retry_at_ms <= {NOW_MS} + {LONGEST_RETRY_MS}"
-)
-_SELECT_PENDING: Final = f"""
-    SELECT p.text_hash, c.text, p.start, p."end" FROM (
-        SELECT * FROM (
-            SELECT DISTINCT ON (x.text_hash) x.text_hash, x.chunk_id, x.start, x."end", f.mtime_ns, x.file_id
-            FROM excerpts AS x JOIN files AS f ON f.agent_id = x.agent_id AND f.file_id = x.file_id
-            WHERE x.agent_id = %(agent)s AND {_HAS_NONE} AND {_IS_TOO_EARLY})
-            ORDER BY x.text_hash, f.mtime_ns DESC, x.file_id, x.chunk_id, x.start
-        ) AS d ORDER BY mtime_ns DESC, file_id, chunk_id, start LIMIT %(limit)s::bigint
-    ) AS p JOIN chunks AS c ON c.agent_id = %(agent)s AND c.chunk_id = p.chunk_id
-    ORDER BY p.mtime_ns DESC, p.file_id, c.start, p.start
-"""
-_SELECT_BACKLOG: Final = f"""
-    SELECT x.text_hash, max(x."end" - x.start) FROM excerpts AS x
-    WHERE x.agent_id = %(agent)s AND {_HAS_NONE}) GROUP BY x.text_hash
-"""
-_IN_USE: Final = """
-    EXISTS (SELECT 1 FROM excerpts AS c WHERE c.agent_id = {table}.agent_id AND c.text_hash = {table}.text_hash)
-"""
-_TEXTS_READ: Final = f"""
-    SELECT f.digest, f.description::text, (SELECT count(*) FROM embeddings AS e
-        WHERE e.agent_id = f.agent_id AND e.fingerprint_id = f.fingerprint_id AND {_IN_USE.format(table="e")})
-    FROM fingerprints AS f WHERE f.agent_id = %(agent)s ORDER BY f.fingerprint_id
-"""
-_COVERAGE: Final = f"""
-    SELECT (SELECT count(DISTINCT text_hash) FROM excerpts WHERE agent_id = %(agent)s),
-        (SELECT count(*) FROM embeddings AS e WHERE e.agent_id = %(agent)s
-            AND e.fingerprint_id = %(fingerprint)s::bigint AND {_IN_USE.format(table="e")}),
-        (SELECT count(*) FROM embedding_failures AS x WHERE x.agent_id = %(agent)s
-            AND x.digest = %(digest)s AND {_IN_USE.format(table="x")}),
-        (SELECT count(*) FROM embeddings WHERE agent_id = %(agent)s)
-"""
-_SELECT_FAILED: Final = """
-    SELECT path, line, reason, attempts FROM (
-        SELECT DISTINCT ON (x.text_hash) f.path, c.start_line + e.line AS line, x.reason, x.attempts, x.retry_at_ms
-        FROM embedding_failures AS x
-        JOIN excerpts AS e ON e.agent_id = x.agent_id AND e.text_hash = x.text_hash
-        JOIN chunks AS c ON c.agent_id = x.agent_id AND c.chunk_id = e.chunk_id
-        JOIN files AS f ON f.agent_id = x.agent_id AND f.file_id = c.file_id
-        WHERE x.agent_id = %(agent)s AND x.digest = %(digest)s ORDER BY x.text_hash, e.excerpt_id
-    ) AS one ORDER BY retry_at_ms DESC, path, line LIMIT %(limit)s::bigint
-"""
-_RECORD_FAILURE: Final = f"""
-    INSERT INTO embedding_failures AS y (agent_id, digest, text_hash, reason, attempts, retry_at_ms)
-    VALUES (%(agent)s, %(digest)s, %(text_hash)s, %(reason)s, 1, {NOW_MS} + %(first)s::bigint)
-    ON CONFLICT (agent_id, digest, text_hash) DO UPDATE SET reason = excluded.reason,
-        attempts = y.attempts + 1, retry_at_ms = {NOW_MS}
-            + least(%(longest)s::bigint, %(first)s::bigint << least(2 * y.attempts, %(doublings)s)::int)
-"""
-_PUT: Final = """
-    INSERT INTO embeddings (agent_id, fingerprint_id, text_hash, vector, used_at_ms)
-    VALUES (%(agent)s, %(fingerprint)s, %(text_hash)s, %(vector)s::real[]::vector, 0)
-    ON CONFLICT (agent_id, fingerprint_id, text_hash)
-    DO UPDATE SET vector = excluded.vector, used_at_ms = 0
-"""
-_SUCCEEDED: Final = """
-    DELETE FROM embedding_failures
-    WHERE agent_id = %(agent)s AND digest = %(digest)s AND text_hash = ANY(%(hashes)s::bytea[])
-"""
-_ANSWERED: Final = """
-    DELETE FROM claims WHERE agent_id = %(agent)s AND text_hash = ANY(%(hashes)s::bytea[])
-"""
-_MAKE_FINGERPRINT: Final = """
-    INSERT INTO fingerprints (agent_id, digest, description, dimensions)
-    VALUES (%(agent)s, %(digest)s, %(description)s::jsonb, %(dimensions)s)
-    ON CONFLICT (agent_id, digest) DO UPDATE SET dimensions = excluded.dimensions
-    RETURNING fingerprint_id
-"""
-
-
-class PostgresEmbeddings:
-    """`EmbeddingReads` in one transaction."""
-
-    def __init__(self, transaction: AgentTransaction) -> None:
-        self._transaction = transaction
-
-    def dimensions(self) -> dict[bytes, int]:
-        known = self._transaction.state.fingerprints
-        return {digest: one.dimensions for digest, one in known.items()}
-
-    def fingerprints(self) -> list[Fingerprint]:
-        rows = self._transaction.run(
-            "SELECT description::text FROM fingerprints WHERE agent_id = %(agent)s ORDER BY fingerprint_id"
-        )
-        return [msgspec.json.decode(description, type=Fingerprint) for (description,) in rows]
-
-    def vectors_of(
-        self, fingerprint: Fingerprint, text_hashes: Sequence[bytes]
-    ) -> list[tuple[bytes, Vector]]:
-        rows = self._transaction.run(
-            "SELECT text_hash, vector_send(vector) FROM embeddings WHERE agent_id = %(agent)s"
-            " AND fingerprint_id = %(fingerprint)s AND text_hash = ANY(%(hashes)s::bytea[])",
-            {"fingerprint": self._number(fingerprint), "hashes": list(text_hashes)},
-        )
-        return [
-            (
-                key,
-                array("f", np.frombuffer(sent, ">f4", offset=_HEAD_BYTES).astype("<f4").tobytes()),
-            )
-            for key, sent in rows
-        ]
-
-    def pending(
-        self, fingerprint: Fingerprint, *, limit: int, dimensions: int | None = None
-    ) -> list[tuple[bytes, str]]:
-        known = self._transaction.state.fingerprints.get(fingerprint.digest())
-        is_fit = known is not None and dimensions in (None, known.dimensions)
-        rows = self._transaction.run(
-            _SELECT_PENDING,
-            {
-                "fingerprint": known.fingerprint_id if known is not None and is_fit else None,
-                "digest": fingerprint.digest(),
-                "limit": limit,
-            },
-        )
-        return [(text_hash, text.decode()[start:end]) for text_hash, text, start, end in rows]
-
-    def backlog(self, fingerprint: Fingerprint) -> list[tuple[bytes, int]]:
-        wanted = {"fingerprint": self._number(fingerprint), "digest": fingerprint.digest()}
-        return self._transaction.run(_SELECT_BACKLOG, wanted).fetchall()
-
-    def superseded(self, current: Fingerprint) -> Fingerprint | None:
-        rows = {digest: (text, read) for digest, text, read in self._transaction.run(_TEXTS_READ)}
-        _, most = rows.pop(current.digest(), ("", 0))
-        best = None
-        for description, read in rows.values():
-            if read > most:
-                best, most = msgspec.json.decode(description, type=Fingerprint), read
-        return best
-
-    def coverage(self, fingerprint: Fingerprint) -> Coverage:
-        known = self._transaction.state.fingerprints.get(fingerprint.digest())
-        total, embedded, failed, stored = self._transaction.one(
-            _COVERAGE,
-            {
-                "fingerprint": known.fingerprint_id if known else None,
-                "digest": fingerprint.digest(),
-            },
-        )
-        return Coverage(
-            total=total,
-            embedded=embedded,
-            failed=failed,
-            dimensions=known.dimensions if known else None,
-            stored=stored,
-        )
-
-    @property
-    def has_unused(self) -> bool:
-        """Whether there are vectors of texts that are no more."""
-        (has_unused,) = self._transaction.one(
-            "SELECT EXISTS (SELECT 1 FROM embeddings WHERE agent_id = %(agent)s AND used_at_ms > 0)"
-        )
-        return bool(has_unused)
-
-    def failed_texts(self, fingerprint: Fingerprint, *, limit: int) -> tuple[FailedText, ...]:
-        rows = self._transaction.run(
-            _SELECT_FAILED, {"digest": fingerprint.digest(), "limit": limit}
-        )
-        return tuple(
-            FailedText(path=path, start_line=line, reason=reason, attempts=attempts)
-            for path, line, reason, attempts in rows
-        )
-
-    def next_retry_s(self, fingerprint: Fingerprint) -> float | None:
-        (pause_ms,) = self._transaction.one(
-            f"SELECT min(CASE WHEN {_IS_TOO_EARLY} THEN y.retry_at_ms - {NOW_MS} ELSE 0 END)"
-            " FROM embedding_failures AS y WHERE y.agent_id = %(agent)s AND y.digest = %(digest)s",
-            {"digest": fingerprint.digest()},
-        )
-        return None if pause_ms is None else pause_ms / 1000
-
-    def claims_end_s(self) -> float | None:
-        (seconds,) = self._transaction.one(
-            "SELECT extract(epoch FROM min(until) - clock_timestamp())::float8 FROM claims"
-            f" WHERE agent_id = %(agent)s AND claimant <> %(claimant)s AND {IS_AHEAD}"
-        )
-        return None if seconds is None else max(0.0, seconds)
-
-    def fallen_out_of_use(self) -> list[int]:
-        in_use = _IN_USE.format(table="e")
-        rows = self._transaction.run(
-            "SELECT e.embedding_id FROM embeddings AS e WHERE e.agent_id = %(agent)s"
-            f" AND e.used_at_ms = 0 AND NOT {in_use}"
-        )
-        return [number for (number,) in rows]
-
-    def _number(self, fingerprint: Fingerprint) -> int | None:
-        known = self._transaction.state.fingerprints.get(fingerprint.digest())
-        return known.fingerprint_id if known else None
-
-
-class PostgresEmbeddingWrites(PostgresEmbeddings):
-    """`EmbeddingWrites` in one transaction."""
-
-    def __init__(self, transaction: WritingTransaction) -> None:
-        super().__init__(transaction)
-        self._writing = transaction
-
-    def put(self, fingerprint: Fingerprint, vectors: Sequence[tuple[bytes, Vector]]) -> None:
-        dimensions = len(vectors[0][1])
-        faults = [(key, UNFIT) for key, vector in vectors if not _is_fit(vector, dimensions)]
-        if faults:
-            self.record_failures(fingerprint, faults)
-        unfit = dict(faults)
-        fit = {key: vector for key, vector in vectors if key not in unfit}
-        if not fit:
-            return
-        number = self._row_for(fingerprint, dimensions)
-        self._writing.write_many(
-            _PUT,
-            [
-                {"fingerprint": number, "text_hash": key, "vector": reals(fit[key])}
-                for key in sorted(fit)
-            ],
-        )
-        stored = {"digest": fingerprint.digest(), "hashes": list(fit)}
-        self._writing.write_all((_SUCCEEDED, stored), (_ANSWERED, stored))
-
-    def record_failures(
-        self,
-        fingerprint: Fingerprint,
-        failures: Iterable[tuple[bytes, str]],
-        *,
-        longest_ms: int = LONGEST_RETRY_MS,
-    ) -> None:
-        common = {
-            "digest": fingerprint.digest(),
-            "first": FIRST_RETRY_MS,
-            "longest": longest_ms,
-            "doublings": MOST_DOUBLINGS,
-        }
-        rows = [
-            {**common, "text_hash": text_hash, "reason": plain(reason)}
-            for text_hash, reason in failures
-        ]
-        if rows:
-            self._writing.write_many(_RECORD_FAILURE, rows)
-            self._writing.write(_ANSWERED, {"hashes": [row["text_hash"] for row in rows]})
-
-    def offer_again(self, fingerprint: Fingerprint) -> None:
-        self._writing.write(
-            "UPDATE embedding_failures SET retry_at_ms = 0"
-            " WHERE agent_id = %(agent)s AND digest = %(digest)s",
-            {"digest": fingerprint.digest()},
-        )
-
-    def forget_gone(self) -> None:
-        in_use = _IN_USE.format(table="y")
-        self._writing.write_all(
-            (
-                f"DELETE FROM embedding_failures AS y WHERE y.agent_id = %(agent)s AND NOT {in_use}",
-                {},
-            ),
-            (
-                f"DELETE FROM claims WHERE agent_id = %(agent)s AND NOT ({IS_AHEAD})",
-                {},
-            ),
-        )
-
-    def refresh_use(self, fallen: Sequence[int]) -> None:
-        in_use = _IN_USE.format(table="e")
-        self._writing.write_all(
-            (
-                (
-                    f"UPDATE embeddings AS e SET used_at_ms = {NOW_MS} WHERE e.agent_id = %(agent)s"
-                    f" AND e.embedding_id = ANY(%(ids)s::bigint[]) AND e.used_at_ms = 0 AND NOT {in_use}"
-                ),
-                {"ids": list(fallen)},
-            ),
-            (
-                (
-                    "UPDATE embeddings AS e SET used_at_ms = 0"
-                    f" WHERE e.agent_id = %(agent)s AND e.used_at_ms > 0 AND {in_use}"
-                ),
-                {},
-            ),
-        )
-
-    def prune(self, max_entries: int | None) -> int:
-        if max_entries is None:
-            return 0
-        pruned = self._writing.write(
-            "DELETE FROM embeddings WHERE agent_id = %(agent)s AND embedding_id IN ("
-            "SELECT embedding_id FROM embeddings WHERE agent_id = %(agent)s AND used_at_ms > 0"
-            " ORDER BY used_at_ms, embedding_id LIMIT greatest(0,"
-            " (SELECT count(*) FROM embeddings WHERE agent_id = %(agent)s) - %(most)s::bigint))",
-            {"most": max_entries},
-        )
-        return int(pruned.rowcount)
-
-    def drop_unused(self, life_ms: int) -> None:
-        """Deletes the vectors that nothing has used for so long."""
-        self._writing.write(
-            "DELETE FROM embeddings WHERE agent_id = %(agent)s"
-            f" AND used_at_ms > 0 AND used_at_ms < {NOW_MS} - %(life)s::bigint",
-            {"life": life_ms},
-        )
-
-    def drop_superseded(self, kept: Sequence[Fingerprint]) -> None:
-        self._writing.write(
-            "DELETE FROM fingerprints WHERE agent_id = %(agent)s"
-            " AND NOT digest = ANY(%(digests)s::bytea[])",
-            {"digests": [fingerprint.digest() for fingerprint in kept]},
-        )
-        self._writing.forget_state()
-
-    def _row_for(self, fingerprint: Fingerprint, dimensions: int) -> int:
-        """The row of a fingerprint, a new one when there is none with these dimensions."""
-        digest = fingerprint.digest()
-        known = self._transaction.state.fingerprints.get(digest)
-        if known is not None and known.dimensions == dimensions:
-            return known.fingerprint_id
-        row = {
-            "digest": digest,
-            "dimensions": dimensions,
-            "description": msgspec.json.encode(fingerprint).decode(),
-        }
-        *_, made = self._writing.write_all(
-            (
-                (
-                    "DELETE FROM fingerprints WHERE agent_id = %(agent)s AND digest = %(digest)s"
-                    " AND dimensions <> %(dimensions)s"
-                ),
-                row,
-            ),
-            (_MAKE_FINGERPRINT, row),
-        )
-        self._writing.forget_state()
-        ((number,),) = made
-        return int(number)
-
-
-def _is_fit(vector: Vector, dimensions: int) -> bool:
-    if len(vector) != dimensions:
-        return False
-    numbers = np.asarray(vector)
-    return abs(float(numbers @ numbers) - 1.0) <= 2 * LENGTH_TOLERANCE  # false for NaN

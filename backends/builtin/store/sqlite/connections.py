@@ -158,10 +158,10 @@ def milliseconds(seconds: float) -> int:
 _DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError)
 _DAMAGE_REMEDY: Final = "It is set aside and rebuilt from Markdown."
 
-_REMEDIES: Final = (
+_HELD: Final = (apsw.BusyError, apsw.LockedError)
+_REMEDIES: Final[tuple[tuple[type[apsw.Error] | tuple[type[apsw.Error], ...], str], ...]] = (
     (apsw.FullError, "The disk is full: free some space{meanwhile}."),
-    (apsw.BusyError, "Somebody else holds the index; it is tried again."),
-    (apsw.LockedError, "Somebody else holds the index; it is tried again."),
+    (_HELD, "Somebody else holds the index; it is tried again."),
     (
         apsw.ReadOnlyError,
         "The index file or its directory cannot be written: see their permissions.",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import apsw
-import msgspec
 
 from backends.builtin.store.port import (
+    SEPARATOR,
     FileCard,
     IndexedFile,
     NoteNames,
@@ -17,22 +17,28 @@ from backends.builtin.store.port import (
     PreparedChunk,
     PreparedFile,
     ReadFile,
+    Replaced,
+    Tick,
     long_words,
+    overview_of,
+    probes,
+    split,
 )
 from backends.builtin.store.sqlite.connections import int64s
 from backends.builtin.store.sqlite.erasing import mark_deletion
 from backends.builtin.store.sqlite.keywords import ComingWords, drop_ends, pack, words_of
-from backends.builtin.store.sqlite.schema import ENTER_VIEWPOINT
 from backends.files.reading import UTF8
 from backends.files.scan import FoundFile
-from backends.interface import DayCount, LanguageCount, Overview, SizeCount
+from backends.interface import Overview
 from backends.text.frontmatter import FrontMatter
 from backends.transcripts.source import FoundTranscript
 from config.settings import Source
 
-SEPARATOR: Final = "\x1f"
-"""Between the aliases, the tags or the headings of one row."""
-
+ENTER_VIEWPOINT: Final = (
+    "INSERT OR IGNORE INTO viewpoints (name, used_at_ms) VALUES (?, unixepoch() * 1000)"
+)
+OF_VIEWPOINT: Final = "\x1f"
+"""In a key of `meta`, before the name of the viewpoint that remembers it."""
 HERE: Final = "(SELECT id FROM viewpoints WHERE name = ?)"
 """The viewpoint of the store."""
 FROM_FILES: Final = f"""
@@ -72,8 +78,6 @@ _SELECT_TWIN: Final = """
     WHERE f.source = ? AND f.path = ? AND s.size = ? AND s.mtime_ns = ? AND s.ctime_ns = ?
         AND s.inode = ? ORDER BY v.used_at_ms DESC LIMIT 1
 """
-_PROBES: Final = 1_000
-"""Files, spread over all, that are looked for among the stamps of others."""
 _ADOPT: Final = f"""
     INSERT OR IGNORE INTO stamps SELECT file_id, {HERE}, size, mtime_ns, ctime_ns, inode,
         read_at_ns, content_hash FROM stamps WHERE viewpoint_id = {HERE}
@@ -100,8 +104,6 @@ _SELECT_NAMES: Final = """
     FROM files AS f LEFT JOIN note_facts AS n ON n.file_id = f.id
     WHERE f.source = 'memory' ORDER BY length(f.path), f.path
 """
-_MOST_DAYS: Final = 1000
-"""A picture cannot show more; where there are more, they are told by month, then by year."""
 _SELECT_DAYS: Final = """
     SELECT source, substr(note_date, 1, ?) AS day, count(*) FROM files
     WHERE pipeline <> '' GROUP BY source, day ORDER BY day IS NOT NULL, day DESC LIMIT ?
@@ -129,6 +131,11 @@ _UPSERT: Final = """
         chunk_count = excluded.chunk_count
     RETURNING id
 """
+
+
+def key_of(key: str, viewpoint: str) -> str:
+    """Under which key `meta` has what one viewpoint remembers; of the only one."""
+    return f"{key}{OF_VIEWPOINT}{viewpoint}" if viewpoint else key
 
 
 class SqliteFiles:
@@ -183,21 +190,11 @@ class SqliteFiles:
 
     def overview(self) -> Overview:
         select = self._connection.execute
-        return Overview(
-            days=tuple(sorted(self._days(), key=lambda one: (one.day or "", one.source))),
-            sizes=tuple(SizeCount(*row) for row in select(_SELECT_SIZES)),
-            languages=tuple(LanguageCount(*row) for row in select(_SELECT_LANGUAGES)),
+        return overview_of(
+            lambda characters, most: select(_SELECT_DAYS, (characters, most)),
+            select(_SELECT_SIZES),
+            select(_SELECT_LANGUAGES),
         )
-
-    def _days(self) -> Sequence[DayCount]:
-        """At most `_MOST_DAYS` rows, but for years."""
-        days: list[DayCount] = []
-        for characters in (len("2026-02-08"), len("2026-02"), len("2026")):
-            rows = self._connection.execute(_SELECT_DAYS, (characters, 10 * _MOST_DAYS))
-            days = [DayCount(*row) for row in rows]
-            if len(days) <= _MOST_DAYS:
-                break
-        return days
 
     def cards(self, file_ids: Collection[int]) -> Mapping[int, FileCard]:
         rows = self._connection.execute(_SELECT_CARDS, (int64s(list(file_ids)),))
@@ -245,25 +242,11 @@ class SqliteFiles:
         return {file_id: split(tags) for file_id, tags in rows}
 
     def publish(
-        self,
-        read: ReadFile,
-        pipeline: str,
-        prepared: PreparedFile,
-        *,
-        tick: Callable[[], None] = lambda: None,
+        self, read: ReadFile, pipeline: str, prepared: PreparedFile, *, tick: Tick = lambda: None
     ) -> int:
-        file_id: int = self._connection.execute(
-            _UPSERT,
-            (
-                read.found.source,
-                read.found.path,
-                *read.stamps,
-                read.content_hash,
-                pipeline,
-                prepared.note_date,
-                len(prepared.chunks),
-            ),
-        ).get
+        found, stored = read.found, (prepared.note_date, len(prepared.chunks))
+        row = (found.source, found.path, *read.stamps, read.content_hash, pipeline, *stored)
+        file_id: int = self._connection.execute(_UPSERT, row).get
         self.touch(read)
         self._connection.execute("DELETE FROM file_languages WHERE file_id = ?", (file_id,))
         remember_languages(self._connection, file_id, prepared)
@@ -277,16 +260,11 @@ class SqliteFiles:
 
     def touch(self, read: ReadFile) -> None:
         found = read.found
-        stamp(
-            self._connection,
-            self._viewpoint,
-            found.source,
-            found.path,
-            (*read.stamps, read.content_hash),
-        )
+        stamps = (*read.stamps, read.content_hash)
+        stamp(self._connection, self._viewpoint, found.source, found.path, stamps)
 
     def twin(self, source: Source, found: Sequence[FoundFile | FoundTranscript]) -> str | None:
-        for one in found[:: 1 + len(found) // _PROBES]:
+        for one in probes(found):
             stamps = (one.size, one.mtime_ns, one.ctime_ns, one.inode)
             same = self._connection.execute(_SELECT_TWIN, (source, one.path, *stamps)).get
             if same is not None:
@@ -339,21 +317,10 @@ def stamp(
     connection.execute(_STAMP, (viewpoint, *stamps, source, path))
 
 
-class Replaced(msgspec.Struct, frozen=True, gc=False):
-    """How many chunks were new, and how many are gone."""
-
-    written: int
-    removed: int
-
-
-def _ticking(chunks: Iterable[PreparedChunk], tick: Callable[[], None]) -> Iterator[PreparedChunk]:
+def _ticking(chunks: Iterable[PreparedChunk], tick: Tick) -> Iterator[PreparedChunk]:
     for chunk in chunks:
         tick()
         yield chunk
-
-
-def split(joined: str) -> tuple[str, ...]:
-    return tuple(joined.split(SEPARATOR)) if joined else ()
 
 
 def remember_languages(connection: apsw.Connection, file_id: int, prepared: PreparedFile) -> None:
@@ -384,8 +351,7 @@ def replace_chunks(
     moved, written = [], []
     for chunk in chunks:
         if kept[chunk.identity]:
-            place = (chunk.start, chunk.start_line, chunk.end_line)
-            moved.append((*place, kept[chunk.identity].pop(), *place))
+            moved.append((*_place(chunk), kept[chunk.identity].pop(), *_place(chunk)))
         else:
             words.add(_insert_chunk(connection, file_id, chunk), chunk)
             written.append(chunk)
@@ -403,20 +369,16 @@ def replace_chunks(
     return Replaced(len(written), len(obsolete))
 
 
+def _place(chunk: PreparedChunk) -> tuple[int, int, int]:
+    return chunk.start, chunk.start_line, chunk.end_line
+
+
 def _insert_chunk(connection: apsw.Connection, file_id: int, chunk: PreparedChunk) -> int:
     """Returns its id; its words are still to be written."""
     connection.execute(
         "INSERT INTO chunks (file_id, start, start_line, end_line, identity, text, words)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (
-            file_id,
-            chunk.start,
-            chunk.start_line,
-            chunk.end_line,
-            chunk.identity,
-            chunk.text,
-            pack(chunk),
-        ),
+        (file_id, *_place(chunk), chunk.identity, chunk.text, pack(chunk)),
     )
     chunk_id = connection.last_insert_rowid()
     connection.executemany(

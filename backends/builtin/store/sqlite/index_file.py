@@ -11,9 +11,9 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from enum import Enum, auto
+from enum import StrEnum
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import apsw
 import msgspec
@@ -44,15 +44,15 @@ _USER_VERSION_AT: Final = 60
 _APPLICATION_ID_AT: Final = 68
 
 
-class FileVerdict(Enum):
-    ABSENT = auto()
+class FileVerdict(StrEnum):
+    ABSENT = "absent"
     """No file, or an empty one: free to use."""
-    OURS = auto()
-    OURS_OLDER = auto()
+    OURS = "ours"
+    OURS_OLDER = "older"
     """Made by an earlier release: it is emptied but for its vectors, and filled again."""
-    OURS_NEWER = auto()
+    OURS_NEWER = "newer"
     """Made by a later release: left alone."""
-    FOREIGN = auto()
+    FOREIGN = "foreign"
     """Not an index of this program, or not even a file: left alone."""
 
 
@@ -278,13 +278,6 @@ def _delete(path: Path, *suffixes: str) -> None:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
-_NAMES: Final[dict[FileVerdict, Literal["absent", "ours", "older", "newer", "foreign"]]] = {
-    FileVerdict.ABSENT: "absent",
-    FileVerdict.OURS: "ours",
-    FileVerdict.OURS_OLDER: "older",
-    FileVerdict.OURS_NEWER: "newer",
-    FileVerdict.FOREIGN: "foreign",
-}
 _STEPS_BETWEEN_LOOKS: Final = 10_000
 """Virtual machine instructions of SQLite: a fraction of a millisecond."""
 
@@ -292,7 +285,7 @@ _STEPS_BETWEEN_LOOKS: Final = 10_000
 class IndexState(msgspec.Struct, frozen=True, kw_only=True):
     """`problem` is empty when nothing was found; `is_locked`: somebody writes to it all the while."""
 
-    kind: Literal["absent", "ours", "older", "newer", "foreign"]
+    kind: FileVerdict
     problem: str = ""
     remedy: str | None = None
     is_locked: bool = False
@@ -303,28 +296,28 @@ class IndexState(msgspec.Struct, frozen=True, kw_only=True):
 def inspect_index(path: Path, *, timeout_s: float) -> IndexState:
     """Blocks for at most about `timeout_s` and the patience with other writers (1.5 s)."""
     try:
-        kind = _NAMES[judge(path)]
-        if kind != "ours":
+        kind = judge(path)
+        if kind is not FileVerdict.OURS:
             return IndexState(kind=kind)
         connection = open_checked(path)
         with closing(connection):
             return _look(connection, time.monotonic() + timeout_s)
     except apsw.BusyError:
         problem = f"Another process has been writing to it for {PATIENCE_S:g} s."
-        return IndexState(kind="ours", problem=problem, is_locked=True)
+        return IndexState(kind=FileVerdict.OURS, problem=problem, is_locked=True)
     except (apsw.Error, OSError) as error:
         told = index_unavailable(path, error)
-        return IndexState(kind="ours", problem=told.message, remedy=told.remedy)
+        return IndexState(kind=FileVerdict.OURS, problem=told.message, remedy=told.remedy)
 
 
 def _look(connection: apsw.Connection, ends: float) -> IndexState:
     connection.set_busy_timeout(milliseconds(PATIENCE_S))
     if not is_complete(connection):
-        return IndexState(kind="ours", problem="Tables are missing.")
+        return IndexState(kind=FileVerdict.OURS, problem="Tables are missing.")
     connection.execute("BEGIN IMMEDIATE; ROLLBACK")
     connection.set_progress_handler(lambda: time.monotonic() > ends, _STEPS_BETWEEN_LOOKS)
     try:
         verdict: str = connection.execute("PRAGMA quick_check(1)").get
     except apsw.InterruptError:
-        return IndexState(kind="ours", was_checked=False)
-    return IndexState(kind="ours", problem="" if verdict == "ok" else f"{verdict}.")
+        return IndexState(kind=FileVerdict.OURS, was_checked=False)
+    return IndexState(kind=FileVerdict.OURS, problem="" if verdict == "ok" else f"{verdict}.")

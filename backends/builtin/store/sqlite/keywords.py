@@ -219,24 +219,14 @@ class SqliteMatches:
 
     def _of(self, chunk_ids: Sequence[int]) -> list[Candidate]:
         rows = self._connection.execute(_SELECT_CHUNKS, (int64s(chunk_ids),))
-        found = {row[0]: self._candidate(*row) for row in rows}
+        found = {}
+        for chunk_id, file_id, start, line, text, words, path in rows:
+            terms, context, headings = unpack(words, text)
+            bm25 = self._scores.get(chunk_id, 0.0)
+            found[chunk_id] = Candidate(
+                chunk_id, file_id, start, line, text, terms, bm25, path, context, headings
+            )
         return [found[chunk_id] for chunk_id in chunk_ids if chunk_id in found]
-
-    def _candidate(
-        self,
-        chunk_id: int,
-        file_id: int,
-        start: int,
-        start_line: int,
-        text: str,
-        words: bytes,
-        path: str,
-    ) -> Candidate:
-        terms, context, headings = unpack(words, text)
-        bm25 = self._scores.get(chunk_id, 0.0)
-        return Candidate(
-            chunk_id, file_id, start, start_line, text, terms, bm25, path, context, headings
-        )
 
     @cached_property
     def _scores(self) -> dict[int, float]:

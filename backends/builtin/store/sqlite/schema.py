@@ -185,11 +185,6 @@ CREATE TABLE word_ends (             -- the long words of all chunks, each once
     backwards TEXT PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
 """
-ENTER_VIEWPOINT: Final = (
-    "INSERT OR IGNORE INTO viewpoints (name, used_at_ms) VALUES (?, unixepoch() * 1000)"
-)
-OF_VIEWPOINT: Final = "\x1f"
-"""In a key of `meta`, before the name of the viewpoint that remembers it."""
 _DELETIONS: Final = """
 CREATE TABLE deletions (             -- a row while something was deleted that is not erased yet
     at_ns INTEGER NOT NULL           -- the last time; 0: nobody knows what was, as in earlier releases
@@ -239,11 +234,6 @@ def know_deletions(connection: apsw.Connection) -> None:
         with connection:
             connection.execute(_DELETIONS)
             connection.execute("INSERT INTO deletions VALUES (0)")
-
-
-def key_of(key: str, viewpoint: str) -> str:
-    """Under which key `meta` has what one viewpoint remembers; of the only one."""
-    return f"{key}{OF_VIEWPOINT}{viewpoint}" if viewpoint else key
 
 
 def is_complete(connection: apsw.Connection) -> bool:

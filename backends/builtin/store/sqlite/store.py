@@ -39,7 +39,12 @@ from backends.builtin.store.sqlite.connections import (
     network_note,
 )
 from backends.builtin.store.sqlite.erasing import erase, erase_words, is_due
-from backends.builtin.store.sqlite.file_rows import SqliteFiles
+from backends.builtin.store.sqlite.file_rows import (
+    ENTER_VIEWPOINT,
+    OF_VIEWPOINT,
+    SqliteFiles,
+    key_of,
+)
 from backends.builtin.store.sqlite.index_file import (
     ensure_index,
     files_of,
@@ -51,18 +56,12 @@ from backends.builtin.store.sqlite.index_file import (
 )
 from backends.builtin.store.sqlite.keywords import SqliteKeywords
 from backends.builtin.store.sqlite.moving import settle, supersede
-from backends.builtin.store.sqlite.schema import (
-    ENTER_VIEWPOINT,
-    OF_VIEWPOINT,
-    SCHEMA_VERSION,
-    key_of,
-)
+from backends.builtin.store.sqlite.schema import SCHEMA_VERSION
 from backends.interface import StoreDetails
 
 if TYPE_CHECKING:
-    from backends.builtin.store.sqlite.job_rows import SqliteJobs
+    from backends.builtin.store.sqlite.embeddings import SqliteEmbeddings, SqliteJobs
     from backends.builtin.store.sqlite.transcripts import SqliteTranscripts
-    from backends.builtin.store.sqlite.vectors.embeddings import SqliteEmbeddings
     from backends.builtin.store.sqlite.vectors.select import SqliteVectorSpace, VectorSearch
     from config.settings import VectorStoreSettings
     from providers.provider_interface import Fingerprint
@@ -89,10 +88,7 @@ class SqliteView:
     """`View` over a connection inside a read transaction."""
 
     def __init__(
-        self,
-        connection: apsw.Connection,
-        engines: VectorSearch | None = None,
-        viewpoint: str = "",
+        self, connection: apsw.Connection, engines: VectorSearch | None = None, viewpoint: str = ""
     ) -> None:
         self._connection = connection
         self._engines = engines
@@ -102,23 +98,19 @@ class SqliteView:
 
     @cached_property
     def transcripts(self) -> SqliteTranscripts:
-        from backends.builtin.store.sqlite.transcripts import (  # noqa: PLC0415 - not for notes alone
-            SqliteTranscripts,
-        )
+        from backends.builtin.store.sqlite.transcripts import SqliteTranscripts  # noqa: PLC0415 - not for notes alone
 
         return SqliteTranscripts(self._connection, self._viewpoint)
 
     @cached_property
     def embeddings(self) -> SqliteEmbeddings:
-        from backends.builtin.store.sqlite.vectors.embeddings import (  # noqa: PLC0415 - not for keywords alone
-            SqliteEmbeddings,
-        )
+        from backends.builtin.store.sqlite.embeddings import SqliteEmbeddings  # noqa: PLC0415 - not for keywords alone
 
         return SqliteEmbeddings(self._connection)
 
     @cached_property
     def jobs(self) -> SqliteJobs:
-        from backends.builtin.store.sqlite.job_rows import SqliteJobs  # noqa: PLC0415 - as above
+        from backends.builtin.store.sqlite.embeddings import SqliteJobs  # noqa: PLC0415 - as above
 
         return SqliteJobs(self._connection)
 
@@ -243,11 +235,9 @@ class SqliteStore:
             self._connect()
 
     def open_vectors(self, settings: VectorStoreSettings) -> VectorSearch | None:
-        from backends.builtin.store.sqlite.vectors.select import (  # noqa: PLC0415 - not for keywords alone
-            open_vector_search,
-        )
+        from backends.builtin.store.sqlite.vectors.select import VectorSearch  # noqa: PLC0415 - not for keywords alone
 
-        self._engines = open_vector_search(settings)
+        self._engines = VectorSearch(settings) if settings.enabled else None
         return self._engines
 
     @contextmanager

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import sys
-from array import array
 from collections.abc import Collection, Iterable
 from typing import Final
 
 import apsw
-from msgspec.structs import replace
 
 from backends.builtin.store.port import (
     START,
     Checkpoint,
     IndexedTranscript,
-    PreparedChunk,
     TranscriptPiece,
     TurnRange,
+    entry_at,
 )
 from backends.builtin.store.sqlite.file_rows import (
     FROM_FILES,
     SEEN,
-    Replaced,
+    key_of,
     remember_languages,
     replace_chunks,
     stamp,
 )
 from backends.builtin.store.sqlite.keywords import ComingWords
-from backends.builtin.store.sqlite.schema import key_of
-
-_LINE_BYTES: Final = 4
-"""The size of one entry's number in `transcript_parts.lines`."""
 
 _SELECT: Final = f"""
     SELECT f.path, f.id, ifnull(s.size, 0), ifnull(s.mtime_ns, 0), ifnull(s.ctime_ns, 0),
@@ -85,8 +78,7 @@ class SqliteTranscripts:
             " WHERE file_id = ? AND first_turn <= ? AND end_turn >= ? ORDER BY superseded LIMIT 1",
             (file_id, turn, turn),
         ).get
-        place = (turn - first_turn) * _LINE_BYTES
-        return int.from_bytes(lines[place : place + _LINE_BYTES], "little")
+        return entry_at(lines, turn - first_turn)
 
     def enrol(self, source: str, paths: Collection[str]) -> None:
         self._connection.execute(
@@ -119,14 +111,16 @@ class SqliteTranscripts:
         _make_room(connection, file_id, piece)
         if piece.end.end_byte > piece.begin.end_byte:
             _insert_part(connection, file_id, piece)
-        begin, end = piece.begin.end_char, piece.end.end_char
-        beyond = piece.is_last or piece.is_rewritten
+        begin, end = piece.begin.end_char, piece.end_char
         words = ComingWords(connection)
         replaced = replace_chunks(
-            connection, file_id, _moved(piece), words, first=begin, before=None if beyond else end
+            connection, file_id, piece.chunks(), words, first=begin, before=end
         )
         words.write()
-        _count(connection, file_id, replaced)
+        connection.execute(
+            "UPDATE files SET chunk_count = chunk_count + ? WHERE id = ?",
+            (replaced.written - replaced.removed, file_id),
+        )
         if piece.begin == START and piece.is_last:
             connection.execute("DELETE FROM file_languages WHERE file_id = ?", (file_id,))
         remember_languages(connection, file_id, piece.prepared)
@@ -172,42 +166,10 @@ def _make_room(connection: apsw.Connection, file_id: int, piece: TranscriptPiece
 
 
 def _insert_part(connection: apsw.Connection, file_id: int, piece: TranscriptPiece) -> None:
-    lines = array("I", piece.numbers)
-    if sys.byteorder == "big":
-        lines.byteswap()
     end = piece.end
+    place = end.end_byte, end.end_line, end.end_turn, end.end_char
+    turns = piece.begin.end_turn + 1, piece.packed_numbers()
     connection.execute(
         "INSERT OR REPLACE INTO transcript_parts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
-        (
-            file_id,
-            end.end_byte,
-            end.end_line,
-            end.end_turn,
-            end.end_char,
-            piece.begin.end_turn + 1,
-            lines.tobytes(),
-            end.digest,
-            end.tail,
-        ),
-    )
-
-
-def _moved(piece: TranscriptPiece) -> list[PreparedChunk]:
-    """The chunks at their places in the whole transcript."""
-    chars, turns = piece.begin.end_char, piece.begin.end_turn
-    return [
-        replace(
-            chunk,
-            start=chunk.start + chars,
-            start_line=chunk.start_line + turns,
-            end_line=chunk.end_line + turns,
-        )
-        for chunk in piece.prepared.chunks
-    ]
-
-
-def _count(connection: apsw.Connection, file_id: int, replaced: Replaced) -> None:
-    connection.execute(
-        "UPDATE files SET chunk_count = chunk_count + ? WHERE id = ?",
-        (replaced.written - replaced.removed, file_id),
+        (file_id, *place, *turns, end.digest, end.tail),
     )

@@ -16,11 +16,10 @@ from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
 from backends.builtin.backend import BuiltinBackend
-from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
-from backends.builtin.batch.claiming import REMEMBERED as OF_BATCH_JOBS
-from backends.builtin.batch.jobs import job_reports
 from backends.builtin.embedding import backfill
 from backends.builtin.embedding.backfill import LEARNED_KEY
+from backends.builtin.embedding.batch_jobs import KEPT_BACK, THRESHOLD, job_reports
+from backends.builtin.embedding.batch_jobs import REMEMBERED as OF_BATCH_JOBS
 from backends.builtin.store.opening import host_name
 from backends.builtin.store.postgres.store import PostgresStore
 from backends.builtin.store.sqlite.store import SqliteView
@@ -176,10 +175,10 @@ def forget_embeddings(settings: StoreSettings, new: Iterable[str]) -> None:
             "embeddings",
             "fingerprints",
         ):
-            writer._writing.write(f"DELETE FROM {table} WHERE agent_id = %(agent)s")
+            writer._transaction.write(f"DELETE FROM {table} WHERE agent_id = %(agent)s")
         for key in (LEARNED_KEY, *OF_BATCH_JOBS):
             row = {"key": key}
-            writer._writing.write(
+            writer._transaction.write(
                 "DELETE FROM meta WHERE agent_id = %(agent)s AND key = %(key)s", row
             )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.builtin.batch.jobs import plan
+from backends.builtin.embedding.batch_jobs import plan
 from backends.builtin.store.port import JobRecord
 from fakes.each import each
 

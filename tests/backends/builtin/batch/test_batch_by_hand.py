@@ -9,7 +9,7 @@ import sys
 import pytest
 from anyio.to_thread import run_sync
 
-from backends.builtin.batch.jobs import cancel_job, list_jobs
+from backends.builtin.embedding.batch_jobs import cancel_job, list_jobs
 from backends.interface import SyncRequest
 
 pytestmark = pytest.mark.anyio
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 _BY_HAND = """
 import sys
 from pathlib import Path
-from backends.builtin.batch.jobs import cancel_job
+from backends.builtin.embedding.batch_jobs import cancel_job
 from backends.builtin.store.sqlite import connections, store
 from fakes.settings import make_settings
 for module in (connections, store):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from backends.builtin.batch.claiming import THRESHOLD
+from backends.builtin.embedding.batch_jobs import THRESHOLD
 from backends.interface import SearchRequest, SyncRequest
 from config.runtime.tasks import SearchPriority
 

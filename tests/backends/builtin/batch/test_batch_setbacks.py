@@ -8,8 +8,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from backends.builtin.batch.claiming import new_job
-from backends.builtin.batch.jobs import BatchJobs
+from backends.builtin.embedding.batch_jobs import BatchJobs, new_job
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.interface import SyncRequest
 from config.runtime.tasks import SearchPriority
@@ -55,9 +54,7 @@ async def test_refused_items_are_retried_singly_by_the_ordinary_path(
 async def test_the_reason_of_a_refused_item_does_not_repeat_its_text(
     vendor, batches, backlog, embedding_home, job_in, look, monkeypatch
 ):
-    monkeypatch.setattr(
-        "backends.builtin.store.sqlite.vectors.embeddings.FIRST_RETRY_MS", 3_600_000
-    )
+    monkeypatch.setattr("backends.builtin.store.sqlite.embeddings.FIRST_RETRY_MS", 3_600_000)
     batches.refuses = lambda text: text.endswith("77.")
     async with embedding_home.open() as backend:
         await backend.sync(SyncRequest())
@@ -256,7 +253,7 @@ async def test_where_no_temporary_file_can_be_made_texts_get_ordinary_requests(
 async def test_a_fault_of_ours_is_no_reason_to_wait_for_ever(
     vendor, batches, backlog, indexed, monkeypatch
 ):
-    monkeypatch.setattr("backends.builtin.store.sqlite.job_rows.SqliteJobs.texts", None)
+    monkeypatch.setattr("backends.builtin.store.sqlite.embeddings.SqliteJobs.texts", None)
     coverage, report = await indexed()
     assert coverage["embedded"] == len(vendor.embedded()) == backlog
     assert "Internal fault (TypeError)" in report["reason"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from backends.builtin.batch import claiming
-from backends.builtin.batch.jobs import Verdicts
+from backends.builtin.embedding import batch_jobs
+from backends.builtin.embedding.batch_jobs import Verdicts
 from backends.builtin.store.port import BY_REQUEST
 from backends.builtin.store.sqlite.store import SqliteStore
 from config.settings import BatchSettings
@@ -31,7 +31,7 @@ class Jobs:
         self.verdicts = verdicts
         self.digest = digest
         with store.writer() as writer:
-            claiming.new_job(writer, digest, TEXTS)
+            batch_jobs.new_job(writer, digest, TEXTS)
 
     def read(self):
         with self.store.view() as view:
@@ -48,7 +48,7 @@ class Jobs:
 
     def switch(self):
         with self.store.view() as view:
-            return claiming.switch_of(view, self.digest)
+            return batch_jobs.switch_of(view, self.digest)
 
     def is_cancelled(self):
         job, batch = self.read(), self.switch()
@@ -134,9 +134,9 @@ def test_a_wish_that_comes_when_the_job_is_being_given_up_for_its_time_counts(jo
 
 def test_a_waiting_job_that_nobody_wants_is_not_divided_with_another(jobs):
     with jobs.store.writer() as writer:
-        claiming.new_job(writer, jobs.digest, [bytes([number]) * 15 for number in range(200)])
+        batch_jobs.new_job(writer, jobs.digest, [bytes([number]) * 15 for number in range(200)])
         waiting, begun = writer.jobs.recent()
         assert writer.jobs.ask_to_cancel(waiting.id)
-        assert claiming.divide(writer, replace(begun, state="uploaded"), "Too large.")
+        assert batch_jobs.divide(writer, replace(begun, state="uploaded"), "Too large.")
         states = {job.id: job.state for job in writer.jobs.recent()}
     assert states[waiting.id] == "prepared"

@@ -46,7 +46,7 @@ class Agent:
         self.numbers = itertools.count()
         self.database = SqliteStore(root / "index.sqlite")
         preparer = Preparer(ChunkLimits(60, 10))
-        self.transcripts = AgentTranscripts.at(root, "main", root / "sessions")
+        self.transcripts = AgentTranscripts(root / "sessions", root, "main")
         sessions = SessionIndexer(
             self.database, self.transcripts, preparer, SessionSyncSettings(), enabled=True
         )

@@ -20,11 +20,16 @@ from backends.builtin.store.port import (
     Unavailable,
     VectorHit,
 )
+from backends.builtin.store.sqlite.embeddings import SqliteEmbeddings, fingerprint_id
 from backends.builtin.store.sqlite.store import SqliteStore
-from backends.builtin.store.sqlite.vectors.embeddings import SqliteEmbeddings, fingerprint_id
-from backends.builtin.store.sqlite.vectors.engines import Extension, VectorEngine, VectorQuery
+from backends.builtin.store.sqlite.vectors.engines import (
+    Extension,
+    NumpyScan,
+    SqliteScan,
+    VectorEngine,
+    VectorQuery,
+)
 from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
-from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan
 from backends.files.scan import FoundFile
 from providers.provider_interface import Fingerprint
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.builtin.store.sqlite.vectors.scans import row_lengths
-from backends.builtin.store.sqlite.vectors.snapshot import (
+from backends.builtin.store.sqlite.vectors.engines import row_lengths
+from backends.builtin.store.sqlite.vectors.resident import (
     SEGMENT_ROWS,
     Coded,
     Float32Kernel,

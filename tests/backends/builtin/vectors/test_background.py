@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 
-from backends.builtin.store.sqlite.vectors.engines import Extension
-from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan
+from backends.builtin.store.sqlite.vectors.engines import (
+    Extension,
+    NumpyScan,
+    SqliteScan,
+    VectorQuery,
+)
 from backends.builtin.store.sqlite.vectors.select import background_of
 
 
@@ -17,7 +21,7 @@ def measure(library):
         with library.database.reading() as connection:
             scan = scan or NumpyScan()
             assert scan.problem(connection, number) is None
-            return background_of(scan.sample(connection, number, query), len(query))
+            return background_of(scan.sample(VectorQuery(connection, number, query)), len(query))
 
     return of
 

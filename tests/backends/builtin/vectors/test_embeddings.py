@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from backends.builtin.store.port import LONGEST_RETRY_MS
-from backends.builtin.store.sqlite.vectors.embeddings import (
+from backends.builtin.store.sqlite.embeddings import (
     SqliteEmbeddings,
     current_serial,
     fingerprint_id,

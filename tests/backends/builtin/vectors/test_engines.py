@@ -1,13 +1,15 @@
 """What holds for every engine, and that all of them agree."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 
 from backends.builtin.store.port import VectorAnswer
-from backends.builtin.store.sqlite.vectors.engines import Extension, VectorQuery
-from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan
+from backends.builtin.store.sqlite.vectors.engines import (
+    Extension,
+    NumpyScan,
+    SqliteScan,
+    VectorQuery,
+)
 from providers.provider_interface import Fingerprint
 
 TEXTS = [f"text {number}" for number in range(400)]
@@ -126,7 +128,11 @@ def test_the_cosines_of_some_chunks_are_those_of_the_search(filled, vector, scan
     number = filled.number
     with filled.database.reading() as connection:
         assert scan.problem(connection, number) is None
-        measured = partial(scan.cosines, connection, number, query)
+        asked = VectorQuery(connection, number, query)
+
+        def measured(ids):
+            return scan.cosines(asked._replace(excerpt_ids=ids))
+
         cosines = measured([hit.excerpt_id for hit in everything[:20]])
         assert cosines == {hit.excerpt_id: hit.cosine for hit in everything[:20]}
         broken = connection.execute(

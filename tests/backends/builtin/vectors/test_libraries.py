@@ -7,9 +7,8 @@ import hashlib, json, logging, random, sys
 from array import array
 from pathlib import Path
 import apsw, structlog
-from backends.builtin.store.sqlite.vectors.engines import VectorQuery
 from backends.builtin.store.port import Unavailable
-from backends.builtin.store.sqlite.vectors.select import VectorSearch
+from backends.builtin.store.sqlite.vectors.select import SqliteVectorSpace, VectorSearch
 from config.settings import VectorStoreSettings
 
 before = {"numpy", "simsimd", "sqlite_vec"} & set(sys.modules)
@@ -27,24 +26,25 @@ query = array("f", connection.execute(
     " JOIN chunks AS c ON c.id = x.chunk_id WHERE c.text = 'text 7'"
 ).get)
 report = {"before": sorted(before)}
-def measured(vectors, answer):
-    vectors.background(connection, number, query)
-    return len(vectors.cosines(connection, number, query, [hit.excerpt_id for hit in answer.hits]))
-vectors = VectorSearch(VectorStoreSettings())
-answer = vectors.search(VectorQuery(connection, number, query, limit=3))
+def measured(space, answer):
+    space.background(query)
+    excerpts = space.excerpts(query, space.chunks_of([hit.excerpt_id for hit in answer.hits]), {})
+    return sum(map(len, excerpts.values()))
+space = SqliteVectorSpace(connection, VectorSearch(VectorStoreSettings()), number)
+answer = space.search(query, limit=3)
 if not isinstance(answer, Unavailable):
-    report["first"] = [answer.engine, measured(vectors, answer), "numpy" in sys.modules]
+    report["first"] = [answer.engine, measured(space, answer), "numpy" in sys.modules]
 for name in ("auto", "sqlite-vec", "numpy"):
-    vectors = VectorSearch(VectorStoreSettings(engine=name))
+    space = SqliteVectorSpace(connection, VectorSearch(VectorStoreSettings(engine=name)), number)
     for _ in range(2):
-        vectors.refresh(connection, number)
-        answer = vectors.search(VectorQuery(connection, number, query, limit=3))
-    status = vectors.status(connection, number)
+        space.refresh()
+        answer = space.search(query, limit=3)
+    status = space.status()
     report[name] = {
         "engine": status.engine,
         "unavailable": status.unavailable,
         "bytes": status.resident_bytes,
-        "measured": None if isinstance(answer, Unavailable) else measured(vectors, answer),
+        "measured": None if isinstance(answer, Unavailable) else measured(space, answer),
         "found": None if isinstance(answer, Unavailable) else [hit.excerpt_id for hit in answer.hits],
         "reason": answer.reason,
     }

@@ -27,9 +27,7 @@ class Kept:
         self.residency.used(self.library.fingerprint)
 
     def vectors(self):
-        number = self.library.number
-        with self.library.database.reading() as connection:
-            return self.engines.status(connection, number).resident_vectors
+        return self.engines.resident.resident_vectors
 
 
 @pytest.fixture
@@ -66,7 +64,7 @@ async def test_what_is_written_is_followed(kept, library, until):
         library.embed()
         here.residency.changed()
         await until(lambda: here.vectors() == 4)
-        assert here.engines.resident_bytes > 0
+        assert here.engines.resident.resident_bytes > 0
 
 
 async def test_vectors_that_nobody_uses_are_given_back_and_loaded_again(kept, until):
@@ -74,7 +72,7 @@ async def test_vectors_that_nobody_uses_are_given_back_and_loaded_again(kept, un
         for _ in range(2):
             await until(lambda: here.use() or here.vectors() == 3)
             await until(lambda: here.vectors() == 0)
-        assert here.engines.resident_bytes == 0
+        assert here.engines.resident.resident_bytes == 0
 
 
 async def test_vectors_are_given_back_while_memory_is_short(kept, until):
@@ -101,14 +99,14 @@ async def test_an_index_that_cannot_be_read_ends_nothing(kept, library, until):
         here.use()
         for _ in range(20):
             await anyio.sleep(0.005)
-        assert here.engines.resident_bytes == 0
+        assert here.engines.resident.resident_bytes == 0
 
 
 async def test_the_memory_is_given_back_at_the_end(kept, until):
     async with kept() as here:
         here.use()
         await until(lambda: here.vectors() == 3)
-    assert here.engines.resident_bytes == 0
+    assert here.engines.resident.resident_bytes == 0
 
 
 async def test_the_vectors_of_the_provider_that_reads_the_queries_are_held(kept, library, until):
@@ -119,7 +117,7 @@ async def test_the_vectors_of_the_provider_that_reads_the_queries_are_held(kept,
         library.embed("one")
         here.use()
         await until(lambda: here.vectors() == 1)
-        assert here.engines.resident_bytes > 0
+        assert here.engines.resident.resident_bytes > 0
 
 
 @pytest.mark.promises_seconds

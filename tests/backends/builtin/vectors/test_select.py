@@ -6,8 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from backends.builtin.store.port import Unavailable
-from backends.builtin.store.sqlite.vectors.engines import VectorQuery
-from backends.builtin.store.sqlite.vectors.select import VectorSearch, open_vector_search
+from backends.builtin.store.sqlite.vectors.select import VectorSearch
 from config.settings import VectorStoreSettings
 
 
@@ -20,16 +19,16 @@ def filled(library):
 
 def search_with(library, settings, vector, *, refresh=True, times=1):
     """(the engine that answered, the status after it)."""
-    vectors = open_vector_search(settings)
-    number = library.number
+    vectors = VectorSearch(settings)
     for _ in range(times):
         with library.database.reading() as connection:
+            space = vectors.space(connection, library.fingerprint)
             if refresh:
-                vectors.refresh(connection, number)
-            answer = vectors.search(VectorQuery(connection, number, vector("text 7"), limit=3))
+                space.refresh()
+            answer = space.search(vector("text 7"), limit=3)
             assert not isinstance(answer, Unavailable)
             assert library.texts(answer.hits)[0] == "text 7"
-            status = vectors.status(connection, number)
+            status = space.status()
     assert status.engine == answer.engine
     return answer.engine, status
 
@@ -112,44 +111,42 @@ def test_a_copy_of_the_library_elsewhere_is_loaded_by_its_path(filled, vector, t
 
 def test_extensions_cannot_be_loaded_by_sql_afterwards(filled, vector):
     vectors = VectorSearch(VectorStoreSettings(engine="sqlite-vec"))
-    number = filled.number
     with filled.database.reading() as connection:
-        vectors.search(VectorQuery(connection, number, vector("text 7"), limit=1))
+        vectors.space(connection, filled.fingerprint).search(vector("text 7"), limit=1)
         with pytest.raises(apsw.SQLError, match="not authorized"):
             connection.execute("SELECT load_extension('/nowhere')")
 
 
 def test_every_reader_connection_gets_the_extension(filled, vector, in_threads):
     vectors = VectorSearch(VectorStoreSettings(engine="sqlite-vec"))
-    number = filled.number
 
     def ask(_):
         with filled.database.reading() as connection:
-            return vectors.search(VectorQuery(connection, number, vector("text 7"), limit=1))
+            space = vectors.space(connection, filled.fingerprint)
+            return space.search(vector("text 7"), limit=1)
 
     assert {answer.engine for answer in in_threads(8, ask)} == {"sqlite-vec"}
 
 
 def test_a_released_resident_engine_is_replaced_until_the_next_refresh(filled, vector):
-    vectors, number = VectorSearch(VectorStoreSettings()), filled.number
-    engines = []
+    vectors, engines = VectorSearch(VectorStoreSettings()), []
     with filled.database.reading() as connection:
-        for step in (vectors.refresh, lambda *_: vectors.release(), vectors.refresh):
-            step(connection, number)
-            engines.append(
-                vectors.search(VectorQuery(connection, number, vector("text 7"), limit=1)).engine
-            )
+        space = vectors.space(connection, filled.fingerprint)
+        for step in (space.refresh, vectors.release, space.refresh):
+            step()
+            engines.append(space.search(vector("text 7"), limit=1).engine)
     assert engines == ["resident", "sqlite-vec", "resident"]
 
 
-def test_without_vectors_in_the_store_there_is_no_vector_search():
-    assert open_vector_search(VectorStoreSettings(enabled=False)) is None
+def test_without_vectors_in_the_store_there_is_no_vector_search(library):
+    assert library.database.open_vectors(VectorStoreSettings(enabled=False)) is None
 
 
 def test_before_the_first_vector_the_status_knows_no_dimensions(library):
     library.write("memory/a.md", "one")
     with library.database.reading() as connection:
-        status = VectorSearch(VectorStoreSettings()).status(connection, None)
+        vectors = VectorSearch(VectorStoreSettings())
+        status = vectors.space(connection, library.fingerprint).status()
     assert (status.dimensions, status.bytes_per_chunk) == (None, 0)
 
 
@@ -157,9 +154,8 @@ def test_all_chunks_are_covered_until_one_comes_without_a_vector(filled):
     vectors = VectorSearch(VectorStoreSettings())
 
     def covers_all(dimensions=48):
-        number = filled.number
         with filled.database.reading() as connection:
-            return vectors.covers_all(connection, number, dimensions)
+            return vectors.space(connection, filled.fingerprint).covers_all(dimensions)
 
     assert covers_all()
     assert covers_all()

@@ -1,6 +1,5 @@
-"""The vector lane: vectors kept once each, and exact search over them.
+"""The vector lane: exact search over the stored vectors.
 
-`store` writes and counts the rows, `select` chooses among the engines that search them: `resident` and the two of
-`scans`, all behind the protocol in `engines`. Nothing here is imported before a provider is in use, and no library
-before a search needs it.
+`select` chooses among the engines that search them: `resident` and the two of `engines`, all behind one protocol.
+Nothing here is imported before a provider is in use, and no library before a search needs it.
 """

@@ -1,39 +1,34 @@
-"""The resident engine: all vectors of one fingerprint in memory, level with the database, the best rescored from it."""
+"""The resident engine: all vectors of one fingerprint in memory, level with the database, the best rescored from it.
+
+A `Snapshot` is one state of them: segments that never change, which file each excerpt belongs to, and the scan over
+them. Its successor shares the segments that are still in use.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 import apsw
+import msgspec
 from msgspec.structs import replace
 
 from backends.builtin.store.port import EngineName, Unavailable, VectorAnswer
 from backends.builtin.store.sqlite.connections import int64s
-from backends.builtin.store.sqlite.vectors.embeddings import current_serial
-from backends.builtin.store.sqlite.vectors.engines import VectorQuery, misfit, np, numpy_problem
-from backends.builtin.store.sqlite.vectors.scans import nearest_excerpts, row_lengths, stacked
-from backends.builtin.store.sqlite.vectors.snapshot import (
-    SEGMENT_ROWS,
-    FileMarks,
-    Kernel,
-    Members,
-    Segment,
-    Snapshot,
-    Space,
-    all_members,
-    arranged,
-    choose_kernel,
-    file_marks,
-    find_rows,
-    newer_excerpts,
-    newest_excerpt,
-    space_of,
-    united,
-    updated_members,
+from backends.builtin.store.sqlite.embeddings import BYTES_A_NUMBER, current_serial
+from backends.builtin.store.sqlite.vectors.engines import (
+    VectorQuery,
+    misfit,
+    nearest_excerpts,
+    np,
+    numpy_problem,
+    row_lengths,
+    simd_problem,
+    stacked,
 )
 from config.runtime.logs import Log
 
@@ -42,16 +37,364 @@ if TYPE_CHECKING:
 
     from providers.provider_interface import Vector
 
+_log = Log()
 
+_INT8_MAX: Final = 127
+SEGMENT_ROWS: Final = 16_384
+"""25 MB at 1,536 dimensions: what the merging of small segments copies at most."""
+_LEAST_LIVE: Final = 0.75
+"""A segment with a smaller share of rows in use is copied without the others."""
+_ROWS_AT_ONCE: Final = 65_536
+"""Rows as Python objects take ten times the space of the arrays they become."""
+
+_ALL: Final = """
+    SELECT x.id, x.file_id, e.id
+    FROM embeddings AS e CROSS JOIN excerpts AS x ON x.text_hash = e.text_hash
+    WHERE e.fingerprint_id = :fingerprint
+"""
+_OF_NEW_EMBEDDINGS: Final = """
+    SELECT x.id, x.file_id, e.id
+    FROM embeddings AS e CROSS JOIN excerpts AS x ON x.text_hash = e.text_hash
+    WHERE +e.fingerprint_id = :fingerprint AND e.id > :newest
+"""
+_OF_FILES: Final = """
+    SELECT x.id, x.file_id, e.id
+    FROM excerpts AS x CROSS JOIN embeddings AS e
+        ON e.fingerprint_id = :fingerprint AND e.text_hash = x.text_hash
+    WHERE x.file_id IN (SELECT value FROM carray(:files))
+"""
+
+_NEWER: Final = """
+    SELECT x.id FROM excerpts AS x WHERE x.id > :newest_excerpt
+    UNION SELECT x.id
+    FROM embeddings AS e CROSS JOIN excerpts AS x ON x.text_hash = e.text_hash
+    WHERE +e.fingerprint_id = :fingerprint AND e.id > :newest_embedding
+    LIMIT :limit
+"""
+_GROUPS_A_HIT: Final = 16
 _BLOCK_ROWS: Final = 256
 """Some milliseconds of work, between which searches go first."""
-_BYTES_A_NUMBER: Final = 4
-"""As stored."""
 _BYTES_A_VECTOR: Final = 12
 """In memory, beside its numbers: scale and id."""
 _BYTES_AN_EXCERPT: Final = 32
 """Three ids and a place."""
-_log = Log()
+_MOST_SCANS: Final = 4
+"""Kept of searches that were given up, too; each takes four bytes a vector."""
+_NOT_LOADED: Final = "the vectors are not loaded yet"
+_BEHIND: Final = "many new vectors are not loaded yet"
+_MOST_NEWER: Final = 2_000
+"""Excerpts that came since the last refresh and are compared one by one."""
+_WIDER: Final = 4
+_MIB: Final = 1024 * 1024
+
+FileMarks = Mapping[int, int]
+"""By file id, something that changes whenever the excerpts of the file do."""
+
+
+class Coded(NamedTuple):
+    """Vectors as a kernel holds them: `matrix[i] * scales[i]` is the vector, of length 1."""
+
+    matrix: NDArray[np.int8] | NDArray[np.float32]
+    scales: NDArray[np.float32]
+
+    @property
+    def nbytes(self) -> int:
+        return self.matrix.nbytes + self.scales.nbytes
+
+
+class Kernel(Protocol):
+    item_bytes: int
+    """The size of one number of a vector."""
+
+    def encode(self, vectors: NDArray[np.float32]) -> Coded:
+        """`vectors`: float32 of shape (n, d), each with a direction, not necessarily of length 1."""
+        ...
+
+    def score(self, rows: Coded, query: Coded, out: NDArray[np.float32]) -> None:
+        """Writes the cosine of `query`, one row, with each of `rows`, times some positive constant."""
+        ...
+
+
+class Int8Kernel:
+    """Each vector has its own scale: its largest number becomes 127.
+
+    The error of a cosine is about 0.0003 (1,536 random dimensions), so the order is right but for
+    near ties, which rescoring in float32 decides.
+    """
+
+    item_bytes = 1
+
+    def encode(self, vectors: NDArray[np.float32]) -> Coded:
+        peaks = np.abs(vectors).max(axis=1)
+        steps = (_INT8_MAX / peaks)[:, None]
+        scales = peaks / (_INT8_MAX * row_lengths(vectors))
+        return Coded(np.rint(vectors * steps).astype(np.int8), scales.astype(np.float32))
+
+    def score(self, rows: Coded, query: Coded, out: NDArray[np.float32]) -> None:
+        import simsimd  # noqa: PLC0415 - where numpy does without it
+
+        # Not by its own `out`: SimSIMD then returns None without a reference of its own, and with the
+        # last reference that is lost the interpreter ends, some ten thousand searches later.
+        out[:] = simsimd.dot(rows.matrix, query.matrix[0])
+        out *= rows.scales
+
+
+class Float32Kernel:
+    item_bytes = 4
+
+    def encode(self, vectors: NDArray[np.float32]) -> Coded:
+        return Coded(np.ascontiguousarray(vectors), np.reciprocal(row_lengths(vectors)))
+
+    def score(self, rows: Coded, query: Coded, out: NDArray[np.float32]) -> None:
+        np.dot(rows.matrix, query.matrix[0], out=out)
+        out *= rows.scales
+
+
+def choose_kernel() -> Kernel:
+    return Float32Kernel() if simd_problem() else Int8Kernel()
+
+
+class Segment(msgspec.Struct, frozen=True, eq=False):
+    """Some vectors with the row ids of their embeddings."""
+
+    embeddings: NDArray[np.int64]
+    coded: Coded
+
+    def __len__(self) -> int:
+        return len(self.embeddings)
+
+    @property
+    def nbytes(self) -> int:
+        return self.embeddings.nbytes + self.coded.nbytes
+
+    def only(self, mask: NDArray[np.bool_]) -> Segment:
+        return Segment(
+            self.embeddings[mask], Coded(self.coded.matrix[mask], self.coded.scales[mask])
+        )
+
+
+def united(parts: Sequence[Segment]) -> Segment:
+    """One segment with the rows of all parts, of which there is at least one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Segment(
+        np.concatenate([part.embeddings for part in parts]),
+        Coded(
+            np.concatenate([part.coded.matrix for part in parts]),
+            np.concatenate([part.coded.scales for part in parts]),
+        ),
+    )
+
+
+def arranged(segments: Iterable[Segment], used: NDArray[np.int64]) -> tuple[Segment, ...]:
+    """The same vectors in few segments, without most of those that are not in `used` (sorted)."""
+    groups: list[list[Segment]] = []
+    for segment in segments:
+        kept = _live(segment, used)
+        if groups and sum(map(len, groups[-1])) + len(kept) <= SEGMENT_ROWS:
+            groups[-1].append(kept)
+        else:
+            groups.append([kept])
+    return tuple(segment for group in groups if len(segment := united(group)))
+
+
+def _live(segment: Segment, used: NDArray[np.int64]) -> Segment:
+    live = contained(segment.embeddings, used)
+    return segment if live.sum() >= _LEAST_LIVE * len(segment) else segment.only(live)
+
+
+def contained(values: NDArray[np.int64], ascending: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of the values are among the others, which are sorted."""
+    if not len(ascending):
+        return np.zeros(len(values), np.bool_)
+    places = np.searchsorted(ascending, values).clip(max=len(ascending) - 1)
+    found: NDArray[np.bool_] = ascending[places] == values
+    return found
+
+
+def find_rows(
+    segments: Sequence[Segment], embeddings: NDArray[np.int64]
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """The place of each embedding, counted through all segments, and whether it has one."""
+    if not segments:
+        return np.zeros(len(embeddings), np.intp), np.zeros(len(embeddings), np.bool_)
+    held = np.concatenate([segment.embeddings for segment in segments])
+    order = np.argsort(held)
+    places = np.searchsorted(held, embeddings, sorter=order).clip(max=len(held) - 1)
+    rows = order[places]
+    return rows, held[rows] == embeddings
+
+
+class Members(msgspec.Struct, frozen=True, eq=False):
+    """Three arrays side by side, in the order of the excerpt ids."""
+
+    excerpts: NDArray[np.int64]
+    files: NDArray[np.int64]
+    embeddings: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.excerpts)
+
+    @property
+    def nbytes(self) -> int:
+        return self.excerpts.nbytes + self.files.nbytes + self.embeddings.nbytes
+
+    def only(self, mask: NDArray[np.bool_]) -> Members:
+        return Members(self.excerpts[mask], self.files[mask], self.embeddings[mask])
+
+
+def file_marks(connection: apsw.Connection) -> FileMarks:
+    """The marks of all files. What a file's excerpts are follows from its content and the pipeline."""
+    return {
+        file_id: hash((content_hash, pipeline))
+        for file_id, content_hash, pipeline in connection.execute(
+            "SELECT id, content_hash, pipeline FROM files"
+        )
+    }
+
+
+def newest_excerpt(connection: apsw.Connection) -> int:
+    """The highest id that any excerpt ever had; none is given twice."""
+    newest: int | None = connection.execute(
+        "SELECT seq FROM sqlite_sequence WHERE name = 'excerpts'"
+    ).get
+    return newest or 0
+
+
+def newer_excerpts(connection: apsw.Connection, snapshot: Snapshot, limit: int) -> list[int]:
+    """Ids of up to `limit` excerpts that came, or whose vector came, after the snapshot was taken."""
+    parameters = {
+        "fingerprint": snapshot.space.fingerprint_id,
+        "newest_excerpt": snapshot.newest_excerpt,
+        "newest_embedding": snapshot.newest_embedding,
+        "limit": limit,
+    }
+    return [excerpt_id for (excerpt_id,) in connection.execute(_NEWER, parameters)]
+
+
+def _read(
+    connection: apsw.Connection, statement: str, parameters: Mapping[str, object]
+) -> Iterator[Members]:
+    rows = connection.execute(statement, parameters)
+    while block := list(islice(rows, _ROWS_AT_ONCE)):
+        yield Members(*np.array(block, np.int64).T)
+
+
+def _united(parts: Iterable[Members]) -> Members:
+    """All parts together; of an excerpt that is in several, what the first of them says."""
+    parts = list(parts)
+    empty = np.empty(0, np.int64)
+    excerpts = np.concatenate([empty, *(part.excerpts for part in parts)])
+    excerpts, first = np.unique(excerpts, return_index=True)
+    files = np.concatenate([empty, *(part.files for part in parts)])
+    embeddings = np.concatenate([empty, *(part.embeddings for part in parts)])
+    return Members(excerpts, files[first], embeddings[first])
+
+
+class Space(NamedTuple):
+    """What a snapshot belongs to: vectors of another space have nothing to do with its own."""
+
+    fingerprint_id: int
+    digest: bytes
+    dimensions: int
+    epoch: str
+    """The epoch of the index file."""
+
+
+def space_of(connection: apsw.Connection, fingerprint_id: int) -> Space | None:
+    row = connection.execute(
+        "SELECT digest, dimensions FROM fingerprints WHERE id = ?", (fingerprint_id,)
+    ).fetchone()
+    if row is None:
+        return None
+    digest, dimensions = row
+    return Space(fingerprint_id, digest, dimensions, current_serial(connection).epoch)
+
+
+class Snapshot(msgspec.Struct, frozen=True, eq=False, weakref=True):
+    space: Space
+    kernel: Kernel
+    marks: FileMarks
+    """The marks of the files as they were read."""
+    newest_embedding: int
+    """The highest id that was ever given by then."""
+    newest_excerpt: int
+    """Likewise."""
+    members: Members
+    rows: NDArray[np.intp]
+    """For each member the place of its vector, counted through all segments."""
+    segments: tuple[Segment, ...]
+
+    @classmethod
+    def empty(cls, space: Space, kernel: Kernel) -> Snapshot:
+        nothing = np.empty(0, np.int64)
+        members = Members(nothing, nothing, nothing)
+        return cls(space, kernel, {}, 0, 0, members, np.empty(0, np.intp), ())
+
+    @property
+    def nbytes(self) -> int:
+        held = sum(segment.nbytes for segment in self.segments)
+        return held + self.members.nbytes + self.rows.nbytes
+
+    @property
+    def vectors(self) -> int:
+        return sum(len(segment) for segment in self.segments)
+
+    def candidates(
+        self, scores: NDArray[np.float32], count: int, file_ids: Sequence[int] | None = None
+    ) -> list[int]:
+        """The ids of about the `count` nearest excerpts of the permitted files, in no order."""
+        scores, excerpts = scores[self.rows], self.members.excerpts
+        if file_ids is not None:
+            permitted = np.flatnonzero(_among(self.members.files, file_ids))
+            scores, excerpts = scores[permitted], excerpts[permitted]
+        chosen: list[int] = excerpts[_best(scores, count)].tolist()
+        return chosen
+
+    def scores(self, query: Vector) -> NDArray[np.float32]:
+        """What `candidates` compares, for every vector; the long part of a search."""
+        scores = np.empty(self.vectors, np.float32)
+        code = self.kernel.encode(np.asarray(query)[None])
+        start = 0
+        for segment in self.segments:
+            end = start + len(segment)
+            self.kernel.score(segment.coded, code, scores[start:end])
+            start = end
+        return scores
+
+
+def _among(files: NDArray[np.int64], file_ids: Sequence[int]) -> NDArray[np.bool_]:
+    """Which of `files` are permitted. A table, since row ids of files are small numbers."""
+    permitted = np.zeros(files.max(initial=0) + 1, np.bool_)
+    known = np.array(file_ids, np.int64)
+    permitted[known[known < len(permitted)]] = True
+    among: NDArray[np.bool_] = permitted[files]
+    return among
+
+
+def _best(scores: NDArray[np.float32], count: int) -> NDArray[np.intp]:
+    """The positions of the `count` highest scores, ascending but for ties; of equal ones the first."""
+    likely = _likely(scores, count)
+    if count >= len(likely):
+        return likely
+    scores = scores[likely]
+    least = np.partition(scores, -count)[-count]
+    above = np.flatnonzero(scores > least)
+    level = np.flatnonzero(scores == least)[: count - len(above)]
+    return likely[np.concatenate((above, level))]
+
+
+def _likely(scores: NDArray[np.float32], count: int) -> NDArray[np.intp]:
+    """The positions of the `count` highest scores and few others.
+
+    Among many groups of neighbours, `count` reach the count-th highest of the groups' maxima, so nothing
+    below that can be among the best. One look at each score, where a partition takes several.
+    """
+    width = len(scores) // (_GROUPS_A_HIT * count)
+    if width <= 1:
+        return np.arange(len(scores))
+    peaks = scores[: len(scores) // width * width].reshape(-1, width).max(axis=1)
+    return np.flatnonzero(scores >= np.partition(peaks, -count)[-count])
 
 
 def bytes_needed(connection: apsw.Connection, space: Space, kernel: Kernel) -> int:
@@ -69,7 +412,7 @@ def first_snapshot(
     connection: apsw.Connection, space: Space, kernel: Kernel, wanted: Callable[[], bool]
 ) -> Snapshot | None:
     """Everything, read anew. None as soon as it is not `wanted` any more."""
-    members = all_members(connection, space.fingerprint_id)
+    members = _united(_read(connection, _ALL, {"fingerprint": space.fingerprint_id}))
     nothing = Snapshot.empty(space, kernel)
     return _successor(connection, nothing, members, file_marks(connection), wanted)
 
@@ -81,13 +424,19 @@ def next_snapshot(
     marks = file_marks(connection)
     if marks == last.marks and _newest_embedding(connection) == last.newest_embedding:
         return last
-    members = updated_members(
-        connection,
-        last.space.fingerprint_id,
-        last.members,
-        changed_files=[number for number, mark in marks.items() if last.marks.get(number) != mark],
-        gone_files=last.marks.keys() - marks.keys(),
-        newest_embedding=last.newest_embedding,
+    changed = [number for number, mark in marks.items() if last.marks.get(number) != mark]
+    touched = [*changed, *(last.marks.keys() - marks.keys())]
+    parameters = {
+        "fingerprint": last.space.fingerprint_id,
+        "newest": last.newest_embedding,
+        "files": int64s(changed),
+    }
+    members = _united(
+        [
+            *_read(connection, _OF_NEW_EMBEDDINGS, parameters),
+            *_read(connection, _OF_FILES, parameters),
+            last.members.only(~np.isin(last.members.files, touched)),
+        ]
     )
     return _successor(connection, last, members, marks, wanted)
 
@@ -104,10 +453,10 @@ def _successor(
     segments = list(last.segments)
     for start in range(0, len(missing), SEGMENT_ROWS):
         parts = []
-        for ids in _blocks(missing[start : start + SEGMENT_ROWS]):
+        for at in range(start, min(start + SEGMENT_ROWS, len(missing)), _BLOCK_ROWS):
             if not wanted():
                 return None
-            parts.append(_load(connection, last, ids))
+            parts.append(_load(connection, last, missing[at : at + _BLOCK_ROWS]))
         segments.append(united(parts))
     arrangement = arranged(segments, used)
     rows, present = find_rows(arrangement, members.embeddings)
@@ -122,17 +471,12 @@ def _successor(
     )
 
 
-def _blocks(ids: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    for start in range(0, len(ids), _BLOCK_ROWS):
-        yield ids[start : start + _BLOCK_ROWS]
-
-
 def _load(connection: apsw.Connection, last: Snapshot, ids: NDArray[np.int64]) -> Segment:
     """Those of the vectors that have a direction, in the form of the kernel."""
     rows = connection.execute(
         "SELECT id, vector FROM embeddings"
         " WHERE id IN (SELECT value FROM carray(?)) AND length(vector) = ?",
-        (int64s(ids.tolist()), last.space.dimensions * _BYTES_A_NUMBER),
+        (int64s(ids.tolist()), last.space.dimensions * BYTES_A_NUMBER),
     )
     found, vectors = stacked(list(rows), last.space.dimensions)
     usable = np.isfinite(row_lengths(vectors))
@@ -142,10 +486,6 @@ def _load(connection: apsw.Connection, last: Snapshot, ids: NDArray[np.int64]) -
 def _newest_embedding(connection: apsw.Connection) -> int:
     newest: int = connection.execute("SELECT coalesce(max(id), 0) FROM embeddings").get
     return max(newest, current_serial(connection).last)
-
-
-_MOST: Final = 4
-"""Kept of searches that were given up, too; each takes four bytes a vector."""
 
 
 class _Scan(NamedTuple):
@@ -168,7 +508,7 @@ class ScansAhead:
         scan = _Scan(query, ref(snapshot), snapshot.scores(query))
         with self._changing:
             self._scans[id(query)] = scan
-            while len(self._scans) > _MOST:
+            while len(self._scans) > _MOST_SCANS:
                 self._scans.popitem(last=False)
 
     def take(self, query: Vector, snapshot: Snapshot) -> NDArray[np.float32]:
@@ -180,14 +520,6 @@ class ScansAhead:
     def clear(self) -> None:
         with self._changing:
             self._scans.clear()
-
-
-_NOT_LOADED: Final = "the vectors are not loaded yet"
-_BEHIND: Final = "many new vectors are not loaded yet"
-_MOST_NEWER: Final = 2_000
-"""Excerpts that came since the last refresh and are compared one by one."""
-_WIDER: Final = 4
-_MIB: Final = 1024 * 1024
 
 
 class ResidentEngine:
@@ -225,26 +557,20 @@ class ResidentEngine:
 
     def search(self, wanted: VectorQuery) -> VectorAnswer | Unavailable:
         """What changed since the last refresh is taken into account, as far as that is little."""
-        connection, fingerprint_id, query, limit, file_ids = wanted
+        connection, fingerprint_id, query, limit, file_ids, _ = wanted
         snapshot = self._usable(connection, fingerprint_id)
         if snapshot is None:
             return Unavailable(self._refusal or _NOT_LOADED)
         if reason := misfit(wanted):
             return VectorAnswer([], self.name, reason)
-        newer = newer_excerpts(
-            connection,
-            fingerprint_id,
-            newest_excerpt=snapshot.newest_excerpt,
-            newest_embedding=snapshot.newest_embedding,
-            limit=_MOST_NEWER + 1,
-        )
+        newer = newer_excerpts(connection, snapshot, _MOST_NEWER + 1)
         if len(newer) > _MOST_NEWER:
             return Unavailable(_BEHIND)
         count = candidate_count(limit)
         scores = self._ahead.take(query, snapshot)
         while True:
             known = snapshot.candidates(scores, count, file_ids)
-            hits = nearest_excerpts(wanted, known + newer)
+            hits = nearest_excerpts(wanted._replace(excerpt_ids=known + newer))
             if len(hits) >= limit or len(known) < count:
                 return VectorAnswer(hits, self.name)
             count *= _WIDER  # candidates were deleted since the last refresh

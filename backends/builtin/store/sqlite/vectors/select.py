@@ -15,7 +15,7 @@ import apsw
 
 from backends.builtin.store.port import EngineName, Unavailable, VectorAnswer
 from backends.builtin.store.sqlite.connections import int64s
-from backends.builtin.store.sqlite.vectors.embeddings import (
+from backends.builtin.store.sqlite.embeddings import (
     Serial,
     current_serial,
     fingerprint_id,
@@ -23,15 +23,16 @@ from backends.builtin.store.sqlite.vectors.embeddings import (
     vector_bytes_per_chunk,
 )
 from backends.builtin.store.sqlite.vectors.engines import (
+    DatabaseScan,
     Extension,
+    NumpyScan,
+    SqliteScan,
     VectorEngine,
     VectorQuery,
     dimensions_of,
     numpy_problem,
 )
-from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
-from backends.builtin.store.sqlite.vectors.scans import DatabaseScan, NumpyScan, SqliteScan
-from backends.builtin.store.sqlite.vectors.snapshot import newest_excerpt
+from backends.builtin.store.sqlite.vectors.resident import ResidentEngine, newest_excerpt
 from backends.interface import VectorStatus
 from backends.ranking.evidence import Background, Excerpt
 
@@ -39,127 +40,56 @@ if TYPE_CHECKING:
     from config.settings import VectorStoreSettings
     from providers.provider_interface import Fingerprint, Vector
 
-
 _MIB: Final = 1024 * 1024
 _LONG_BYTES: Final = 16 * _MIB
 """Two milliseconds."""
 _BY_PREFERENCE: Final[tuple[EngineName, ...]] = ("resident", "sqlite-vec", "numpy")
+_FEW: Final = 8
 
 
 class VectorSearch:
-    """The engines of one index, the preferred one first. Every method blocks; any thread may call."""
+    """`VectorMemory`: the engines of one index, the preferred one first. Every method blocks; any thread may call."""
 
     def __init__(self, settings: VectorStoreSettings) -> None:
-        self._configured = settings.engine
+        self.configured = settings.engine
         first = 0 if settings.engine == "auto" else _BY_PREFERENCE.index(settings.engine)
-        self._resident = ResidentEngine(settings.max_resident_mb * _MIB)
+        self.resident = ResidentEngine(settings.max_resident_mb * _MIB)
         self._sqlite = SqliteScan(Extension(settings.extension_path))
         self._numpy = NumpyScan()
-        engines = (self._resident, self._sqlite, self._numpy)
-        self._engines: tuple[VectorEngine, ...] = engines[first:]
+        self.engines: tuple[VectorEngine, ...] = (self.resident, self._sqlite, self._numpy)[first:]
         self._has_numpy = False
         """Whether it has been loaded."""
-        self._covered: tuple[int, int, int, Serial] | None = None
-        """What `covers_all` was last true of."""
+        self.covered: tuple[int, int, int, Serial] | None = None
+        """What `SqliteVectorSpace.covers_all` was last true of."""
 
     def space(self, connection: apsw.Connection, fingerprint: Fingerprint) -> SqliteVectorSpace:
         """Its vectors in the transaction of this connection."""
         return SqliteVectorSpace(connection, self, fingerprint_id(connection, fingerprint))
 
-    def search(self, wanted: VectorQuery) -> VectorAnswer | Unavailable:
-        """The answer of the first engine that gives one. Raises nothing but apsw.Error."""
-        reasons = []
-        for engine in self._engines:
-            answer = engine.search(wanted)
-            if isinstance(answer, VectorAnswer):
-                return answer
-            reasons.append(f"{engine.name}: {answer.reason}")
-        return Unavailable("; ".join(reasons))
-
     @property
     def is_long(self) -> bool:
-        """Whether a search reads so many resident bytes that it is worth a thread of its own."""
-        return self._resident.resident_bytes >= _LONG_BYTES
+        return self.resident.resident_bytes >= _LONG_BYTES
 
     def scan_ahead(self, query: Vector) -> None:
-        """Reads the resident vectors for a search that will come with this very array."""
-        self._resident.scan_ahead(query)
-
-    def refresh(
-        self,
-        connection: apsw.Connection,
-        fingerprint_id: int,
-        give_way: Callable[[], None] = lambda: None,
-    ) -> bool:
-        """Keeps the resident engine, if it is configured, level with the database, in the background.
-
-        Call it after the first answer and whenever files or vectors were written, in a read
-        transaction. Returns whether the resident engine answers now.
-        """
-        self._has_numpy = numpy_problem() is None
-        if self._resident not in self._engines:
-            return False
-        return self._resident.refresh(connection, fingerprint_id, give_way)
-
-    def covers_all(self, connection: apsw.Connection, fingerprint_id: int, dimensions: int) -> bool:
-        """Whether every chunk has a vector of this length. Once so, it stays so until one is added."""
-        mark = (fingerprint_id, dimensions, newest_excerpt(connection), current_serial(connection))
-        if mark != self._covered and is_complete(connection, fingerprint_id, dimensions):
-            self._covered = mark
-        return mark == self._covered
-
-    def background(
-        self, connection: apsw.Connection, fingerprint_id: int, query: Vector
-    ) -> Background | None:
-        """How high the query's cosines are at large; None without any vector."""
-        cosines = self._scan(connection).sample(connection, fingerprint_id, query)
-        return background_of(cosines, len(query))
-
-    def cosines(
-        self,
-        connection: apsw.Connection,
-        fingerprint_id: int,
-        query: Vector,
-        excerpt_ids: Sequence[int],
-    ) -> dict[int, float]:
-        """The cosines of some excerpts; those without a usable vector are left out."""
-        scan = self._scan(connection)
-        return scan.cosines(connection, fingerprint_id, query, excerpt_ids)
-
-    def _scan(self, connection: apsw.Connection) -> DatabaseScan:
-        """What measures single vectors: sqlite-vec until numpy is loaded, for which no search waits if it need not."""
-        if self._has_numpy or self._sqlite not in self._engines:
-            return self._numpy
-        return self._numpy if self._sqlite.problem(connection, 0) else self._sqlite
+        self.resident.scan_ahead(query)
 
     def release(self) -> None:
-        """Gives the resident memory back, until the next refresh."""
-        self._resident.release()
+        self.resident.release()
 
-    @property
-    def resident_bytes(self) -> int:
-        return self._resident.resident_bytes
+    def refresh(
+        self, connection: apsw.Connection, fingerprint_id: int, give_way: Callable[[], None]
+    ) -> bool:
+        """Loads numpy, which scans use from then on; the resident engine only if it is configured."""
+        self._has_numpy = numpy_problem() is None
+        if self.resident not in self.engines:
+            return False
+        return self.resident.refresh(connection, fingerprint_id, give_way)
 
-    def status(self, connection: apsw.Connection, fingerprint_id: int | None) -> VectorStatus:
-        """`fingerprint_id`: None before the first vector of the provider in use."""
-        number = fingerprint_id or 0
-        answering: EngineName | None = None
-        unavailable: dict[str, str] = {}
-        for engine in self._engines:
-            problem = engine.problem(connection, number)
-            if problem is None:
-                answering = engine.name
-                break
-            unavailable[engine.name] = problem
-        return VectorStatus(
-            configured=self._configured,
-            engine=answering,
-            unavailable=unavailable,
-            dimensions=dimensions_of(connection, number),
-            bytes_per_chunk=vector_bytes_per_chunk(connection),
-            resident_vectors=self._resident.resident_vectors,
-            resident_bytes=self._resident.resident_bytes,
-        )
+    def scan(self, connection: apsw.Connection) -> DatabaseScan:
+        """What measures single vectors: sqlite-vec until numpy is loaded, for which no search waits if it need not."""
+        if self._has_numpy or self._sqlite not in self.engines:
+            return self._numpy
+        return self._numpy if self._sqlite.problem(connection, 0) else self._sqlite
 
 
 class SqliteVectorSpace:
@@ -179,15 +109,27 @@ class SqliteVectorSpace:
     def search(
         self, query: Vector, *, limit: int, file_ids: Sequence[int] | None = None
     ) -> VectorAnswer | Unavailable:
-        return self._engines.search(
-            VectorQuery(self._connection, self._number, query, limit, file_ids)
-        )
+        """The answer of the first engine that gives one. Raises nothing but apsw.Error."""
+        wanted = VectorQuery(self._connection, self._number, query, limit, file_ids)
+        reasons = []
+        for engine in self._engines.engines:
+            answer = engine.search(wanted)
+            if isinstance(answer, VectorAnswer):
+                return answer
+            reasons.append(f"{engine.name}: {answer.reason}")
+        return Unavailable("; ".join(reasons))
 
     def background(self, query: Vector) -> Background | None:
-        return self._engines.background(self._connection, self._number, query)
+        wanted = VectorQuery(self._connection, self._number, query)
+        return background_of(self._engines.scan(self._connection).sample(wanted), len(query))
 
     def covers_all(self, dimensions: int) -> bool:
-        return self._engines.covers_all(self._connection, self._number, dimensions)
+        """Once so, it stays so until an excerpt is added."""
+        connection, number = self._connection, self._number
+        mark = (number, dimensions, newest_excerpt(connection), current_serial(connection))
+        if mark != self._engines.covered and is_complete(connection, number, dimensions):
+            self._engines.covered = mark
+        return mark == self._engines.covered
 
     def chunks_of(self, excerpt_ids: Sequence[int]) -> list[int]:
         rows = self._connection.execute(
@@ -209,9 +151,10 @@ class SqliteVectorSpace:
         for chunk_id, excerpt_id, start, end in rows:
             places[chunk_id].append((excerpt_id, start, end))
         ids = {excerpt_id for of_chunk in places.values() for excerpt_id, _, _ in of_chunk}
-        others = sorted(ids.difference(known))
-        measured = self._engines.cosines(self._connection, self._number, query, others)
-        cosines = {**known, **measured}
+        others = VectorQuery(
+            self._connection, self._number, query, excerpt_ids=sorted(ids.difference(known))
+        )
+        cosines = {**known, **self._engines.scan(self._connection).cosines(others)}
         return {
             chunk_id: tuple(
                 Excerpt(start, end, cosines[excerpt_id])
@@ -225,10 +168,23 @@ class SqliteVectorSpace:
         return not self.is_empty and self._engines.refresh(self._connection, self._number, give_way)
 
     def status(self) -> VectorStatus:
-        return self._engines.status(self._connection, self._number)
-
-
-_FEW: Final = 8
+        engines, answering = self._engines, None
+        unavailable: dict[str, str] = {}
+        for engine in engines.engines:
+            problem = engine.problem(self._connection, self._number)
+            if problem is None:
+                answering = engine.name
+                break
+            unavailable[engine.name] = problem
+        return VectorStatus(
+            configured=engines.configured,
+            engine=answering,
+            unavailable=unavailable,
+            dimensions=dimensions_of(self._connection, self._number),
+            bytes_per_chunk=vector_bytes_per_chunk(self._connection),
+            resident_vectors=engines.resident.resident_vectors,
+            resident_bytes=engines.resident.resident_bytes,
+        )
 
 
 def background_of(cosines: Iterable[float | None], dimensions: int) -> Background | None:
@@ -245,8 +201,3 @@ def background_of(cosines: Iterable[float | None], dimensions: int) -> Backgroun
     mean = math.fsum(usable) / len(usable)
     variance = math.fsum((one - mean) ** 2 for one in usable) / len(usable)
     return Background(mean, math.sqrt(variance), dimensions)
-
-
-def open_vector_search(settings: VectorStoreSettings) -> VectorSearch | None:
-    """None when `store.vector.enabled` is false: then no vectors are kept or searched."""
-    return VectorSearch(settings) if settings.enabled else None

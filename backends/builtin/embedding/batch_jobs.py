@@ -1,23 +1,24 @@
 """The batch jobs of one index: made of large backlogs, looked after until they are closed, cancelled by a person.
 
-`Steps` is the life of one job: upload, submit, poll, read, delete. `Verdicts` says what every failure means for it.
+`claim_backlog` and `divide` say which texts go into which job. `Verdicts` says what every failure means for a job,
+`Steps` is its life: upload, submit, poll, read, delete.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
-from typing import IO, Final, NamedTuple, Protocol
+from typing import IO, Final, NamedTuple
 
 import anyio
+import msgspec
 from msgspec.structs import replace
 
 from backends.backend_errors import IndexUnavailableError
-from backends.builtin.batch import claiming
-from backends.builtin.batch.claiming import THRESHOLD, BatchSwitch
 from backends.builtin.store.leasing import LOOK_S, LeaseHolder
 from backends.builtin.store.opening import if_there
 from backends.builtin.store.port import BY_REQUEST, READERS, JobRecord, Store, View, Writer, now_ms
@@ -25,8 +26,8 @@ from backends.interface import BatchReport, JobReport
 from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork, ResettableEvent, SearchPriority
 from config.settings import BatchSettings, Settings
-from providers.batch.vendor_jobs import BatchAccess, find_batch
-from providers.choosing import Choice
+from config.vendors import JobLimits
+from providers.batch.vendor_jobs import BatchAccess
 from providers.provider_errors import (
     ProviderAuthError,
     ProviderError,
@@ -46,6 +47,26 @@ from providers.provider_interface import (
 
 _log = Log()
 
+MOST_FAILURES: Final = 2
+OFF_MS: Final = 3600 * 1000
+UNAVAILABLE_MS: Final = 24 * 3600 * 1000
+"""A host without batch jobs does not get them soon."""
+_SWITCH: Final = "batch_switch"
+SMALLEST: Final = 100
+"""Texts of a job: when even so few are refused, the size is not the reason."""
+_KEPT_MS: Final = 7 * 24 * 3600 * 1000
+"""Accounts are promoted, and what was learned is tried again."""
+_CAPACITY: Final = "batch_capacity"
+REMEMBERED: Final = (_SWITCH, _CAPACITY)
+"""The keys under which the store remembers what vendors taught."""
+THRESHOLD: Final = 1_000
+"""Texts without a vector from which on a backlog goes into jobs."""
+KEPT_BACK: Final = 100
+"""The newest texts of a backlog: what was just saved does not wait for a job."""
+_BYTES_A_LINE: Final = 512
+"""What a line needs beside its text, amply."""
+_BYTES_A_CHARACTER: Final = 4
+"""In UTF-8, at most; few of a text's characters take two as a part of a JSON string."""
 _MOST_ATTEMPTS: Final = 5
 _KEPT_CLOSED: Final = 20
 _LONGEST_PAUSE_MS: Final = 60_000
@@ -68,16 +89,140 @@ _FAULT_PAUSE_S: Final = 60.0
 _CLOSING_S: Final = 1.0
 
 
-class Writes(Protocol):
-    """What gives writers: the lease of this work, or a store that is not shared."""
+class BatchSwitch(msgspec.Struct, frozen=True, kw_only=True):
+    """`digest` is that of the provider it holds for, in hexadecimal."""
 
-    def writer(self) -> AbstractContextManager[Writer]: ...
+    digest: str
+    failures: int = 0
+    off_until_ms: int = 0
+    reason: str | None = None
+
+    def is_off(self, now_ms: int) -> bool:
+        return now_ms < self.off_until_ms
+
+    def failed(self, reason: str, now_ms: int) -> BatchSwitch:
+        """After another failed job. One that is tried after a pause switches off at once again."""
+        failures = self.failures + 1
+        off = now_ms + OFF_MS if failures >= MOST_FAILURES else self.off_until_ms
+        return replace(self, failures=failures, off_until_ms=off, reason=reason)
+
+    def switched_off(self, reason: str, now_ms: int, for_ms: int = OFF_MS) -> BatchSwitch:
+        """At once, whatever the count."""
+        return replace(self, off_until_ms=now_ms + for_ms, reason=reason)
+
+    def succeeded(self) -> BatchSwitch:
+        return BatchSwitch(digest=self.digest)
+
+
+def switch_of(view: View, digest: bytes) -> BatchSwitch:
+    """The switch of this provider; one that was kept for another is forgotten."""
+    text = view.remembered(_SWITCH)
+    if text:
+        switch = msgspec.json.decode(text, type=BatchSwitch)
+        if switch.digest == digest.hex():
+            return switch
+    return BatchSwitch(digest=digest.hex())
+
+
+def save_switch(writer: Writer, switch: BatchSwitch) -> None:
+    writer.remember(_SWITCH, msgspec.json.encode(switch).decode())
+
+
+def new_job(writer: Writer, digest: bytes, text_hashes: Sequence[bytes]) -> None:
+    """A new job that these texts wait for; they wait for no other."""
+    label, items = secrets.token_hex(12), len(text_hashes)
+    job = JobRecord(label=label, digest=digest, items=items, created_at_ms=now_ms())
+    writer.jobs.add(job, text_hashes)
+
+
+class _Capacity(msgspec.Struct, frozen=True):
+    digest: str
+    items: int
+    learned_at_ms: int
+
+
+def capacity_of(view: View, digest: bytes) -> int | None:
+    """How many texts the vendor takes at once, in all open jobs; None: not known to be bounded."""
+    text = view.remembered(_CAPACITY)
+    if not text:
+        return None
+    learned = msgspec.json.decode(text, type=_Capacity)
+    is_valid = learned.digest == digest.hex() and now_ms() < learned.learned_at_ms + _KEPT_MS
+    return learned.items if is_valid else None
+
+
+def divide(writer: Writer, job: JobRecord, reason: str) -> bool:
+    """Puts the texts of a refused job into others; False if it is too small for that.
+
+    Beside other jobs it was perhaps the sum that was too large: then the same number of texts is tried
+    again when those have ended. The vendor's file of the refused job is still to be deleted.
+    """
+    open_jobs = writer.jobs.open(job.digest)
+    under_way = [one for one in open_jobs if one.state in ("uploaded", "submitted")]
+    others = sum(other.items for other in under_way if other.id != job.id)
+    items = max(job.items, others) if others else job.items // 2
+    if items < SMALLEST:
+        return False
+    _learn(writer, job.digest, items)
+    refused = replace(job, state="read", outcome="divided", reason=reason, attempts=0, next_at_ms=0)
+    _replace(writer, refused, items)
+    for other in open_jobs:
+        if other.state == "prepared" and other.items > items and not other.cancelling:
+            _replace(writer, replace(other, state="closed", outcome="divided"), items)
+    return True
+
+
+def _replace(writer: Writer, job: JobRecord, items: int) -> None:
+    texts = sorted(writer.jobs.waiting_hashes(job))
+    writer.jobs.release(job)
+    writer.jobs.save(job)
+    for begin in range(0, len(texts), items):
+        new_job(writer, job.digest, texts[begin : begin + items])
+
+
+def _learn(writer: Writer, digest: bytes, items: int) -> None:
+    learned = _Capacity(digest.hex(), items, now_ms())
+    writer.remember(_CAPACITY, msgspec.json.encode(learned).decode())
+
+
+def claim_backlog(writer: Writer, fingerprint: Fingerprint, limits: JobLimits) -> int:
+    """Puts the backlog into new jobs; returns how many jobs.
+
+    None are made when fewer texts are left than the threshold without the newest ones, which have
+    been embedded before.
+    """
+    digest = fingerprint.digest()
+    backlog = writer.embeddings.backlog(fingerprint)
+    if len(backlog) < THRESHOLD - KEPT_BACK:
+        return 0
+    learned = capacity_of(writer, digest) or limits.max_items
+    jobs = list(divided(backlog, replace(limits, max_items=min(learned, limits.max_items))))
+    for texts in jobs:
+        new_job(writer, digest, texts)
+    return len(jobs)
+
+
+def divided(backlog: Sequence[tuple[bytes, int]], limits: JobLimits) -> Iterator[list[bytes]]:
+    """Texts of so many characters each, in jobs within the limits of lines and bytes."""
+    texts: list[bytes] = []
+    filled = 0
+    for text_hash, length in backlog:
+        needed = _BYTES_A_CHARACTER * length + _BYTES_A_LINE
+        if texts and (len(texts) == limits.max_items or filled + needed > limits.max_bytes):
+            yield texts
+            texts, filled = [], 0
+        texts.append(text_hash)
+        filled += needed
+    if texts:
+        yield texts
 
 
 class Verdicts:
     """All methods are blocking: they write to the store."""
 
-    def __init__(self, writes: Writes, access: BatchAccess, settings: BatchSettings) -> None:
+    def __init__(
+        self, writes: LeaseHolder | Store, access: BatchAccess, settings: BatchSettings
+    ) -> None:
         self._writes = writes
         self._access = access
         self._settings = settings
@@ -86,9 +231,11 @@ class Verdicts:
         """A step of the job failed."""
         _log.warning("batch job", label=job.label, state=job.state, error=error.message)
         if job.state in ("prepared", "uploaded") and error.status in _UNKNOWN:
-            self._give_up(job, error.message, off_for_ms=claiming.UNAVAILABLE_MS)
+            self._give_up(job, error.message, off_for_ms=UNAVAILABLE_MS)
         elif self._is_hopeless(job, error):
-            if job.state in ("prepared", "uploaded") and _speaks_of_size(error):
+            # Gemini says no more than that there were too many requests, however often one waits.
+            of_size = isinstance(error, ProviderInputTooLargeError | ProviderRateLimitError)
+            if of_size and job.state in ("prepared", "uploaded"):
                 self.too_large(job, error.message)
             elif job.state == "read":
                 self.close(replace(job, reason=f"Files could not be deleted: {error.message}"))
@@ -109,7 +256,7 @@ class Verdicts:
         """The vendor takes less at once: its texts go into smaller jobs, or are given up as a failure."""
         with self._writes.writer() as writer:
             is_wanted = writer.jobs.wish_to_cancel(job) is None
-            is_divided = is_wanted and claiming.divide(writer, job, reason)
+            is_divided = is_wanted and divide(writer, job, reason)
         if not is_divided:
             self._give_up(job, reason)
 
@@ -138,8 +285,8 @@ class Verdicts:
         """All that the job gave is stored: its other texts wait no longer."""
         with self._writes.writer() as writer:
             job = _as_wished(writer, job)
-            state = claiming.switch_of(writer, job.digest)
-            claiming.save_switch(writer, _judged(job, state))
+            state = switch_of(writer, job.digest)
+            save_switch(writer, _judged(job, state))
             writer.jobs.release(job)
             writer.jobs.save(replace(job, state="read", attempts=0, next_at_ms=0))
 
@@ -151,8 +298,8 @@ class Verdicts:
         self.end(replace(job, outcome="failed", reason=reason))
         if off_for_ms:
             with self._writes.writer() as writer:
-                state = claiming.switch_of(writer, job.digest)
-                claiming.save_switch(writer, state.switched_off(reason, now_ms(), off_for_ms))
+                state = switch_of(writer, job.digest)
+                save_switch(writer, state.switched_off(reason, now_ms(), off_for_ms))
 
     def drop_unsent(self, job: JobRecord) -> None:
         """Batch was switched off before anything of this job left."""
@@ -169,11 +316,6 @@ class Verdicts:
     def _save(self, job: JobRecord) -> None:
         with self._writes.writer() as writer:
             writer.jobs.save(job)
-
-
-def _speaks_of_size(error: ProviderError) -> bool:
-    """Gemini says no more than that there were too many requests, however often one waits."""
-    return isinstance(error, ProviderInputTooLargeError | ProviderRateLimitError)
 
 
 def _as_wished(view: View, job: JobRecord) -> JobRecord:
@@ -203,7 +345,7 @@ class Steps:
     def __init__(
         self,
         store: Store,
-        writes: Writes,
+        writes: LeaseHolder | Store,
         access: BatchAccess,
         settings: BatchSettings,
         verdicts: Verdicts,
@@ -430,12 +572,7 @@ class Agenda(NamedTuple):
 
 
 def plan(
-    jobs: Sequence[JobRecord],
-    *,
-    now_ms: int,
-    is_off: bool,
-    capacity: int | None,
-    concurrency: int,
+    jobs: Sequence[JobRecord], *, now_ms: int, is_off: bool, capacity: int | None, concurrency: int
 ) -> Agenda:
     """`jobs`: those that are not closed, the oldest first. `capacity`: how many texts the vendor takes in
     all jobs together, if that is known.
@@ -513,16 +650,13 @@ class BatchJobs:
         if fingerprint != self._access.fingerprint:
             return False
         with self._store.view() as view:
-            return not claiming.switch_of(view, fingerprint.digest()).is_off(now_ms())
+            return not switch_of(view, fingerprint.digest()).is_off(now_ms())
 
-    def claim(self, writer: Writer, fingerprint: Fingerprint) -> None:
+    def claim(self, lease: LeaseHolder, fingerprint: Fingerprint) -> None:
         """Puts the whole backlog into jobs, if it is large. Blocking."""
-        made = claiming.claim(writer, fingerprint, self._access.limits)
+        with lease.writer() as writer:
+            made = claim_backlog(writer, fingerprint, self._access.limits)
         _log.info("batch jobs", made=made, place=self._access.place)
-
-    def is_waited_for(self, view: View, fingerprint: Fingerprint) -> bool:
-        """Whether vectors of this provider are still to come from jobs."""
-        return view.jobs.waiting(fingerprint.digest()) > 0
 
     async def run(self) -> None:
         """Works until cancelled."""
@@ -564,8 +698,8 @@ class BatchJobs:
             return plan(
                 view.jobs.open(digest),
                 now_ms=now_ms(),
-                is_off=claiming.switch_of(view, digest).is_off(now_ms()),
-                capacity=claiming.capacity(view, digest),
+                is_off=switch_of(view, digest).is_off(now_ms()),
+                capacity=capacity_of(view, digest),
                 concurrency=self._settings.concurrency,
             )
 
@@ -625,14 +759,14 @@ class BatchJobs:
     def report(self, view: View) -> BatchReport:
         """For `status`."""
         now, digest = now_ms(), self._access.fingerprint.digest()
-        state = claiming.switch_of(view, digest)
+        state = switch_of(view, digest)
         return BatchReport(
             enabled=not state.is_off(now),
             reason=state.reason,
             threshold=THRESHOLD,
             failures=state.failures,
             off_for_s=(state.off_until_ms - now) // 1000 if state.is_off(now) else None,
-            capacity=claiming.capacity(view, digest),
+            capacity=capacity_of(view, digest),
             waiting=view.jobs.waiting(digest),
             jobs=job_reports(view),
         )
@@ -662,29 +796,6 @@ def _job_report(job: JobRecord, now: int) -> JobReport:
         age_s=(now - job.created_at_ms) // 1000,
         next_poll_s=max(0, job.next_at_ms - now) / 1000 if is_polled else None,
         reason=job.reason,
-    )
-
-
-def open_jobs(
-    settings: Settings,
-    store: Store,
-    choice: Choice,
-    *,
-    priority: SearchPriority,
-    on_stored: Callable[[], None],
-    on_released: Callable[[], None],
-) -> BatchJobs | str:
-    """Or the reason why there are none. Blocking: reads the auth profiles."""
-    access = find_batch(settings, choice)
-    if isinstance(access, str):
-        return access
-    return BatchJobs(
-        store,
-        access,
-        settings.search.remote.batch,
-        priority=priority,
-        on_stored=on_stored,
-        on_released=on_released,
     )
 
 

@@ -1,25 +1,28 @@
-"""The one durable copy of each vector, keyed by provider fingerprint and text; texts that a provider refused."""
+"""What providers gave and are still asked for: the one durable copy of each vector, keyed by provider fingerprint and
+text; texts that a provider refused; batch jobs, and the texts that wait for them.
+"""
 
 from __future__ import annotations
 
 import secrets
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 import msgspec
 
 from backends.builtin.store.port import (
+    BY_REQUEST,
     FIRST_RETRY_MS,
-    LENGTH_TOLERANCE,
     LONGEST_RETRY_MS,
     MOST_DOUBLINGS,
-    UNFIT,
+    Failures,
+    JobRecord,
+    fit_and_unfit,
     now_ms,
 )
 from backends.builtin.store.sqlite.connections import int64s
-from backends.builtin.store.sqlite.vectors.engines import np
 from backends.interface import Coverage, FailedText
 from providers.provider_interface import Fingerprint
 
@@ -55,7 +58,7 @@ def reserve_ids(connection: apsw.Connection, count: int) -> range:
     return range(first, first + count)
 
 
-_BYTES_A_NUMBER: Final = 4
+BYTES_A_NUMBER: Final = 4
 
 # Only the chosen rows are read with their texts. SQLite would end a text at U+0000, so it cuts nothing.
 _SELECT_PENDING: Final = """
@@ -118,11 +121,7 @@ class SqliteEmbeddings:
         return [(key, array("f", blob)) for key, blob in found if blob is not None]
 
     def pending(
-        self,
-        fingerprint: Fingerprint,
-        *,
-        limit: int,
-        dimensions: int | None = None,
+        self, fingerprint: Fingerprint, *, limit: int, dimensions: int | None = None
     ) -> list[tuple[bytes, str]]:
         number = self._connection.execute(
             "SELECT id FROM fingerprints WHERE digest = ? AND dimensions = ifnull(?, dimensions)",
@@ -205,61 +204,45 @@ class SqliteEmbeddings:
         )
         return [number for (number,) in rows]
 
-    def put(
-        self,
-        fingerprint: Fingerprint,
-        vectors: Sequence[tuple[bytes, Vector]],
-    ) -> None:
-        dimensions = len(vectors[0][1])
-        faults = [
-            (text_hash, UNFIT) for text_hash, vector in vectors if not _is_fit(vector, dimensions)
-        ]
-        if faults:
-            self.record_failures(fingerprint, faults)
-            unfit = dict(faults)
-            vectors = [
-                (text_hash, vector) for text_hash, vector in vectors if text_hash not in unfit
-            ]
-        if not vectors:
+    def put(self, fingerprint: Fingerprint, vectors: Sequence[tuple[bytes, Vector]]) -> None:
+        import numpy as np  # noqa: PLC0415 - to embed takes it, to search need not
+
+        fit, faults = fit_and_unfit(vectors)
+        self.record_failures(fingerprint, faults)
+        if not fit:
             return
-        number = self._row_for(fingerprint, dimensions)
-        ids = reserve_ids(self._connection, len(vectors))
+        number = self._row_for(fingerprint, len(fit[0][1]))
+        ids = reserve_ids(self._connection, len(fit))
         self._connection.executemany(
             "INSERT OR REPLACE INTO embeddings (id, fingerprint_id, text_hash, vector, used_at_ms)"
             " VALUES (?, ?, ?, ?, 0)",
             [
                 (row_id, number, text_hash, np.asarray(vector, "<f4").tobytes())
-                for row_id, (text_hash, vector) in zip(ids, vectors, strict=True)
+                for row_id, (text_hash, vector) in zip(ids, fit, strict=True)
             ],
         )
-        self._forgive(fingerprint, (text_hash for text_hash, _ in vectors))
+        self._connection.executemany(
+            "DELETE FROM embedding_failures WHERE digest = ? AND text_hash = ?",
+            [(fingerprint.digest(), text_hash) for text_hash, _ in fit],
+        )
 
     def record_failures(
-        self,
-        fingerprint: Fingerprint,
-        failures: Iterable[tuple[bytes, str]],
-        *,
-        longest_ms: int = LONGEST_RETRY_MS,
+        self, fingerprint: Fingerprint, failures: Failures, *, longest_ms: int = LONGEST_RETRY_MS
     ) -> None:
-        now, digest = now_ms(), fingerprint.digest()
+        common = {
+            "digest": fingerprint.digest(),
+            "now": now_ms(),
+            "first": FIRST_RETRY_MS,
+            "longest": longest_ms,
+            "doublings": MOST_DOUBLINGS,
+        }
         self._connection.executemany(
             "INSERT INTO embedding_failures (digest, text_hash, reason, attempts, retry_at_ms)"
             " VALUES (:digest, :text_hash, :reason, 1, :now + :first)"
             " ON CONFLICT (digest, text_hash) DO UPDATE SET reason = excluded.reason,"
             " attempts = attempts + 1,"
             " retry_at_ms = :now + min(:longest, :first << min(2 * attempts, :doublings))",
-            [
-                {
-                    "digest": digest,
-                    "text_hash": text_hash,
-                    "reason": reason,
-                    "now": now,
-                    "first": FIRST_RETRY_MS,
-                    "longest": longest_ms,
-                    "doublings": MOST_DOUBLINGS,
-                }
-                for text_hash, reason in failures
-            ],
+            [{**common, "text_hash": key, "reason": reason} for key, reason in failures],
         )
 
     def offer_again(self, fingerprint: Fingerprint) -> None:
@@ -305,13 +288,6 @@ class SqliteEmbeddings:
             if digest not in digests:
                 self._connection.execute("DELETE FROM fingerprints WHERE id = ?", (number,))
 
-    def _forgive(self, fingerprint: Fingerprint, text_hashes: Iterable[bytes]) -> None:
-        """These texts have their vectors now."""
-        self._connection.executemany(
-            "DELETE FROM embedding_failures WHERE digest = ? AND text_hash = ?",
-            [(fingerprint.digest(), text_hash) for text_hash in text_hashes],
-        )
-
     def _texts_read(self, digest: bytes) -> int:
         read: int = self._connection.execute(
             "SELECT count(*) FROM embeddings AS e JOIN fingerprints AS f ON f.id = e.fingerprint_id"
@@ -356,11 +332,114 @@ def vector_bytes_per_chunk(connection: apsw.Connection) -> float | None:
         "SELECT coalesce(sum(f.dimensions * (SELECT count(*) FROM embeddings AS e"
         " WHERE e.fingerprint_id = f.id)), 0) FROM fingerprints AS f"
     ).get
-    return round(numbers * _BYTES_A_NUMBER / chunks, 1) if chunks else None
+    return round(numbers * BYTES_A_NUMBER / chunks, 1) if chunks else None
 
 
-def _is_fit(vector: Vector, dimensions: int) -> bool:
-    if len(vector) != dimensions:
-        return False
-    numbers = np.asarray(vector)
-    return abs(float(numbers @ numbers) - 1.0) <= 2 * LENGTH_TOLERANCE  # false for NaN
+# --- Batch jobs ------------------------------------------------------------------------------------
+
+_COLUMNS: Final = JobRecord.__struct_fields__
+_FIELDS: Final = tuple(name for name in _COLUMNS if name != "id")
+# While a wish stands that the record in hand does not know, and a person's for as long as the job is not done.
+_KEPT: Final = {
+    "cancelling": "max(cancelling, :cancelling)",
+    "next_at_ms": "CASE WHEN cancelling > :cancelling THEN next_at_ms ELSE :next_at_ms END",
+    "reason": "CASE WHEN cancelling > :cancelling"
+    f" OR (cancelling AND reason = '{BY_REQUEST}' AND :reason IS NOT NULL)"
+    " THEN reason ELSE :reason END",
+}
+_SELECT: Final = f"SELECT {', '.join(_COLUMNS)} FROM batch_jobs"  # noqa: S608 - our own fields
+
+
+class SqliteJobs:
+    """`JobWrites`; of a view only the reading half is used."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def open(self, digest: bytes) -> list[JobRecord]:
+        return self._select("WHERE digest = ? AND state != 'closed' ORDER BY id", (digest,))
+
+    def recent(self) -> list[JobRecord]:
+        return self._select("ORDER BY id DESC", ())
+
+    def waiting(self, digest: bytes) -> int:
+        count: int = self._connection.execute(
+            "SELECT count(*) FROM batch_items WHERE digest = ?", (digest,)
+        ).get
+        return count
+
+    def texts(self, job: JobRecord) -> Iterator[tuple[bytes, str]]:
+        # SQLite would end a text at U+0000, so it cuts nothing.
+        rows = self._connection.execute(
+            'SELECT b.text_hash, c.text, x.start, x."end"'
+            " FROM batch_items AS b CROSS JOIN excerpts AS x ON x.id ="
+            " (SELECT min(y.id) FROM excerpts AS y WHERE y.text_hash = b.text_hash)"
+            " CROSS JOIN chunks AS c ON c.id = x.chunk_id WHERE b.job_id = ?",
+            (job.id,),
+        )
+        for text_hash, text, start, end in rows:
+            yield text_hash, text[start:end]
+
+    def waiting_hashes(self, job: JobRecord) -> set[bytes]:
+        rows = self._connection.execute(
+            "SELECT text_hash FROM batch_items WHERE job_id = ?", (job.id,)
+        )
+        return {text_hash for (text_hash,) in rows}
+
+    def wish_to_cancel(self, job: JobRecord) -> str | None:
+        reason: str | None = self._connection.execute(
+            "SELECT reason FROM batch_jobs WHERE id = ? AND cancelling", (job.id,)
+        ).get
+        return reason
+
+    def add(self, job: JobRecord, text_hashes: Sequence[bytes]) -> None:
+        names = ", ".join(_FIELDS)
+        values = ", ".join(f":{name}" for name in _FIELDS)
+        insert = f"INSERT INTO batch_jobs ({names}) VALUES ({values})"  # noqa: S608 - our own fields
+        self._connection.execute(insert, _row(job))
+        number = self._connection.last_insert_rowid()
+        self._connection.executemany(
+            "INSERT INTO batch_items (digest, text_hash, job_id) VALUES (?, ?, ?)",
+            ((job.digest, text_hash, number) for text_hash in text_hashes),
+        )
+
+    def save(self, job: JobRecord) -> None:
+        changes = ", ".join(f"{name} = {_KEPT.get(name, f':{name}')}" for name in _FIELDS)
+        update = f"UPDATE batch_jobs SET {changes} WHERE id = :id"  # noqa: S608 - our own fields
+        self._connection.execute(update, _row(job))
+
+    def release(self, job: JobRecord, text_hashes: Sequence[bytes] | None = None) -> None:
+        if text_hashes is None:
+            self._connection.execute("DELETE FROM batch_items WHERE job_id = ?", (job.id,))
+            return
+        self._connection.executemany(
+            "DELETE FROM batch_items WHERE job_id = ? AND text_hash = ?",
+            [(job.id, text_hash) for text_hash in text_hashes],
+        )
+
+    def ask_to_cancel(self, job_id: int) -> bool:
+        self._connection.execute(
+            "UPDATE batch_jobs SET cancelling = 1, next_at_ms = 0, reason = ? WHERE id = ?"
+            " AND state IN ('prepared', 'uploaded', 'submitted')",
+            (BY_REQUEST, job_id),
+        )
+        return self._connection.changes() > 0
+
+    def forget_closed(self, kept: int) -> None:
+        self._connection.execute(
+            "DELETE FROM batch_jobs WHERE state = 'closed' AND id NOT IN (SELECT id FROM batch_jobs"
+            " WHERE state = 'closed' ORDER BY id DESC LIMIT ?)",
+            (kept,),
+        )
+
+    def _select(self, condition: str, bindings: tuple[bytes, ...]) -> list[JobRecord]:
+        rows = self._connection.execute(f"{_SELECT} {condition}", bindings)
+        return [
+            msgspec.convert(dict(zip(_COLUMNS, row, strict=True)), JobRecord, strict=False)
+            for row in rows
+        ]
+
+
+def _row(job: JobRecord) -> dict[str, object]:
+    row = msgspec.structs.asdict(job)
+    return {**row, "cancelling": int(job.cancelling)}
