@@ -335,8 +335,13 @@ class Searcher:
             keywords=settings.hybrid.enabled,
         )
         lanes = self._lanes(candidates)
-        of_oneself = speaks_of_oneself(request.query)
-        weights = Weights(query.concepts, counts.by_term, counts.documents, of_oneself=of_oneself)
+        weights = Weights(
+            query.concepts,
+            counts.by_term,
+            counts.documents,
+            of_oneself=speaks_of_oneself(request.query),
+            analyse=self._analyser.analyser(query.language).terms,
+        )
         ranker = PassageRanker(
             weights,
             max_chars=SNIPPET_CHARS,

@@ -6,14 +6,16 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import chain, islice
 from operator import or_
+from pathlib import PurePosixPath
 from typing import Final, Literal
 
 import msgspec
 from msgspec.structs import replace
 
+from backends.chunking import HEADING_SEPARATOR, parse_heading
 from backends.ranking import learnt
 from backends.ranking.query import Weights
 from backends.text.frontmatter import is_property
@@ -285,9 +287,10 @@ def weigh_units(
     weights: Weights,
     background: Background | None,
     *,
+    path: str = "",
     asks_when: bool = False,
 ) -> list[Evidence]:
-    """The evidence of each unit of one file, in order; blank ones have none and lie between none."""
+    """The evidence of each unit of the file with this path, in order; blank ones have none and lie between none."""
     found = [NO_EVIDENCE] * len(units)
     lines = [at for at, unit in enumerate(units) if unit.text.strip()]
     held = [units[at].concepts for at in lines]
@@ -299,13 +302,18 @@ def weigh_units(
     # A model that is trusted tells the same by itself.
     of_concept = learnt.HELD * (1 - background.trust if background else 1)
     below_front_matter = text_start(units)
+    names = _Names(weights, path if any(unit.context for unit in units) else "")
     for number, (at, own, near) in enumerate(zip(lines, held, _around(held), strict=True)):
         unit = units[at]
+        line = unit.text
+        if not number or unit.start - units[at - 1].end > 1:
+            names.begin(unit)
+        if is_named := line[0] == "#" and is_heading(line):
+            names.enter(line, own)
         meaning = told[unit.cosine]
         if not (near or unit.context or meaning > 0):
             continue
-        line = unit.text
-        names_subject = at < below_front_matter or (line[0] == "#" and is_heading(line))
+        names_subject = at < below_front_matter or is_named
         names_subject = names_subject or (
             "[[" in line and re.fullmatch(_LINKS_ONLY, line) is not None
         )
@@ -319,8 +327,7 @@ def weigh_units(
             words = of_line * coverage(own) + of_around * covered + of_chunk * unit.chunk_score
             text = (words + of_file) / most
         prior = of_length[min(unit.length, LONGEST)] + of_concept * own.bit_count()
-        if names_subject:
-            prior += learnt.HEADING
+        prior += learnt.HEADING if names_subject else learnt.NAMED * names.fit
         if unit.is_labelled:
             prior += learnt.LABEL
         if number and units[lines[number - 1]].text.rstrip().endswith(QUESTION_MARKS):
@@ -329,6 +336,45 @@ def weigh_units(
             prior += learnt.TIME
         found[at] = Evidence(text, meaning, prior, near > 0 and covered >= FULL_COVERAGE)
     return found
+
+
+class _Names:
+    """How well the names that a line stands below fit what is asked: of its note, and of the headings above it."""
+
+    def __init__(self, weights: Weights, path: str) -> None:
+        self._weights = weights
+        self._of_note = weights.fit(PurePosixPath(path).stem)
+        self._above: list[tuple[int, float]] = []
+        """Of the headings in force, their levels, which rise, and how well each fits."""
+        self.fit = 0.0
+
+    def begin(self, unit: Unit) -> None:
+        """Stands before a line whose chunk begins with it, or whose neighbour is not known."""
+        headings = stored_headings(unit.headings) if unit.context else ()
+        self._above = [(level, self._weights.fit(title)) for level, title in headings]
+        self._stand()
+
+    def enter(self, line: str, held: int) -> None:
+        """Stands below a heading that holds these concepts."""
+        level, title = parse_heading(line) or (1, "")
+        self._above = [one for one in self._above if one[0] < level]
+        self._above.append((level, self._weights.fit(title, held)))
+        self._stand()
+
+    def _stand(self) -> None:
+        fits = [fit for _, fit in self._above]
+        nearest = fits.pop() if fits else self._of_note
+        if [level for level, _ in self._above] == [
+            1
+        ]:  # the title of the note, which has two names then
+            nearest = max(nearest, self._of_note)
+        self.fit = max(nearest, max(self._of_note, *fits, 0.0) / 2)
+
+
+@lru_cache(maxsize=256)
+def stored_headings(headings: str) -> tuple[tuple[int, str], ...]:
+    """The level and title of each of those that are in force where a chunk begins."""
+    return tuple(filter(None, map(parse_heading, headings.split(HEADING_SEPARATOR))))
 
 
 _HEADING: Final = re.compile(r"#{1,6}(\s|\Z)")

@@ -298,9 +298,12 @@ class PassageRanker:
         weights, background = self._weights, self._background
         return [
             _Weighed(
-                *key, units, weigh_units(units, weights, background, asks_when=self._asks_when)
+                file_id,
+                path,
+                units,
+                weigh_units(units, weights, background, path=path, asks_when=self._asks_when),
             )
-            for key, units in units_by_file(candidates, weights).items()
+            for (file_id, path), units in units_by_file(candidates, weights).items()
         ]
 
     def _files(self, weighed: Sequence[_Weighed], lanes: Lanes) -> list[File]:

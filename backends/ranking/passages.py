@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache, reduce
+from functools import cached_property, reduce
 from heapq import heapify, heappop, heappush
 from itertools import compress, islice, pairwise
 from operator import not_, or_
@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from backends.chunking import HEADING_SEPARATOR, parse_heading
+from backends.chunking import parse_heading
 from backends.interface import BREADCRUMB, GAP
 from backends.ranking import learnt
 from backends.ranking.evidence import (
@@ -25,6 +25,7 @@ from backends.ranking.evidence import (
     Unit,
     is_heading,
     label_of,
+    stored_headings,
     text_start,
     units_by_file,
 )
@@ -251,7 +252,7 @@ class File:
         # Where a chunk repeats the end of the one before it, the path is that of a later line.
         chunk_id = units[first].chunk_id
         inside = {(level, title) for n, level, title in own if units[n].chunk_id == chunk_id}
-        above = [one for one in _stored_headings(units[first].headings) if one not in inside]
+        above = [one for one in stored_headings(units[first].headings) if one not in inside]
         for number, level, title in own:
             if number > at:
                 break
@@ -555,12 +556,6 @@ class File:
     def _adjoin(self, at: int) -> bool:
         """Whether nothing but a newline lies between this unit and the next."""
         return at + 1 < len(self.units) and 0 <= self.units[at + 1].start - self.units[at].end <= 1
-
-
-@lru_cache(maxsize=256)
-def _stored_headings(headings: str) -> tuple[tuple[int, str], ...]:
-    """The level and title of each of those that are in force where a chunk begins."""
-    return tuple(filter(None, map(parse_heading, headings.split(HEADING_SEPARATOR))))
 
 
 _ITEM: Final = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]")

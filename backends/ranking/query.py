@@ -19,6 +19,7 @@ from backends.text.analyser import (
     COMPOUNDING,
     Analyser,
     detect_language,
+    every_stop_word,
     fold,
     is_unspaced,
     may_hold_compounds,
@@ -112,7 +113,7 @@ class QueryAnalyser:
     def compounds(self, query: Query, counts: Mapping[str, int], documents: int) -> Compounds:
         """What its words are written together with, or are made of; `counts` of its terms, in `documents`."""
         names = [one for one in self.languages if one in COMPOUNDING or one == query.language]
-        return Compounds(query, [self._analyser(name) for name in names], counts, documents)
+        return Compounds(query, [self.analyser(name) for name in names], counts, documents)
 
     def _plain_words(self, words: Iterable[str], language: str) -> Iterator[tuple[Concept, str]]:
         """The first few of one concept, of letters."""
@@ -127,7 +128,7 @@ class QueryAnalyser:
 
     def _related(self, words: Iterable[str]) -> Iterator[Concept]:
         """Of English words what the stemmer leaves apart: `allergies` and `allergic`, `paint` and `painter`."""
-        english = self._analyser("english")
+        english = self.analyser("english")
         for word in islice(dict.fromkeys(words), _MOST_WORDS):
             if word.isascii() and word.isalpha() and len(word) >= _MIN_PART:
                 (stem, *_), *_ = english.concepts(word)
@@ -142,7 +143,7 @@ class QueryAnalyser:
                     yield Concept(found, RELATED_SHARE, instead_of=stem)
 
     def _concepts(self, words: Iterable[str], language: str) -> Iterator[Concept]:
-        analysers = [self._analyser(name) for name in dict.fromkeys((language, *self.languages))]
+        analysers = [self.analyser(name) for name in dict.fromkeys((language, *self.languages))]
         for word in words:
             readings = [analyser.concepts(word) for analyser in analysers]
             whole_and_parts = not is_unspaced(word) and len(readings[0]) > 1
@@ -154,7 +155,8 @@ class QueryAnalyser:
                 is_prefix = is_unspaced(word) and len(terms[0]) == 1
                 yield Concept(terms, 1.0 if number == 0 else share, is_prefix)
 
-    def _analyser(self, language: str) -> Analyser:
+    def analyser(self, language: str) -> Analyser:
+        """The one that reads texts in this language."""
         if language not in self._analysers:
             self._analysers[language] = Analyser(language)
         return self._analysers[language]
@@ -407,9 +409,13 @@ class Weights:
         documents: int,
         *,
         of_oneself: bool = False,
+        analyse: Callable[[str], str] = fold,
     ) -> None:
-        """`of_oneself`: whether whoever asks speaks of themselves, see `speaks_of_oneself`."""
+        """`of_oneself`: whether whoever asks speaks of themselves, see `speaks_of_oneself`. `analyse`: gives the terms
+        of a name.
+        """
         self.concepts = tuple(concepts)
+        self._analyse = analyse
         self._speakers = _OWN_LABELS if of_oneself else frozenset[str]()
         weights = [
             _idf(_frequency(concept, document_frequency), documents) for concept in self.concepts
@@ -453,6 +459,7 @@ class Weights:
         )
         self._labels: dict[str, bool] = {}
         self._contexts: dict[str, int] = {}
+        self._fits: dict[str, float] = {}
         self._words = [(f" {term} ", found) for term, found in self._by_term.items()]
         self._words += [(f" {start}", found) for start, found in self._by_character.items()]
 
@@ -516,11 +523,28 @@ class Weights:
             self._labels[label] = known
         return known
 
+    def fit(self, name: str, held: int | None = None) -> float:
+        """How well the name of a note or a section fits what is asked: 0..1, and 1 where it says that and nothing else.
+
+        The cube of the share of the question's information that it holds, since less than most of it tells little,
+        times the share of its words that are asked for. `held`: the concepts that it holds, where they are known.
+        """
+        known = self._fits.get(name)
+        if known is None:
+            words = _NAME_WORD.findall(name.casefold())
+            if held is None:
+                held = self.concepts_in(self._analyse(" ".join(words)).split())
+            said = len([word for word in words if word not in every_stop_word()])
+            asked = min(1.0, held.bit_count() / max(1, said))
+            known = self._fits[name] = asked * min(1.0, self.coverage(held)) ** 3 if held else 0.0
+        return known
+
     def members(self, concepts: int) -> tuple[Concept, ...]:
         """A set of concepts, in the query's order."""
         return tuple(self.concepts[number] for number in _numbers(concepts))
 
 
+_NAME_WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _OWN_LABELS: Final = frozenset(("user", "me", "human", "i"))
 """What stands before what a person said to an agent, in its transcripts and in notes that are made of them."""
 _MARKS_OF_LABEL: Final = " \t-*+_"

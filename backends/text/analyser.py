@@ -259,6 +259,12 @@ def _languages_by_stop_word() -> dict[str, tuple[str, ...]]:
 
 
 @cache
+def every_stop_word() -> frozenset[str]:
+    """Those of all languages."""
+    return frozenset(_languages_by_stop_word())
+
+
+@cache
 def stop_bigrams() -> frozenset[str]:
     """Character pairs of question and function words in the scripts without word spaces."""
     return frozenset(

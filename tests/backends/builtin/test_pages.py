@@ -148,3 +148,47 @@ async def test_the_less_words_tell_the_more_of_what_stands_beside_a_line_is_show
     asked_otherwise = (await found("mast halyard shackle spreader"))[0]
     assert len(told.snippet) < len(asked_otherwise.snippet)
     assert "- The mast goes up first." in asked_otherwise.snippet
+
+
+async def test_a_section_asked_for_by_its_name_comes_before_lines_that_hold_the_words(home, found):
+    for day in range(1, 6):
+        home.write(
+            f"memory/{day}.md",
+            f"# Day {day}\n\nThe build system was slow, and so is any system that builds.\n",
+        )
+    home.write(
+        "memory/packages.md",
+        "# Packages\n\nWheels first.\n\n## Build system\n\nOne table names the backend and what it needs.\n",
+    )
+    hits = await found("build system")
+    assert hits[0].path == "memory/packages.md"
+    assert "## Build system\n\nOne table names the backend" in hits[0].snippet
+
+
+async def test_a_note_asked_for_by_its_file_name_comes_before_lines_that_hold_the_words(
+    home, found
+):
+    for day in range(1, 6):
+        home.write(
+            f"memory/{day}.md", f"# Day {day}\n\nThe build configuration was slow to read.\n"
+        )
+    home.write(
+        "memory/Build configuration.md",
+        "One table names the backend and what it needs.\n\nTwo more are for tools.\n",
+    )
+    hit = (await found("configuring builds"))[0]
+    assert hit.path == "memory/Build configuration.md"
+    assert "One table names the backend" in hit.snippet
+
+
+async def test_the_rest_of_a_long_section_is_known_by_its_name_too(home, found):
+    sailings = "".join(
+        f"- Sailing number {n} leaves from the old pier at noon.\n" for n in range(120)
+    )
+    home.write("memory/harbour.md", f"# Harbour\n\n## Ferry timetable\n\n{sailings}")
+    for day in range(1, 4):
+        home.write(
+            f"memory/{day}.md", f"# Day {day}\n\nNobody found the ferry timetable on day {day}.\n"
+        )
+    hits = await found("ferry timetable", max_results=2)
+    assert [hit.path for hit in hits] == ["memory/harbour.md", "memory/harbour.md"]

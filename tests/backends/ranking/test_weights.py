@@ -2,7 +2,8 @@
 
 import pytest
 
-from backends.ranking.query import Concept, Weights
+from backends.ranking.query import Concept, QueryAnalyser, Weights
+from backends.text.analyser import Analyser
 
 POUR = Concept(("pour", "pouring"))
 BASIN = Concept(("basin", "pouring"))
@@ -43,3 +44,25 @@ def test_the_rarer_of_two_concepts_is_the_larger_share():
     shares = [weights.coverage(weights.concepts_in([term])) for term in ("weir", "note")]
     assert shares[0] > shares[1] > 0
     assert sum(shares) == pytest.approx(1.0)
+
+
+def test_a_name_that_says_what_is_asked_fits_and_one_that_says_little_of_it_hardly_does(weigh):
+    weights = weigh("how do I wire the build system")
+    assert weights.fit("Wire the build system") == 1.0
+    assert weights.fit("wire_build-system") == 1.0
+    assert 0 < weights.fit("The system") < 0.1
+    assert weights.fit("Lunch") == weights.fit("") == 0.0
+
+
+def test_words_of_a_name_that_nobody_asked_for_count_against_it_but_stop_words_do_not(weigh):
+    weights = weigh("build system")
+    assert weights.fit("The build system") == 1.0
+    assert weights.fit("Build system releases") == pytest.approx(2 / 3)
+
+
+def test_a_name_is_known_by_its_stems():
+    asked = QueryAnalyser(["english"]).analyse("configuring builds")
+    counts = dict.fromkeys(asked.terms(), 10)
+    assert Weights(asked.concepts, counts, 100).fit("Build configuration") < 0.1
+    stemming = Weights(asked.concepts, counts, 100, analyse=Analyser().terms)
+    assert stemming.fit("Build configuration") == 1.0
