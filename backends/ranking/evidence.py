@@ -118,6 +118,9 @@ def _better(one: Unit, other: Unit) -> Unit:
 _MOST_OF_LABEL: Final = 48
 """Characters, marks of lists and of emphasis included."""
 _AFTER_LABEL: Final = (" ", "*", "_")
+_MARKED_BEGINNING: Final = re.compile(
+    rf"[ \t]*(?:(?:[-*+]|\d{{1,9}}[.)])[ \t]+)?(?:\*\*|__|`)([^*_`\n]{{1,{_MOST_OF_LABEL}}})(?:\*\*|__|`)"
+)
 
 
 def _units(candidate: Candidate, weights: Weights) -> list[Unit]:
@@ -157,7 +160,14 @@ def _units(candidate: Candidate, weights: Weights) -> list[Unit]:
 
 
 def label_of(line: str) -> str:
-    """What stands before a colon at the beginning of a line, if that is short: who speaks, or what it is about."""
+    """What a line is about, or who speaks, if it says so at its beginning and that is short: the first cell of a row,
+    words in bold or code, or what stands before a colon.
+    """
+    if line[:1] == "|":
+        cell = line[1:].partition("|")[0].strip()
+        return cell if len(cell) <= _MOST_OF_LABEL else ""
+    if marked := _MARKED_BEGINNING.match(line):
+        return marked[1]
     head, colon, rest = line.partition(":" if ":" in line else "：")
     is_label = len(head) <= _MOST_OF_LABEL and (colon == "：" or rest[:1] in _AFTER_LABEL)
     return head if colon and is_label else ""

@@ -183,6 +183,8 @@ async def run(notes: Path) -> None:
     for kind, prepare in kinds.items():
         with tempfile.TemporaryDirectory() as workspace:
             asked = prepare(Path(workspace))
+            if not asked:
+                continue
             for system, found in (
                 ("ours, keywords", await by_gateway(Path(workspace), asked)),
                 ("FTS5", by_fts5(Path(workspace), asked)),

@@ -158,6 +158,17 @@ def test_a_colon_somewhere_makes_no_label(evidence, line):
     assert priors(evidence(line, "anna boiler")) == pytest.approx([plain])
 
 
+@pytest.mark.parametrize(
+    "line", ["| Boiler | the old one |", "- **Boiler** the old one", "`boiler` the old one"]
+)
+def test_a_row_and_what_begins_in_bold_or_code_are_about_that(evidence, line):
+    plain = of_length(line) + learnt.HELD
+    assert priors(evidence(line, "boiler")) == pytest.approx([plain + learnt.LABEL])
+    elsewhere = "| The old one | boiler |" if line[0] == "|" else "the old **boiler** one"
+    plain = of_length(elsewhere) + learnt.HELD
+    assert priors(evidence(elsewhere, "boiler")) == pytest.approx([plain])
+
+
 def test_the_label_of_a_line_that_is_cut_up_stands_in_its_first_part(evidence):
     first, *rest = priors(evidence(f"- Anna: {'The boiler is old. ' * 60}", "Anna boiler"))
     assert first > max(rest) + learnt.LABEL / 2
@@ -193,7 +204,9 @@ def test_a_longer_line_is_likelier_to_answer_than_a_heading(evidence):
     heading, short, long = priors(
         evidence("# The boiler\nThe boiler.\nThe boiler " + "is old " * 30, "boiler")
     )
-    assert heading == pytest.approx(short - learnt.NAMED + learnt.HEADING)  # its section has that name
+    assert heading == pytest.approx(
+        short - learnt.NAMED + learnt.HEADING
+    )  # its section has that name
     assert short < long
 
 
