@@ -35,8 +35,8 @@ HELD = 0.25
 HEADING = -3.6
 """For a heading: it names a subject, and what stands below it answers."""
 NAMED = 4.0
-"""For a line of a section, or of a note, whose name is what was asked for, see `Weights.fit`: half of that where a section
-below has another name."""
+"""For a line of a section, or of a note, whose name is what was asked for, see `Weights.fit`: half of that where a
+section below has another name."""
 LABEL = 2.0
 """For a line that is said by, or is about, what was asked for."""
 REPLY = 0.55
