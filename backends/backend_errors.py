@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Final
@@ -16,14 +17,27 @@ class IndexUnavailableError(MemoryGatewayError):
     kind = ErrorKind.INDEX_UNAVAILABLE
 
 
+class IndexFullError(IndexUnavailableError):
+    """There is no space left for the index."""
+
+
+def index_full(path: Path, error: BaseException) -> IndexFullError:
+    return IndexFullError(
+        f"The index {path} cannot be used: {getattr(error, 'strerror', None) or error}.",
+        remedy="The disk is full: free some space.",
+    )
+
+
 def index_denied(path: Path, error: OSError, what: str = "used") -> IndexUnavailableError:
     """The error to raise instead of `error`, which an index at this path met. Blocks."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return index_full(path, error)
     denial = denial_of(path, os.R_OK | os.W_OK) or denial_of(path.parent, os.W_OK)
     cause = error.strerror or str(error)
     remedy = f"See the permissions and the free space of its directory, or {ANOTHER_PLACE}"
     if isinstance(error, PermissionError) and denial is not None:
         cause = f"{cause[:1].lower()}{cause[1:]}, {denial}"
-        remedy = f"Give this user access ({denial.remedy}), or {ANOTHER_PLACE}"
+        remedy = f"{ANOTHER_PLACE[:1].upper()}{ANOTHER_PLACE[1:]} Or give this user access: {denial.remedy}."
     return IndexUnavailableError(f"The index {path} cannot be {what}: {cause}.", remedy=remedy)
 
 

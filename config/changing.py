@@ -7,6 +7,7 @@ keeps it; a new one goes into our own entry. Nothing is written before the chang
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -42,6 +43,12 @@ _NEW_MODE: Final = 0o600
 _SHOWN: Final = 8
 
 
+class UnwritableSettingsError(MemoryGatewayError):
+    """The file of the settings cannot be written."""
+
+    kind = ErrorKind.FILE_UNWRITABLE
+
+
 class EditedFile(msgspec.Struct, frozen=True):
     """One file as it is; `data` is None where there is none."""
 
@@ -56,7 +63,8 @@ class EditedFile(msgspec.Struct, frozen=True):
     def write(self, text: str, *, keeps_copy: bool = False) -> Path | None:
         """Replaces the content; an empty text removes the file. Returns the copy of what was there, if one is kept.
 
-        Raises ConfigInvalidError or DeniedError, and then nothing has changed.
+        Raises ConfigInvalidError, DeniedError, UnwritableSettingsError, and OSError where no space is
+        left; then nothing has changed.
         """
         copy = None
         try:
@@ -74,7 +82,12 @@ class EditedFile(msgspec.Struct, frozen=True):
         except OSError as error:
             if (refusal := denied(error)) is not None:
                 raise refusal from None
-            raise _failed(self.path, f"cannot be written: {error.strerror}") from None
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise UnwritableSettingsError(
+                f"{self.path} cannot be written: {error.strerror}.",
+                remedy="Nothing was written: see the permissions of its directory.",
+            ) from None
         return copy
 
     def _remove(self) -> None:
@@ -155,7 +168,7 @@ class SettingChange(msgspec.Struct, frozen=True, kw_only=True):
         return self.text != self.file.text
 
     def write(self) -> None:
-        """Raises ConfigInvalidError or DeniedError, and then nothing has changed."""
+        """Raises as `EditedFile.write`, and then nothing has changed."""
         if self.changes:
             self.file.write(self.text)
 

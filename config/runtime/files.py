@@ -78,7 +78,7 @@ class Denial(msgspec.Struct, frozen=True):
             return f"chmod u+rwX {self.place}"
         if self.is_on_the_way:
             return f"have {self.owner} let {user} enter {self.place}"
-        return f"sudo chown -R {user} {self.place}, or have {self.owner} permit it"
+        return f"have {self.owner} permit it, or run `sudo chown {user} {self.place}`"
 
 
 def denial_of(path: Path, wanted: int = os.R_OK) -> Denial | None:
@@ -87,8 +87,8 @@ def denial_of(path: Path, wanted: int = os.R_OK) -> Denial | None:
     A path that does not exist needs a parent that can be written to if it is `wanted` for writing. None: nothing
     keeps us from it, or nothing is known.
     """
-    parents = tuple(reversed(path.parents))
-    for one, following in zip((*parents, path), (*parents[1:], path, None), strict=True):
+    places = (*reversed(path.parents), path)
+    for one, following in zip(places, (*places[1:], None), strict=True):
         try:
             status = one.stat()
         except OSError:
@@ -114,16 +114,24 @@ class DeniedError(MemoryGatewayError):
     kind = ErrorKind.FILE_UNREADABLE
 
 
+class WriteDeniedError(DeniedError):
+    """What may be read may not be written."""
+
+    kind = ErrorKind.FILE_UNWRITABLE
+
+
 def denied(error: BaseException) -> DeniedError | None:
     """What the system denied, by path, owner and remedy; None for any other error."""
     if not isinstance(error, PermissionError) or not isinstance(error.filename, str | bytes):
         return None
     path = Path(os.fsdecode(error.filename)).absolute()
-    denial = denial_of(path) or denial_of(path, os.W_OK) or denial_of(path.parent, os.W_OK)
+    unreadable = denial_of(path)
+    denial = unreadable or denial_of(path, os.W_OK) or denial_of(path.parent, os.W_OK)
     if denial is None:
         return DeniedError(f"{path}: {error.strerror}.", remedy="Check its owner and mode.")
-    return DeniedError(
-        f"{path} cannot be used: {denial}.", remedy=f"Give this user access: {denial.remedy}."
+    kind, used = (DeniedError, "used") if unreadable else (WriteDeniedError, "written")
+    return kind(
+        f"{path} cannot be {used}: {denial}.", remedy=f"Give this user access: {denial.remedy}."
     )
 
 

@@ -131,6 +131,19 @@ def test_settings_that_may_not_be_read_are_not_written_and_whose_they_are_is_sai
     assert (place / "config.json5").read_text() == "{}"
 
 
+def test_settings_in_a_home_that_may_only_be_read_end_as_files_that_cannot_be_written(ours):
+    ours.named = False
+    give(ours.root, OWNER)
+    close(ours.root, 0o755)
+    for words in (
+        ("config", "set", "query.maxResults", "7", "--notes", str(ours.workspace)),
+        ("setup", "--yes", str(ours.workspace)),
+    ):
+        done = ours.run(*words)
+        assert done.returncode == os.EX_CANTCREAT, (words, done.stdout, done.stderr)
+        assert f"cannot be written: {ours.root} belongs to user {OTHER} (mode 0755)" in done.stderr
+
+
 @pytest.mark.parametrize("is_indexed", [False, True], ids=["never-indexed", "indexed"])
 def test_a_workspace_that_may_not_be_read_is_no_empty_one(ours, is_indexed):
     if is_indexed:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
 from backends.backend_errors import IndexUnavailableError
 from config.runtime.files import (
+    denial_of,
     give_to_owner,
     make_directories,
     open_lock,
@@ -88,4 +90,10 @@ def test_who_owns_what_cannot_be_written_is_said_with_the_remedy(tmp_path, unpri
     with unprivileged(), pytest.raises(IndexUnavailableError) as refused:
         OwnerLock.acquire(tmp_path / "memory/index.lock")
     assert "belongs to user root" in refused.value.message
-    assert f"sudo chown -R nobody {tmp_path}/memory" in refused.value.remedy
+    remedy = refused.value.remedy
+    assert remedy.startswith("Name another place: --state-dir")
+    assert remedy.endswith(f"have root permit it, or run `sudo chown nobody {tmp_path}/memory`.")
+
+
+def test_nothing_keeps_anybody_from_the_root_of_the_file_system():
+    assert denial_of(Path("/")) is None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.backend_errors import IndexUnavailableError
+from backends.backend_errors import IndexFullError, IndexUnavailableError
 from config.errors import MemoryGatewayError
 from gateway.cli.guard import guarded, shortage
 from gateway.cli.options import Options
@@ -37,6 +37,11 @@ def test_an_error_is_told_with_its_remedy_on_standard_error(capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert err == "memory-gateway: The disk is full.\n  Free some space.\n"
+
+
+def test_an_index_without_space_ends_as_any_full_disk_does(capsys):
+    assert guarded(raising(IndexFullError("No.")), QUIET) == 75
+    assert guarded(raising(OSError(errno.ENOSPC, "No space left")), QUIET) == 75
 
 
 def test_with_json_the_error_is_one_document_on_standard_output(capfd):

@@ -605,7 +605,7 @@ _REMEDIES: Final[tuple[tuple[str | tuple[str, ...], str], ...]] = (
         "42501",
         "Run `memory-gateway store migrate --role ROLE` as one that may make tables (--url-from).",
     ),
-    ("53100", "The disk of the server is full: free some space; searches go on meanwhile."),
+    ("53100", "The disk of the server is full: free some space."),
     (
         "53300",
         "The server has too many connections: raise its max_connections, or put pgbouncer before it.",

@@ -13,7 +13,7 @@ from typing import Final
 
 import apsw
 
-from backends.backend_errors import ANOTHER_PLACE, IndexUnavailableError, index_denied
+from backends.backend_errors import ANOTHER_PLACE, IndexUnavailableError, index_denied, index_full
 from backends.builtin.store.port import IndexDamagedError
 from backends.builtin.store.sqlite import schema
 from backends.files.scan import shared_type
@@ -160,7 +160,6 @@ _DAMAGE_REMEDY: Final = "It is set aside and rebuilt from Markdown."
 
 _HELD: Final = (apsw.BusyError, apsw.LockedError)
 _REMEDIES: Final[tuple[tuple[type[apsw.Error] | tuple[type[apsw.Error], ...], str], ...]] = (
-    (apsw.FullError, "The disk is full: free some space{meanwhile}."),
     (_HELD, "Somebody else holds the index; it is tried again."),
     (
         apsw.ReadOnlyError,
@@ -183,6 +182,8 @@ def index_unavailable(path: Path, error: apsw.Error | OSError) -> IndexUnavailab
     """The error to raise instead of `error`, which becomes its cause."""
     if isinstance(error, OSError):
         return index_denied(path, error)
+    if _is_full(path, error):
+        return index_full(path, error)
     if isinstance(error, _DENIALS) and (
         denial_of(path, os.R_OK | os.W_OK) or denial_of(path.parent, os.W_OK)
     ):
@@ -192,16 +193,19 @@ def index_unavailable(path: Path, error: apsw.Error | OSError) -> IndexUnavailab
         return IndexDamagedError(message, remedy=_DAMAGE_REMEDY)
     default = f"See the permissions and the free space of its directory, or {ANOTHER_PLACE}"
     remedy = next((text for kind, text in _REMEDIES if isinstance(error, kind)), default)
-    meanwhile = "; searches go on meanwhile" if _holds_something(path) else ""
-    return IndexUnavailableError(message, remedy=remedy.replace("{meanwhile}", meanwhile))
+    return IndexUnavailableError(message, remedy=remedy)
 
 
-def _holds_something(path: Path) -> bool:
-    """Whether there is an index to search while none can be written."""
-    try:
-        return path.stat().st_size > 0
-    except OSError:
-        return False
+_SPARE_BYTES: Final = 64 * 1024
+"""More than SQLite wants at once. Its log and the memory it shares fail with an I/O error where there is no space."""
+
+
+def _is_full(path: Path, error: apsw.Error) -> bool:
+    if isinstance(error, apsw.IOError):
+        with suppress(OSError):
+            disk = os.statvfs(path.parent)
+            return disk.f_bavail * disk.f_frsize < _SPARE_BYTES
+    return isinstance(error, apsw.FullError)
 
 
 def int64s(values: Sequence[int]) -> object:
