@@ -8,6 +8,7 @@ Everything blocks; OpenClaw's own commands take seconds each. What the plugin ha
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from backends.backend_errors import FileUnwritableError
 from config.errors import MemoryGatewayError
@@ -75,6 +77,8 @@ class InstallRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Its extended attributes: the file that OpenClaw writes has none."""
     names: int = 1
     """How many hard links it had."""
+    left: str | None = None
+    """The digest of what others have in the file that OpenClaw left: to a new one it adds defaults of its own."""
 
 
 class InstallPlan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -243,6 +247,8 @@ def _install(host: OpenClawHost, state_dir: Path, plan: InstallPlan) -> dict[str
         raise _unwritable(Path(error.filename), error) from error
     try:
         _link(host, str(places.plugin))
+        if not is_update:
+            _note_left(places)
         return _loaded(host)
     except BaseException as error:
         if not is_update:
@@ -308,7 +314,7 @@ def _uninstall(host: OpenClawHost, state_dir: Path) -> Outcome:
     original = _read(places.original) if record.existed else None
     found = _read(path)
     before, now = _parse(original, path), _parse(found, path)
-    is_same = _same_but_for_ours(before, now, places.plugin)
+    is_same = _same_but_for_ours(before, now, places.plugin, record.left)
     if host.inspect(PLUGIN_ID):
         _forget(host)
     elif not is_same and (config := host.read_config()).problem and found is not None:
@@ -421,6 +427,18 @@ def _keep(places: InstallPlaces, config: Path) -> None:
     replace_file(places.record, msgspec.json.encode(record))
 
 
+def _note_left(places: InstallPlaces) -> None:
+    record = _read_record(places)
+    assert record is not None
+    path = Path(record.config)
+    left = _digest(_without_ours(_parse(_read(path), path), places.plugin))
+    replace_file(places.record, msgspec.json.encode(replace(record, left=left)))
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()
+
+
 def _copy_plugin(target: Path, command: tuple[str, ...]) -> None:
     make_directories(target)
     for file in sorted(PLUGIN.iterdir()):
@@ -475,10 +493,12 @@ def _restore_mode(path: Path, mode: int) -> None:
         path.chmod(mode)
 
 
-def _same_but_for_ours(before: object, now: object, plugin: Path) -> bool:
+def _same_but_for_ours(before: object, now: object, plugin: Path, left: str | None) -> bool:
+    """Whether nobody but OpenClaw has changed what is not ours. `left`: see InstallRecord."""
     slot = _dig(now, "plugins", "slots", "memory")
     is_slot_ours = slot in (PLUGIN_ID, _dig(before, "plugins", "slots", "memory"))
-    return is_slot_ours and _without_ours(before, plugin) == _without_ours(now, plugin)
+    others = _without_ours(now, plugin)
+    return is_slot_ours and (others == _without_ours(before, plugin) or _digest(others) == left)
 
 
 def _without_ours(config: object, plugin: Path) -> object:

@@ -57,8 +57,11 @@ elif words[:2] == ["plugins", "install"] and behaviour["install_fails"]:
         print("[openclaw] " + word, file=sys.stderr)
     sys.exit(1)
 elif words[:2] == ["plugins", "install"]:
+    is_new = not config.exists()
     data = read()
     plugins = data.setdefault("plugins", {{}})
+    if is_new:
+        plugins["entries"] = {{"codex": {{"config": {{"sessionCatalog": True}}}}}}
     plugins.setdefault("load", {{}})["paths"] = [words[words.index("--link") + 1]]
     entry = plugins.setdefault("entries", {{}}).setdefault("memory-gateway", {{}})
     entry.setdefault("enabled", True)

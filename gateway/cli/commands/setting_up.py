@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial, reduce
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from config.source.located import Located
     from gateway.cli import arguments as typed
     from gateway.connect.clients import Client
-_NAME: Final = re.compile(r"(?=.*[^0-9-])[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
+_LONGEST_NAME: Final = 64
 _HEADER: Final = f"""\
 // What `{PROGRAM} setup` found; `{PROGRAM} setup --undo` takes it out again.
 // Settings may stand here, too: `{PROGRAM} config set query.maxResults 8`.
@@ -173,7 +174,7 @@ def _agreed() -> bool:
 
 def _plan(options: Options, given: str | None, name: str | None, *, yes: bool) -> Plan:
     """Raises CommandLineError, ConfigNotFoundError, ConfigInvalidError for our own file."""
-    if name is not None and not _NAME.fullmatch(name):
+    if name is not None and not _may_be_name(name):
         raise CommandLineError(
             f"--name {name!r} is no name for a folder.",
             remedy="Use letters, digits, - and _, and not digits alone.",
@@ -242,10 +243,26 @@ def _free_name(folder: Path, known: Folders) -> str:
     for name, node in known.by_name.items():
         if os.path.realpath(str(node.value)) == os.path.realpath(folder):
             return name
-    plain = re.sub(r"[^A-Za-z0-9_]+", "-", folder.name).strip("-").lower()
-    name = plain if _NAME.fullmatch(plain) else "notes"
+    composed = unicodedata.normalize("NFC", folder.name.lower())
+    plain = "-".join("".join(one if _is_plain(one) else " " for one in composed).split())
+    name = plain if _may_be_name(plain) else "notes"
     numbered = (name if n == 1 else f"{name}-{n}" for n in range(1, len(known.by_name) + 2))
     return next(one for one in numbered if one not in known.by_name)
+
+
+def _may_be_name(text: str) -> bool:
+    """`-n 5` means five results, and what begins with a hyphen is an option."""
+    return (
+        0 < len(text) <= _LONGEST_NAME
+        and text[0] != "-"
+        and all(one == "-" or _is_plain(one) for one in text)
+        and not text.replace("-", "").isdecimal()
+    )
+
+
+def _is_plain(character: str) -> bool:
+    """Whether it is a letter or digit of any script, one of their marks, or an underscore."""
+    return character.isalnum() or character == "_" or unicodedata.category(character)[0] == "M"
 
 
 def _show(plan: Plan) -> None:

@@ -103,6 +103,32 @@ def test_several_folders_have_names(newcomer, monkeypatch):
     assert slip.code == 78 and "It knows office, vault." in slip.err
 
 
+@pytest.mark.parametrize(
+    ("called", "name"),
+    [
+        ("Ноты und Übung", "ноты-und-übung"),
+        ("日本語ノート", "日本語ノート"),
+        ("U\u0308bung", "übung"),
+        ("नोट्स", "नोट्स"),
+        ("--My notes (2)", "my-notes-2"),
+        ("2026-11", "notes"),
+        ("---", "notes"),
+    ],
+)
+def test_a_folder_has_a_name_in_letters_of_its_own_script(newcomer, called, name):
+    place = folder(newcomer, called, "The boiler.")
+    newcomer("setup", "--yes", "--no-clients", str(place))
+    assert first(newcomer, "-n", name, "boiler") == [f"{called}.md"]
+
+
+def test_a_name_may_be_in_any_script_and_no_option_or_number(newcomer):
+    given = ("setup", "--yes", "--no-clients", str(newcomer.home / "vault"), "--name")
+    assert newcomer(*given, "ноты").code == 0
+    assert first(newcomer, "-n", "ноты", "boiler") == ["vault.md"]
+    for wrong in ("5", "٣", "a b", "-x", "a/b", "a\u202eb", ""):
+        assert newcomer(*given, wrong).code == 64, wrong
+
+
 def test_another_default_and_a_folder_without_notes_are_said_before_anything_is_written(newcomer):
     assert newcomer("setup", "--yes", "--no-clients").code == 0
     (newcomer.home / "empty").mkdir()

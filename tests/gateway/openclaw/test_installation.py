@@ -255,9 +255,18 @@ def test_from_a_configuration_that_became_invalid_nothing_is_taken_out(machine):
 def test_a_configuration_that_there_was_not_is_gone_afterwards(machine):
     machine.config.unlink()
     machine.install()
-    assert machine.config.exists()
-    machine.uninstall()
+    assert machine.read()["plugins"]["entries"]["codex"]  # defaults of OpenClaw's own
+    machine.install()
+    assert machine.uninstall().config == "restored"
     assert not machine.config.exists()
+
+
+def test_a_configuration_that_there_was_not_stays_with_what_somebody_wrote_into_it(machine):
+    machine.config.unlink()
+    machine.install()
+    machine.config.write_text(json.dumps(machine.read() | {"ui": {"seamColor": "red"}}))
+    assert machine.uninstall().config == "edited"
+    assert machine.read()["ui"] == {"seamColor": "red"}
 
 
 def test_installing_again_keeps_the_file_as_it_was_before_the_first_time(machine):
