@@ -176,6 +176,24 @@ def test_a_workspace_that_may_not_be_read_is_no_empty_one(ours, is_indexed):
     assert ours.run("health").returncode == 0
 
 
+def test_a_folder_of_notes_none_of_which_may_be_read_is_not_called_the_wrong_one(ours):
+    notes = ours.root / "notes"
+    (notes / "house").mkdir(parents=True)
+    (notes / "a.md").write_text("The boiler is serviced.\n")
+    (notes / "house/b.md").write_text("The boiler is new.\n")
+    give(notes, OWNER)
+    close(notes / "house")
+    close(notes / "a.md", 0o600)
+    ours.named = False
+    said = ours.run("search", "boiler", "--notes", str(notes)).stdout
+    assert f"house: Permission denied: {notes}/house belongs to user {OTHER}" in said
+    assert "1 file (`memory-gateway index` says why)" in said and "right folder" not in said
+    close(notes)
+    done = ours.run("search", "boiler", "--notes", str(notes))
+    assert done.stdout == "No matches. Nothing is indexed in ~/notes.\n"
+    assert f"the folder of notes {notes} may not be read" in done.stderr
+
+
 def test_a_directory_of_notes_that_may_not_be_read_is_told_by_every_answer(ours):
     place = close(ours.workspace / "memory")
     found = json.loads(ours.run("search", "boiler", "--json").stdout)

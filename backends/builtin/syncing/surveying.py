@@ -103,7 +103,7 @@ class Brake:
         """`transcripts`: where each source of conversations has them."""
         self._roots = roots
         base = roots.base
-        workspace = Place(base, "the workspace")
+        workspace = Place(base, "the workspace" if roots.own else "the folder of notes")
         self._own = workspace
         places = {base: workspace}
         self._place_of_root: list[Place] = []

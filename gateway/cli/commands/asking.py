@@ -130,7 +130,9 @@ class _Found(NamedTuple):
     files: int = 0
     """Where nothing was found: in how many files, ..."""
     issues: tuple[str, ...] = ()
-    """... and what is odd about them."""
+    """... what is odd about them, ..."""
+    unread: tuple[str, ...] = ()
+    """... and what of them is not indexed."""
     around: Sequence[Around] = ()
     """For a person: what stands around each hit."""
 
@@ -139,6 +141,8 @@ async def _search(params: SearchParams, manner: _Manner, memory: Access) -> _Fou
     """With the shares of lines where the best of them is to be shown."""
     if manner.looked_at or manner.form is not None:
         params = replace(params, explain=True)
+    from gateway.cli.terminal import counted
+
     result = await memory.search(params)
     if result.hits and manner.looked_at:
         from gateway.cli.rendering.on_terminal import look_around
@@ -150,7 +154,10 @@ async def _search(params: SearchParams, manner: _Manner, memory: Access) -> _Fou
         return _Found(result)
     wanted, status = params.sources, await memory.status()
     files = sum(one.indexed for one in status.sources if not wanted or one.source in wanted)
-    return _Found(result, files, status.issues)
+    unread = [f"{one.path}: {one.reason}" for one in status.skipped]
+    if pending := sum(one.pending for one in status.sources if one.source == "memory"):
+        unread.append(f"{counted(pending, 'file')} (`{PROGRAM} index` says why)")
+    return _Found(result, files, status.issues, tuple(unread))
 
 
 def _show_result(found: _Found, params: SearchParams, settings: Settings, manner: _Manner) -> None:
@@ -164,7 +171,10 @@ def _show_result(found: _Found, params: SearchParams, settings: Settings, manner
         output.note(result.error)
     elif not result.hits:
         place = short_path(str(settings.workspace))
-        output.say(no_match(params, found.files, place, found.issues))
+        explained = _is_explained(found)
+        output.say(
+            no_match(params, found.files, place, found.issues, found.unread, is_explained=explained)
+        )
     if manner.looked_at:
         _show_on_terminal(found, params, settings, manner)
     else:
@@ -174,6 +184,12 @@ def _show_result(found: _Found, params: SearchParams, settings: Settings, manner
         result = replace(result, warning=None)
     for remark in remarks(result, with_times=params.explain):
         output.note(remark)
+
+
+def _is_explained(found: _Found) -> bool:
+    """Whether the remark on what may be missing says what is odd about the files."""
+    stale = found.answer.stale
+    return stale is not None and any(stale.reason in one for one in found.issues)
 
 
 def _show_on_terminal(

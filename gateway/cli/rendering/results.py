@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gateway.sample.demo import Answered, DemoFinished, Event
 
 _SHOWN_WORDS: Final = 8
+_SHOWN_UNREAD: Final = 3
 
 Span = tuple[int, int]
 """Start and end (exclusive) in characters."""
@@ -136,9 +137,26 @@ def lines_of(hit: Hit) -> list[Line]:
     ]
 
 
-def no_match(params: SearchParams, files: int, workspace: str, issues: Sequence[str] = ()) -> str:
-    """That nothing was found, and in what. Where nothing is indexed, the `issues` may say why."""
+def no_match(
+    params: SearchParams,
+    files: int,
+    workspace: str,
+    issues: Sequence[str] = (),
+    unread: Sequence[str] = (),
+    *,
+    is_explained: bool = False,
+) -> str:
+    """That nothing was found, and in what. Where nothing is indexed, `issues` or what is `unread` may say why,
+    unless a remark on the answer has explained it.
+    """
     if not files:
+        if is_explained:
+            return f"No matches. Nothing is indexed in {workspace}."
+        if unread:
+            left = len(unread) - _SHOWN_UNREAD
+            more = [f"and {left:,} more"] if left > 0 else []
+            what = "; ".join((*unread[:_SHOWN_UNREAD], *more))
+            return f"No matches. Nothing is indexed in {workspace}, where this is not: {what}."
         if issues:
             return (
                 f"No matches. Nothing is indexed in {workspace}: {' '.join(issues)} "

@@ -110,6 +110,19 @@ def test_nothing_found_in_an_empty_index_doubts_the_workspace():
     assert "is ~/ws the right folder?" in no_match(SearchParams("x"), 0, "~/ws")
 
 
+def test_nothing_found_in_an_empty_index_names_what_is_there_and_is_not_indexed():
+    unread = tuple(f"{name}.md: Permission denied" for name in "abcde")
+    assert no_match(SearchParams("x"), 0, "~/ws", unread=unread) == (
+        "No matches. Nothing is indexed in ~/ws, where this is not: a.md: Permission denied; "
+        "b.md: Permission denied; c.md: Permission denied; and 2 more."
+    )
+
+
+def test_what_a_remark_explains_is_not_said_twice():
+    told = no_match(SearchParams("x"), 0, "~/ws", ("Away.",), ("a.md: away",), is_explained=True)
+    assert told == "No matches. Nothing is indexed in ~/ws."
+
+
 def test_who_has_no_workspace_yet_is_told_how_to_search_a_folder():
     issues = ("/home/me/.openclaw/workspace does not exist (yet).",)
     told = no_match(SearchParams("x"), 0, "~/.openclaw/workspace", issues)
