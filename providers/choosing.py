@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -114,19 +114,33 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def keys_in_vain(self) -> tuple[ProviderCandidate, ...]:
         """Candidates that have a key but lack their library, if no other provider is used instead."""
-        if self.primary is not None:
-            return ()
-        return tuple(one for one in self.candidates if not one.usable and one.key_source)
+        return () if self.primary is not None else _in_vain(self.candidates)
+
+    @property
+    def reasons_in_vain(self) -> tuple[str, ...]:
+        """What to say of each of them, with its remedy."""
+        return tuple(f"{_words_only(one)} {one.remedy or ''}".rstrip() for one in self.keys_in_vain)
 
     @property
     def remedy(self) -> str | None:
         """What would make a provider usable; any one of several is enough."""
+        if self.keys_in_vain:
+            return self.keys_in_vain[0].remedy
         if len({one.provider for one in self.candidates}) > 2:
             return (
                 "Set the key of one provider, or provider; "
                 "without a key: `memory-gateway models suggest`."
             )
         return next((one.remedy for one in self.candidates if not one.usable), None)
+
+
+def _in_vain(candidates: Iterable[ProviderCandidate]) -> tuple[ProviderCandidate, ...]:
+    return tuple(one for one in candidates if not one.usable and one.key_source)
+
+
+def _words_only(one: ProviderCandidate) -> str:
+    """Why there are no vectors although this provider has a key."""
+    return f"{_KEYWORDS_ONLY}, although there is a key for {one.provider} ({one.key_source}): {one.reason}"
 
 
 def choose(settings: Settings) -> Choice:
@@ -201,7 +215,9 @@ def _automatic(settings: Settings) -> Choice:
         candidates[0] = provider("local").assess(ProviderRequest(settings, "primary"))
         if candidates[0].usable:
             return _chosen(candidates[0], candidates, settings)
-    reason = f"{_KEYWORDS_ONLY}, because no provider of embeddings can be used."
+    vain = _in_vain(candidates)
+    nothing = f"{_KEYWORDS_ONLY}, because no provider of embeddings can be used."
+    reason = _words_only(vain[0]) if vain else nothing
     return Choice(requested="auto", primary=None, candidates=tuple(candidates), reason=reason)
 
 

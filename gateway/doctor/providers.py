@@ -45,7 +45,7 @@ def _without(choice: Choice) -> Iterator[Observation]:
     severity: Severity = "warning" if named or choice.keys_in_vain else "note"
     yield finding.observe(severity, choice.reason, _PROVIDER_KEY, fix=choice.remedy)
     if not named:
-        yield from map(_refused, choice.keys_in_vain)
+        yield from map(_refused, choice.keys_in_vain[1:])
 
 
 def _with(choice: Choice, primary: ProviderCandidate) -> Observation:

@@ -56,6 +56,9 @@ def test_keys_whose_library_is_missing_are_named_where_nothing_else_answers(tmp_
     assert choice.primary is None
     assert [one.provider for one in choice.keys_in_vain] == ["openai", "gemini", "voyage"]
     assert "OPENAI_API_KEY" in choice.keys_in_vain[0].key_source
+    assert "although there is a key for openai (" in choice.reason
+    assert "needs the library httpx2" in choice.reason
+    assert choice.remedy == install_remedy("openai")
 
 
 def test_without_keys_there_is_none_in_vain(tmp_path, hide):

@@ -471,12 +471,8 @@ class Semantics:
         choice, requested = self._choice, self._settings.search.provider
         if choice is not None and choice.primary is None and requested not in {"auto", "none"}:
             return (f"{choice.reason} {choice.remedy or ''}".rstrip(),)
-        if choice is not None and choice.keys_in_vain:
-            return tuple(
-                f"Notes are searched by keywords only, although there is a key for {one.provider} "
-                f"({one.key_source}): {one.reason} {one.remedy or ''}".rstrip()
-                for one in choice.keys_in_vain
-            )
+        if choice is not None and choice.reasons_in_vain:
+            return choice.reasons_in_vain
         if self._embeddings is None:
             return ()
         active = self._embeddings.state().active

@@ -283,6 +283,9 @@ def _vector(vector: VectorDetails) -> Iterator[Pair]:
     elif not vector.provider or not vector.search:
         is_unset = vector.requested == "auto" and not vector.provider and not any(_refused(vector))
         more = f" `{PROGRAM} models suggest` adds meaning, without a key." if is_unset else ""
+        in_vain = next(_refused(vector), None)
+        if in_vain is not None and in_vain.remedy and in_vain.reason in vector.reason:
+            more = f" {in_vain.remedy}"
         yield "Vector search", f"off: {vector.reason}{more}"
     else:
         yield "Vector search", _engine(vector.search)
@@ -295,6 +298,8 @@ def _vector(vector: VectorDetails) -> Iterator[Pair]:
     for one in _refused(
         vector
     ):  # where each key was looked for is a long story, which the doctor tells
+        if one.reason in vector.reason:
+            continue
         yield f"· {one.provider}", f"not usable: {one.reason.partition('. ')[0].rstrip('.')}."
 
 

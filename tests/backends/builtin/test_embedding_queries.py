@@ -200,6 +200,8 @@ async def test_a_key_without_its_library_is_told_in_answers_and_in_health(home, 
         assert "although there is a key for openai" in answer.warning
         assert "pip install" in answer.warning
         assert await backend.weaknesses() == (answer.warning,)
+        (provider, _vectors) = await backend.try_out(5)
+        assert "although there is a key for openai" in provider.detail
 
 
 async def test_a_fault_of_our_own_leaves_the_keywords(impatient, look):

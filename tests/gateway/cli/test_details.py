@@ -73,6 +73,20 @@ def test_providers_that_are_not_set_up_and_were_not_asked_for_are_no_news(rows):
     assert "· openai" in rows("vector", vector__candidates=[in_vain], **unasked)
 
 
+def test_a_key_in_vain_is_said_once_with_what_helps(rows):
+    in_vain = {**REFUSED, "keySource": "OPENAI_API_KEY", "remedy": "Run: uv tool install."}
+    reason = f"Keywords only, although there is a key: {REFUSED['reason']}"
+    told = rows(
+        "vector",
+        vector__candidates=[in_vain],
+        vector__requested="auto",
+        vector__search=None,
+        vector__reason=reason,
+    )
+    assert told["Vector search"] == f"off: {reason} Run: uv tool install."
+    assert "· openai" not in told
+
+
 def test_an_engine_that_does_not_answer_says_why_and_an_error_is_told(rows):
     told = rows(
         "vector",
