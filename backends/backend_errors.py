@@ -59,12 +59,16 @@ class PathNotAllowedError(MemoryGatewayError):
 
     kind = ErrorKind.PATH_NOT_ALLOWED
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, of_notes: bool = False) -> None:
+        """`of_notes`: in a folder of notes."""
+        allowed = (
+            "Allowed are MEMORY.md, memory.md, USER.md, memory/**/*.md and what extraPaths names"
+        )
+        if of_notes:
+            allowed = "Allowed is what is indexed of the folder of notes"
         super().__init__(
             f"Reading {path!r} is not allowed.",
-            remedy="Allowed are MEMORY.md, memory.md, USER.md, memory/**/*.md and what "
-            "extraPaths names, and of a folder of notes what is indexed; "
-            "links are never followed.",
+            remedy=f"{allowed}; links are never followed.",
         )
 
 

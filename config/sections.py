@@ -126,7 +126,7 @@ COMPACTION: Final = Section(
     retired=(
         ("enabled", "a context that overflows is compacted all the same, so the flush stays due"),
         ("keepRecentTokens", "how much a compaction leaves is the chat gateway's business"),
-        ("notifyUser", "what its users are told is the chat gateway's business"),
+        ("notifyUser", "what its users see of a compaction is the chat gateway's business"),
     ),
     # Keys of the chat gateway that resemble one above.
     foreign=("model", "reserveTokens"),

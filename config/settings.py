@@ -458,7 +458,7 @@ class MemoryFlushSettings(SettingsGroup):
         FreeText(), "System prompt of the flush instead of the built-in text.", default=None
     )
     model: str | None = setting(
-        FreeText(), "Model for the flush; told the chat gateway, which runs it.", default=None
+        FreeText(), "Model for the flush, which the chat gateway runs.", default=None
     )
     """None: the session's own."""
     force_flush_transcript_bytes: int = setting(

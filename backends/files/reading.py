@@ -355,10 +355,12 @@ def read_lines(roots: MemoryRoots, request: ReadRequest) -> ReadAnswer:
     Raises `PathNotAllowedError` for every path that is not memory or leads over a link, without
     telling which, and `FileUnreadableError` for a permitted file that cannot be read.
     """
-    return read_located(_locations(roots, request.path), request)
+    return read_located(_locations(roots, request.path), request, of_notes=not roots.own)
 
 
-def read_located(locations: Sequence[Location], request: ReadRequest) -> ReadAnswer:
+def read_located(
+    locations: Sequence[Location], request: ReadRequest, *, of_notes: bool = False
+) -> ReadAnswer:
     """Read the first of the places that holds a file; see `read_lines` for the rest."""
     absent: Location | None = None
     for location in locations:
@@ -371,7 +373,7 @@ def read_located(locations: Sequence[Location], request: ReadRequest) -> ReadAns
         except PathNotAllowedError:
             continue
     if absent is None:
-        raise PathNotAllowedError(_shown(request.path))
+        raise PathNotAllowedError(_shown(request.path), of_notes=of_notes)
     return not_found(absent.path, request)
 
 

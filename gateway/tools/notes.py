@@ -104,7 +104,8 @@ class ForgetParams(Params, frozen=True, kw_only=True):
         """Raises InvalidParamsError."""
         if (self.path is None) == (self.older_than_ms is None):
             raise InvalidParamsError(
-                "forget takes a path or an age, and one of them.", remedy="See `forget --help`."
+                "forget takes a path or an age, and one of them.",
+                remedy="`memory-gateway forget --help` shows both.",
             )
         if self.older_than_ms is not None and self.older_than_ms < 0:
             raise InvalidParamsError("An age is not negative.", remedy="Say for example 90d.")

@@ -133,7 +133,7 @@ def read_request(params: SearchParams) -> SearchRequest:
 
 
 def limits_met(params: SearchParams) -> tuple[str, ...]:
-    """What of the parameters is not heeded, being beyond a limit."""
+    """What of the parameters does not count, being beyond a limit."""
     length, wanted = len(params.query.strip()), params.max_results or 0
     met = []
     if length > MAX_QUERY_CHARS:
@@ -287,7 +287,7 @@ RecallReason = Literal[
     "small_talk", "machine_output", "command", "nothing_likely", "already_shown", "no_room", "denied", "disabled",
     "unavailable", "late",
 ]  # fmt: skip
-"""Why nothing is told. `already_shown`: this conversation has seen all that is likely; `no_room`: it is longer than
+"""Why nothing is shown. `already_shown`: this conversation has seen all that is likely; `no_room`: it is longer than
 `maxTokens`; `late`: a hook waits no longer."""
 
 

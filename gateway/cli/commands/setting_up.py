@@ -461,7 +461,7 @@ def _undo(options: Options, *, yes: bool, dry_run: bool) -> int:
         output.say(f"{file.path} {what}.")
     for client in clients:
         disconnect_found(options, client, writes=False)
-    if dry_run or (options.json and not yes) or not (yes or _agreed()):
+    if dry_run or (options.json and not yes) or not (yes or _agrees_to_undo()):
         return _end(options, data)
     data["clients"] = [disconnect_found(options, one, writes=True) for one in clients]
     places = _index_places(root)
@@ -473,6 +473,10 @@ def _undo(options: Options, *, yes: bool, dry_run: bool) -> int:
             output.say(f"The index stays in {place}; delete it whenever you like.")
         output.say(f"A model that was downloaded stays: `{PROGRAM} models list` and `remove`.")
     return _end(options, data)
+
+
+def _agrees_to_undo() -> bool:
+    return output.agreed("Do this?", "Nothing was undone", "--yes does it.")
 
 
 def _noted_clients(root: Located | None) -> list[Client]:

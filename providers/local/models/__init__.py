@@ -219,6 +219,6 @@ def _own_file(reference: FileReference) -> Path:
     except OSError as error:
         raise ModelNotFoundError(
             f"The model {reference} cannot be read: {error.strerror or error}.",
-            remedy="Correct local.modelPath.",
+            remedy="Name a file that can be read, in local.modelPath or after `models pull`.",
         ) from None
     return reference.path

@@ -66,6 +66,11 @@ def test_the_token_may_stand_in_the_state_directory(cli, hub, monkeypatch):
         ("hf:org/repo/none.gguf", 66, "There is no hf:org/repo/none.gguf at 127.0.0.1"),
         ("hf:org/repo", 69, "does not name"),
         ("/nowhere/m.gguf", 66, "/nowhere/m.gguf cannot be read"),
+        (
+            "nowhere.gguf",
+            66,
+            "Name a file that can be read, in local.modelPath or after `models pull`",
+        ),
     ],
 )
 def test_what_cannot_be_pulled_is_explained(cli, hub, model, code, words):

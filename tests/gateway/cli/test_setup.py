@@ -58,6 +58,20 @@ def test_undone_it_leaves_every_file_byte_for_byte_as_it_was(newcomer):
     )
 
 
+def test_undoing_without_anybody_to_ask_undoes_nothing_and_says_so(newcomer):
+    newcomer("setup", "--yes", "--no-clients")
+    before = files(newcomer)
+    asked = newcomer("setup", "--undo")
+    assert asked.code == 64 and files(newcomer) == before
+    assert "Nothing was undone" in asked.err and "--yes does it." in asked.err
+
+
+def test_what_may_be_read_of_a_folder_of_notes_is_said_in_its_own_terms(newcomer):
+    done = newcomer("get", "../x", "--notes", str(newcomer.home / "vault"))
+    assert (done.code, "MEMORY.md" in done.err) == (77, False)
+    assert "Allowed is what is indexed of the folder of notes" in done.err
+
+
 def test_what_is_only_shown_writes_nothing(newcomer):
     before = files(newcomer)
     shown = newcomer("setup", "--dry-run").out
