@@ -312,13 +312,17 @@ def weigh_units(
     # A model that is trusted tells the same by itself.
     of_concept = learnt.HELD * (1 - background.trust if background else 1)
     below_front_matter = text_start(units)
+    in_code = False
     names = _Names(weights, path if any(unit.context for unit in units) else "")
     for number, (at, own, near) in enumerate(zip(lines, held, _around(held), strict=True)):
         unit = units[at]
         line = unit.text
         if not number or unit.start - units[at - 1].end > 1:
             names.begin(unit)
-        if is_named := line[0] == "#" and is_heading(line):
+            in_code = False
+        if line.lstrip().startswith(FENCES):
+            in_code = not in_code
+        if is_named := line[0] == "#" and not in_code and is_heading(line):
             names.enter(line, own)
         meaning = told[unit.cosine]
         if not (near or unit.context or meaning > 0):
@@ -397,6 +401,7 @@ def is_heading(line: str) -> bool:
 _LINKS_ONLY: Final = r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:[^\[\]:\n]{1,40}:[ \t]+)?(?:!?\[\[[^\[\]\n]*\]\][\s,·|]*)+"
 """A line of a contents page: it names notes, and these answer."""
 _FRONT_MATTER: Final = "---"
+FENCES: Final = ("```", "~~~")
 
 
 def text_start(units: Sequence[Unit]) -> int:

@@ -19,6 +19,7 @@ from backends.chunking import parse_heading
 from backends.interface import BREADCRUMB, GAP
 from backends.ranking import learnt
 from backends.ranking.evidence import (
+    FENCES,
     NO_EVIDENCE,
     Candidate,
     Evidence,
@@ -372,7 +373,7 @@ class File:
             if "```" not in unit.text and "~~~" not in unit.text:
                 continue
             sign = unit.text.lstrip()[:3]
-            if sign not in _FENCES:
+            if sign not in FENCES:
                 continue
             if start < 0:
                 start, mark = at, sign
@@ -565,7 +566,6 @@ _BEGINS: Final = re.compile(
 )
 """What is no line of a paragraph that goes on: an item, a heading, a row, a fence, a rule, a property."""
 _SENTENCE_ENDS: Final = (".", "!", "?", "…", ":", "。", "！", "？", "：")
-_FENCES: Final = ("```", "~~~")
 _RULE: Final = r"[ \t]*\|?[ :|-]*-[ :|-]*"
 """The line below the head of a table."""
 

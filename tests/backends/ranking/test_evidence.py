@@ -158,6 +158,14 @@ def test_a_colon_somewhere_makes_no_label(evidence, line):
     assert priors(evidence(line, "anna boiler")) == pytest.approx([plain])
 
 
+def test_a_comment_in_code_is_no_heading_and_ends_no_section(evidence):
+    lines = ["## Boiler", "```sh", "# the boiler", "```", "The boiler leaks."]
+    _, _, comment, _, last = priors(evidence("\n".join(lines), "boiler"))
+    named = learnt.HELD + learnt.NAMED
+    assert comment == pytest.approx(of_length(lines[2]) + named)
+    assert last == pytest.approx(of_length(lines[4]) + named)
+
+
 @pytest.mark.parametrize(
     "line", ["| Boiler | the old one |", "- **Boiler** the old one", "`boiler` the old one"]
 )
