@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from backends.chunking import HEADING_SEPARATOR, parse_heading
 from backends.ranking import learnt
-from backends.ranking.query import Weights
+from backends.ranking.query import LEAST_NAMED, Weights
 from backends.text.frontmatter import is_property
 from backends.text.times import tells_time
 from backends.text.units import split_units, utf16_length
@@ -312,18 +312,12 @@ def weigh_units(
     # A model that is trusted tells the same by itself.
     of_concept = learnt.HELD * (1 - background.trust if background else 1)
     below_front_matter = text_start(units)
-    in_code = False
-    names = _Names(weights, path if any(unit.context for unit in units) else "")
+    names = _Names(weights, path, units[0].context if units else 0)
     for number, (at, own, near) in enumerate(zip(lines, held, _around(held), strict=True)):
         unit = units[at]
         line = unit.text
-        if not number or unit.start - units[at - 1].end > 1:
-            names.begin(unit)
-            in_code = False
-        if line.lstrip().startswith(FENCES):
-            in_code = not in_code
-        if is_named := line[0] == "#" and not in_code and is_heading(line):
-            names.enter(line, own)
+        begins = not number or unit.start - units[at - 1].end > 1
+        is_named = (begins or line.lstrip()[0] in _NAMING) and names.read(unit, own, begins=begins)
         meaning = told[unit.cosine]
         if not (near or unit.context or meaning > 0):
             continue
@@ -355,32 +349,47 @@ def weigh_units(
 class _Names:
     """How well the names that a line stands below fit what is asked: of its note, and of the headings above it."""
 
-    def __init__(self, weights: Weights, path: str) -> None:
+    def __init__(self, weights: Weights, path: str, context: int) -> None:
+        """`context`: the concepts of any of its chunks' contexts, which hold its path."""
         self._weights = weights
-        self._of_note = weights.fit(PurePosixPath(path).stem)
+        self._of_note = weights.fit(PurePosixPath(path).stem) if self._may_fit(context) else 0.0
         self._above: list[tuple[int, float]] = []
         """Of the headings in force, their levels, which rise, and how well each fits."""
+        self._is_in_code = False
         self.fit = 0.0
 
-    def begin(self, unit: Unit) -> None:
-        """Stands before a line whose chunk begins with it, or whose neighbour is not known."""
-        headings = stored_headings(unit.headings) if unit.context else ()
-        self._above = [(level, self._weights.fit(title)) for level, title in headings]
-        self._stand()
-
-    def enter(self, line: str, held: int) -> None:
-        """Stands below a heading that holds these concepts."""
+    def read(self, unit: Unit, held: int, *, begins: bool) -> bool:
+        """Goes on to a line that holds these concepts; whether it is a heading. What it `begins` follows no line that is
+        known.
+        """
+        line = unit.text
+        if begins:
+            self._begin(unit)
+        if line.lstrip().startswith(FENCES):
+            self._is_in_code = not self._is_in_code
+        if self._is_in_code or not is_heading(line):
+            return False
         level, title = parse_heading(line) or (1, "")
         self._above = [one for one in self._above if one[0] < level]
         self._above.append((level, self._weights.fit(title, held)))
         self._stand()
+        return True
+
+    def _begin(self, unit: Unit) -> None:
+        headings = stored_headings(unit.headings) if self._may_fit(unit.context) else ()
+        self._above = [(level, self._weights.fit(title)) for level, title in headings]
+        self._is_in_code = False
+        self._stand()
+
+    def _may_fit(self, context: int) -> bool:
+        return self._weights.coverage(context) >= LEAST_NAMED
 
     def _stand(self) -> None:
         fits = [fit for _, fit in self._above]
         nearest = fits.pop() if fits else self._of_note
-        if [level for level, _ in self._above] == [
-            1
-        ]:  # the title of the note, which has two names then
+        if (
+            not fits and self._above[:1] and self._above[0][0] == 1
+        ):  # its title: the note has two names
             nearest = max(nearest, self._of_note)
         self.fit = max(nearest, max(self._of_note, *fits, 0.0) / 2)
 
@@ -402,6 +411,8 @@ _LINKS_ONLY: Final = r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:[^\[\]:\n]{1,40}
 """A line of a contents page: it names notes, and these answer."""
 _FRONT_MATTER: Final = "---"
 FENCES: Final = ("```", "~~~")
+_NAMING: Final = frozenset("#`~")
+"""What headings and fences begin with."""
 
 
 def text_start(units: Sequence[Unit]) -> int:

@@ -526,17 +526,19 @@ class Weights:
     def fit(self, name: str, held: int | None = None) -> float:
         """How well the name of a note or a section fits what is asked: 0..1, and 1 where it says that and nothing else.
 
-        The cube of the share of the question's information that it holds, since less than most of it tells little,
-        times the share of its words that are asked for. `held`: the concepts that it holds, where they are known.
+        The cube of the share of the question's information that it holds, if that is `LEAST_NAMED`, times the share of
+        its words that are asked for. `held`: the concepts that it holds, where they are known.
         """
         known = self._fits.get(name)
         if known is None:
             words = _NAME_WORD.findall(name.casefold())
             if held is None:
                 held = self.concepts_in(self._analyse(" ".join(words)).split())
-            said = len([word for word in words if word not in every_stop_word()])
-            asked = min(1.0, held.bit_count() / max(1, said))
-            known = self._fits[name] = asked * min(1.0, self.coverage(held)) ** 3 if held else 0.0
+            known = 0.0
+            if (share := min(1.0, self.coverage(held))) >= LEAST_NAMED:
+                said = len([word for word in words if word not in every_stop_word()])
+                known = share**3 * min(1.0, held.bit_count() / max(1, said))
+            self._fits[name] = known
         return known
 
     def members(self, concepts: int) -> tuple[Concept, ...]:
@@ -544,6 +546,8 @@ class Weights:
         return tuple(self.concepts[number] for number in _numbers(concepts))
 
 
+LEAST_NAMED: Final = 0.4
+"""The share of the question's information from which a name is what it asks for."""
 _NAME_WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _OWN_LABELS: Final = frozenset(("user", "me", "human", "i"))
 """What stands before what a person said to an agent, in its transcripts and in notes that are made of them."""
