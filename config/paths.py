@@ -52,12 +52,16 @@ def variable(environment: Mapping[str, str], *names: str) -> tuple[str, str] | N
 
 
 def home_dir(environment: Mapping[str, str], cwd: Path) -> Path:
-    """`OPENCLAW_HOME`, else `HOME`, else `USERPROFILE`, else the system's entry for the user."""
-    plain = variable(environment, "HOME", "USERPROFILE")
+    """`OPENCLAW_HOME`, else `HOME`, else `USERPROFILE`, else the system's entry for the user.
+
+    A `HOME` that is not absolute counts as none: all that is kept would lie below wherever a command was run.
+    """
+    named = (variable(environment, one) for one in ("HOME", "USERPROFILE"))
+    plain = next((one for one in named if one and Path(one[1]).is_absolute()), None)
     chosen = variable(environment, "OPENCLAW_HOME")
     if chosen and not chosen[1].startswith("~"):
         return resolve_path(chosen[1], home=cwd, base=cwd)
-    home = Path(os.path.normpath(cwd / plain[1])) if plain else _system_home()
+    home = Path(os.path.normpath(plain[1])) if plain else _system_home()
     return resolve_path(chosen[1], home=home, base=cwd) if chosen else home
 
 

@@ -15,9 +15,10 @@ _JOIN_S = 0.2
 def main() -> int:
     """Runs the command line of this process and returns its exit code."""
     gc.disable()  # until `settle_collector`: what is imported stays, and to look through it again and again takes time
-    from memory_gateway import prefer_installed, refuse_elsewhere  # noqa: PLC0415
+    from memory_gateway import forget_relative_home, prefer_installed, refuse_elsewhere  # noqa: PLC0415
 
     refuse_elsewhere()
+    forget_relative_home()
     _speak_utf8()
     try:  # an interrupt may come while something is imported
         prefer_installed()

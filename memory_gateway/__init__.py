@@ -35,9 +35,16 @@ def refuse_elsewhere() -> None:
         sys.exit("memory-gateway runs on Linux and macOS. On Windows install it within WSL.")
 
 
+def forget_relative_home() -> None:
+    """A home that is not absolute counts as none: files would lie below wherever a command was run."""
+    if not os.environ.get("HOME", "/").startswith("/"):
+        del os.environ["HOME"]
+
+
 def main() -> int:
     """Runs the command line of this process and returns its exit code."""
     refuse_elsewhere()
+    forget_relative_home()
     prefer_installed()
     if sys.argv[1:2] == ["recall"]:
         from gateway import hook  # noqa: PLC0415 - and nothing else: clients run it before each prompt

@@ -43,7 +43,7 @@ _EPILOG = f"""`{PROGRAM} demo` shows it at work, `help COMMAND` how a command is
 \b
 Exit codes:
   0        done; of health and doctor: ok (1 degraded, 2 failing)
-  1        `search` found nothing, as of grep
+  1        nothing found (search, recent, tags), as of grep
   3        `service status`: the service does not run
   64       the command line is wrong; 65 an input is too large
   66       a file is not there or cannot be read; 73 cannot be written

@@ -26,7 +26,7 @@ CWD = Path("/work")
         ({"USERPROFILE": "/users/ada"}, "/users/ada"),
         ({"HOME": "/a", "USERPROFILE": "/b"}, "/a"),
         ({"HOME": " ", "USERPROFILE": "/b"}, "/b"),
-        ({"HOME": "rel"}, "/work/rel"),
+        ({"HOME": "rel", "USERPROFILE": "/b"}, "/b"),
         ({"HOME": "/a/../b/"}, "/b"),
         ({"OPENCLAW_HOME": "rel/x"}, "/work/rel/x"),
     ],
@@ -35,8 +35,9 @@ def test_the_home_comes_from_the_environment(environment, home):
     assert paths.home_dir(environment, CWD) == Path(home)
 
 
-def test_without_variables_the_system_knows_the_home():
-    assert paths.home_dir({}, CWD) == Path(pwd.getpwuid(os.getuid()).pw_dir)
+@each("environment", [{}, {"HOME": "rel"}])
+def test_without_an_absolute_home_in_the_variables_the_system_knows_it(environment):
+    assert paths.home_dir(environment, CWD) == Path(pwd.getpwuid(os.getuid()).pw_dir)
 
 
 def test_a_user_without_any_home_is_told_what_to_set(monkeypatch):

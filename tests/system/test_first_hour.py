@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from fakes.vendors import FakeVendor
+from tests.system.conftest import PATIENCE_S
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -105,3 +109,16 @@ def test_packages_of_the_directory_where_one_stands_are_not_taken_for_ours(home)
         check=False,
     )
     assert (done.returncode, done.stdout.count("; found)")) == (0, 6), done.stderr
+
+
+@pytest.mark.parametrize("named", ["relative", ""])
+def test_a_home_that_is_not_absolute_counts_as_none(home, named, tmp_path):
+    command = [sys.executable, "-P", "-m", "gateway", "setup", str(home.workspace), "--dry-run"]
+    environment = {"PATH": os.environ["PATH"], "HOME": named}
+    done = subprocess.run(
+        [*command, "--json"], env=environment, cwd=tmp_path, capture_output=True, encoding="utf-8",
+        timeout=PATIENCE_S, check=True,
+    )  # fmt: skip
+    own = Path(pwd.getpwuid(os.getuid()).pw_dir) / ".config/memory-gateway/config.json5"
+    assert json.loads(done.stdout)["file"] == str(own.resolve())
+    assert not (tmp_path / "relative").exists()
