@@ -119,7 +119,7 @@ _SNIPPET = 700
 
 
 def markdown(data: bytes) -> None:
-    text, _ = decode(data)
+    text = decode(data)
     limits = _LIMITS[data[0] % len(_LIMITS) if data else 0]
     _check_chunks(text, chunk_markdown(text, limits))
     _check_units(text)
