@@ -28,7 +28,14 @@ from config.errors import (
 from config.host_keys import OWN_ENTRY_PATH, is_own_entry
 from config.keys.tree import ANY_ITEM, ANY_NAME, Given, Key, Section
 from config.loading.load import load_found, normalize_agent_id, read_found
-from config.runtime.files import denied, keep_copy, make_directories, read_file, replace_file
+from config.runtime.files import (
+    denied,
+    keep_copy,
+    make_directories,
+    read_file,
+    remove_empty,
+    replace_file,
+)
 from config.sections import OWN_FILE_SECTIONS, SEARCH, SECTIONS
 from config.settings import Settings
 from config.source.discover import FoundConfig, LoadRequest, discover, resolve_includes
@@ -94,6 +101,7 @@ class EditedFile(msgspec.Struct, frozen=True):
         self.path.unlink(missing_ok=True)
         if not any(self.path.parent.iterdir()):
             self.path.parent.rmdir()
+            remove_empty(self.path.parent.parent, below=Path(os.path.realpath(Path.home())))
 
     def _check_unchanged(self) -> None:
         if _read(self.path) != self.data:

@@ -35,6 +35,15 @@ def make_directories(directory: Path, *, mode: int = 0o700) -> None:
     directory.mkdir(mode=mode, exist_ok=True)  # FileExistsError where something else has the name
 
 
+def remove_empty(directory: Path, *, below: Path) -> None:
+    """Removes a directory and its parents as far as they are empty and lie below `below`; never where we stand."""
+    with suppress(OSError):
+        cwd = Path.cwd()
+        while below in directory.parents and directory not in (cwd, *cwd.parents):
+            directory.rmdir()
+            directory = directory.parent
+
+
 def _give_directory(made: Path) -> None:
     descriptor = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

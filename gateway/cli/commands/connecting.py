@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from config.errors import ConfigNotFoundError, MemoryGatewayError
 from config.paths import CONFIG_PATH_VARIABLES, STATE_DIR_VARIABLES, home_dir, variable
+from config.runtime.files import remove_empty
 from gateway.cli import output
 from gateway.cli.options import (
     PROGRAM,
@@ -202,6 +203,9 @@ class _Change(NamedTuple):
         if hooks is not None and hooks.new is not None:
             again = self._again(hooks, hooks.new)
             hooks_done = carry_out(again) if again.changes else hooks_done
+        for gone in filter(None, (plan, hooks)):
+            if gone.new is None and gone.changes:
+                remove_empty(gone.path.parent, below=self.there.home)
         return done, hooks_done
 
     def _again(self, plan: FilePlan, entry: Entry | None) -> FilePlan:

@@ -44,9 +44,19 @@ def test_a_connection_is_shown_written_and_undone(cli):
     assert entry["args"] == ["serve", "--agent", "main"]
     assert "stays as it is" in cli("connect", "cursor", "--yes").out
     assert "is gone, as before" in cli("disconnect", "cursor", "--yes").out
-    assert not (cli.home / ".cursor/mcp.json").exists()
+    assert not (cli.home / ".cursor").exists()
     again = cli("disconnect", "cursor", "--yes")
     assert (again.code, "is not connected" in again.out) == (0, True)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_directories_that_were_made_for_a_client_go_with_its_files(cli, client):
+    before = set(cli.home.rglob("*"))
+    cli("connect", client, "--yes")
+    assert set(cli.home.rglob("*")) > before
+    cli("disconnect", client, "--yes")
+    left = {one for one in cli.home.rglob("*") if not one.is_relative_to(cli.state)}
+    assert left == {one for one in before if not one.is_relative_to(cli.state)}
 
 
 def test_a_client_that_wrote_its_file_anew_is_named_since_the_old_bytes_cannot_come_back(cli):
