@@ -57,7 +57,7 @@ _STYLE: Final = Style.from_dict(
     {"chosen": "reverse", "line": "ansibrightblack", "told": "ansibrightblack", "prompt": "bold"}
 )
 _NOTHING_TYPED: Final = "Type what you look for."
-_KEYS: Final = "↑↓ choose  PgUp PgDn read  Enter open  Esc quit"
+_KEYS: Final = "Esc quit  ↑↓ choose  Enter open  PgUp PgDn read"
 
 
 class Browser:

@@ -53,6 +53,8 @@ def short_path(path: str, home: str | None = None) -> str:
 
 
 _GAP = 2
+_LEAST_WIDTH: Final = 20
+_NARROW_MARGIN: Final = 6
 
 
 class TableRow(Text):
@@ -60,6 +62,13 @@ class TableRow(Text):
 
     last_cell = 0
     """Where in the line its last cell begins, in characters."""
+
+
+def row_of(line: str, last_cell: int) -> TableRow:
+    """A line that is written already; its last cell begins at that character."""
+    row = TableRow(line)
+    row.last_cell = last_cell
+    return row
 
 
 def aligned(
@@ -75,12 +84,17 @@ def aligned(
 
 
 def folded(line: Text, width: int) -> list[Text]:
-    """The line as lines of at most `width` columns, if it has cells that leave room for that."""
+    """The line as lines of at most `width` columns, if it has cells: the last one goes on below itself, or further to
+    the left where that is too narrow.
+    """
     cut = line.last_cell if isinstance(line, TableRow) else 0
     margin = cell_len(line.plain[:cut])
-    if not 0 < margin <= width // 2 or line.cell_len <= width:
+    if not margin or width < _LEAST_WIDTH or line.cell_len <= width:
         return [line]
     head, tail = line.divide([cut])
+    if margin > width // 2:
+        margin = _NARROW_MARGIN
+        head, tail = (Text(), line) if head.plain.strip() else (Text(" " * margin), tail)
     pieces = tail.wrap(Console(width=width), width - margin)
     return [Text.assemble(" " * margin if at else head, piece) for at, piece in enumerate(pieces)]
 

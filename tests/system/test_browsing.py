@@ -22,9 +22,9 @@ ROWS, COLUMNS = 24, 90
 
 
 class Terminal:
-    def __init__(self, descriptor):
+    def __init__(self, descriptor, columns):
         self._descriptor = descriptor
-        self._screen = pyte.Screen(COLUMNS, ROWS)
+        self._screen = pyte.Screen(columns, ROWS)
         self._stream = pyte.ByteStream(self._screen)
 
     def type(self, keys):
@@ -60,9 +60,9 @@ class Terminal:
 
 
 @contextmanager
-def browsing(home, *arguments, **variables):
+def browsing(home, *arguments, columns=COLUMNS, **variables):
     ours, theirs = pty.openpty()
-    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
     environment = home.environment | {"TERM": "xterm-256color"} | variables
     with subprocess.Popen(
         [sys.executable, "-m", "gateway", *arguments], env=environment,
@@ -70,7 +70,7 @@ def browsing(home, *arguments, **variables):
     ) as process:  # fmt: skip
         os.close(theirs)
         try:
-            yield Terminal(ours), process
+            yield Terminal(ours, columns), process
         finally:
             process.kill()
             os.close(ours)
@@ -97,6 +97,18 @@ def test_what_is_typed_is_searched_at_once_and_the_chosen_note_is_shown_at_its_b
         assert "memory/garden.md:63" in shown
         terminal.leave("\x1b")
         assert process.wait(WAIT_S) == 0
+
+
+def test_how_to_leave_is_seen_on_the_narrowest_screen(notes):
+    with browsing(notes, "browse", *notes.arguments, columns=40) as (terminal, _):
+        terminal.wait_for_text("Esc quit")
+
+
+def test_a_list_of_notes_breaks_between_words_on_a_narrow_screen(notes):
+    notes.write("memory/oven.md", "# The oven and everything else that was noted on it\n")
+    with browsing(notes, "recent", *notes.arguments, columns=40) as (terminal, _):
+        shown = terminal.wait_for_text("noted on it")
+    assert f"\n{' ' * 12}everything else that was\n{' ' * 12}noted on it\n" in shown
 
 
 def test_before_anything_is_typed_the_newest_notes_are_there_to_choose_from(notes):

@@ -27,7 +27,7 @@ def list_notes(settings: Settings, options: Options, tags: Sequence[str], most: 
 
     notes = Vault(settings).newest(tags)[:most]
     nothing = "No note has this tag." if tags else "There are no notes."
-    return _listed(options, notes, map(_told, notes), nothing)
+    return _listed(options, notes, map(_told, notes), nothing, len("2026-02-08  "))
 
 
 def _told(note: Note) -> str:
@@ -37,10 +37,19 @@ def _told(note: Note) -> str:
     return "  ".join(filter(None, (day.isoformat(), note.path, note.title, tags)))
 
 
-def _listed(options: Options, found: Sequence[object], lines: Iterable[str], nothing: str) -> int:
+def _listed(
+    options: Options, found: Sequence[object], lines: Iterable[str], nothing: str, last_cell: int
+) -> int:
+    """`last_cell`: where in each line that begins which goes on below itself on a narrow terminal."""
+    code = os.EX_OK if found else NOTHING_FOUND
     if not found and not options.json:
         output.note(nothing)
-    return output.answer(options, found, *lines, code=os.EX_OK if found else NOTHING_FOUND)
+    if options.json or not output.is_terminal():
+        return output.answer(options, found, *lines, code=code)
+    from gateway.cli.terminal import print_lines, row_of
+
+    print_lines(row_of(one, last_cell) for one in lines)
+    return code
 
 
 def tags(options: Options) -> int:
@@ -49,7 +58,8 @@ def tags(options: Options) -> int:
 
     found = Vault(load(options)).tags()
     nothing = "No note has a tag: `#word` in its text, or `tags:` in its front matter."
-    return _listed(options, found, (f"{one.notes:>6,}  #{one.tag}" for one in found), nothing)
+    lines = (f"{one.notes:>6,}  #{one.tag}" for one in found)
+    return _listed(options, found, lines, nothing, len("     1  "))
 
 
 def links(options: Options, note: typed.NoteName) -> int:

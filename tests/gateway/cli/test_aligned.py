@@ -54,6 +54,20 @@ class TestFolding:
             "          four five six",
         ]
 
+    def test_where_the_last_cell_is_far_to_the_right_words_go_on_at_the_left(self):
+        rows = [
+            ("places", "x" * 12, "one two three four five"),
+            ("", "", "one two three four five"),
+        ]
+        first, second = aligned(rows, ("", "", ""), indent=2)
+        assert [part.plain.rstrip() for part in folded(first, 30)] == [
+            "  places  xxxxxxxxxxxx",
+            "      one two three four five",
+        ]
+        assert [part.plain.rstrip() for part in folded(second, 30)] == [
+            "      one two three four five"
+        ]
+
     def test_styles_stay_with_their_words(self):
         (line,) = aligned([self.ROW], ("cyan", "dim"))
         first, second = folded(line, 22)
