@@ -141,8 +141,6 @@ async def _search(params: SearchParams, manner: _Manner, memory: Access) -> _Fou
     """With the shares of lines where the best of them is to be shown."""
     if manner.looked_at or manner.form is not None:
         params = replace(params, explain=True)
-    from gateway.cli.terminal import counted
-
     result = await memory.search(params)
     if result.hits and manner.looked_at:
         from gateway.cli.rendering.on_terminal import look_around
@@ -156,6 +154,8 @@ async def _search(params: SearchParams, manner: _Manner, memory: Access) -> _Fou
     files = sum(one.indexed for one in status.sources if not wanted or one.source in wanted)
     unread = [f"{one.path}: {one.reason}" for one in status.skipped]
     if pending := sum(one.pending for one in status.sources if one.source == "memory"):
+        from gateway.cli.terminal import counted
+
         unread.append(f"{counted(pending, 'file')} (`{PROGRAM} index` says why)")
     return _Found(result, files, status.issues, tuple(unread))
 
