@@ -209,8 +209,10 @@ class PluginInstalled(Fault):
         config, programs = run.agent.config, run.agent.root / "programs"
         make_openclaw(programs)
         content = json.loads(config.read_text("utf-8")) | {"plugins": {"allow": ["notes"]}}
-        config.write_text(f"// by hand\n{json.dumps(content, indent=1)}\n", "utf-8")
-        config.chmod(_BY_HAND)
+        draft = config.with_suffix(".draft")  # a gateway that starts now reads one or the other
+        draft.write_text(f"// by hand\n{json.dumps(content, indent=1)}\n", "utf-8")
+        draft.chmod(_BY_HAND)
+        draft.replace(config)
         before = config.read_bytes()
         if run.number % 2:
             with _commanding(run, "install") as process:
