@@ -359,7 +359,7 @@ class _Names:
         self.fit = 0.0
 
     def read(self, unit: Unit, held: int, *, begins: bool) -> bool:
-        """Goes on to a line that holds these concepts; whether it is a heading. `begins`: no line before it is known."""
+        """Goes on to a line that holds these concepts; whether it is a heading. `begins`: none before it is known."""
         line = unit.text
         if begins:
             self._begin(unit)
