@@ -300,9 +300,9 @@ def weigh_units(
     path: str = "",
     asks_when: bool = False,
 ) -> list[Evidence]:
-    """The evidence of each unit of the file with this path, in order; blank ones have none and lie between none."""
+    """The evidence of each unit of the file with this path, in order; those that say nothing have none and lie between none."""
     found = [NO_EVIDENCE] * len(units)
-    lines = [at for at, unit in enumerate(units) if unit.text.strip()]
+    lines = [at for at, unit in enumerate(units) if unit.text.strip(_SIGNS)]
     held = [units[at].concepts for at in lines]
     told = _meanings(units, background)
     coverage = weights.coverage
@@ -344,6 +344,10 @@ def weigh_units(
             prior += learnt.TIME
         found[at] = Evidence(text, meaning, prior, near > 0 and covered >= FULL_COVERAGE)
     return found
+
+
+_SIGNS: Final = " \t\r-=*_+>|:."
+"""A line of these alone says nothing."""
 
 
 class _Names:

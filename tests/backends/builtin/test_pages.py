@@ -192,3 +192,14 @@ async def test_the_rest_of_a_long_section_is_known_by_its_name_too(home, found):
         )
     hits = await found("ferry timetable", max_results=2)
     assert [hit.path for hit in hits] == ["memory/harbour.md", "memory/harbour.md"]
+
+
+async def test_a_rule_says_nothing_so_no_other_notes_are_named_for_it(home, found):
+    for name in ("Kiln", "Glaze recipes", "Studio"):
+        home.write(
+            f"memory/{name}.md",
+            f"# {name}\n\n-----\n\n## Shelf\n\n- Of all glaze recipes one is kept on the shelf {name[0]}.\n",
+        )
+    hits = await found("glaze recipes")
+    assert hits[0].path == "memory/Glaze recipes.md"
+    assert not any(hit.also_in for hit in hits)
