@@ -300,7 +300,7 @@ def weigh_units(
     path: str = "",
     asks_when: bool = False,
 ) -> list[Evidence]:
-    """The evidence of each unit of the file with this path, in order; what says nothing has none, and lies between none."""
+    """The evidence of each unit of the file with this path, in order; what says nothing has none, nor neighbours."""
     found = [NO_EVIDENCE] * len(units)
     lines = [at for at, unit in enumerate(units) if unit.text.strip(_SIGNS)]
     held = [units[at].concepts for at in lines]

@@ -128,11 +128,11 @@ async def quietly(run: Run, work: Awaitable[object]) -> None:
 
 
 async def keep_at_work(activity: Activity, run: Run) -> None:
-    """Round after round, until the gateway is gone."""
+    """Round after round, until the gateway is gone. On a full disk the host writes no transcript either."""
     while run.is_alive:
         try:
             await activity.work(run)
-        except MemoryGatewayError:
+        except (MemoryGatewayError, OSError):
             run.incomplete += 1
             await anyio.sleep(_PAUSE_S)
 

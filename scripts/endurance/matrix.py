@@ -141,8 +141,12 @@ async def _ended(fault: Fault | None, run: Run) -> None:
         process.kill()
     elif fault is not None and fault.kills_gateway:
         return
-    elif code != 0 and not (code == os.EX_UNAVAILABLE and fault and fault.may_prevent_start):
+    elif code != 0 and not (code in _NO_INDEX and fault and fault.may_prevent_start):
         run.fail(f"exit code {code}: {' '.join(run.gateway.last_words)[-600:]}")
+
+
+_NO_INDEX: Final = (os.EX_UNAVAILABLE, os.EX_TEMPFAIL)
+"""How a gateway ends that can open no index: the second where its disk is full."""
 
 
 async def _content(agent: Agent) -> Content:
