@@ -302,7 +302,7 @@ def weigh_units(
 ) -> list[Evidence]:
     """The evidence of each unit of the file with this path, in order; what says nothing has none, nor neighbours."""
     found = [NO_EVIDENCE] * len(units)
-    lines = [at for at, unit in enumerate(units) if unit.text.strip(_SIGNS)]
+    lines = [at for at, unit in enumerate(units) if unit.text.strip(_SIGNS).strip()]
     held = [units[at].concepts for at in lines]
     told = _meanings(units, background)
     coverage = weights.coverage
@@ -389,9 +389,7 @@ class _Names:
     def _stand(self) -> None:
         fits = [fit for _, fit in self._above]
         nearest = fits.pop() if fits else self._of_note
-        if (
-            not fits and self._above[:1] and self._above[0][0] == 1
-        ):  # its title: the note has two names
+        if [level for level, _ in self._above] == [1]:  # below its title the note has two names
             nearest = max(nearest, self._of_note)
         self.fit = max(nearest, max(self._of_note, *fits, 0.0) / 2)
 

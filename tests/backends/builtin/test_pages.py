@@ -203,3 +203,10 @@ async def test_a_rule_says_nothing_so_no_other_notes_are_named_for_it(home, foun
     hits = await found("glaze recipes")
     assert hits[0].path == "memory/Glaze recipes.md"
     assert not any(hit.also_in for hit in hits)
+
+
+@pytest.mark.parametrize("blank", ["\u3000", "\u00a0", "\x0b", "\u2003-", "|\u00a0|"])
+async def test_a_line_of_any_blanks_is_blank(home, found, blank):
+    home.write("memory/kiln.md", f"# Kiln\n{blank}\nThe kiln is oiled in May.\n{blank}\n")
+    (hit,) = await found("kiln")
+    assert "The kiln is oiled in May." in hit.snippet
