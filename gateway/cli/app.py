@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -261,19 +261,28 @@ def run_app(arguments: Sequence[str]) -> int:
             remedy = f"It stands behind the command: `{PROGRAM} search {option} ...`."
         elif near := _begun(message, context):
             message = f"{message.partition(' (Possible')[0]}. Did you mean {near}?"
+        elif message.startswith(_UNKNOWN) and _takes_an_argument(context):
+            remedy += f" What begins with a dash and is no option stands behind `--`: `{path} -- ...`."
         raise CommandLineError(message, remedy=remedy) from error
     return int(code or 0)
 
 
+_UNKNOWN: Final = "No such option: "
+
+
+def _takes_an_argument(context: Any) -> bool:
+    return any(one.param_type_name == "argument" for one in context.command.params)
+
+
 def _of_a_command(message: str) -> str | None:
     """The unknown option, if most commands have it."""
-    given = message.removeprefix("No such option: ").split()[0]
+    given = message.removeprefix(_UNKNOWN).split()[0]
     return given if any(given in (one.flag, one.short) for one in SHARED_OPTIONS) else None
 
 
 def _begun(message: str, context: Any) -> str | None:
     """The one option that begins as an unknown one does; the parser names those that only sound so."""
-    given = re.match(r"No such option: (--\w+)", message)
+    given = re.match(rf"{_UNKNOWN}(--\w+)", message)
     options = [
         one
         for parameter in (context.command.params if context else ())

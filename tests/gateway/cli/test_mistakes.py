@@ -12,6 +12,7 @@ from fakes.each import each
         (["search"], "search needs a query"),
         (["search", "x", "--max-result", "2"], "--max-results"),
         (["search", "x", "--max", "2"], "No such option: --max. Did you mean --max-results?"),
+        (["search", "-x or -y?"], "behind `--`: `memory-gateway search -- ...`"),
         (["-n", "work", "search", "x"], "behind the command: `memory-gateway search -n ...`"),
         (["--notes", "d", "tags"], "behind the command: `memory-gateway search --notes ...`"),
         (["models"], "There are list, suggest, pull and remove"),

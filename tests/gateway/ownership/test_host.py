@@ -189,7 +189,8 @@ async def test_one_that_stays_for_a_while_ends_when_nobody_is_connected_any_more
 
 
 async def test_one_that_stays_while_it_is_needed_leaves_the_index_to_its_owner(run, settings):
-    async with run():
+    async with run() as owner:
         await (await reach_owner(place_of(settings).lock)).aclose()
         async with run(idle_s=3600) as needless:
             await needless.over.wait()
+        assert not owner.over.is_set()

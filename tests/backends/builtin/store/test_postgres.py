@@ -280,6 +280,8 @@ class TestNames:
         )
         migrate(Address.of(odd), role=SERVING)
         ask(odd)
+        found = postgres_server.sql("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'ü%'")
+        assert found == [(name,)]
 
 
 class TestLargeNotes:
