@@ -262,7 +262,9 @@ def run_app(arguments: Sequence[str]) -> int:
         elif near := _begun(message, context):
             message = f"{message.partition(' (Possible')[0]}. Did you mean {near}?"
         elif message.startswith(_UNKNOWN) and _takes_an_argument(context):
-            remedy += f" What begins with a dash and is no option stands behind `--`: `{path} -- ...`."
+            remedy += (
+                f" What begins with a dash and is no option stands behind `--`: `{path} -- ...`."
+            )
         raise CommandLineError(message, remedy=remedy) from error
     return int(code or 0)
 
