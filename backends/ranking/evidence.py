@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from itertools import chain, islice
 from operator import or_
-from pathlib import PurePosixPath
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -55,6 +54,8 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     """The terms of its path, title, date and headings."""
     headings: str = ""
     """The headings in force where its own text begins, with their marks, joined by `HEADING_SEPARATOR`."""
+    names: tuple[str, ...] = ()
+    """What its note calls itself: the title and the aliases of its front matter."""
     excerpts: tuple[Excerpt, ...] = ()
     """In order, without overlap; what none of them holds has no vector."""
     freshness: float = 1.0
@@ -85,8 +86,13 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     """Those of its chunk."""
 
 
-FileKey = tuple[int, str]
-"""(file id, path)"""
+class FileKey(NamedTuple):
+    """A file of candidates."""
+
+    file_id: int
+    path: str
+    names: tuple[str, ...]
+    """What it calls itself, see `Candidate`."""
 
 
 def units_by_file(
@@ -95,7 +101,7 @@ def units_by_file(
     """The units of each file in its order; where chunks overlap the better chunk's unit."""
     chunks: dict[FileKey, list[list[Unit]]] = {}
     for candidate in candidates:
-        key = candidate.file_id, candidate.path
+        key = FileKey(candidate.file_id, candidate.path, candidate.names)
         chunks.setdefault(key, []).append(_units(candidate, weights))
     return {key: _merged(found) for key, found in chunks.items()}
 
@@ -297,10 +303,10 @@ def weigh_units(
     weights: Weights,
     background: Background | None,
     *,
-    path: str = "",
+    names: Sequence[str] = (),
     asks_when: bool = False,
 ) -> list[Evidence]:
-    """The evidence of each unit of the file with this path, in order; what says nothing has none, nor neighbours."""
+    """The evidence of each unit of the file with these names, in order; what says nothing has none, nor neighbours."""
     found = [NO_EVIDENCE] * len(units)
     lines = [at for at, unit in enumerate(units) if unit.text.strip(_SIGNS).strip()]
     held = [units[at].concepts for at in lines]
@@ -312,12 +318,12 @@ def weigh_units(
     # A model that is trusted tells the same by itself.
     of_concept = learnt.HELD * (1 - background.trust if background else 1)
     below_front_matter = text_start(units)
-    names = _Names(weights, path, units[0].context if units else 0)
+    named = _Names(weights, names, units[0].context if units else 0)
     for number, (at, own, near) in enumerate(zip(lines, held, _around(held), strict=True)):
         unit = units[at]
         line = unit.text
         begins = not number or unit.start - units[at - 1].end > 1
-        is_named = (begins or line.lstrip()[0] in _NAMING) and names.read(unit, own, begins=begins)
+        is_named = (begins or line.lstrip()[0] in _NAMING) and named.read(unit, own, begins=begins)
         meaning = told[unit.cosine]
         if not (near or unit.context or meaning > 0):
             continue
@@ -335,7 +341,7 @@ def weigh_units(
             words = of_line * coverage(own) + of_around * covered + of_chunk * unit.chunk_score
             text = (words + of_file) / most
         prior = of_length[min(unit.length, LONGEST)] + of_concept * own.bit_count()
-        prior += learnt.HEADING if names_subject else learnt.NAMED * names.fit
+        prior += learnt.HEADING if names_subject else learnt.NAMED * named.fit
         if unit.is_labelled:
             prior += learnt.LABEL
         if number and units[lines[number - 1]].text.rstrip().endswith(QUESTION_MARKS):
@@ -353,10 +359,11 @@ _SIGNS: Final = " \t\r-=*_+>|:."
 class _Names:
     """How well the names that a line stands below fit what is asked: of its note, and of the headings above it."""
 
-    def __init__(self, weights: Weights, path: str, context: int) -> None:
-        """`context`: the concepts of any of its chunks' contexts, which hold its path."""
+    def __init__(self, weights: Weights, names: Iterable[str], context: int) -> None:
+        """`names`: of the note; `context`: the concepts of any of its chunks' contexts, which hold them."""
         self._weights = weights
-        self._of_note = weights.fit(PurePosixPath(path).stem) if self._may_fit(context) else 0.0
+        fits = map(weights.fit, names) if self._may_fit(context) else ()
+        self._of_note = max(fits, default=0.0)
         self._above: list[tuple[int, float]] = []
         """Of the headings in force, their levels, which rise, and how well each fits."""
         self._is_in_code = False

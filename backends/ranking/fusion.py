@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import PurePosixPath
 from typing import Final, TypedDict
 
 import msgspec
@@ -301,9 +302,15 @@ class PassageRanker:
                 file_id,
                 path,
                 units,
-                weigh_units(units, weights, background, path=path, asks_when=self._asks_when),
+                weigh_units(
+                    units,
+                    weights,
+                    background,
+                    names=(PurePosixPath(path).stem, *names),
+                    asks_when=self._asks_when,
+                ),
             )
-            for (file_id, path), units in units_by_file(candidates, weights).items()
+            for (file_id, path, names), units in units_by_file(candidates, weights).items()
         ]
 
     def _files(self, weighed: Sequence[_Weighed], lanes: Lanes) -> list[File]:

@@ -612,7 +612,7 @@ def passage_near(
     line: int, candidates: Iterable[Candidate], weights: Weights, *, max_chars: int
 ) -> Passage:
     """The passage of one file that begins nearest to a line, whatever it holds of the query."""
-    (((file_id, path), units),) = units_by_file(candidates, weights).items()
+    (((file_id, path, _), units),) = units_by_file(candidates, weights).items()
     nothing = [NO_EVIDENCE] * len(units)
     file = File(file_id, path, units, nothing, [1.0] * len(units), max_chars)
     first = min(range(len(units)), key=lambda at: abs(units[at].line - line))

@@ -1,14 +1,15 @@
 """Whether a section, and a note, is found by its name: by its heading, by its file name, and without either.
 
 Takes any directory of Markdown. Asks for sections by their headings, in the notes as they are and with these headings
-taken out, and for notes by their titles, which are made their file names. Evidence is the first paragraph below, its
-first 80 characters on the page of six results. Beside it SQLite's FTS5 (porter stems, any word, pieces of 700
+taken out, and for notes by their titles, which are made their file names, or the titles of their front matter.
+Evidence is the first paragraph below, its first 80 characters on the page of six results. Beside it SQLite's FTS5 (porter stems, any word, pieces of 700
 characters).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import re
@@ -37,6 +38,7 @@ _RESULTS: Final = 6
 _COMPARED: Final = 80
 _SEED: Final = 7
 _HEADING: Final = re.compile(r"(#{2,4})\s+(.*)")
+_FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _MARKUP: Final = re.compile(r"\{.*?\}|[`*_\[\]]|\(.*?\)")
 
 
@@ -73,19 +75,22 @@ def _sections_of(lines: list[str]) -> Iterator[tuple[int, str, str]]:
             yield number, name, below
 
 
-def titles(notes: Path, target: Path) -> list[Named]:
-    """Copies the notes that have a title of their own, without it, into files of that name."""
+def titles(notes: Path, target: Path, *, in_front: bool) -> list[Named]:
+    """Copies the notes that have a title of their own, without it, into files of that name or, `in_front`, into
+    numbered ones whose front matter has it.
+    """
     texts = [(path, text, _title(text)) for path, text in _texts(notes)]
     often = Counter(title for _, _, title in texts)
     asked = []
-    for path, text, title in texts:
+    for number, (path, text, title) in enumerate(texts):
         evidence = next(filter(_answers, text.split("\n")), "")
         if often[title] == 1 and _tells(title) and evidence:
-            place = path.with_name(f"{title}.md")
+            place = path.with_name(f"{number if in_front else title}.md")
             asked.append(Named(title, f"memory/{place}", evidence))
-            _write(
-                target / "memory" / place, re.sub(r"^# .*\n", "", text, count=1, flags=re.MULTILINE)
-            )
+            body = re.sub(r"^# .*\n", "", text, count=1, flags=re.MULTILINE)
+            if in_front:
+                body = f"---\ntitle: {json.dumps(title)}\n---\n{_FRONT_MATTER.sub('', body)}"
+            _write(target / "memory" / place, body)
     return asked
 
 
@@ -178,7 +183,8 @@ async def run(notes: Path) -> None:
     kinds: dict[str, Callable[[Path], list[Named]]] = {
         "sections, by heading": lambda target: sections(notes, target, keep=True),
         "sections, heading taken out": lambda target: sections(notes, target, keep=False),
-        "notes, by file name": lambda target: titles(notes, target),
+        "notes, by file name": lambda target: titles(notes, target, in_front=False),
+        "notes, by title in front matter": lambda target: titles(notes, target, in_front=True),
     }
     for kind, prepare in kinds.items():
         with tempfile.TemporaryDirectory() as workspace:

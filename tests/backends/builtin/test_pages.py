@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from backends.interface import SearchRequest, SyncRequest
+from fakes.each import each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
@@ -165,20 +166,28 @@ async def test_a_section_asked_for_by_its_name_comes_before_lines_that_hold_the_
     assert "## Build system\n\nOne table names the backend" in hits[0].snippet
 
 
-async def test_a_note_asked_for_by_its_file_name_comes_before_lines_that_hold_the_words(
-    home, found
+@each(
+    ("asked", "file", "begins"),
+    [
+        ("configuring builds", "Build configuration", ""),
+        ("the tide tables", "1", "---\ntitle: Tide table\n---\n"),
+        ("sail repairs", "2", "---\ntitle: Second\naliases: [canvas, Sail repair]\n---\n"),
+        ("mooring fees?", "3", "title:: Mooring fee\n\n"),
+    ],
+)
+async def test_a_note_asked_for_by_a_name_of_its_own_comes_before_lines_that_hold_the_words(
+    home, found, asked, file, begins
 ):
+    said = "The build configuration, the tide table, a sail repair and the mooring fee were late."
     for day in range(1, 6):
-        home.write(
-            f"memory/{day}.md", f"# Day {day}\n\nThe build configuration was slow to read.\n"
-        )
+        home.write(f"memory/day {day}.md", f"# Day {day}\n\n{said}\n")
     home.write(
-        "memory/Build configuration.md",
-        "One table names the backend and what it needs.\n\nTwo more are for tools.\n",
+        f"memory/{file}.md",
+        f"{begins}One page names the harbour and what it needs.\n\nTwo more are for {file}.\n",
     )
-    hit = (await found("configuring builds"))[0]
-    assert hit.path == "memory/Build configuration.md"
-    assert "One table names the backend" in hit.snippet
+    hit = (await found(asked))[0]
+    assert hit.path == f"memory/{file}.md"
+    assert "One page names the harbour" in hit.snippet
 
 
 async def test_the_rest_of_a_long_section_is_known_by_its_name_too(home, found):

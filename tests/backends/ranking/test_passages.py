@@ -299,7 +299,7 @@ def weighed(candidates_of, weigh):
         files = []
         for number in range(count):
             candidates = candidates_of(some_note(rng), file_id=count - number)
-            for (file_id, path), units in units_by_file(candidates, weights).items():
+            for (file_id, path, _), units in units_by_file(candidates, weights).items():
                 odds = [rng.choice((0.0, 0.0, 1e-20, 0.5, 0.5, 2.0)) for _ in units]
                 file = File(file_id, path, units, [NO_EVIDENCE] * len(units), odds, 200)
                 if units and rng.random() < 0.3:

@@ -111,14 +111,14 @@ _UNITED: Final = """
 """
 _CANDIDATE: Final = """
     c.chunk_id, c.file_id, c.start, c.start_line, c.text, c.terms, r.score, f.path, c.context, c.headings,
-    f.source, f.note_date, f.chunk_count, coalesce(n.title, ''), coalesce(n.tags, '')
+    f.source, f.note_date, f.chunk_count, coalesce(n.title, ''), coalesce(n.aliases, ''), coalesce(n.tags, '')
 """
 _JOINED: Final = """
     CROSS JOIN LATERAL (SELECT * FROM chunks
         WHERE agent_id = %(agent)s AND chunk_id = r.chunk_id OFFSET 0) AS c
     CROSS JOIN LATERAL (SELECT * FROM files
         WHERE agent_id = %(agent)s AND file_id = c.file_id OFFSET 0) AS f
-    LEFT JOIN LATERAL (SELECT title, tags FROM note_facts
+    LEFT JOIN LATERAL (SELECT title, aliases, tags FROM note_facts
         WHERE agent_id = %(agent)s AND file_id = c.file_id OFFSET 0) AS n ON true
 """
 # Texts are read of those alone that are wanted; of equal scores all are put in order.
@@ -299,8 +299,9 @@ class PostgresMatches:
         cards = self._transaction.cards
         for row in rows:
             chunk_id, file_id, start, line, text, terms, score, path, context, headings = row[:10]
-            source, day, chunks, title, tags = row[10:15]
+            source, day, chunks, title, aliases, tags = row[10:16]
             cards[file_id] = FileCard(file_id, source, path, day, chunks, title, split(tags))
             yield Candidate(
-                chunk_id, file_id, start, line, text.decode(), terms, score, path, context, headings
-            )
+                chunk_id, file_id, start, line, text.decode(), terms, score, path, context, headings,
+                (title, *split(aliases)),
+            )  # fmt: skip

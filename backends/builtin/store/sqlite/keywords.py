@@ -22,6 +22,7 @@ from backends.builtin.store.port import (
     Word,
     WordPart,
     long_words,
+    split,
 )
 from backends.builtin.store.sqlite.connections import int64s
 from backends.ranking.evidence import Candidate
@@ -150,8 +151,8 @@ _ONLY: Final = """
     AND +rowid IN permitted
 """
 _SELECT_CHUNKS: Final = """
-    SELECT c.id, c.file_id, c.start, c.start_line, c.text, c.words, f.path
-    FROM chunks AS c JOIN files AS f ON f.id = c.file_id
+    SELECT c.id, c.file_id, c.start, c.start_line, c.text, c.words, f.path, n.title, n.aliases
+    FROM chunks AS c JOIN files AS f ON f.id = c.file_id LEFT JOIN note_facts AS n ON n.file_id = f.id
     WHERE c.id IN (SELECT value FROM carray(?)) ORDER BY c.id
 """
 _SELECT_IN_ORDER: Final = """
@@ -220,12 +221,13 @@ class SqliteMatches:
     def _of(self, chunk_ids: Sequence[int]) -> list[Candidate]:
         rows = self._connection.execute(_SELECT_CHUNKS, (int64s(chunk_ids),))
         found = {}
-        for chunk_id, file_id, start, line, text, words, path in rows:
+        for chunk_id, file_id, start, line, text, words, path, title, aliases in rows:
             terms, context, headings = unpack(words, text)
             bm25 = self._scores.get(chunk_id, 0.0)
             found[chunk_id] = Candidate(
-                chunk_id, file_id, start, line, text, terms, bm25, path, context, headings
-            )
+                chunk_id, file_id, start, line, text, terms, bm25, path, context, headings,
+                () if title is None else (title, *split(aliases)),
+            )  # fmt: skip
         return [found[chunk_id] for chunk_id in chunk_ids if chunk_id in found]
 
     @cached_property
