@@ -34,9 +34,10 @@ from backends.builtin.store.port import (
 from backends.files.roots import MARKDOWN_SUFFIX, Filter
 from backends.interface import Hit, Mode, SameLine, SearchRequest, Stretch
 from backends.ranking import learnt
-from backends.ranking.evidence import KEYWORDS_ONLY, Candidate, Lanes
+from backends.ranking.evidence import KEYWORDS_ONLY, Lanes
 from backends.ranking.fusion import Explanation, PassageRanker, RankedPassage, explain
 from backends.ranking.learnt import confidence_of
+from backends.ranking.lines import Candidate
 from backends.ranking.passages import Lines
 from backends.ranking.query import Concept, Query, QueryAnalyser, Weights, speaks_of_oneself
 from backends.text.times import Days, asks_when

@@ -22,8 +22,8 @@ from backends.files.scan import FoundFile, scan
 from backends.interface import Hit, SearchRequest, Stale
 from backends.qmd.collections import CollectionPlaces
 from backends.qmd.server import ResultRow
-from backends.ranking.evidence import BM25_K1, Candidate
 from backends.ranking.fusion import PassageRanker
+from backends.ranking.lines import BM25_K1, Candidate
 from backends.ranking.passages import Passage, passage_near
 from backends.ranking.query import Query, QueryAnalyser, Weights
 from backends.text.analyser import Analyser, guess_latin_language

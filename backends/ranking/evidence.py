@@ -4,186 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, cached_property, lru_cache
-from itertools import chain, islice
+from collections.abc import Sequence
+from functools import cache, cached_property
+from itertools import islice
 from operator import or_
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import msgspec
-from msgspec.structs import replace
 
-from backends.chunking import HEADING_SEPARATOR, parse_heading
 from backends.ranking import learnt
-from backends.ranking.query import LEAST_NAMED, Weights
-from backends.text.frontmatter import is_property
+from backends.ranking.lines import Unit
+from backends.ranking.names import MOST_TITLE, NAMING, Names
+from backends.ranking.query import Weights
 from backends.text.times import tells_time
-from backends.text.units import split_units, utf16_length
-
-BM25_K1: Final = 1.2
-"""The constant of FTS5's bm25(); a term's score is below `idf * (k1 + 1)`."""
-
-
-class Excerpt(msgspec.Struct, frozen=True, gc=False):
-    """The part of a chunk from character `start` to `end` of its text, and the cosine of its vector."""
-
-    start: int
-    end: int
-    cosine: float
-
-
-class Candidate(msgspec.Struct, frozen=True, gc=False):
-    """One chunk that the keyword or the vector lane proposes.
-
-    `start` is the character offset of the chunk in its file, `terms` the stored terms: one line a
-    unit of `split_units(text)`.
-    """
-
-    chunk_id: int
-    file_id: int
-    start: int
-    start_line: int
-    text: str
-    terms: str
-    bm25: float = 0.0
-    """0 or more, larger is better; 0 for a chunk without a term of the query."""
-    path: str = ""
-    """Puts equal scores in an order that every index of the same files agrees on."""
-    context: str = ""
-    """The terms of its path, title, date and headings."""
-    headings: str = ""
-    """The headings in force where its own text begins, with their marks, joined by `HEADING_SEPARATOR`."""
-    names: tuple[str, ...] = ()
-    """What its note calls itself: the title and the aliases of its front matter."""
-    excerpts: tuple[Excerpt, ...] = ()
-    """In order, without overlap; what none of them holds has no vector."""
-    freshness: float = 1.0
-    """What age leaves of its odds: more than 0, to 1."""
-
-
-class Unit(msgspec.Struct, frozen=True, gc=False):
-    """A line, or a sentence of a long one."""
-
-    start: int
-    end: int
-    line: int
-    text: str
-    length: int
-    """UTF-16 units."""
-    concepts: int
-    """Those of the query that it holds, as `Weights` writes a set."""
-    is_labelled: bool
-    """Whether its label names what was asked for, or whoever asks: see `Weights.is_label`."""
-    context: int
-    """Those that its chunk's path, title, date and headings hold."""
-    chunk_id: int
-    chunk_score: float
-    """The chunk's BM25 as a share of what the query could reach: 0..1."""
-    cosine: float | None
-    freshness: float
-    headings: str
-    """Those of its chunk."""
-
-
-class FileKey(NamedTuple):
-    """A file of candidates."""
-
-    file_id: int
-    path: str
-    names: tuple[str, ...]
-    """What it calls itself, see `Candidate`."""
-
-
-def units_by_file(
-    candidates: Iterable[Candidate], weights: Weights
-) -> Mapping[FileKey, Sequence[Unit]]:
-    """The units of each file in its order; where chunks overlap the better chunk's unit."""
-    chunks: dict[FileKey, list[list[Unit]]] = {}
-    for candidate in candidates:
-        key = FileKey(candidate.file_id, candidate.path, candidate.names)
-        chunks.setdefault(key, []).append(_units(candidate, weights))
-    return {key: _merged(found) for key, found in chunks.items()}
-
-
-def _merged(chunks: Sequence[Sequence[Unit]]) -> Sequence[Unit]:
-    if len(chunks) == 1:
-        return chunks[0]
-    units: dict[int, Unit] = {}
-    for unit in chain.from_iterable(chunks):
-        known = units.get(unit.start)
-        units[unit.start] = unit if known is None else _better(known, unit)
-    return [units[start] for start in sorted(units)]
-
-
-def _better(one: Unit, other: Unit) -> Unit:
-    best = max(one, other, key=lambda unit: unit.chunk_score)
-    return replace(best, cosine=one.cosine if other.cosine is None else other.cosine)
-
-
-_MOST_OF_LABEL: Final = 48
-"""Characters, marks of lists and of emphasis included."""
-_AFTER_LABEL: Final = (" ", "*", "_")
-_MARKED_BEGINNING: Final = re.compile(
-    rf"[ \t]*(?:(?:[-*+]|\d{{1,9}}[.)])[ \t]+)?(?:\*\*|__|`)([^*_`\n]{{1,{_MOST_OF_LABEL}}})(?:\*\*|__|`)"
-)
-
-
-def _units(candidate: Candidate, weights: Weights) -> list[Unit]:
-    text, terms, excerpts = candidate.text, candidate.terms, candidate.excerpts
-    context = weights.concepts_of(candidate.context)
-    held = weights.concepts_by_line(terms)
-    highest = weights.total * (BM25_K1 + 1)
-    chunk_score = weights.limited(min(1.0, candidate.bm25 / highest), (context, *held))
-    starts = [excerpt.start for excerpt in excerpts]
-    chunk_id, offset, first_line = candidate.chunk_id, candidate.start, candidate.start_line
-    freshness, headings, is_label = candidate.freshness, candidate.headings, weights.is_label
-    ascii_only = text.isascii()
-    units = []
-    for number, (place, concepts) in enumerate(zip(split_units(text), held, strict=True)):
-        start, end = place.start, place.end
-        unit = text[start:end]
-        label = label_of(unit) if concepts else ""
-        # By position: with names a unit costs half as much again.
-        units.append(
-            Unit(
-                offset + start,
-                offset + end,
-                first_line + place.line,
-                unit,
-                end - start if ascii_only else utf16_length(unit),
-                concepts,
-                bool(label) and is_label(label, terms, number),
-                context,
-                chunk_id,
-                chunk_score,
-                _cosine(excerpts, bisect_right(starts, start) - 1, start) if starts else None,
-                freshness,
-                headings,
-            )
-        )
-    return units
-
-
-def label_of(line: str) -> str:
-    """What a line is about, or who speaks, if it says so at its beginning and that is short: the first cell of a row,
-    words in bold or code, or what stands before a colon.
-    """
-    if line[:1] == "|":
-        cell = line[1:].partition("|")[0].strip()
-        return cell if len(cell) <= _MOST_OF_LABEL else ""
-    if marked := _MARKED_BEGINNING.match(line):
-        return marked[1]
-    head, colon, rest = line.partition(":" if ":" in line else "：")
-    is_label = len(head) <= _MOST_OF_LABEL and (colon == "：" or rest[:1] in _AFTER_LABEL)
-    return head if colon and is_label else ""
-
-
-def _cosine(excerpts: Sequence[Excerpt], number: int, start: int) -> float | None:
-    if number < 0 or start >= excerpts[number].end:
-        return None
-    return excerpts[number].cosine
-
 
 NOISE: Final = 2.0
 """The variance of cosines, in units of what random directions have, up to which a model tells nothing;
@@ -317,17 +150,17 @@ def weigh_units(
     of_length, most = _of_length(learnt.LENGTH), learnt.text()
     # A model that is trusted tells the same by itself.
     of_concept = learnt.HELD * (1 - background.trust if background else 1)
-    below_front_matter = text_start(units)
-    named = _Names(weights, names, units[0].context if units else 0)
+    named = Names(weights, names, units, lines)
     for number, (at, own, near) in enumerate(zip(lines, held, _around(held), strict=True)):
         unit = units[at]
         line = unit.text
         begins = not number or unit.start - units[at - 1].end > 1
-        is_named = (begins or line.lstrip()[0] in _NAMING) and named.read(unit, own, begins=begins)
+        may_name = begins or named.is_in_item or unit.length <= MOST_TITLE or line[0] in NAMING
+        is_named = may_name and named.read(number, begins=begins)
         meaning = told[unit.cosine]
         if not (near or unit.context or meaning > 0):
             continue
-        names_subject = at < below_front_matter or is_named
+        names_subject = at < named.text_start or is_named
         names_subject = names_subject or (
             "[[" in line and re.fullmatch(_LINKS_ONLY, line) is not None
         )
@@ -354,88 +187,8 @@ def weigh_units(
 
 _SIGNS: Final = " \t\r-=*_+>|:."
 """A line of these alone says nothing."""
-
-
-class _Names:
-    """How well the names that a line stands below fit what is asked: of its note, and of the headings above it."""
-
-    def __init__(self, weights: Weights, names: Iterable[str], context: int) -> None:
-        """`names`: of the note; `context`: the concepts of any of its chunks' contexts, which hold them."""
-        self._weights = weights
-        fits = map(weights.fit, names) if self._may_fit(context) else ()
-        self._of_note = max(fits, default=0.0)
-        self._above: list[tuple[int, float]] = []
-        """Of the headings in force, their levels, which rise, and how well each fits."""
-        self._is_in_code = False
-        self.fit = 0.0
-
-    def read(self, unit: Unit, held: int, *, begins: bool) -> bool:
-        """Goes on to a line that holds these concepts; whether it is a heading. `begins`: none before it is known."""
-        line = unit.text
-        if begins:
-            self._begin(unit)
-        if line.lstrip().startswith(FENCES):
-            self._is_in_code = not self._is_in_code
-        if self._is_in_code or not is_heading(line):
-            return False
-        level, title = parse_heading(line) or (1, "")
-        self._above = [one for one in self._above if one[0] < level]
-        self._above.append((level, self._weights.fit(title, held)))
-        self._stand()
-        return True
-
-    def _begin(self, unit: Unit) -> None:
-        headings = stored_headings(unit.headings) if self._may_fit(unit.context) else ()
-        self._above = [(level, self._weights.fit(title)) for level, title in headings]
-        self._is_in_code = False
-        self._stand()
-
-    def _may_fit(self, context: int) -> bool:
-        return self._weights.coverage(context) >= LEAST_NAMED
-
-    def _stand(self) -> None:
-        fits = [fit for _, fit in self._above]
-        nearest = fits.pop() if fits else self._of_note
-        if [level for level, _ in self._above] == [1]:  # below its title the note has two names
-            nearest = max(nearest, self._of_note)
-        self.fit = max(nearest, max(self._of_note, *fits, 0.0) / 2)
-
-
-@lru_cache(maxsize=256)
-def stored_headings(headings: str) -> tuple[tuple[int, str], ...]:
-    """The level and title of each of those that are in force where a chunk begins."""
-    return tuple(filter(None, map(parse_heading, headings.split(HEADING_SEPARATOR))))
-
-
-_HEADING: Final = re.compile(r"#{1,6}(\s|\Z)")
-
-
-def is_heading(line: str) -> bool:
-    return line.startswith("#") and _HEADING.match(line) is not None
-
-
 _LINKS_ONLY: Final = r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:[^\[\]:\n]{1,40}:[ \t]+)?(?:!?\[\[[^\[\]\n]*\]\][\s,·|]*)+"
 """A line of a contents page: it names notes, and these answer."""
-_FRONT_MATTER: Final = "---"
-FENCES: Final = ("```", "~~~")
-_NAMING: Final = frozenset("#`~")
-"""What headings and fences begin with."""
-
-
-def text_start(units: Sequence[Unit]) -> int:
-    """The number of the first unit below what a note says of itself: front matter, or the properties that a page of
-    Logseq begins with. Nought without that.
-    """
-    if not units or units[0].start:
-        return 0
-    if units[0].text.rstrip() != _FRONT_MATTER:
-        return next((at for at, unit in enumerate(units) if not is_property(unit.text)), 0)
-    for at in range(1, len(units)):
-        if units[at].start - units[at - 1].end > 1:
-            return 0
-        if units[at].text.rstrip() == _FRONT_MATTER:
-            return at + 1
-    return 0
 
 
 def _around(held: Sequence[int]) -> list[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Final, TypedDict
@@ -20,19 +21,17 @@ from backends.ranking.evidence import (
     KEYWORDS_ONLY,
     USUAL_INFORMATION,
     Background,
-    Candidate,
     Evidence,
     Lanes,
     Strategy,
-    Unit,
     aged_odds,
-    is_heading,
     ranked_odds,
-    units_by_file,
     weigh_units,
     weighted_odds,
 )
 from backends.ranking.learnt import LEAST_SCORE, Signs, likelihood, score_of
+from backends.ranking.lines import Candidate, Unit, units_by_file
+from backends.ranking.names import is_heading
 from backends.ranking.passages import (
     File,
     Passage,
@@ -306,7 +305,7 @@ class PassageRanker:
                     units,
                     weights,
                     background,
-                    names=(PurePosixPath(path).stem, *names),
+                    names=(_file_name(path), *names),
                     asks_when=self._asks_when,
                 ),
             )
@@ -358,6 +357,16 @@ class PassageRanker:
             stands_out=min(MOST_STANDS_OUT, max(0.0, background.place(strength.cosine))),
             nearness=background.nearness(strength.cosine),
         )
+
+
+_IN_ITS_FOLDER: Final = frozenset(("index", "_index", "readme"))
+"""What a file is called that its folder has the name of."""
+
+
+@lru_cache(maxsize=1024)
+def _file_name(path: str) -> str:
+    place = PurePosixPath(path)
+    return place.parent.name if place.stem.casefold() in _IN_ITS_FOLDER else place.stem
 
 
 def calibrate(share: float) -> float:

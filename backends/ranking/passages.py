@@ -18,18 +18,9 @@ import msgspec
 from backends.chunking import parse_heading
 from backends.interface import BREADCRUMB, GAP
 from backends.ranking import learnt
-from backends.ranking.evidence import (
-    FENCES,
-    NO_EVIDENCE,
-    Candidate,
-    Evidence,
-    Unit,
-    is_heading,
-    label_of,
-    stored_headings,
-    text_start,
-    units_by_file,
-)
+from backends.ranking.evidence import NO_EVIDENCE, Evidence
+from backends.ranking.lines import Candidate, Unit, label_of, units_by_file
+from backends.ranking.names import FENCES, is_heading, stored_headings, text_start
 from backends.ranking.query import Concept, Weights
 from backends.text.units import utf16_length
 

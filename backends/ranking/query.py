@@ -536,7 +536,9 @@ class Weights:
                 held = self.concepts_in(self._analyse(" ".join(words)).split())
             known = 0.0
             if (share := min(1.0, self.coverage(held))) >= LEAST_NAMED:
-                said = len([word for word in words if word not in every_stop_word()])
+                said = len(
+                    [word for word in words if not (word.isdigit() or word in every_stop_word())]
+                )
                 known = share**3 * min(1.0, held.bit_count() / max(1, said))
             self._fits[name] = known
         return known

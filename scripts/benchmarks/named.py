@@ -1,9 +1,10 @@
-"""Whether a section, and a note, is found by its name: by its heading, by its file name, and without either.
+"""Whether a section, a note, and what stands below an item of a list are found by their names, however these are written.
 
-Takes any directory of Markdown. Asks for sections by their headings, in the notes as they are and with these headings
-taken out, and for notes by their titles, which are made their file names, or the titles of their front matter.
-Evidence is the first paragraph below, its first 80 characters on the page of six results. Beside it SQLite's FTS5 (porter stems, any word, pieces of 700
-characters).
+Takes any directory of Markdown. Asks for sections by their headings, in the notes as they are, with all headings
+written otherwise, and with those that are asked for taken out; for notes by their titles, which are made their file
+names, folders, front matter or first lines; and for the first paragraphs of sections in lists, below items that have
+their names. Evidence is the first paragraph below, its first 80 characters on the page of six results. Beside it
+SQLite's FTS5 (porter stems, any word, pieces of 700 characters).
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ import re
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -37,7 +41,10 @@ _OF_A_NOTE: Final = 4
 _RESULTS: Final = 6
 _COMPARED: Final = 80
 _SEED: Final = 7
-_HEADING: Final = re.compile(r"(#{2,4})\s+(.*)")
+_IN_A_LIST: Final = 40
+_ASKED_ITEMS: Final = 3
+"""One in so many."""
+_HEADING: Final = re.compile(r"(#{1,4})\s+(.*)")
 _FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _MARKUP: Final = re.compile(r"\{.*?\}|[`*_\[\]]|\(.*?\)")
 
@@ -50,48 +57,105 @@ class Named(NamedTuple):
     evidence: str
 
 
-def sections(notes: Path, target: Path, *, keep: bool) -> list[Named]:
-    """Copies the notes, without the headings that are asked for unless these are to `keep`."""
+HEADINGS: Final[Mapping[str, Callable[[int, str], str]]] = {
+    "headings": lambda level, name: f"{'#' * level} {name}",
+    "underlined": lambda level, name: f"{name}\n{('=' if level == 1 else '-') * len(name)}",
+    "in HTML": lambda level, name: f"<h{level}>{name}</h{level}>",
+    "in bold": lambda _, name: f"**{name}**",
+    "in capitals": lambda _, name: name.upper(),
+    "with a colon": lambda _, name: f"{name}:",
+}
+"""How a heading of a level may be written."""
+
+
+def sections(
+    notes: Path, target: Path, form: str = "headings", *, without: bool = False
+) -> list[Named]:
+    """Copies the notes with their headings in a form, and `without` those that are asked for."""
     chance = random.Random(_SEED)
     asked = []
     for path, text in _texts(notes):
         lines = text.split("\n")
-        found = list(_sections_of(lines))
-        for number, name, evidence in chance.sample(found, min(len(found), _OF_A_NOTE)):
-            asked.append(Named(name, f"memory/{path}", evidence))
-            if not keep:
-                lines[number] = lines[number].partition(" ")[0] + " Section"
+        found = list(_headings_of(lines))
+        telling = [one for one in found if one.answer]
+        chosen = chance.sample(telling, min(len(telling), _OF_A_NOTE))
+        asked += [Named(one.name, f"memory/{path}", one.answer) for one in chosen]
+        for one in found:
+            name = "Section" if without and one in chosen else one.name
+            lines[one.number] = HEADINGS[form](one.level, name)
         _write(target / "memory" / path, "\n".join(lines))
     return asked
 
 
-def _sections_of(lines: list[str]) -> Iterator[tuple[int, str, str]]:
+class _Heading(NamedTuple):
+    number: int
+    """Of its line, from 0."""
+    level: int
+    name: str
+    answer: str
+    """The first line below, if its name tells something and that is a paragraph; else nothing."""
+
+
+def _headings_of(lines: list[str]) -> Iterator[_Heading]:
     in_code = False
     for number, line in enumerate(lines):
         in_code ^= line.lstrip().startswith("```")
         match = None if in_code else _HEADING.match(line)
-        below = next((one for one in lines[number + 1 :] if one.strip()), "")
-        if match and _tells(name := _plain(match[2])) and _answers(below):
-            yield number, name, below
+        if match and (name := _plain(match[2])):
+            below = next((one for one in lines[number + 1 :] if one.strip()), "")
+            level = len(match[1])
+            is_asked = level > 1 and _tells(name) and _answers(below)
+            yield _Heading(number, level, name, below if is_asked else "")
 
 
-def titles(notes: Path, target: Path, *, in_front: bool) -> list[Named]:
-    """Copies the notes that have a title of their own, without it, into files of that name or, `in_front`, into
-    numbered ones whose front matter has it.
-    """
+FORMS: Final[Mapping[str, Callable[[int, str, str], tuple[str, str]]]] = {
+    "as file name": lambda _, title, text: (f"{title}.md", text),
+    "as dated file name": lambda number, title, text: (
+        f"2026-01-{number % 28 + 1:02}-{_slug(title)}.md",
+        text,
+    ),
+    "as folder": lambda _, title, text: (f"{_slug(title)}/index.md", text),
+    "in front matter": lambda number, title, text: (
+        f"{number}.md",
+        f"---\ntitle: {json.dumps(title)}\n---\n{text}",
+    ),
+    "as heading": lambda number, title, text: (f"{number}.md", f"# {title}\n\n{text.lstrip()}"),
+    "as first line": lambda number, title, text: (f"{number}.md", f"{title}\n\n{text.lstrip()}"),
+}
+"""By where a note may have its title, the path and the text of one with this number, title and text."""
+
+
+def titles(notes: Path, target: Path, form: str = "as file name") -> list[Named]:
+    """Copies the notes that have a title of their own, which stands nowhere but there."""
     texts = [(path, text, _title(text)) for path, text in _texts(notes)]
     often = Counter(title for _, _, title in texts)
     asked = []
     for number, (path, text, title) in enumerate(texts):
         evidence = next(filter(_answers, text.split("\n")), "")
         if often[title] == 1 and _tells(title) and evidence:
-            place = path.with_name(f"{number if in_front else title}.md")
+            body = re.sub(r"^# .*\n", "", _FRONT_MATTER.sub("", text), count=1, flags=re.MULTILINE)
+            name, written = FORMS[form](number, title, body)
+            place = path.parent / name
             asked.append(Named(title, f"memory/{place}", evidence))
-            body = re.sub(r"^# .*\n", "", text, count=1, flags=re.MULTILINE)
-            if in_front:
-                body = f"---\ntitle: {json.dumps(title)}\n---\n{_FRONT_MATTER.sub('', body)}"
-            _write(target / "memory" / place, body)
+            _write(target / "memory" / place, written)
     return asked
+
+
+def items(notes: Path, target: Path) -> list[Named]:
+    """The first paragraphs of sections in lists of forty, each below an item with the name of its section."""
+    entries = {
+        one.name: one.answer
+        for _, text in _texts(notes)
+        for one in _headings_of(text.split("\n"))
+        if one.answer
+    }
+    asked = [
+        Named(name, f"memory/list {number // _IN_A_LIST}.md", answer)
+        for number, (name, answer) in enumerate(sorted(entries.items()))
+    ]
+    for path, listed in groupby(asked, key=attrgetter("path")):
+        _write(target / path, "".join(f"- {one.name}\n  - {one.evidence}\n" for one in listed))
+    return asked[::_ASKED_ITEMS]
 
 
 def _title(text: str) -> str:
@@ -107,6 +171,10 @@ def _texts(notes: Path) -> Iterator[tuple[Path, str]]:
 def _write(file: Path, text: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
+
+
+def _slug(title: str) -> str:
+    return re.sub(r"\W+", "-", title.lower()).strip("-")
 
 
 def _plain(name: str) -> str:
@@ -181,10 +249,10 @@ async def run(notes: Path) -> None:
     for column in ("", "n", "system", "evidence shown", "first", "note shown", "first"):
         table.add_column(column, justify="left" if column in ("", "system") else "right")
     kinds: dict[str, Callable[[Path], list[Named]]] = {
-        "sections, by heading": lambda target: sections(notes, target, keep=True),
-        "sections, heading taken out": lambda target: sections(notes, target, keep=False),
-        "notes, by file name": lambda target: titles(notes, target, in_front=False),
-        "notes, by title in front matter": lambda target: titles(notes, target, in_front=True),
+        **{f"sections, {form}": partial(sections, notes, form=form) for form in HEADINGS},
+        "sections, heading taken out": partial(sections, notes, without=True),
+        **{f"notes, title {form}": partial(titles, notes, form=form) for form in FORMS},
+        "below an item of a list": partial(items, notes),
     }
     for kind, prepare in kinds.items():
         with tempfile.TemporaryDirectory() as workspace:

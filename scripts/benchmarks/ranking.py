@@ -16,8 +16,9 @@ import numpy as np
 from rich.console import Console
 
 from backends.builtin.searching import SNIPPET_CHARS
-from backends.ranking.evidence import KEYWORDS_ONLY, Background, Candidate, Excerpt, Lanes
+from backends.ranking.evidence import KEYWORDS_ONLY, Background, Lanes
 from backends.ranking.fusion import PassageRanker
+from backends.ranking.lines import Candidate, Excerpt
 from backends.ranking.query import QueryAnalyser, Weights
 from benchmarks.large_index import LANGUAGE, ZipfText
 from benchmarks.running import figures

@@ -37,7 +37,8 @@ from config.settings import Source
 
 if TYPE_CHECKING:
     from backends.interface import Coverage, FailedText, StoreDetails, VectorStatus
-    from backends.ranking.evidence import Background, Candidate, Excerpt
+    from backends.ranking.evidence import Background
+    from backends.ranking.lines import Candidate, Excerpt
     from backends.ranking.query import Concept
     from config.settings import VectorStoreSettings
     from providers.provider_interface import Fingerprint, Vector

@@ -173,12 +173,18 @@ async def test_a_section_asked_for_by_its_name_comes_before_lines_that_hold_the_
         ("the tide tables", "1", "---\ntitle: Tide table\n---\n"),
         ("sail repairs", "2", "---\ntitle: Second\naliases: [canvas, Sail repair]\n---\n"),
         ("mooring fees?", "3", "title:: Mooring fee\n\n"),
+        ("crane hire", "2026-01-05-crane-hire", ""),
+        ("winter storage", "Winter storage/README", ""),
+        ("the slipway hours", "4", "Slipway hours\n\n"),
     ],
 )
 async def test_a_note_asked_for_by_a_name_of_its_own_comes_before_lines_that_hold_the_words(
     home, found, asked, file, begins
 ):
-    said = "The build configuration, the tide table, a sail repair and the mooring fee were late."
+    said = (
+        "The build configuration, the tide table, a sail repair, the mooring fee, the crane hire, "
+        "the winter storage and the slipway hours were late."
+    )
     for day in range(1, 6):
         home.write(f"memory/day {day}.md", f"# Day {day}\n\n{said}\n")
     home.write(

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from backends.chunking import ChunkLimits, chunk_markdown
-from backends.ranking.evidence import Candidate
 from backends.ranking.fusion import PassageRanker, RankedPassage
+from backends.ranking.lines import Candidate
 from backends.ranking.passages import Passage
 from backends.ranking.query import QueryAnalyser, Weights
 from backends.text.analyser import Analyser

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from backends.ranking.evidence import Background, Excerpt, Lanes, Strategy
+from backends.ranking.evidence import Background, Lanes, Strategy
 from backends.ranking.fusion import ASSURED, WITHIN
+from backends.ranking.lines import Excerpt
 
 TRUSTED = Background(mean=0.0, deviation=0.2, dimensions=384)
 BOTH = Lanes(1.0, 1.0)

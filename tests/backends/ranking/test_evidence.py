@@ -18,13 +18,12 @@ from backends.ranking.evidence import (
     NOISE,
     Background,
     Evidence,
-    Excerpt,
     Lanes,
     ranked_odds,
-    units_by_file,
     weigh_units,
     weighted_odds,
 )
+from backends.ranking.lines import Excerpt, units_by_file
 from backends.ranking.query import QueryAnalyser, Weights, speaks_of_oneself
 from fakes.each import each
 

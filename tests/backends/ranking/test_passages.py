@@ -11,8 +11,10 @@ from msgspec.structs import asdict, replace
 
 from backends.chunking import ChunkLimits
 from backends.interface import GAP
-from backends.ranking.evidence import NO_EVIDENCE, is_heading, units_by_file
+from backends.ranking.evidence import NO_EVIDENCE
 from backends.ranking.fusion import PassageRanker, RankedPassage
+from backends.ranking.lines import units_by_file
+from backends.ranking.names import is_heading
 from backends.ranking.passages import (
     File,
     Lines,

@@ -21,7 +21,7 @@ from backends.builtin.store.port import (
     split,
 )
 from backends.builtin.store.postgres.schema import LONG
-from backends.ranking.evidence import BM25_K1, Candidate
+from backends.ranking.lines import BM25_K1, Candidate
 
 if TYPE_CHECKING:
     from backends.builtin.store.postgres.transactions import AgentTransaction

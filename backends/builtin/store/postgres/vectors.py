@@ -16,7 +16,8 @@ import numpy as np
 from backends.builtin.store.port import VectorAnswer, VectorHit, why_unlike
 from backends.builtin.store.postgres.embeddings import reals, received
 from backends.interface import VectorStatus
-from backends.ranking.evidence import Background, Excerpt
+from backends.ranking.evidence import Background
+from backends.ranking.lines import Excerpt
 from providers.provider_interface import Fingerprint
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from backends.builtin.store.port import (
     split,
 )
 from backends.builtin.store.sqlite.connections import int64s
-from backends.ranking.evidence import Candidate
+from backends.ranking.lines import Candidate
 from config.settings import Source
 
 if TYPE_CHECKING:

@@ -34,7 +34,8 @@ from backends.builtin.store.sqlite.vectors.engines import (
 )
 from backends.builtin.store.sqlite.vectors.resident import ResidentEngine, newest_excerpt
 from backends.interface import VectorStatus
-from backends.ranking.evidence import Background, Excerpt
+from backends.ranking.evidence import Background
+from backends.ranking.lines import Excerpt
 
 if TYPE_CHECKING:
     from config.settings import VectorStoreSettings

@@ -1,0 +1,219 @@
+"""The names that a line stands below: those of its note, the headings, and the titles that are no headings."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Final
+
+from backends.chunking import HEADING_SEPARATOR, parse_heading
+from backends.ranking.lines import Unit
+from backends.ranking.query import LEAST_NAMED, Weights
+from backends.text.frontmatter import is_property
+
+
+class Names:
+    """How well the names that a line stands below fit what is asked."""
+
+    def __init__(
+        self, weights: Weights, names: Iterable[str], units: Sequence[Unit], lines: Sequence[int]
+    ) -> None:
+        """`names`: of the note, which the contexts of all its chunks hold; `lines`: the units that say something."""
+        self._weights = weights
+        self._units = units
+        self._lines = lines
+        self.text_start = text_start(units)
+        self._of_note = self._fit_of_note(names) if units else 0.0
+        self._above: list[tuple[int, float]] = []
+        """Of what is in force, headings, a title and items, the levels, which rise, and how well each fits."""
+        self._is_in_code = False
+        self.is_in_item = False
+        self.fit = self._of_note
+
+    def _fit_of_note(self, names: Iterable[str]) -> float:
+        fits = list(map(self._weights.fit, names)) if self._may_fit(self._units[0].context) else []
+        if (first := self._first_title()) is not None:
+            fits.append(self._weights.fit(first.text, first.concepts))
+        return max(fits, default=0.0)
+
+    def read(self, number: int, *, begins: bool) -> bool:
+        """Goes on to this one of the lines; whether it is a heading or a title. `begins`: what stood above is not known.
+
+        Lines may be left out that do not begin so, are longer than `MOST_TITLE`, begin with none of `NAMING` and follow
+        no item in force.
+        """
+        units, at = self._units, self._lines[number]
+        unit = units[at]
+        if at < self.text_start:
+            return False
+        line = unit.text
+        if begins:
+            self._begin(unit)
+        told = line.lstrip() if line[0] in _BLANKS else line
+        first = told[0]
+        if first in _FENCE_MARKS and told.startswith(FENCES):
+            self._is_in_code = not self._is_in_code
+        if self._is_in_code:
+            return False
+        if first in _ITEM_MARKS and _ITEM.match(told):
+            if unit.concepts or self.is_in_item:
+                self._read_item(at)
+            return False
+        if self.is_in_item and line is told:
+            self._leave(_BELOW_HEADINGS + 1)
+        if first == "#":
+            title = parse_heading(line) or (1, "") if is_heading(line) else None
+        else:
+            title = self._title_by_looks(number) if unit.length <= MOST_TITLE else None
+        if title is None:
+            return False
+        level, name = title
+        self._leave(level)
+        self._enter(level, name, unit.concepts)
+        return True
+
+    def _read_item(self, at: int) -> None:
+        """An item that others stand below names them; it may be an answer all the same."""
+        units, unit = self._units, self._units[at]
+        indent = _indent(unit.text)
+        level = _BELOW_HEADINGS + 1 + indent
+        self._leave(level)
+        below = units[at + 1] if at + 1 < len(units) else unit
+        if (
+            unit.concepts
+            and unit.length <= MOST_TITLE
+            and below.line > unit.line
+            and _indent(below.text) > indent
+        ):
+            self._enter(level, unit.text, unit.concepts)
+
+    def _enter(self, level: int, name: str, held: int) -> None:
+        self._above.append((level, self._weights.fit(name, held)))
+        self._stand()
+
+    def _leave(self, level: int) -> None:
+        """Ends what stands at this level or below."""
+        if self._above and self._above[-1][0] >= level:
+            self._above = [one for one in self._above if one[0] < level]
+            self._stand()
+
+    def _begin(self, unit: Unit) -> None:
+        headings = stored_headings(unit.headings) if self._may_fit(unit.context) else ()
+        self._above = [(level, self._weights.fit(title)) for level, title in headings]
+        self._is_in_code = False
+        self._stand()
+
+    def _may_fit(self, context: int) -> bool:
+        return self._weights.coverage(context) >= LEAST_NAMED
+
+    def _stand(self) -> None:
+        if not self._above:
+            self.fit, self.is_in_item = self._of_note, False
+            return
+        fits = [fit for level, fit in self._above if level < _BELOW_HEADINGS]
+        within = [fit for level, fit in self._above if level >= _BELOW_HEADINGS]
+        nearest = max(fits.pop() if fits else self._of_note, *within, 0.0)
+        if [level for level, _ in self._above] == [1]:  # below its title the note has two names
+            nearest = max(nearest, self._of_note)
+        self.fit = max(nearest, max(self._of_note, *fits, 0.0) / 2)
+        self.is_in_item = self._above[-1][0] > _BELOW_HEADINGS
+
+    def _first_title(self) -> Unit | None:
+        """The line that a note begins with, if it is short, alone and no sentence: many programs keep titles so."""
+        units, lines = self._units, self._lines
+        number = bisect_left(lines, self.text_start)
+        if units[0].start or number + 1 >= len(lines) or lines[number + 1] == lines[number] + 1:
+            return None
+        unit = units[lines[number]]
+        line = unit.text.rstrip()
+        is_title = unit.length <= MOST_TITLE and line[0] not in _NO_TITLE and not _ITEM.match(line)
+        return unit if is_title and not line.endswith(_ENDS) else None
+
+    def _title_by_looks(self, number: int) -> tuple[int, str] | None:
+        """The level and the text of a line that is underlined, a heading in HTML, or alone and in bold, in capitals or
+        with a colon at its end.
+        """
+        units, at = self._units, self._lines[number]
+        line = units[at].text.rstrip()
+        below = units[at + 1].text.rstrip() if at + 1 < len(units) else ""
+        may_be_underlined = below[:1] in _UNDERLINES
+        if line[-1] not in _LAST_OF_TITLE and not (may_be_underlined or line.isupper()):
+            return None
+        if line[0] in _NO_TITLE:
+            return None
+        if may_be_underlined and not below.strip(below[0]) and len(below) >= _LEAST_UNDERLINE:
+            return _UNDERLINES.index(below[0]) + 1, line
+        follows = number and self._lines[number - 1] == at - 1
+        if follows and units[at].start - units[at - 1].end <= 1:
+            return None
+        if html := _HTML_HEADING.match(line):
+            return int(html[1]), _TAG.sub(" ", line)
+        is_title = (
+            _BOLD.fullmatch(line) is not None
+            or (line.endswith(_COLONS) and len(line) <= _MOST_ANNOUNCED)
+            or (line.isupper() and not line.endswith(_ENDS))
+        )
+        return (_BELOW_HEADINGS, line) if is_title else None
+
+
+MOST_TITLE: Final = 80
+"""UTF-16 units of a title, of a parent item, and of a first line that names its note."""
+_MOST_ANNOUNCED: Final = 40
+"""UTF-16 units: a longer line with a colon at its end is a sentence."""
+_LEAST_UNDERLINE: Final = 3
+_UNDERLINES: Final = ("=", "-")
+"""By the level of what stands above them."""
+_BELOW_HEADINGS: Final = 7
+"""The level of a title by its looks; items have those after it, by their indentation."""
+_BLANKS: Final = (" ", "\t")
+_NO_TITLE: Final = frozenset(" \t#|>-+`~=")
+_BOLD: Final = re.compile(r"(\*\*|__)(?!\s)(?:(?!\1).)+\1:?")
+_HTML_HEADING: Final = re.compile(r"<h([1-6])\b")
+_TAG: Final = re.compile(r"</?[a-zA-Z][^>]*>")
+_COLONS: Final = (":", "：")
+_LAST_OF_TITLE: Final = frozenset("*_:：>")
+_ENDS: Final = (".", "!", "?", "…", ",", ";", "。", "！", "？", "、", "،", "؟")
+NAMING: Final = frozenset(" \t#`~")
+"""What longer lines that are headings or fences begin with."""
+_FENCE_MARKS: Final = frozenset("`~")
+_ITEM_MARKS: Final = frozenset("-*+•0123456789")
+_ITEM: Final = re.compile(r"(?:[-*+•]|\d{1,9}[.)])\s")
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+@lru_cache(maxsize=256)
+def stored_headings(headings: str) -> tuple[tuple[int, str], ...]:
+    """The level and title of each of those that are in force where a chunk begins."""
+    return tuple(filter(None, map(parse_heading, headings.split(HEADING_SEPARATOR))))
+
+
+_HEADING: Final = re.compile(r"#{1,6}(\s|\Z)")
+
+
+def is_heading(line: str) -> bool:
+    return line.startswith("#") and _HEADING.match(line) is not None
+
+
+_FRONT_MATTER: Final = "---"
+FENCES: Final = ("```", "~~~")
+
+
+def text_start(units: Sequence[Unit]) -> int:
+    """The number of the first unit below what a note says of itself: front matter, or the properties that a page of
+    Logseq begins with. Nought without that.
+    """
+    if not units or units[0].start:
+        return 0
+    if units[0].text.rstrip() != _FRONT_MATTER:
+        return next((at for at, unit in enumerate(units) if not is_property(unit.text)), 0)
+    for at in range(1, len(units)):
+        if units[at].start - units[at - 1].end > 1:
+            return 0
+        if units[at].text.rstrip() == _FRONT_MATTER:
+            return at + 1
+    return 0
