@@ -39,10 +39,10 @@ class Names:
         return max(fits, default=0.0)
 
     def read(self, number: int, *, begins: bool) -> bool:
-        """Goes on to this one of the lines; whether it is a heading or a title. `begins`: what stood above is not known.
+        """Goes on to this one of the lines; whether it is a heading or a title. `begins`: nothing above it is known.
 
-        Lines may be left out that do not begin so, are longer than `MOST_TITLE`, begin with none of `NAMING` and follow
-        no item in force.
+        Of the lines that do not begin so, those may be left out that are longer than `MOST_TITLE`, begin with none of
+        `NAMING`, and follow while no item is in force.
         """
         units, at = self._units, self._lines[number]
         unit = units[at]
