@@ -9,9 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import islice
-from pathlib import PurePosixPath
 from typing import Final, TypedDict
 
 import msgspec
@@ -31,7 +29,7 @@ from backends.ranking.evidence import (
 )
 from backends.ranking.learnt import LEAST_SCORE, Signs, likelihood, score_of
 from backends.ranking.lines import Candidate, Unit, units_by_file
-from backends.ranking.names import is_heading
+from backends.ranking.names import is_heading, name_of_file
 from backends.ranking.passages import (
     File,
     Passage,
@@ -305,7 +303,7 @@ class PassageRanker:
                     units,
                     weights,
                     background,
-                    names=(_file_name(path), *names),
+                    names=(name_of_file(path), *names),
                     asks_when=self._asks_when,
                 ),
             )
@@ -357,16 +355,6 @@ class PassageRanker:
             stands_out=min(MOST_STANDS_OUT, max(0.0, background.place(strength.cosine))),
             nearness=background.nearness(strength.cosine),
         )
-
-
-_IN_ITS_FOLDER: Final = frozenset(("index", "_index", "readme"))
-"""What a file is called that its folder has the name of."""
-
-
-@lru_cache(maxsize=1024)
-def _file_name(path: str) -> str:
-    place = PurePosixPath(path)
-    return place.parent.name if place.stem.casefold() in _IN_ITS_FOLDER else place.stem
 
 
 def calibrate(share: float) -> float:

@@ -6,6 +6,8 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import islice
+from pathlib import PurePosixPath
 from typing import Final
 
 from backends.chunking import HEADING_SEPARATOR, parse_heading
@@ -33,7 +35,8 @@ class Names:
         self.fit = self._of_note
 
     def _fit_of_note(self, names: Iterable[str]) -> float:
-        fits = list(map(self._weights.fit, names)) if self._may_fit(self._units[0].context) else []
+        known = islice(names, _MOST_NAMES) if self._may_fit(self._units[0].context) else ()
+        fits = list(map(self._weights.fit, known))
         if (first := self._first_title()) is not None:
             fits.append(self._weights.fit(first.text, first.concepts))
         return max(fits, default=0.0)
@@ -158,6 +161,8 @@ class Names:
         return (_BELOW_HEADINGS, line) if is_title else None
 
 
+_MOST_NAMES: Final = 12
+"""Of a note that are read for each search; more aliases are words like others."""
 MOST_TITLE: Final = 80
 """UTF-16 units of a title, of a parent item, and of a first line that names its note."""
 _MOST_ANNOUNCED: Final = 40
@@ -180,6 +185,17 @@ NAMING: Final = frozenset(" \t#`~")
 _FENCE_MARKS: Final = frozenset("`~")
 _ITEM_MARKS: Final = frozenset("-*+•0123456789")
 _ITEM: Final = re.compile(r"(?:[-*+•]|\d{1,9}[.)])\s")
+
+
+_IN_ITS_FOLDER: Final = frozenset(("index", "_index", "readme"))
+"""What a file is called that its folder has the name of."""
+
+
+@lru_cache(maxsize=1024)
+def name_of_file(path: str) -> str:
+    """What the path of a note calls it."""
+    place = PurePosixPath(path)
+    return place.parent.name if place.stem.casefold() in _IN_ITS_FOLDER else place.stem
 
 
 def _indent(line: str) -> int:

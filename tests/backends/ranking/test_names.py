@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from backends.ranking.lines import units_by_file
 from backends.ranking.names import Names
@@ -97,6 +98,14 @@ def test_what_follows_a_list_is_not_known_by_its_items(fits):
 )
 def test_a_short_line_that_a_note_begins_with_is_its_name(fits, text, fit):
     assert fits(text, "boiler")["Leaks."] == fit
+
+
+@each(("before", "fit"), [(3, 1), (500, 0)])
+def test_of_very_many_aliases_only_the_first_are_names(candidates_of, weigh, before, fit):
+    weights = weigh("boiler")
+    candidates = [replace(one, context="boiler") for one in candidates_of("It leaks.")]
+    (units,) = units_by_file(candidates, weights).values()
+    assert Names(weights, [*["Pump"] * before, "Boiler"], units, [0]).fit == fit
 
 
 def test_front_matter_names_nothing_by_its_looks(fits):
