@@ -216,7 +216,8 @@ class SyncReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     bytes_read: int
     duration_ms: float
     complete: bool
-    """False when a deadline or cancellation ended the sync before every change was indexed."""
+    """False when a deadline or cancellation ended the sync before every change was indexed, or, without an error,
+    when a file was being written."""
     error: str | None = None
 
 

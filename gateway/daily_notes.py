@@ -21,6 +21,7 @@ from backends.files.roots import Location, MemoryRoots
 from backends.files.safe_open import opened
 from backends.files.scan import scan
 from backends.text.times import MONTH_NAMES, WEEKDAY_NAMES, date_of
+from config.runtime.decoding import prepared
 from config.settings import Settings
 from gateway.session_start import MEMORY_DIRECTORY, daily_log
 
@@ -88,7 +89,7 @@ def write_day(form: str, day: date) -> str | None:
 def set_in_obsidian(data: bytes, day: date) -> str | None:
     """The note of the day as `.obsidian/daily-notes.json` says; None where that is not understood or leads outside."""
     try:
-        chosen = msgspec.json.decode(data, type=_ObsidianDaily)
+        chosen = msgspec.json.decode(data, type=prepared(_ObsidianDaily))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     name = write_day(chosen.format.strip() or _USUAL, day)

@@ -19,6 +19,7 @@ import msgspec
 
 from backends.backend_errors import IndexUnavailableError
 from backends.interface import Hit
+from config.runtime.decoding import prepared
 from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork
 from gateway.scope import MAX_SESSIONS
@@ -191,7 +192,7 @@ class UseRecord:
     def add(self, text: str | None) -> None:
         """What was written down before; what cannot be read counts as nothing."""
         try:
-            before = msgspec.json.decode(text or "[]", type=list[NoteUse])
+            before = msgspec.json.decode(text or "[]", type=prepared(list[NoteUse]))
         except msgspec.DecodeError:
             return
         since, self._notes = self._notes, {}

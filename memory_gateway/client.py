@@ -165,6 +165,13 @@ class _Reply(msgspec.Struct):
     error: _Error | None = None
 
 
+_replies: Final = msgspec.json.Decoder(_Reply)
+for _kind in (Passages, NoteText, Written, Recalled, MemoryStatus):
+    msgspec.json.Decoder(
+        _kind
+    )  # learnt now: threads that used one first, at once, would end the process
+
+
 class _Gateway:
     """The child, and the calls that wait for it."""
 
@@ -231,10 +238,9 @@ class _Gateway:
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        decoder = msgspec.json.Decoder(_Reply)
         with self._process.stdout as lines, suppress(msgspec.DecodeError):
             for line in lines:
-                reply = decoder.decode(line)
+                reply = _replies.decode(line)
                 future = self._waiting.pop(reply.id, None)
                 if future is not None and future.set_running_or_notify_cancel():
                     _settle(future, reply)

@@ -22,6 +22,7 @@ from backends.transcripts.source import (
     TranscriptSource,
     is_file,
 )
+from config.runtime.decoding import prepared
 from config.runtime.files import make_directories, replace_file
 from config.settings import QmdSessionsSettings
 
@@ -86,7 +87,7 @@ def read_records(directory: Path) -> dict[str, ExportRecord]:
     records = {}
     for file in sorted(directory.glob(f"*{_SUFFIX}")):
         try:
-            record = msgspec.json.decode(file.read_bytes(), type=ExportRecord)
+            record = msgspec.json.decode(file.read_bytes(), type=prepared(ExportRecord))
         except (OSError, msgspec.DecodeError):
             continue
         if record.lines:

@@ -24,6 +24,7 @@ from backends.qmd.collections import Collection
 from backends.qmd.home import QmdHome, all_models, named_models, qmd_variables
 from backends.qmd.process import Finished, QmdUnavailableError, end_orphans, owner_variables, run
 from config.paths import former_qmd_home, qmd_home
+from config.runtime.decoding import prepared
 from config.runtime.files import replace_file
 from config.runtime.logs import Log
 from config.settings import Settings
@@ -440,7 +441,7 @@ def _write_document(path: Path, document: Mapping[str, object]) -> None:
 def read_ledger(path: Path) -> Ledger:
     """An unreadable ledger is an empty one: then nothing is certainly ours."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Ledger)
+        return msgspec.json.decode(path.read_bytes(), type=prepared(Ledger))
     except (FileNotFoundError, msgspec.DecodeError):
         return Ledger()
 

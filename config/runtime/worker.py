@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from config.runtime import IS_LINUX, PROC
+from config.runtime.decoding import prepared
 
 MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
 _LENGTH: Final = struct.Struct(">I")
@@ -36,8 +37,8 @@ def frame(message: object) -> bytes:
 class FrameReader:
     """Assembles frames from the pieces that a pipe gives. `kind` is the type to decode."""
 
-    def __init__(self, kind: object) -> None:
-        self._decoder = msgspec.msgpack.Decoder(kind)
+    def __init__(self, kind: Any) -> None:
+        self._decoder = msgspec.msgpack.Decoder(prepared(kind))
         self._data = bytearray()
 
     def feed(self, piece: bytes) -> Iterator[Any]:

@@ -30,6 +30,7 @@ from backends.interface import (
     SyncRequest,
 )
 from config.host_keys import is_disabled
+from config.runtime.decoding import prepared
 from config.runtime.tasks import run_within
 from config.settings import Secret, Settings
 from gateway.cli import output
@@ -198,7 +199,7 @@ def _of_owner(settings: Settings, method: str, kind: type[T], without: str, reme
             raise IndexUnavailableError(
                 f"No gateway runs for {whose}, so {without}.", remedy=remedy
             )
-        return msgspec.convert(owner.call(method), kind)
+        return msgspec.convert(owner.call(method), prepared(kind))
 
 
 _OPERATOR: Final = RequestContext(Session(operator=True))
@@ -365,12 +366,12 @@ class _Asked:
     ) -> SyncReport | None:
         def notified(method: str, params: object) -> None:
             if progress is not None and method == "notifications/progress":
-                progress(msgspec.convert(params, SyncProgress))
+                progress(msgspec.convert(params, prepared(SyncProgress)))
 
         self._owner.client.notified = notified
         params = {"reason": request.reason, "force": request.force}
         report = self._owner.call("sync", params, timeout_s=math.inf)
-        return None if "disabled" in report else msgspec.convert(report, SyncReport)
+        return None if "disabled" in report else msgspec.convert(report, prepared(SyncReport))
 
     async def embed(self, progress: ProgressCallback) -> BackfillState | None:
         del progress  # it goes on there by itself
@@ -425,7 +426,7 @@ class _Asked:
     ) -> T:
         answer = self._owner.call(method, params, timeout_s)
         try:
-            return msgspec.convert(answer, kind)
+            return msgspec.convert(answer, prepared(kind))
         except msgspec.ValidationError:
             raise self._not_understood(method) from None
 

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from config.runtime.decoding import prepared
 from gateway.cli.guard import guarded
 from gateway.cli.options import LOG_LEVELS, SERVE_OPTIONS, SHARED_OPTIONS, Options
 from gateway.process.beginning import PARENT, forbid_core_dumps, is_orphan, settle_collector
@@ -121,7 +122,7 @@ def read_plain_serve(arguments: Sequence[str]) -> PlainServe | None:
         values[_FIELDS[flag]] = value
     if values.get("log_level", LOG_LEVELS[0]) not in LOG_LEVELS:
         return None
-    return PlainServe(msgspec.convert(values, Options), socket_only, write)
+    return PlainServe(msgspec.convert(values, prepared(Options)), socket_only, write)
 
 
 _SHARED: Final = {
@@ -159,7 +160,7 @@ def read_plain_question(arguments: Sequence[str]) -> PlainQuestion | None:
         values["path"] = words[0]
     elif command != "status" or words:
         return None
-    return PlainQuestion(command, msgspec.convert(options, Options), values)
+    return PlainQuestion(command, msgspec.convert(options, prepared(Options)), values)
 
 
 def _read_option(

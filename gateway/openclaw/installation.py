@@ -23,6 +23,7 @@ from backends.backend_errors import FileUnwritableError
 from config.errors import MemoryGatewayError
 from config.host_keys import PLUGIN_ID, plain
 from config.paths import own_dir
+from config.runtime.decoding import prepared
 from config.runtime.files import (
     attributes_of,
     make_directories,
@@ -567,7 +568,7 @@ def _is_json(data: bytes) -> bool:
 def _read_record(places: InstallPlaces) -> InstallRecord | None:
     data = _read(places.record)
     try:
-        return msgspec.json.decode(data, type=InstallRecord) if data is not None else None
+        return msgspec.json.decode(data, type=prepared(InstallRecord)) if data is not None else None
     except msgspec.DecodeError:
         raise HostError(
             f"{places.record} cannot be read as what `install` wrote.",

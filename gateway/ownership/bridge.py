@@ -16,6 +16,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from backends.backend_errors import IndexUnavailableError
 from config.errors import ErrorKind, MemoryGatewayError
+from config.runtime.decoding import prepared
 from config.runtime.logs import Log
 from config.runtime.tasks import Wakeup
 from gateway.ownership.owner import (
@@ -212,7 +213,7 @@ def _kind(envelope: _Envelope) -> str | None:
     if not isinstance(envelope.error, Raw):
         return None
     try:
-        return msgspec.json.decode(envelope.error, type=_Error).data.kind
+        return msgspec.json.decode(envelope.error, type=prepared(_Error)).data.kind
     except msgspec.ValidationError:
         return None
 
@@ -236,7 +237,7 @@ def _methods_of(call: Call) -> Iterator[str]:
     yield call.method
     if call.method == "tools/call" and call.params:
         try:
-            name = msgspec.json.decode(call.params, type=_Tool).name
+            name = msgspec.json.decode(call.params, type=prepared(_Tool)).name
         except msgspec.DecodeError:
             return
         if name in _UNREPEATABLE:

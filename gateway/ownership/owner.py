@@ -25,6 +25,7 @@ from backends.backend_errors import IndexUnavailableError, index_denied
 from backends.builtin.store.opening import owner_lock
 from config.paths import runtime_dir
 from config.runtime import IS_LINUX, PROC
+from config.runtime.decoding import prepared
 from config.runtime.files import make_directories, name_of_user, try_lock_file
 from config.runtime.tasks import BoundedWork
 from config.settings import Settings
@@ -80,7 +81,7 @@ def read_owner(path: Path) -> OwnerRecord | None:
     """What the lock file says; None when it says nothing (yet). The holder may be dead."""
     try:
         with path.open("rb") as file:
-            return msgspec.json.decode(file.read(_MAX_RECORD_BYTES), type=OwnerRecord)
+            return msgspec.json.decode(file.read(_MAX_RECORD_BYTES), type=prepared(OwnerRecord))
     except (OSError, msgspec.DecodeError):
         return None
 

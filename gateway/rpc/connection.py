@@ -19,6 +19,7 @@ import anyio.lowlevel
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from config.runtime.decoding import prepared
 from config.runtime.logs import Log, bind
 from config.runtime.tasks import Wakeup
 from gateway.rpc.registry import Method, MethodRegistry, RequestContext, Session, decode_params
@@ -217,7 +218,7 @@ def cancelled_id(params: bytes | None) -> RequestId:
         InvalidParamsError: there is none, or it cannot be an id.
     """
     try:
-        named = msgspec.json.decode(params or b"{}", type=_CancelParams)
+        named = msgspec.json.decode(params or b"{}", type=prepared(_CancelParams))
         raw = named.id if named.request_id is UNSET else named.request_id
         if raw is not UNSET:
             return RequestId.parse(raw)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 import msgspec
 from msgspec import inspect
 
+from config.runtime.decoding import prepared
 from gateway.rpc.wire import InvalidParamsError, MethodNotFoundError, split_array
 
 if TYPE_CHECKING:
@@ -245,7 +246,7 @@ def decode_params(method: str, params_type: type[P], raw: bytes | None) -> P:
 
 @cache
 def _decoder(params_type: type[P]) -> msgspec.json.Decoder[P]:
-    return msgspec.json.Decoder(params_type)
+    return msgspec.json.Decoder(prepared(params_type))
 
 
 def _without_meta(params_type: type[msgspec.Struct], raw: bytes) -> bytes:

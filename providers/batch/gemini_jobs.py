@@ -13,6 +13,7 @@ import msgspec
 from google import genai
 from google.genai import types
 
+from config.runtime.decoding import prepared
 from providers.batch.result_files import (
     MOST_BYTES,
     NO_VECTOR,
@@ -51,7 +52,7 @@ class _RawLine(msgspec.Struct):
 def read_line(raw: bytes) -> ResultLine | None:
     """The content of a line; None for one that is blank or not understood."""
     try:
-        line = msgspec.json.decode(raw, type=_RawLine)
+        line = msgspec.json.decode(raw, type=prepared(_RawLine))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     if line.error is not None:

@@ -12,6 +12,7 @@ from typing import IO, Any, Final
 
 import msgspec
 
+from config.runtime.decoding import prepared
 from providers.batch.result_files import (
     MOST_BYTES,
     NO_VECTOR,
@@ -70,20 +71,20 @@ class OpenAIBatches:
     async def find_upload(self, name: str) -> str | None:
         page = await self._ask("GET", "files", params={"purpose": "batch", "limit": _PAGE})
         with typed_errors(self._spec):
-            files = msgspec.convert(page, _Page).data
-            found = (msgspec.convert(fields, _File) for fields in files)
+            files = msgspec.convert(page, prepared(_Page)).data
+            found = (msgspec.convert(fields, prepared(_File)) for fields in files)
             return next((file.id for file in found if file.filename == name), None)
 
     async def upload(self, name: str, file: IO[bytes]) -> str:
         content = {"file": (name, file, "application/jsonl")}
         fields = await self._ask("POST", "files", files=content, data={"purpose": "batch"})
         with typed_errors(self._spec):
-            return msgspec.convert(fields, _File).id
+            return msgspec.convert(fields, prepared(_File)).id
 
     async def find(self, file_id: str) -> RemoteJob | None:
         with typed_errors(self._spec):
             async for fields in self._jobs():
-                if msgspec.convert(fields, _Job).input_file_id == file_id:
+                if msgspec.convert(fields, prepared(_Job)).input_file_id == file_id:
                     return read_job(fields)
         return None
 
@@ -124,12 +125,14 @@ class OpenAIBatches:
         """The newest first."""
         params: dict[str, str | int] = {"limit": _PAGE}
         for _ in range(_MOST_LISTED // _PAGE):
-            page = msgspec.convert(await self._ask("GET", "batches", params=params), _Page)
+            page = msgspec.convert(
+                await self._ask("GET", "batches", params=params), prepared(_Page)
+            )
             for fields in page.data:
                 yield fields
             if not page.has_more or not page.data:
                 return
-            params["after"] = msgspec.convert(page.data[-1], _Job).id
+            params["after"] = msgspec.convert(page.data[-1], prepared(_Job)).id
 
     async def _ask(self, method: str, path: str, **content: Any) -> object:
         with typed_errors(self._spec):
@@ -187,7 +190,7 @@ class _Job(msgspec.Struct):
 
 def read_job(fields: object) -> RemoteJob:
     """Raises `msgspec.ValidationError` if this is not a job."""
-    job = msgspec.convert(fields, _Job)
+    job = msgspec.convert(fields, prepared(_Job))
     counts = job.request_counts or _Counts()
     files = (job.output_file_id, job.error_file_id)
     return RemoteJob(
@@ -230,14 +233,14 @@ class _RawLine(msgspec.Struct):
 def read_line(raw: bytes) -> ResultLine | None:
     """The content of a line; None for one that is blank or not understood."""
     try:
-        line = msgspec.json.decode(raw, type=_RawLine)
+        line = msgspec.json.decode(raw, type=prepared(_RawLine))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     if line.response is None or line.error or line.response.status_code >= _FIRST_ERROR:
         return ResultLine(line.custom_id, error=_refusal(line))
     try:
-        body = msgspec.convert(line.response.body, _Body)
-        (row,) = msgspec.convert(body.data, list[_Row])
+        body = msgspec.convert(line.response.body, prepared(_Body))
+        (row,) = msgspec.convert(body.data, prepared(list[_Row]))
     except (msgspec.ValidationError, ValueError):
         return ResultLine(line.custom_id, error=NO_VECTOR)
     return ResultLine(line.custom_id, row.embedding)

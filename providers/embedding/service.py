@@ -15,6 +15,7 @@ import anyio
 import msgspec
 
 from config.errors import ErrorKind
+from config.runtime.decoding import prepared
 from config.runtime.logs import Log
 from config.runtime.remembered import Remembered, size_of
 from providers.embedding import sizing
@@ -219,7 +220,7 @@ class EmbeddingService:
             reason=circuit.reason or (refused.message if refused else None),
             next_probe_in_s=circuit.next_probe_in_s,
             dimensions=self.dimensions,
-            fingerprint=msgspec.convert(mark, FingerprintState, from_attributes=True),
+            fingerprint=msgspec.convert(mark, prepared(FingerprintState), from_attributes=True),
             learned_limits=self.learned.to_dict(),
             statistics=self.counters.snapshot(),
             details=self._embedder.report(),
@@ -516,4 +517,4 @@ class Counters(msgspec.Struct):
     tokens: int = 0
 
     def snapshot(self) -> Statistics:
-        return msgspec.convert(self, Statistics, from_attributes=True)
+        return msgspec.convert(self, prepared(Statistics), from_attributes=True)

@@ -8,6 +8,7 @@ from typing import Final, Self
 
 import msgspec
 
+from config.runtime.decoding import prepared
 from providers.provider_errors import SizeReason
 from providers.provider_interface import InputLimits
 
@@ -117,7 +118,7 @@ class LearnedLimits:
         learned = cls()
         for name in learned._bounds:
             try:
-                bound = msgspec.convert(stored.get(name, {}), _Bound)
+                bound = msgspec.convert(stored.get(name, {}), prepared(_Bound))
             except msgspec.ValidationError:
                 continue
             if bound.refused is not None and 0 <= bound.accepted < bound.refused:
@@ -173,7 +174,7 @@ class LearnedLimits:
 def _stored_scale(stored: Mapping[str, object]) -> TokenScale:
     try:
         scale = msgspec.convert(
-            {**_mapping(stored.get(_NAMED_TOKENS)), "observed": True}, TokenScale
+            {**_mapping(stored.get(_NAMED_TOKENS)), "observed": True}, prepared(TokenScale)
         )
     except msgspec.ValidationError:
         return TokenScale()

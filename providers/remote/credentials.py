@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from config.runtime.decoding import prepared
 from config.runtime.files import SilentFileError, read_file
 from config.settings import AuthSettings, ModelProviderSettings, Secret
 from config.source.located import quote
@@ -116,15 +117,15 @@ def _read(path: Path) -> _File:
         return _File()
     if len(data) > _MAX_BYTES:
         raise ValueError("it is larger than 1 MiB")
-    return msgspec.json.decode(data, type=_File, strict=False)
+    return msgspec.json.decode(data, type=prepared(_File), strict=False)
 
 
 def _profiles(file: _File, path: Path, problems: list[str]) -> dict[str, Profile]:
     found: dict[str, Profile] = {}
     for id_, raw in file.profiles.items():
         try:
-            entry = msgspec.convert(raw, _Entry, strict=False)
-            usage = msgspec.convert(file.usageStats.get(id_, {}), _Usage, strict=False)
+            entry = msgspec.convert(raw, prepared(_Entry), strict=False)
+            usage = msgspec.convert(file.usageStats.get(id_, {}), prepared(_Usage), strict=False)
         except msgspec.ValidationError:
             problems.append(f"profile {id_!r} in {path} is not of a known form")
             continue

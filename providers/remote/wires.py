@@ -15,6 +15,7 @@ from urllib.parse import quote
 import anyio.to_thread
 import msgspec
 
+from config.runtime.decoding import prepared
 from providers.provider_interface import Purpose
 from providers.remote.answers import Reply
 from providers.remote.http_client import open_client, typed_errors
@@ -70,12 +71,12 @@ def encoding_of(spec: RemoteSpec) -> Literal["base64", "float"]:
 def decoded(body: bytes, shape: type[T]) -> T:
     """An answer of this shape. Raises `msgspec.ValidationError` or `ValueError`."""
     try:
-        return msgspec.json.decode(body, type=shape)
+        return msgspec.json.decode(body, type=prepared(shape))
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
         # NaN and Infinity are no JSON, but some hosts send them; they spoil one item, not all.
-        return msgspec.convert(json.loads(body), shape)
+        return msgspec.convert(json.loads(body), prepared(shape))
 
 
 class _Row(msgspec.Struct):

@@ -123,7 +123,7 @@ class Database:
             for text, vector in self._embedded():
                 if not is_parallel(vector, expected(text)):
                     yield f"the vector of another text at {text[:60]!r}"
-        queries = make_queries(sorted(term for term, _ in theirs["counts of words"]))
+        queries = make_queries((term, n) for term, n in theirs["counts of words"])
         for query, one, other in zip(
             queries, *(self._answers(of, queries) for of in (settings, fresh)), strict=True
         ):

@@ -15,7 +15,7 @@ import struct
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
@@ -267,16 +267,19 @@ def keyword_settings(settings: Settings, index: Path) -> Settings:
     return replace(settings, search=search, backend="builtin")
 
 
-def _words(index: Path) -> list[str]:
-    """Those whose chunks are all scored; of other words the newest rows are, which every index has in its own order."""
+def _words(index: Path) -> list[tuple[str, int]]:
     with closing(apsw.Connection(str(index))) as db:
         db.execute("CREATE VIRTUAL TABLE temp.v USING fts5vocab (main, chunk_terms, row)")
-        query = "SELECT term FROM temp.v WHERE doc <= ? ORDER BY doc, term"
-        return [term for (term,) in db.execute(query, (MIN_SCORED,))]
+        return list(db.execute("SELECT term, doc FROM temp.v"))
 
 
-def make_queries(words: Sequence[str]) -> list[str]:
-    """Fifty of one to four of these words, from all over the list, always the same."""
+def make_queries(counts: Iterable[tuple[str, int]]) -> list[str]:
+    """Fifty of one to four words, from the rarest to the most frequent, always the same.
+
+    `counts` has each word with the number of its chunks. Words whose chunks are not all scored are left out: of those
+    the newest rows are scored, which every index has in its own order.
+    """
+    words = [word for _, word in sorted((n, word) for word, n in counts if n <= MIN_SCORED)]
     if not words:
         return []
     step = max(1, len(words) // QUERIES)

@@ -116,6 +116,43 @@ def _names(tree):
             yield node.attr
 
 
+_PLAIN = {
+    "dict",
+    "list",
+    "tuple",
+    "str",
+    "int",
+    "float",
+    "Any",
+    "Raw",
+    "msgspec",
+    "limit",
+    "_array_type",
+}
+"""Names of types that msgspec need not learn first."""
+
+
+def test_functions_decode_only_into_types_that_are_prepared_for_several_threads():
+    """At their first use by two threads at once the process would end; see `config.runtime.decoding`."""
+    for path in set(MODULES) - {ROOT / "config/runtime/decoding.py"}:
+        for definition in ast.parse(path.read_bytes()).body:
+            if isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                for call, kind in _decodings(definition):
+                    assert set(_names(kind)) <= _PLAIN | {"prepared"}, (path, call.lineno)
+
+
+def _decodings(definition):
+    for call in ast.walk(definition):
+        name = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
+        if not name.startswith("msgspec."):
+            continue
+        of_keyword = [one.value for one in call.keywords if one.arg == "type"]
+        kinds = {"convert": call.args[1:2], "Decoder": call.args[:1], "decode": of_keyword}
+        for kind in kinds.get(name.rpartition(".")[2], []):
+            is_prepared = isinstance(kind, ast.Call) and ast.unparse(kind.func) == "prepared"
+            yield call, (kind.func if is_prepared else kind)
+
+
 def test_no_two_public_classes_have_one_name():
     """But where two stores implement one port."""
     places = defaultdict(set)

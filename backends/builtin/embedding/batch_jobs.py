@@ -23,6 +23,7 @@ from backends.builtin.store.leasing import LOOK_S, LeaseHolder
 from backends.builtin.store.opening import if_there
 from backends.builtin.store.port import BY_REQUEST, READERS, JobRecord, Store, View, Writer, now_ms
 from backends.interface import BatchReport, JobReport
+from config.runtime.decoding import prepared
 from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork, ResettableEvent, SearchPriority
 from config.settings import BatchSettings, Settings
@@ -118,7 +119,7 @@ def switch_of(view: View, digest: bytes) -> BatchSwitch:
     """The switch of this provider; one that was kept for another is forgotten."""
     text = view.remembered(_SWITCH)
     if text:
-        switch = msgspec.json.decode(text, type=BatchSwitch)
+        switch = msgspec.json.decode(text, type=prepared(BatchSwitch))
         if switch.digest == digest.hex():
             return switch
     return BatchSwitch(digest=digest.hex())
@@ -146,7 +147,7 @@ def capacity_of(view: View, digest: bytes) -> int | None:
     text = view.remembered(_CAPACITY)
     if not text:
         return None
-    learned = msgspec.json.decode(text, type=_Capacity)
+    learned = msgspec.json.decode(text, type=prepared(_Capacity))
     is_valid = learned.digest == digest.hex() and now_ms() < learned.learned_at_ms + _KEPT_MS
     return learned.items if is_valid else None
 

@@ -68,7 +68,7 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 class OvertakenError(Exception):
-    """Another process has published the file meanwhile, perhaps a newer version: it has to be read again."""
+    """Somebody else has published the file meanwhile, perhaps a newer version: it has to be read again."""
 
 
 class TooLargeError(Exception):

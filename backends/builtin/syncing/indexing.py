@@ -46,7 +46,7 @@ _TOGETHER_BYTES: Final = 64 * 1024
 _GROUPS_AHEAD: Final = 2
 """How many groups the helper has while one is published, so that it never waits for the next."""
 _ATTEMPTS: Final = 3
-"""How often a file is tried that other gateways publish at the same time."""
+"""How often a file is tried that others publish at the same time."""
 
 
 class TaskOptions(msgspec.Struct, frozen=True, gc=False):
@@ -233,11 +233,11 @@ class Indexer:
     def _apply(self, task: Task, options: TaskOptions) -> FileOutcome:
         if isinstance(task, ObsoleteFile):
             return self._remove(task, options)
-        if isinstance(task, TranscriptPart):
-            assert self.surveyor.sessions is not None
-            return self.surveyor.sessions.apply(task, options.patience_s)
         for _ in range(_ATTEMPTS):
             with suppress(OvertakenError):
+                if isinstance(task, TranscriptPart):
+                    assert self.surveyor.sessions is not None
+                    return self.surveyor.sessions.apply(task, options.patience_s)
                 return self._publish([self._get_ready(task, options)], options)[0]
         return FileOutcome(Change.LATER)
 
@@ -259,11 +259,11 @@ class Indexer:
         is_note = obsolete.source == "memory"
         if is_note and not options.force and self.surveyor.out_of_reach(obsolete.path):
             return FileOutcome(Change.LATER)  # its place vanished since it was listed
+        file = (obsolete.source, obsolete.path)
         with self._store.writer(options.patience_s) as writer:
-            removed = writer.files.remove(
-                obsolete.source, obsolete.path, read_at_ns=obsolete.read_at_ns
-            )
-        return FileOutcome(Change.GONE if removed else Change.LATER)
+            is_gone = writer.files.remove(*file, read_at_ns=obsolete.read_at_ns)
+            is_gone = is_gone or not writer.files.seen([file])  # a search was faster
+        return FileOutcome(Change.GONE if is_gone else Change.LATER)
 
     def _get_ready(self, found: FoundFile, options: TaskOptions) -> _Ready | FileOutcome:
         match self._read(found):

@@ -17,6 +17,7 @@ from backends.builtin.store.port import (
     START,
     Checkpoint,
     IndexedTranscript,
+    OvertakenError,
     Store,
     TranscriptPiece,
     Version,
@@ -339,7 +340,7 @@ class SessionIndexer:
         return f"{self._preparer.pipeline}, {self._transcripts.rendering(path)}"
 
     def apply(self, part: TranscriptPart, patience_s: float | None) -> FileOutcome:
-        """Takes in one stretch. Raises IndexUnavailableError; see `Indexer.apply`."""
+        """Takes in one stretch. Raises IndexUnavailableError, and OvertakenError; see `Indexer.apply`."""
         read_at_ns = time.time_ns()
         try:
             return self._take_in(part, read_at_ns, patience_s)
@@ -380,8 +381,9 @@ class SessionIndexer:
                 return FileOutcome(Change.SAME)
             ready = self._prepare(opened, part.path, begin, entries, read_at_ns)
             with self._store.writer(patience_s) as writer:
-                overtaken = writer.transcripts.one(part.path) != known
-                if overtaken or not opened.is_current(entries.end):
+                if writer.transcripts.one(part.path) != known:
+                    raise OvertakenError
+                if not opened.is_current(entries.end):
                     return FileOutcome(Change.LATER)
                 written = writer.transcripts.publish(ready)
         change = Change.WRITTEN if entries.lines or begin.is_rewritten else Change.SAME

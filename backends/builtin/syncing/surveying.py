@@ -43,6 +43,7 @@ from backends.files.ignoring import IgnoreFiles
 from backends.files.roots import MemoryRoots
 from backends.files.scan import MANY_FILES, SECOND_LOOK_S, FoundFile, ScanResult, is_mass, scan
 from backends.transcripts.source import TranscriptListing, id_of
+from config.runtime.decoding import prepared
 from config.runtime.files import denial_of
 from config.settings import Settings, Source
 
@@ -438,7 +439,7 @@ def _encoded(numbers: Mapping[str, float]) -> str:
 
 def _decoded(text: str | None, kind: type[T]) -> dict[str, T]:
     try:
-        return msgspec.json.decode(text or "{}", type=dict[str, kind])  # type: ignore[valid-type]
+        return msgspec.json.decode(text or "{}", type=prepared(dict[str, kind]))  # type: ignore[valid-type]
     except msgspec.DecodeError:
         return {}
 

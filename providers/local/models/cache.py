@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from anyio import to_thread
 
+from config.runtime.decoding import prepared
 from config.runtime.files import (
     give_to_owner,
     make_directories,
@@ -157,7 +158,7 @@ def recorded(cache_dir: Path) -> Iterator[tuple[ModelFiles, ModelRecord]]:
 def read_record(file: Path) -> ModelRecord | None:
     """None if there is no valid record, so that nothing is known."""
     try:
-        return msgspec.json.decode(file.read_bytes(), type=ModelRecord)
+        return msgspec.json.decode(file.read_bytes(), type=prepared(ModelRecord))
     except (FileNotFoundError, msgspec.DecodeError):
         return None
 

@@ -82,6 +82,16 @@ def test_a_removal_does_not_take_what_was_indexed_since_it_was_planned(bench, ho
     assert bench.texts() == ["new boiler\n"]
 
 
+def test_a_removal_that_a_search_made_first_is_done_and_not_put_off(bench, home):
+    note = home.write("memory/a.md", "old boiler\n")
+    bench.indexer.apply(bench.found())
+    note.unlink()
+    (obsolete,) = bench.indexer.surveyor.survey().plan.to_remove
+    assert bench.indexer.apply(obsolete).change is Change.GONE
+    assert bench.indexer.apply(obsolete).change is Change.GONE
+    assert bench.texts() == []
+
+
 @pytest.mark.parametrize(
     "interfere",
     [

@@ -218,6 +218,7 @@ def test_the_package_imports_little_and_nothing_of_the_floors_below(run_python):
         "config",
         "config.errors",
         "config.runtime",
+        "config.runtime.decoding",
         "config.runtime.logs",
         "config.runtime.tasks",
     }

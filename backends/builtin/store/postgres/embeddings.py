@@ -25,6 +25,7 @@ from backends.builtin.store.postgres.file_rows import plain
 from backends.builtin.store.postgres.leases import IS_AHEAD
 from backends.builtin.store.postgres.transactions import NOW_MS
 from backends.interface import Coverage, FailedText
+from config.runtime.decoding import prepared
 from providers.provider_interface import Fingerprint
 
 if TYPE_CHECKING:
@@ -150,7 +151,9 @@ class PostgresEmbeddings:
         rows = self._transaction.run(
             "SELECT description::text FROM fingerprints WHERE agent_id = %(agent)s ORDER BY fingerprint_id"
         )
-        return [msgspec.json.decode(description, type=Fingerprint) for (description,) in rows]
+        return [
+            msgspec.json.decode(description, type=prepared(Fingerprint)) for (description,) in rows
+        ]
 
     def vectors_of(
         self, fingerprint: Fingerprint, text_hashes: Sequence[bytes]
@@ -193,7 +196,7 @@ class PostgresEmbeddings:
         best = None
         for description, read in rows.values():
             if read > most:
-                best, most = msgspec.json.decode(description, type=Fingerprint), read
+                best, most = msgspec.json.decode(description, type=prepared(Fingerprint)), read
         return best
 
     def coverage(self, fingerprint: Fingerprint) -> Coverage:
@@ -444,7 +447,9 @@ class PostgresJobs:
     def _select(self, condition: str, parameters: dict[str, object]) -> list[JobRecord]:
         rows = self._transaction.run(f"{_SELECT} {condition}", parameters)
         return [
-            msgspec.convert(dict(zip(_COLUMNS, row, strict=True)), JobRecord, strict=False)
+            msgspec.convert(
+                dict(zip(_COLUMNS, row, strict=True)), prepared(JobRecord), strict=False
+            )
             for row in rows
         ]
 

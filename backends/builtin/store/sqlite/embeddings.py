@@ -24,6 +24,7 @@ from backends.builtin.store.port import (
 )
 from backends.builtin.store.sqlite.connections import int64s
 from backends.interface import Coverage, FailedText
+from config.runtime.decoding import prepared
 from providers.provider_interface import Fingerprint
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Serial(msgspec.Struct, frozen=True):
 
 def current_serial(connection: apsw.Connection) -> Serial:
     text = connection.execute("SELECT value FROM meta WHERE key = ?", (_KEY,)).get
-    return msgspec.json.decode(text, type=Serial) if text else Serial()
+    return msgspec.json.decode(text, type=prepared(Serial)) if text else Serial()
 
 
 def reserve_ids(connection: apsw.Connection, count: int) -> range:
@@ -107,7 +108,9 @@ class SqliteEmbeddings:
 
     def fingerprints(self) -> list[Fingerprint]:
         rows = self._connection.execute("SELECT description FROM fingerprints ORDER BY id")
-        return [msgspec.json.decode(description, type=Fingerprint) for (description,) in rows]
+        return [
+            msgspec.json.decode(description, type=prepared(Fingerprint)) for (description,) in rows
+        ]
 
     def vectors_of(
         self, fingerprint: Fingerprint, text_hashes: Sequence[bytes]
@@ -152,7 +155,7 @@ class SqliteEmbeddings:
         for digest, description in others:
             read = self._texts_read(digest)
             if read > most:
-                best, most = msgspec.json.decode(description, type=Fingerprint), read
+                best, most = msgspec.json.decode(description, type=prepared(Fingerprint)), read
         return best
 
     def coverage(self, fingerprint: Fingerprint) -> Coverage:
@@ -435,7 +438,9 @@ class SqliteJobs:
     def _select(self, condition: str, bindings: tuple[bytes, ...]) -> list[JobRecord]:
         rows = self._connection.execute(f"{_SELECT} {condition}", bindings)
         return [
-            msgspec.convert(dict(zip(_COLUMNS, row, strict=True)), JobRecord, strict=False)
+            msgspec.convert(
+                dict(zip(_COLUMNS, row, strict=True)), prepared(JobRecord), strict=False
+            )
             for row in rows
         ]
 
