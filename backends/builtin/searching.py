@@ -173,6 +173,9 @@ class Ageing:
         return decayed * math.pow(1 + behind / MONTH_DAYS, -self._recent)
 
 
+CANDIDATES: Final = 100
+"""In a block: of one lane, or half of them of each. Ranking weighs every line of them, which is most of a search."""
+MAX_WANTED: Final = 200
 MAX_BLOCKS: Final = 40
 """What follows after some thousand candidates is nothing anybody asked for."""
 
@@ -202,23 +205,26 @@ class VectorLane(msgspec.Struct, frozen=True):
 
 
 class Candidates:
-    """The candidates of one query, in blocks of up to `block` of each lane."""
+    """The candidates of one query, in blocks with at least `wanted` of each lane, if it has so many."""
 
     def __init__(
-        self, words: Matches, *, block: int, vectors: VectorLane | None, keywords: bool = True
+        self, words: Matches, *, wanted: int, vectors: VectorLane | None, keywords: bool = True
     ) -> None:
         self._words = words
-        self._block = block
         self._vectors = vectors
-        self._nearest = vectors.nearest(block) if vectors else {}
-        self.background = (
-            vectors.space.background(vectors.query) if vectors and self._nearest else None
-        )
-        """None without vectors."""
         self.keywords = (
             keywords or vectors is None or not vectors.space.covers_all(len(vectors.query))
         )
         """Whether the keyword lane takes part: unasked, too, while any text lacks its vector."""
+        wanted = min(MAX_WANTED, wanted)
+        self._block = max(wanted, CANDIDATES // 2 if vectors and self.keywords else CANDIDATES)
+        self._nearest = vectors.nearest(self._block) if vectors else {}
+        if not self._nearest:
+            self._block = max(wanted, CANDIDATES)
+        self.background = (
+            vectors.space.background(vectors.query) if vectors and self._nearest else None
+        )
+        """None without vectors."""
 
     def __iter__(self) -> Iterator[list[Candidate]]:
         seen: set[int] = set()
@@ -290,8 +296,6 @@ def allowed_files(
 
 SNIPPET_CHARS: Final = 700
 """UTF-16 units, as documented."""
-_MIN_CANDIDATES: Final = 100
-_MAX_CANDIDATES: Final = 200
 
 
 class Found(msgspec.Struct, frozen=True, gc=False):
@@ -308,8 +312,7 @@ class Searcher:
     def __init__(self, settings: MemorySearchSettings) -> None:
         self._settings = settings
         query = settings.query
-        wanted = query.max_results * query.hybrid.candidate_multiplier
-        self._block = min(_MAX_CANDIDATES, max(_MIN_CANDIDATES, wanted))
+        self._candidates = query.max_results * query.hybrid.candidate_multiplier
         self._analyser = QueryAnalyser()
         self._frequencies = Frequencies()
 
@@ -331,7 +334,7 @@ class Searcher:
         query, counts = self._analyse(view.keywords, corpus, request.query, today)
         candidates = Candidates(
             view.keywords.matches(lookup(query, counts, allowed.chunks), allowed.file_ids),
-            block=self._block,
+            wanted=self._candidates,
             vectors=VectorLane.open(view, vector, allowed.file_ids),
             keywords=settings.hybrid.enabled,
         )
