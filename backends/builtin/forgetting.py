@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Final
 
 from backends.builtin.store.port import FileCard, Store, View
@@ -21,7 +20,6 @@ _PAUSE_S: Final = 0.2
 _LEAST_CHARS: Final = 8
 """A shorter line may stand anywhere."""
 _MOST_LINES: Final = 500
-_BLOCK_BYTES: Final = 1024 * 1024
 _DEAD_ROWS: Final = "PostgreSQL keeps the deleted rows until it vacuums, and longer in its log, in replicas and in backups."
 _BACKUPS: Final = "Copies that others made (backups, snapshots of the disk) are out of reach."
 
@@ -56,13 +54,13 @@ def forget(store: Store, disk: Surveyor, request: ForgetRequest) -> ForgetReport
         remarks.append(_DEAD_ROWS)
     with store.view() as view:
         unique = [line for line in sorted(lines)[:_MOST_LINES] if not view.files.mention(line)]
-    files = store.files()
+    files = store.search_files([line.encode() for line in unique])
     return ForgetReport(
         kept=kept,
         removed=removed,
         searched_for=len(unique),
         files=tuple(map(str, files)),
-        found=tuple(str(file) for file in files if _holds(file, unique)),
+        found=tuple(str(file) for file, is_found in files.items() if is_found),
         remarks=tuple(remarks),
     )
 
@@ -92,20 +90,3 @@ def _erased(store: Store) -> bool:
             return False
         time.sleep(_PAUSE_S)
     return True
-
-
-def _holds(file: Path, lines: list[str]) -> bool:
-    """Whether one of the lines is in the file, byte for byte."""
-    wanted = [line.encode() for line in lines]
-    overlap = max(map(len, wanted), default=1) - 1
-    tail = b""
-    try:
-        with file.open("rb") as opened:
-            while block := opened.read(_BLOCK_BYTES):
-                data = tail + block
-                if any(line in data for line in wanted):
-                    return True
-                tail = data[-overlap:] if overlap else b""
-    except FileNotFoundError:
-        pass
-    return False

@@ -331,7 +331,8 @@ class Searcher:
         wanted = request.max_results or settings.max_results
         min_score = settings.min_score if request.min_score is None else request.min_score
         allowed = allowed_files(view, corpus, request, self._settings.sources, without)
-        query, counts = self._analyse(view.keywords, corpus, request.query, today)
+        analyser = self._analyser_of(corpus)
+        query, counts = self._analyse(analyser, view.keywords, corpus, request.query, today)
         candidates = Candidates(
             view.keywords.matches(lookup(query, counts, allowed.chunks), allowed.file_ids),
             wanted=self._candidates,
@@ -344,7 +345,7 @@ class Searcher:
             counts.by_term,
             counts.documents,
             of_oneself=speaks_of_oneself(request.query),
-            analyse=self._analyser.analyser(query.language).terms,
+            analyse=analyser.analyser(query.language).terms,
         )
         ranker = PassageRanker(
             weights,
@@ -372,9 +373,9 @@ class Searcher:
         return Lanes.of(hybrid.text_weight, hybrid.vector_weight)
 
     def _with_compounds(
-        self, keywords: KeywordReads, asked: Query, counts: TermCounts
+        self, analyser: QueryAnalyser, keywords: KeywordReads, asked: Query, counts: TermCounts
     ) -> tuple[Query, TermCounts]:
-        compounds = self._analyser.compounds(asked, counts.by_term, counts.documents)
+        compounds = analyser.compounds(asked, counts.by_term, counts.documents)
         if not compounds.parts:
             return asked, counts
         longer = keywords.longer([WordPart(*part) for part in compounds.parts])
@@ -385,16 +386,26 @@ class Searcher:
         query, by_term = compounds.extended(more)
         return query, TermCounts(counts.documents, by_term)
 
+    def _analyser_of(self, corpus: Corpus) -> QueryAnalyser:
+        """That of the languages of this state of the index: another search may see another one meanwhile."""
+        analyser = self._analyser
+        if corpus.languages != analyser.languages:
+            analyser = self._analyser = QueryAnalyser(corpus.languages)
+        return analyser
+
     def _analyse(
-        self, keywords: KeywordReads, corpus: Corpus, text: str, today: date
+        self,
+        analyser: QueryAnalyser,
+        keywords: KeywordReads,
+        corpus: Corpus,
+        text: str,
+        today: date,
     ) -> tuple[Query, TermCounts]:
         """What is asked, of words that are in the index, and how often they are."""
-        if corpus.languages != self._analyser.languages:
-            self._analyser = QueryAnalyser(corpus.languages)
-        asked = self._analyser.analyse(text, today)
+        asked = analyser.analyse(text, today)
         counts = self._frequencies.of(keywords, asked, corpus.documents)
         if asked.words:
-            asked, counts = self._with_compounds(keywords, asked, counts)
+            asked, counts = self._with_compounds(analyser, keywords, asked, counts)
         return asked.among(counts.by_term), counts
 
 

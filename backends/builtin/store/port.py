@@ -1052,8 +1052,11 @@ class Store(Protocol):
         """Gives unused space back, where there is much of it."""
         ...
 
-    def files(self) -> Sequence[Path]:
-        """The files of this machine that hold the index; those of a server are its own."""
+    def search_files(self, texts: Sequence[bytes]) -> Mapping[Path, bool]:
+        """The files of this machine that hold the index, and whether each has one of these texts in it, byte for byte.
+
+        Those of a server are its own.
+        """
         ...
 
     def erase_deleted(self) -> bool:

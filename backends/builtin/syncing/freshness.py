@@ -447,8 +447,11 @@ class Freshness:
         shortest_s, longest_s = SURVEY_PATIENCE_S
         patience_s = min(max(shortest_s, _SURVEY_MARGIN * self._survey_s), longest_s)
         started = time.perf_counter()
-        look = partial(self._surveyor.survey, last=self._last_look)
+        last = self._last_look
+        look = partial(self._surveyor.survey, last=last)
         survey = await self._looking.run(look, patience_s, queue_s=budget_s)
+        if last is not self._last_look:  # the sync that has done it by now
+            survey = await self._looking.run(self._surveyor.survey, patience_s, queue_s=budget_s)
         self._survey_s = time.perf_counter() - started
         return survey
 

@@ -13,6 +13,7 @@ import msgspec
 
 from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import (
+    IndexedFile,
     OvertakenError,
     PreparedFile,
     ReadFile,
@@ -221,6 +222,8 @@ class Indexer:
         """As for a file that is too large, its rows are removed."""
         if isinstance(task, FoundFile):
             with self._store.writer(options.patience_s) as writer:
+                if not self._is_current(task):
+                    return FileOutcome(Change.LATER)  # a search may have indexed what it is by now
                 writer.files.remove(task.source, task.path)
         outcome = FileOutcome(Change.SKIPPED, skipped=SkippedFile(path=task.path, reason=reason))
         self._remember(_Fault(task, reason, outcome))
@@ -323,7 +326,10 @@ class Indexer:
             writer.files.touch(read)
             return FileOutcome(Change.SAME, bytes_read=size)
         if not self._is_current(read.found):
-            return FileOutcome(Change.LATER, bytes_read=size)
+            return FileOutcome(
+                Change.SAME if self._is_level(writer, read.found.path) else Change.LATER,
+                bytes_read=size,
+            )
         pipeline = self.preparer.notes_pipeline
         written = writer.files.publish(read, pipeline, ready.prepared, tick=tick)
         return FileOutcome(Change.WRITTEN, written, size)
@@ -342,13 +348,25 @@ class Indexer:
 
     def _is_current(self, found: FoundFile) -> bool:
         """Whether the disk still holds what was read: nothing outdated may be published."""
+        return self._is_on_disk(found.path, found)
+
+    def _is_level(self, writer: Writer, path: str) -> bool:
+        """Whether a search has indexed the file meanwhile as it is by now. Rarely asked: it lists all files."""
+        known = writer.files.indexed().get(path)
+        return (
+            known is not None
+            and known.pipeline == self.preparer.notes_pipeline
+            and self._is_on_disk(path, known)
+        )
+
+    def _is_on_disk(self, path: str, known: FoundFile | IndexedFile) -> bool:
         try:
-            status = os.lstat(self.surveyor.roots.absolute(found.path))
+            status = os.lstat(self.surveyor.roots.absolute(path))
         except OSError:
             return False
         stamps = (status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
-        return status.st_size == found.size and tuple(map(stamp, stamps)) == (
-            found.inode,
-            found.mtime_ns,
-            found.ctime_ns,
+        return status.st_size == known.size and tuple(map(stamp, stamps)) == (
+            known.inode,
+            known.mtime_ns,
+            known.ctime_ns,
         )

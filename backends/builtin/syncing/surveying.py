@@ -98,7 +98,7 @@ def is_made_for(settings: Settings) -> bool:
 
 
 class Brake:
-    """For one index."""
+    """For one index. Searches and a sync look at the same time: what one of them iterates over is a copy."""
 
     def __init__(self, roots: MemoryRoots, transcripts: Mapping[str, Path] | None = None) -> None:
         """`transcripts`: where each source of conversations has them."""
@@ -269,7 +269,7 @@ class Brake:
             device = _device(place.absolute)
             if device >= 0 and place.absolute not in waiting and place.inside not in waiting:
                 devices[place.absolute] = device
-        missed = {absolute: look.wall for absolute, look in self._missed_since.items()}
+        missed = {absolute: look.wall for absolute, look in self._missed_since.copy().items()}
         wanted = {_DEVICES: _encoded(devices), _MISSED: _encoded(missed)}
         if self._moved_from is None or self._own_places.isdisjoint(waiting):
             wanted[_WORKSPACE] = self._own.absolute
@@ -416,7 +416,7 @@ class Brake:
         self._missed_since = {}
         self._devices = {
             absolute: device
-            for absolute, device in self._devices.items()
+            for absolute, device in self._devices.copy().items()
             if _device(absolute) != _ABSENT
         }
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import random
+import subprocess
+import sys
+from array import array
 
 import anyio
 import apsw
@@ -14,8 +17,10 @@ from backends.builtin.backend import open_builtin
 from backends.builtin.store.sqlite import erasing
 from backends.builtin.store.sqlite.connections import connect_reader
 from backends.builtin.store.sqlite.erasing import erase, has_residue, is_due
+from backends.builtin.store.sqlite.index_file import judge, search_files
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.interface import SearchRequest, SyncRequest
+from providers.provider_interface import Fingerprint
 
 pytestmark = pytest.mark.anyio
 
@@ -259,4 +264,54 @@ async def test_what_moves_from_page_to_page_leaves_residue_which_is_seen_and_goe
     assert seen
     assert erase(store)
     assert not has_residue(store.path)
+    store.close()
+
+
+LOOK = """
+import sys
+from pathlib import Path
+from backends.builtin.store.sqlite.store import look_into_file
+with look_into_file(Path(sys.argv[1])) as view:
+    print(view.remembered("word"))
+"""
+
+
+@pytest.mark.parametrize("look", [judge, lambda path: search_files(path, [b"not there"])])
+def test_whoever_looks_at_its_own_index_keeps_its_locks(tmp_path, look):
+    """Closing a descriptor of our own would drop them, and who comes next would take the log away (POSIX)."""
+    store = SqliteStore(tmp_path / "index.sqlite")
+
+    def looked() -> str:
+        command = [sys.executable, "-c", LOOK, str(store.path)]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    with store.writer() as writer:
+        writer.remember("word", "before")
+    assert looked() == "before"
+    look(store.path)
+    assert looked() == "before"
+    with store.writer() as writer:
+        writer.remember("word", "after")
+    assert looked() == "after"
+    assert store.scrub()
+    store.close()
+
+
+async def test_a_vector_that_arrives_after_its_note_was_deleted_and_erased_is_erased_too(home):
+    note = home.write("memory/secret.md", f"- the password is {PASSWORD}\n")
+    await home.synced()
+    store = SqliteStore(home.index)
+    fingerprint = Fingerprint(provider="openai", model="small", endpoint="http://127.0.0.1")
+    with store.view() as view:
+        ((text_hash, _),) = view.embeddings.backlog(fingerprint)
+    note.unlink()
+    with store.writer() as writer:
+        assert writer.files.remove("memory", "memory/secret.md")
+    assert store.erase_deleted()
+    with store.writer() as writer:
+        writer.embeddings.put(fingerprint, [(text_hash, array("f", [1.0, 0.0]))])
+    assert is_due(store)
+    assert store.erase_deleted()
+    with contextlib.closing(connect_reader(store.path)) as connection:
+        assert connection.execute("SELECT count(*) FROM embeddings").get == 0
     store.close()

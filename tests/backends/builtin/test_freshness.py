@@ -228,6 +228,41 @@ async def test_what_a_search_left_to_a_sync_at_work_holds_no_later_one_up(home):
     database.close()
 
 
+async def test_a_search_that_looked_while_a_sync_worked_and_answers_after_it_is_not_stale(
+    home, monkeypatch
+):
+    for number in range(40):
+        home.write(f"memory/{number}.md", large_note(f"boiler{number}", 20))
+    database = SqliteStore(home.index)
+    preparer = Preparer(ChunkLimits())
+    indexer = indexer_of(database, MemoryRoots(home.workspace), preparer, indexer=HaltedIndexer)
+    freshness = Freshness(indexer)
+    survey, ended = indexer.surveyor.survey, threading.Event()
+
+    def slow(**how: Any) -> Survey:
+        found = survey(**how)
+        if how.get("last") is not None:
+            indexer.may_go_on.set()
+            assert ended.wait(60)
+        return found
+
+    monkeypatch.setattr("backends.builtin.syncing.freshness.SURVEY_PATIENCE_S", (60.0, 60.0))
+    async with anyio.create_task_group() as tasks:
+
+        async def sync() -> None:
+            await freshness.sync(SyncRequest(), None)
+            ended.set()
+
+        tasks.start_soon(sync)
+        await anyio.to_thread.run_sync(indexer.is_reached.wait, 60)
+        with anyio.fail_after(60):
+            while freshness._last_look is None:
+                await freshness.sweep(0.05)
+        monkeypatch.setattr(indexer.surveyor, "survey", slow)
+        assert await freshness.sweep(0.001) is None  # time for one file
+    database.close()
+
+
 async def test_searches_beside_a_sync_that_has_all_to_do_compare_once(home):
     for number in range(40):
         home.write(f"memory/{number}.md", large_note(f"boiler{number}", 20))

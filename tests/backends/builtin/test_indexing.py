@@ -10,7 +10,7 @@ import pytest
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing.indexing import Group, TaskOptions
 from backends.builtin.syncing.planning import Change
-from backends.builtin.syncing.preparing import Preparer
+from backends.builtin.syncing.preparing import Preparer, TooCostlyError
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots
 from backends.files.scan import FoundFile
@@ -114,6 +114,28 @@ def test_what_changed_between_reading_and_publishing_is_not_published(
     waiting.join(60)
     assert outcomes[0].change is Change.LATER
     assert bench.texts() == []
+
+
+@pytest.mark.parametrize("is_costly", [False, True])
+def test_what_a_search_indexed_while_a_sync_prepared_the_note_as_it_was_stays(
+    bench, home, monkeypatch, is_costly
+):
+    note = home.write("memory/a.md", "one\n")
+    old, prepare = bench.found(), bench.indexer.preparer.prepare
+
+    def interrupted(path, text, **options):
+        if text != "one\n":
+            return prepare(path, text, **options)
+        note.write_text("two, and longer\n", encoding="utf-8")
+        assert bench.indexer.apply(bench.found()).change is Change.WRITTEN
+        if is_costly:
+            raise TooCostlyError("it takes too long")
+        return prepare(path, text, **options)
+
+    monkeypatch.setattr(bench.indexer.preparer, "prepare", interrupted)
+    outcome = bench.indexer.apply(old)
+    assert outcome.change is (Change.LATER if is_costly else Change.SAME)
+    assert bench.texts() == ["two, and longer\n"]
 
 
 def test_a_touch_that_was_decided_on_older_content_marks_nothing_as_level(bench, home, threads_in):

@@ -423,8 +423,9 @@ class Pool:
             self._speaks()
 
     def _speaks(self) -> None:
-        self._silent_since = None
-        self._answers.set()
+        with self._lock:
+            self._silent_since = None
+            self._answers.set()
 
     def _refuse_silence(self) -> None:
         since = self._silent_since

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
@@ -331,8 +331,8 @@ class PostgresStore:
     def tidy(self) -> None:
         """PostgreSQL does that itself (autovacuum)."""
 
-    def files(self) -> Sequence[Path]:
-        return ()
+    def search_files(self, texts: Sequence[bytes]) -> Mapping[Path, bool]:  # noqa: ARG002 - they are the server's
+        return {}
 
     def erase_deleted(self) -> bool:
         """Rows are gone at once, vectors that a moved note may need half a minute later. What the server keeps of

@@ -23,6 +23,7 @@ from backends.builtin.store.port import (
     now_ms,
 )
 from backends.builtin.store.sqlite.connections import int64s
+from backends.builtin.store.sqlite.erasing import mark_deletion
 from backends.interface import Coverage, FailedText
 from config.runtime.decoding import prepared
 from providers.provider_interface import Fingerprint
@@ -77,6 +78,7 @@ _SELECT_PENDING: Final = """
     ) AS p CROSS JOIN chunks AS c ON c.id = p.chunk_id
     ORDER BY p.mtime_ns DESC, p.file_id, c.start, p.start
 """
+_IS_IN_USE: Final = "SELECT EXISTS (SELECT 1 FROM excerpts WHERE text_hash = ?)"
 _SELECT_BACKLOG: Final = """
     SELECT x.text_hash, max(x."end" - x.start) FROM excerpts AS x
     WHERE NOT EXISTS (SELECT 1 FROM embeddings AS e
@@ -228,6 +230,8 @@ class SqliteEmbeddings:
             "DELETE FROM embedding_failures WHERE digest = ? AND text_hash = ?",
             [(fingerprint.digest(), text_hash) for text_hash, _ in fit],
         )
+        if any(not self._connection.execute(_IS_IN_USE, (text_hash,)).get for text_hash, _ in fit):
+            mark_deletion(self._connection)  # the note went while its text was at the provider
 
     def record_failures(
         self, fingerprint: Fingerprint, failures: Failures, *, longest_ms: int = LONGEST_RETRY_MS

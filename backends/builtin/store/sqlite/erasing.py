@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 import apsw
 
-from backends.builtin.store.sqlite.index_file import delete_set_aside
+from backends.builtin.store.sqlite.index_file import delete_set_aside, open_raw
 from config.runtime.logs import Log
 
 _log = Log()
@@ -144,16 +144,10 @@ _RESIDUE: Final = rb"[\x20-\xff]{3}"
 def has_residue(path: Path) -> bool:
     """Whether an unused part of a page in use holds what may have been text. Blocks; raises apsw.Error.
 
-    Pages that others write meanwhile may seem to. It reads through SQLite, since closing a descriptor of our own
-    would drop the locks of this process (POSIX); and beneath the one that checks checksums, which would take a block
-    of pages for a damaged page.
+    Pages that others write meanwhile may seem to.
     """
-    flags = [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0]
-    file = apsw.VFSFile("unix", str(path), flags)
-    try:
+    with open_raw(path) as file:
         return any(re.search(_RESIDUE, unused) for unused in _unused_parts(file))
-    finally:
-        file.xClose()
 
 
 def _unused_parts(file: apsw.VFSFile) -> Iterator[bytes]:

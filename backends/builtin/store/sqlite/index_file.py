@@ -5,13 +5,15 @@ A file that is not ours is never changed.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -59,12 +61,19 @@ class FileVerdict(StrEnum):
 def judge(path: Path) -> FileVerdict:
     """What the file at `path` is. Raises OSError when it cannot be read."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its other end
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for its other end
             return FileVerdict.FOREIGN
-        with path.open("rb") as file:
-            header = file.read(_HEADER_BYTES)
+        if not os.access(path, os.R_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        with open_raw(path) as file:
+            header = file.xRead(min(_HEADER_BYTES, status.st_size), 0)
     except FileNotFoundError:
         return FileVerdict.ABSENT
+    except apsw.Error as error:
+        if not path.exists():
+            return FileVerdict.ABSENT
+        raise OSError(errno.EIO, str(error), str(path)) from error
     if not header:
         return FileVerdict.ABSENT
     if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
@@ -107,9 +116,11 @@ a disk may hold up. Who replaces a damaged index waits as long."""
 _SET_ASIDE: Final = ".damaged-"
 _MAIN: Final = ""
 _LOG: Final = "-wal"
+_JOURNAL: Final = "-journal"
 _MARK: Final = "-open"
 """An empty file beside an index with a write-ahead log, from opening to the orderly end."""
-_SIDE_FILES: Final = (_LOG, "-shm", "-journal", _MARK)
+_SIDE_FILES: Final = (_LOG, "-shm", _JOURNAL, _MARK)
+_BLOCK_BYTES: Final = 1024 * 1024
 
 
 def ensure_index(wanted: Path) -> tuple[Path, tuple[str, ...]]:
@@ -198,10 +209,48 @@ def set_aside_of(path: Path) -> list[Path]:
     return [entry for entry in path.parent.iterdir() if entry.name.startswith(prefix)]
 
 
-def files_of(path: Path) -> list[Path]:
-    """The index, what SQLite keeps beside it, and damaged ones that were set aside. Raises OSError."""
-    beside = [Path(f"{path}{suffix}") for suffix in (_MAIN, *_SIDE_FILES)]
-    return [one for one in beside if one.exists()] + set_aside_of(path)
+def search_files(path: Path, texts: Sequence[bytes]) -> dict[Path, bool]:
+    """Whether the index, what SQLite keeps beside it, and damaged ones that were set aside have one of these in them.
+
+    But for the index of the log, which has numbers only. Raises OSError and apsw.Error.
+    """
+    beside = [Path(f"{path}{suffix}") for suffix in (_LOG, _JOURNAL, _MARK)]
+    others = [one for one in beside if one.exists()] + set_aside_of(path)
+    with open_raw(path) as file:
+        size = file.xFileSize()
+        places = range(0, size, _BLOCK_BYTES)
+        blocks = (file.xRead(min(_BLOCK_BYTES, size - place), place) for place in places)
+        found = {path: _holds(blocks, texts)}
+    for one in others:
+        with suppress(FileNotFoundError), one.open("rb") as opened:
+            found[one] = _holds(iter(partial(opened.read, _BLOCK_BYTES), b""), texts)
+    return found
+
+
+def _holds(blocks: Iterable[bytes], texts: Sequence[bytes]) -> bool:
+    overlap = max(map(len, texts), default=1) - 1
+    tail = b""
+    for block in blocks:
+        data = tail + block
+        if any(text in data for text in texts):
+            return True
+        tail = data[-overlap:] if overlap else b""
+    return False
+
+
+@contextmanager
+def open_raw(path: Path) -> Iterator[apsw.VFSFile]:
+    """The bytes of an index as they are, beneath the shim that checks checksums. Raises apsw.Error.
+
+    SQLite opens it: closing a descriptor of our own would drop all locks that this process holds on the file (POSIX),
+    and another process that believes itself alone then takes away the log.
+    """
+    flags = [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0]
+    file = apsw.VFSFile("unix", os.path.realpath(path), flags)  # it follows no link itself
+    try:
+        yield file
+    finally:
+        file.xClose()
 
 
 def delete_set_aside(path: Path) -> None:

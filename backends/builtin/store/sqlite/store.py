@@ -6,7 +6,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cached_property
 from itertools import count
@@ -47,10 +47,10 @@ from backends.builtin.store.sqlite.file_rows import (
 )
 from backends.builtin.store.sqlite.index_file import (
     ensure_index,
-    files_of,
     mark_closed,
     mark_open,
     restore_checksums,
+    search_files,
     set_aside,
     size_on_disk,
 )
@@ -215,7 +215,8 @@ class SqliteStore:
         self._opened: tuple[int, int] | None = None
         self._damage: str | None = None
         self._times_damaged = 0
-        self._is_rewriting = False
+        self._is_closing = False
+        """Whether what may be interrupted is to end."""
         self._closed = False
         with self._translating_errors(OSError):
             self._open()
@@ -299,14 +300,15 @@ class SqliteStore:
         Raises apsw.Error.
         """
         with self.alone() as connection:
-            self._is_rewriting = True
+            connection.set_progress_handler(lambda: self._is_closing, _STEPS_BETWEEN_LOOKS)
             try:
                 connection.execute("VACUUM")
             finally:
-                self._is_rewriting = False
+                connection.set_progress_handler(None)
 
-    def files(self) -> Sequence[Path]:
-        return files_of(self.path)
+    def search_files(self, texts: Sequence[bytes]) -> Mapping[Path, bool]:
+        with self._translating_errors(OSError):
+            return search_files(self.path, texts)
 
     def erase_deleted(self) -> bool:
         with self._translating_errors(OSError):
@@ -386,8 +388,7 @@ class SqliteStore:
 
     def close(self) -> None:
         """Waits for a running transaction; the last connection folds the log into the file."""
-        if self._is_rewriting:
-            self._writer.interrupt()
+        self._is_closing = True
         with suppress(apsw.Error, OSError, IndexUnavailableError):
             if is_due(self):
                 erase_words(self, ERASING_AT_END_S)
