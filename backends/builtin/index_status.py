@@ -20,7 +20,13 @@ from backends.backend_errors import FileUnreadableError
 from backends.builtin.store.port import Unavailable
 from backends.builtin.syncing.freshness import skipped_by
 from backends.builtin.syncing.sessions import skipped_transcripts
-from backends.files.reading import BROKEN, UNKNOWN
+from backends.files.reading import (
+    BROKEN,
+    MAX_FILE_BYTES,
+    UNKNOWN,
+    FileUnreadable,
+    read_for_index,
+)
 from backends.files.roots import MemoryRoots
 from backends.interface import (
     BackendStatus,
@@ -42,7 +48,7 @@ if TYPE_CHECKING:
     from backends.builtin.syncing.planning import Held, SyncPlan
     from backends.builtin.syncing.sessions import SessionIndexer
     from backends.builtin.syncing.surveying import Surveyor
-    from backends.files.scan import ScanResult
+    from backends.files.scan import FoundFile, ScanResult
     from backends.transcripts.source import HostDatabase, TranscriptListing
     from config.settings import Settings
     from providers.embedding.failover import Embeddings
@@ -67,7 +73,11 @@ def report_status(
         vector, viewpoints = semantics.report(view), _viewpoints(view, store.viewpoint)
         languages, kept, journal = view.keywords.corpus().languages, view.details(), view.journal()
     differing = {found.path for found in plan.to_read} - plan.doubtful
-    unreadable = tuple(one for one in freshness.unreadable if one.path in differing)
+    known = {one.path: one for one in freshness.unreadable if one.path in differing}
+    for found in plan.to_read:
+        if found.path in differing and found.path not in known:
+            known |= _refused(surveyor.roots, found)
+    unreadable = tuple(known.values())
     skipped = (*unreadable, *sessions.skipped)
     pending = len(differing) - len(unreadable) + sum(one.files for one in plan.held)
     notes = SourceCount(
@@ -105,6 +115,19 @@ def report_status(
             left_out={one.rule: one.files for one in counted.ignored} or msgspec.UNSET,
         ),
     )
+
+
+def _refused(roots: MemoryRoots, found: FoundFile) -> dict[str, SkippedFile]:
+    """A note that no sync will be able to read, by its path, which the last sync of this process may not have known."""
+    if found.size <= MAX_FILE_BYTES and os.access(roots.absolute(found.path), os.R_OK):
+        return {}
+    match read_for_index(roots, found):
+        case FileUnreadable(path=path, reason=reason):
+            return {path: SkippedFile(path=path, reason=reason)}
+        case SkippedFile() as skipped:
+            return {skipped.path: skipped}
+        case _:
+            return {}
 
 
 def _issues(
@@ -253,7 +276,10 @@ def _sentence(held: Held) -> str:
 
 
 def _lost(count: int) -> tuple[str, ...]:
-    return (f"{count} files or directories cannot be read: see skipped.",) if count else ()
+    if not count:
+        return ()
+    what = "A file or directory" if count == 1 else f"{count:,} files or directories"
+    return (f"{what} cannot be read: `memory-gateway status` names what was skipped.",)
 
 
 async def try_out(store: Store, semantics: Semantics, timeout_s: float) -> tuple[Trial, Trial]:

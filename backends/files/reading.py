@@ -21,7 +21,7 @@ from backends.files.scan import FoundFile, stamp
 from backends.interface import ReadAnswer, ReadRequest, SkippedFile
 from config.runtime.tasks import BoundedWork
 
-DECODING_VERSION: Final = 2
+DECODING_VERSION: Final = 3
 """Goes up with every change of the rule: the notes of stored indexes are then read again."""
 UTF8: Final = "utf-8"
 WINDOWS: Final = "windows-1252"
@@ -30,6 +30,8 @@ BROKEN: Final = "broken"
 UNKNOWN: Final = "unknown"
 """Text in another encoding, or no text: there is nothing in it to search."""
 
+_LONG_MARKS: Final = ((b"\xff\xfe\0\0", "utf-32-le"), (b"\0\0\xfe\xff", "utf-32-be"))
+"""The first begins as that of UTF-16 does."""
 _MARKS: Final = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _LEAST_UTF16: Final = 8
 _ZERO_SHARE: Final = 0.7
@@ -55,6 +57,9 @@ _MARK = "\ufeff"
 
 def encoding_of(data: bytes) -> str:
     """A codec of Python that reads all of it, or `BROKEN` or `UNKNOWN`."""
+    for mark, codec in _LONG_MARKS:
+        if data.startswith(mark) and _reads(data, codec):
+            return codec
     for mark, codec in _MARKS:
         if data.startswith(mark):
             return codec if _reads(data, codec) else BROKEN
@@ -70,8 +75,8 @@ def encoding_of(data: bytes) -> str:
 
 
 def is_marked(data: bytes) -> bool:
-    """Whether a byte-order mark says that it is UTF-16."""
-    return any(data.startswith(mark) for mark, _ in _MARKS)
+    """Whether a byte-order mark says that it is UTF-16 or UTF-32."""
+    return any(data.startswith(mark) for mark, _ in (*_MARKS, *_LONG_MARKS))
 
 
 def _is_hopeless(data: bytes) -> bool:
@@ -130,7 +135,7 @@ class FileContent(msgspec.Struct, frozen=True, kw_only=True):
     content_hash: bytes
     """BLAKE2b (16 bytes) of the raw bytes."""
     encoding: str = UTF8
-    """As `encoding_of` has it; UTF-16 that a mark names counts as UTF-8, since there is nothing to tell of it."""
+    """As `encoding_of` has it; what a mark names counts as UTF-8, since there is nothing to tell of it."""
 
 
 class FileGone(msgspec.Struct, frozen=True):
@@ -395,12 +400,13 @@ def _locations(roots: MemoryRoots, path: str) -> tuple[Location, ...]:
         absolute, real = roots.absolute(path.strip()), os.path.realpath(roots.base)
         found = roots.locate(os.path.relpath(absolute, real)) if is_below(absolute, real) else ()
     ignoring = IgnoreFiles()
-    return tuple(location for location in found if not _is_left_out(ignoring, location))
+    return tuple(location for location in found if not is_left_out(location, ignoring))
 
 
-def _is_left_out(ignoring: IgnoreFiles, location: Location) -> bool:
+def is_left_out(location: Location, ignoring: IgnoreFiles | None = None) -> bool:
+    """Whether a file is no note by the rules of its root, as far as they can be read. Blocks."""
     try:
-        return ignoring.leaves_out(location)
+        return (ignoring or IgnoreFiles()).leaves_out(location)
     except OSError:
         return False  # to open it says what is wrong
 

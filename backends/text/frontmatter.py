@@ -17,7 +17,7 @@ import msgspec
 
 from backends.chunking import shorten_title
 
-FRONT_MATTER_VERSION: Final = 5
+FRONT_MATTER_VERSION: Final = 6
 """Goes up with every change of what is read: the notes of stored indexes are then prepared again."""
 MAX_VALUES: Final = 100
 """The most values of one list; more say nothing about a note."""

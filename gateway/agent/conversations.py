@@ -16,6 +16,7 @@ import msgspec
 
 from backends.backend_errors import MAY_HANG, FileUnreadableError, FileUnwritableError
 from backends.files.appending import Appended, append_entry
+from backends.files.reading import is_left_out
 from backends.files.roots import MemoryRoots
 from backends.interface import SyncRequest
 from config.errors import ErrorKind, MemoryGatewayError
@@ -350,6 +351,11 @@ def _append(
                 remedy="Make it, or let `memory-gateway remember --yes TEXT` do it.",
             )
         location, *_ = MemoryRoots.of(settings).locate(note.path)
+        if is_left_out(location):
+            raise FileUnwritableError(
+                f"{note.path} is left out by a .memoryignore, a .gitignore or `exclude`: an entry there is never found.",
+                remedy="Let it in (a line with `!` in .memoryignore), or keep daily notes elsewhere.",
+            )
         return append_entry(location, entry, heading=note.heading, is_wanted=is_wanted)
     roots = MemoryRoots(settings.workspace)
     lower = settings.workspace / "memory.md"

@@ -390,6 +390,14 @@ class Memory:
         with anyio.fail_after(HEALTH_PATIENCE_S):
             return await self._asked(lambda backend: backend.weaknesses(), ())
 
+    async def seen_weaknesses(self) -> tuple[str, ...]:
+        """The same with those that only a look at the disk shows. Raises IndexUnavailableError."""
+
+        async def look(backend: MemoryBackend) -> tuple[str, ...]:
+            return (await backend.status()).weaknesses
+
+        return await self._asked(look, ())
+
     async def adopt(self, settings: Settings, *, reopen: bool) -> None:
         """Applies other settings from now on; open requests finish under those they began with.
 

@@ -225,7 +225,12 @@ class _Opened:
         result = await self._memory.find(params, _OPERATOR.session)
         if result.stale is None:
             return result
-        await self._memory.sync(SyncRequest(reason="search"))
+        try:
+            await self._memory.sync(SyncRequest(reason="search"))
+        except IndexUnavailableError:
+            if not result.hits:
+                raise
+            return result  # it says that it is stale
         return await self._memory.find(params, _OPERATOR.session)
 
     async def get(self, params: GetParams) -> ReadAnswer:
@@ -267,10 +272,15 @@ class _Opened:
 
     async def health(self, *, deep: bool) -> Health:
         health = await (self._memory.deep_health() if deep else self._memory.health())
-        if not self._passed_over:
+        reasons = [self._passed_over] if self._passed_over else []
+        if health.status != "failing":  # no sync of this process has seen the disk
+            reasons += [
+                one for one in await self._memory.seen_weaknesses() if one not in health.reasons
+            ]
+        if not reasons:
             return health
         status = "failing" if health.status == "failing" else "degraded"
-        return replace(health, status=status, reasons=(*health.reasons, self._passed_over))
+        return replace(health, status=status, reasons=(*health.reasons, *reasons))
 
 
 class _Owner(msgspec.Struct, frozen=True):

@@ -239,7 +239,7 @@ def _left_out(found: ScanResult) -> Iterator[Observation]:
 
 def _unreadable(workspace: Path, path: str) -> Observation:
     return finding.warning(
-        "This cannot be read, so it is not searched.",
+        "This cannot be read: it is not searched, or only as it was indexed.",
         workspace / path,
         fix=_fix(
             workspace / path.split(" (", maxsplit=1)[0], os.R_OK, "leave it out of the memory."

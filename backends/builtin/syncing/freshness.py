@@ -265,7 +265,7 @@ class Freshness:
         self._held: tuple[Held, ...] | None = None
         """What the last look found gone from the disk and left in the index; None before the first."""
         self.unlisted = 0
-        """Directories that the last whole sync could not list."""
+        """Directories that the last look could not list."""
 
     async def sync(self, request: SyncRequest, progress: ProgressCallback | None) -> SyncReport:
         """Indexes everything that differs. One runs at a time; a second waits and then runs.
@@ -408,7 +408,7 @@ class Freshness:
         try:
             survey = await self._look(budget_s)
             tally.begin(survey)
-            self._held = tally.held
+            self._held, self.unlisted = tally.held, tally.unlisted
             await self._index_within(tally, budget_s)
             self._leave(tally, survey)
         except TimeoutError:

@@ -119,7 +119,11 @@ def _answer(settings: Settings, options: Options, params: SearchParams, manner: 
     if options.json:
         output.write_json(result)
     elif manner.files or manner.form:
+        from gateway.cli.rendering.results import remarks
+
         _show_lines(result, params.query, manner.form)
+        for remark in remarks(result):
+            output.note(remark)
     else:
         _show_result(found, params, settings, manner)
     return os.EX_OK if result.hits or result.error else NOTHING_FOUND

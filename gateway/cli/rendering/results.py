@@ -194,12 +194,12 @@ def _staleness(stale: Stale) -> str:
     """Where no file is known to be behind, indexing may be no remedy."""
     if not stale.files:
         return (
-            f"Note: something may be missing in this answer: {stale.reason}. "
+            f"Note: something may be missing in this answer: {stale.reason.rstrip('.')}. "
             "`memory-gateway status` says more."
         )
     files = counted(stale.files, "file")
     return (
-        f"Note: {files} not up to date in this answer: {stale.reason}. "
+        f"Note: {files} not up to date in this answer: {stale.reason.rstrip('.')}. "
         "`memory-gateway index` brings the index up to date."
     )
 

@@ -90,10 +90,20 @@ def test_odd_bytes_become_text_that_later_stages_can_bear(listed, data, text):
     assert listed(data)().text == text
 
 
+@pytest.mark.parametrize("codec", ["utf-16", "utf-32", "utf-16-be", "utf-32-be"])
+def test_what_begins_with_a_byte_order_mark_is_read_as_that_says(listed, codec):
+    data = (
+        "\ufeffThe kettle, 日本語\n".encode(codec.removesuffix("-le"))
+        if "-be" in codec
+        else "The kettle, 日本語\n".encode(codec)
+    )
+    assert listed(data)().text == "The kettle, 日本語\n"
+
+
 @given(st.binary(max_size=60) | st.text(alphabet="a\r\n\0\ufeff").map(str.encode))
 def test_decoding_never_moves_a_line(data):
     text = decode(data)
-    if not encoding_of(data).startswith("utf-16"):
+    if not encoding_of(data).startswith(("utf-16", "utf-32")):
         assert text.count("\n") == data.count(b"\n")
     assert "\0" not in text
     assert "\r\n" not in text

@@ -59,6 +59,25 @@ def test_config_shows_values_with_their_origin_and_no_secret(cli, monkeypatch):
     assert "very-secret" not in done.out + done.err + shown
 
 
+def test_a_command_by_itself_knows_what_no_sync_will_read(indexed):
+    large = indexed.workspace / "memory/large.md"
+    with large.open("wb") as file:
+        file.truncate(64 * 1024 * 1024 + 1)
+    status = indexed.json("status")
+    assert not status["dirty"]
+    assert [one["path"] for one in status["skipped"]] == ["memory/large.md"]
+    assert indexed.json("health", code=1)["status"] == "degraded"
+
+
+def test_a_command_by_itself_does_not_call_a_memory_sound_whose_notes_are_away(indexed):
+    indexed.workspace.rename(indexed.home / "elsewhere")
+    health = indexed.json("health", code=1)
+    assert health["status"] == "degraded"
+    assert "is missing" in health["reasons"][0]
+    shown = indexed("search", "tea", "-l")
+    assert "not up to date" in shown.err
+
+
 def test_config_as_json_holds_value_and_origin(cli):
     cli.configure({"memory": {"citations": "on"}})
     value = cli.json("config")["values"]["citations"]

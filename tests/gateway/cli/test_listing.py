@@ -51,6 +51,10 @@ def test_what_a_template_has_in_place_of_a_title_is_none(vault, tmp_path):
     assert "Day.md\n" in listed and "Person.md\n" in listed
 
 
+def test_a_question_among_notes_with_a_tag_finds_one_that_has_it_in_its_text_alone(vault):
+    assert vault("search", "--tag", "outside", "Garden", "-l").out == "Garden.md\n"
+
+
 @pytest.mark.parametrize("count", [("-n", "2"), ("-n2",), ("--max-results", "2")])
 def test_a_number_of_notes_is_no_folder(vault, count):
     assert len(vault("recent", *count).out.splitlines()) == 2

@@ -90,6 +90,17 @@ def test_in_a_persons_notes_it_stands_in_the_daily_note_as_that_person_keeps_it(
     assert not (folder / "memory").exists()
 
 
+def test_nothing_is_written_where_no_search_would_find_it(cli, folder):
+    (folder / ".gitignore").write_text("memory/\n", encoding="utf-8")
+    (folder / "memory").mkdir()
+    done = remember_in(cli, folder)
+    assert (done.code, done.out) == (73, "")
+    assert "left out by a .memoryignore" in done.err
+    assert list((folder / "memory").iterdir()) == []
+    (folder / ".memoryignore").write_text("!memory/\n", encoding="utf-8")
+    assert remember_in(cli, folder).out.startswith("memory/")
+
+
 def test_a_new_folder_is_made_only_for_who_agrees(cli, folder, monkeypatch):
     alone = remember_in(cli, folder)
     assert (alone.code, alone.out) == (64, "")

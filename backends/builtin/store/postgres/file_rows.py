@@ -403,7 +403,7 @@ def _facts(file_id: int, facts: FrontMatter, encoding: str) -> list[AgentStateme
             {"file": file_id},
         )
     ]
-    if facts.words or encoding:
+    if facts.words or facts.tags or encoding:
         row = {
             "file": file_id,
             "title": plain(facts.title),

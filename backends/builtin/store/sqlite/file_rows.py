@@ -296,7 +296,7 @@ class SqliteFiles:
     def _remember_facts(self, file_id: int, facts: FrontMatter, encoding: str) -> None:
         self._connection.execute("DELETE FROM note_facts WHERE file_id = ?", (file_id,))
         encoding = "" if encoding == UTF8 else encoding
-        if facts.words or encoding:
+        if facts.words or facts.tags or encoding:
             aliases, tags = SEPARATOR.join(facts.aliases), SEPARATOR.join(facts.tags)
             self._connection.execute(
                 "INSERT INTO note_facts (file_id, title, aliases, tags, encoding)"
