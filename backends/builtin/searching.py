@@ -556,14 +556,17 @@ def _hit(
 
 
 MAX_LINKS: Final = 100
-"""The most links that are taken from one text."""
+"""The most links of one text that an answer has."""
+_CODE: Final = r"(`+)[^`\n]+\1(?!`)"
+"""A link in it is an example."""
 _LINK: Final = r"\[\[([^\[\]|#\n]{1,300})(?:#[^\[\]|\n]{0,300})?(?:\|[^\[\]\n]{0,300})?\]\]"
 
 
-def links_in(text: str) -> tuple[str, ...]:
+def links_in(text: str, most: int | None = MAX_LINKS) -> tuple[str, ...]:
     """The names that wiki links of a text lead to, without headings and shown names."""
+    text = re.sub(_CODE, " ", text) if "`" in text and "[[" in text else text
     names = (match[1].strip() for match in re.finditer(_LINK, text))
-    return tuple(dict.fromkeys(filter(None, names)))[:MAX_LINKS]
+    return tuple(dict.fromkeys(filter(None, names)))[:most]
 
 
 class NamedFiles(Protocol):

@@ -162,7 +162,7 @@ def _note(content: FileContent) -> Note:
         tags=facts.tags,
         day=date_of(content.found.path) or facts.day or date_in(title),
         modified=datetime.fromtimestamp(content.found.mtime_ns / 1e9, UTC),
-        leads_to=links_in(content.text),
+        leads_to=links_in(content.text, most=None),
     )
 
 

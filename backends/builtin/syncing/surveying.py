@@ -374,7 +374,7 @@ class Brake:
             return None
         wait = (
             f"{reason}: they count as deleted if a look {SECOND_LOOK_S:g} s later misses them, too, "
-            "or by force (memory-gateway index --force)"
+            "or by force (memory-gateway index --force, with the same --notes or --agent, if any)"
         )
         return _held(place, gone, wait)
 

@@ -60,6 +60,13 @@ def test_a_number_of_notes_is_no_folder(vault, count):
     assert len(vault("recent", *count).out.splitlines()) == 2
 
 
+def test_all_links_of_a_note_count_but_those_in_code(vault, tmp_path):
+    links = " ".join(f"[[n{number}]]" for number in range(150))
+    (tmp_path / "vault/All.md").write_text(f"{links} [[Garden]] `[[Boiler]]`\n", encoding="utf-8")
+    found = json.loads(vault("links", "All", "--json").out)
+    assert (found["to"], len(found["missing"])) == (["Garden.md"], 150)
+
+
 def test_links_lead_to_and_from_a_note_whatever_it_is_called_by(vault):
     shown = vault("links", "heizung").out
     assert shown.startswith("house/Heizung.md links to 1, and 1 link to it.\n")
