@@ -160,8 +160,12 @@ def _take(path: Path) -> bool:
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     except FileExistsError:
         return False
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump({"pid": os.getpid(), "startedAt": int(time.time() * 1000)}, file)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump({"pid": os.getpid(), "startedAt": int(time.time() * 1000)}, file)
+    except OSError:  # a full disk: nobody holds what was not written
+        path.unlink(missing_ok=True)
+        raise
     return True
 
 

@@ -222,7 +222,7 @@ def _answer(client: str, route: Route, ends: float) -> None:
         if socket == "":
             return
         connection = connect(socket)
-    reply = _ask(connection, client, event)
+    reply = _ask(connection, client, event, ends - _RESERVE_S)
     if not reply.startswith(_REPLY):
         route.missed(BROKEN)
         _complain(reply)
@@ -267,11 +267,12 @@ def connect(path: str | None) -> _socket.socket | None:
     return connection
 
 
-def _ask(connection: _socket.socket, client: str, event: bytes) -> bytes:
+def _ask(connection: _socket.socket, client: str, event: bytes, ends: float) -> bytes:
     name = client.encode("ascii", "ignore").replace(b'"', b"").replace(b"\\", b"")
     processes = b",".join(b"%d" % one for one in _ancestors())
-    call = b'{"jsonrpc":"2.0","id":1,"method":"$/hook","params":{"client":"%b","processes":[%b],"event":%b}}\n'
-    connection.sendall(call % (name, processes, event))
+    left_ms = max(0.0, ends - time.monotonic()) * 1000
+    call = b'{"jsonrpc":"2.0","id":1,"method":"$/hook","params":{"client":"%b","processes":[%b],"patienceMs":%d,"event":%b}}\n'
+    connection.sendall(call % (name, processes, left_ms, event))
     reply = b""
     while not reply.endswith(b"\n"):
         piece = connection.recv(65_536)

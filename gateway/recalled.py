@@ -127,8 +127,9 @@ class Shown:
             del seen.lines[next(iter(seen.lines))]
         self._seen[name] = seen
         self._count += len(seen.lines)
-        while self._count > MOST_LINES:
-            self.forget(next(iter(self._seen)))
+        while self._count > MOST_LINES or len(self._seen) > MAX_SESSIONS:
+            oldest = self._seen.pop(next(iter(self._seen)))
+            self._count -= len(oldest.lines)
         return seen
 
     def _use(self, conversation: str, paths: set[str]) -> None:
@@ -233,14 +234,17 @@ class UseRecord:
 async def keep_record(store: Store, record: UseRecord) -> None:
     """Until cancelled; then once more. What cannot be written now is written later."""
     work = BoundedWork("record of what was recalled")
-    await _read_former(work, store, record)
+    is_known = await _read_former(work, store, record)
     try:
         while True:
             await anyio.sleep(_EVERY_S)
-            await _write(work, store, record, _PATIENCE_S)
+            is_known = is_known or await _read_former(work, store, record)
+            if is_known:  # else what was written before would be lost
+                await _write(work, store, record, _PATIENCE_S)
     finally:
-        with anyio.CancelScope(shield=True):
-            await _write(work, store, record, _LAST_S)
+        if is_known:
+            with anyio.CancelScope(shield=True):
+                await _write(work, store, record, _LAST_S)
 
 
 async def _write(work: BoundedWork, store: Store, record: UseRecord, patience_s: float) -> None:
@@ -254,11 +258,14 @@ async def _write(work: BoundedWork, store: Store, record: UseRecord, patience_s:
         _log.debug("what was recalled is not written down yet", error=str(error))
 
 
-async def _read_former(work: BoundedWork, store: Store, record: UseRecord) -> None:
+async def _read_former(work: BoundedWork, store: Store, record: UseRecord) -> bool:
+    """Whether it could be read."""
     try:
         record.add(await work.run(partial(_read, store), _PATIENCE_S))
     except (TimeoutError, IndexUnavailableError) as error:
-        _log.warning("what was recalled before is not known", error=str(error))
+        _log.info("what was recalled before is not known yet", error=str(error))
+        return False
+    return True
 
 
 def _read(store: Store) -> str | None:

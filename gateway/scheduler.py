@@ -133,6 +133,13 @@ class SyncScheduler:
         self._generations.ask(reason, force=force, verify=verify)
         self._wakeup.fire()
 
+    def hand_over(self, successor: SyncScheduler) -> None:
+        """Of what is pending, what a successor does not do by itself at its start."""
+        work = self._generations.work()
+        if work is not None and (work.request.force or work.request.verify):
+            request = work.request
+            successor.request(request.reason, force=request.force, verify=request.verify)
+
     async def run(self) -> None:
         """Works until cancelled."""
         async with anyio.create_task_group() as tasks:

@@ -102,6 +102,11 @@ class RunningBackend:
         if self.scheduler is not None:
             self.scheduler.request(reason, force=force)
 
+    def take_over(self, former: RunningBackend) -> None:
+        """Does what the former one was asked for and did not get to."""
+        if self.scheduler is not None and former.scheduler is not None:
+            former.scheduler.hand_over(self.scheduler)
+
     def retire(self) -> None:
         """Another backend answers from now on."""
         self._replaced.set()
@@ -179,8 +184,11 @@ class Memory:
         return why_disabled(self.settings) if self._running is None else None
 
     async def read(self, request: ReadRequest) -> ReadAnswer:
-        """Only while memory is on. Raises PathNotAllowedError, FileUnreadableError."""
-        assert self._running is not None
+        """Only while memory is on. Raises PathNotAllowedError, FileUnreadableError, IndexUnavailableError."""
+        if self._running is None:
+            raise IndexUnavailableError(
+                "Memory was switched off a moment ago.", remedy="Ask again."
+            )
         with self._running.used() as backend:
             return await backend.read(request)
 
@@ -332,7 +340,8 @@ class Memory:
         return True
 
     async def status(self) -> StatusResult:
-        if self._running is None:
+        running = self._running
+        if running is None:
             return write_status(
                 self.settings,
                 None,
@@ -340,14 +349,14 @@ class Memory:
                 config_error=self.config_error,
                 activity=self.counted.activity(self.uses),
             )
-        with self._running.used() as backend:
+        with running.used() as backend:
             return write_status(
                 self.settings,
                 await backend.status(),
                 sync_error=self._sync_error,
                 config_error=self.config_error,
                 activity=self.counted.activity(self.uses),
-                watcher=self._running.watch_state,
+                watcher=running.watch_state,
             )
 
     async def overview(self, context: RequestContext | None = None) -> OverviewResult:
@@ -411,6 +420,8 @@ class Memory:
             self._running = await self._start(settings, "reload")
         self.settings = settings
         if old is not None and old is not self._running:
+            if self._running is not None:
+                self._running.take_over(old)
             old.retire()
 
     @property

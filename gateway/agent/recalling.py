@@ -71,6 +71,8 @@ class HookParams(Params, frozen=True):
     event: dict[str, Any]
     processes: tuple[int, ...] = ()
     """Who runs the hook, the nearest first."""
+    patience_ms: int = round(HOOK_PATIENCE_S * 1000)
+    """How long the hook still waits: what is told later reaches nobody, and does not count as told."""
 
 
 class HookEvent(msgspec.Struct, frozen=True):
@@ -205,10 +207,11 @@ async def hear(memory: Memory, params: HookParams, session: Session) -> dict[str
         )
     memory.shown.held_by(event.conversation, map(process_name, params.processes))
     text = ""
-    with anyio.move_on_after(HOOK_PATIENCE_S) as patience:
+    patience_s = min(HOOK_PATIENCE_S, params.patience_ms / 1000)
+    with anyio.move_on_after(patience_s) as patience:
         text = await _heard(memory, event, session)
     if patience.cancelled_caught:
-        memory.counted.recalled("late", HOOK_PATIENCE_S)
+        memory.counted.recalled("late", patience_s)
     return in_form(params.client, event, text)
 
 

@@ -24,7 +24,6 @@ from gateway.ownership.owner import (
     OWNER_PATIENCE_S,
     LockDisk,
     OwnerLock,
-    UntrustedSocketError,
 )
 from gateway.ownership.sockets import connect_owner
 from gateway.rpc.connection import ClientConnection, cancelled_id
@@ -313,6 +312,8 @@ class Bridge:
         if channel is None or isinstance(self._refusal, ShuttingDownError):
             assert self._refusal is not None
             self._answer_all(self._refusal, only=forwarded)
+            if forwarded.ends_process:
+                self._end()
             return
         try:
             async with self._sending:
@@ -357,7 +358,7 @@ class Bridge:
                 while True:
                     try:
                         return SocketChannel(await self._reach())
-                    except UntrustedSocketError as error:  # of a dead owner, it may be
+                    except IndexUnavailableError as error:  # of a dead owner, it may be
                         refusal = error
                         await anyio.sleep(self._patience_s / _LOOKS)
             self._refuse(refusal)
@@ -366,8 +367,11 @@ class Bridge:
         """Answers what is open, and what comes until an owner is there."""
         self._give_up_unrepeatable(error.message)
         self._refusal = self._lasting_refusal() or error
+        is_end = any(one.ends_process for one in self._lines)
         self._answer_all(error)
         self._moved.fire()
+        if is_end:
+            self._end()
 
     async def _attend(self, channel: SocketChannel) -> None:
         """Leaves an owner that keeps something open and gives no sign of life.

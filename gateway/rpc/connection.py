@@ -286,11 +286,12 @@ class Dispatcher:
                         await self._cancel(message, reply)
                     else:
                         await self._start(message, reply)
-                except RpcError as error:
+                except (RpcError, OSError, ImportError) as error:  # a method may have to be loaded
+                    wire = to_wire(error)
                     if message.id is None:
-                        _log.debug("a notification was refused", kind=error.kind.value)
+                        _log.debug("a notification was refused", kind=wire.data["kind"])
                     else:
-                        await self._send(reply, encode_error(message.id, to_wire(error)))
+                        await self._send(reply, encode_error(message.id, wire))
 
     async def _start(self, call: Call, reply: ReplySlot) -> None:
         method = self._registry.find(call.method)

@@ -164,9 +164,9 @@ class MethodRegistry:
         return [name for name in self._all() if name[0] != "$"]
 
     def _all(self) -> dict[str, Method[Any]]:
-        later, self._later = self._later, None
-        if later is not None:
-            self.add(later())
+        if self._later is not None:
+            self.add(self._later())  # it may fail, as without descriptors, and is then tried again
+            self._later = None
         return self._methods
 
     def add(self, methods: Iterable[Method[Any]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -167,6 +168,17 @@ def test_a_lock_that_stays_held_is_an_error_that_changes_nothing(sessions, file,
     ):
         store_of(sessions).record_flush(KEY, 3)
     assert file.read_bytes() == before
+
+
+def test_a_lock_that_a_full_disk_left_empty_is_in_nobodys_way(sessions, file, monkeypatch):
+    def fail(*_arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(flush.json, "dump", fail)
+    lock = sessions / "sessions.json.lock"
+    with pytest.raises(OSError, match="No space"), lock_file(lock, timeout_s=1):
+        pass
+    assert not lock.exists()
 
 
 def test_a_place_that_cannot_be_written_to_is_an_error(tmp_path):

@@ -10,6 +10,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from backends.backend_errors import IndexUnavailableError
 from config.settings import SyncSettings
 from fakes.settings import make_settings
 from gateway.client import connect
@@ -97,6 +98,18 @@ async def test_a_guest_carries_the_clients_of_a_handed_in_socket_and_goes_on_as_
                 assert found["results"][0]["path"] == "MEMORY.md"
                 status = await ask(await reach_owner(lock), "status")
                 assert status["files"] == 1
+
+
+async def test_an_owner_that_serves_another_workspace_is_not_asked(run, settings, tmp_path):
+    """It may have become the owner after a guest had looked whose workspace that is."""
+    lock = place_of(settings).lock
+    (tmp_path / "other").mkdir()
+    others = replace(settings, workspace=tmp_path / "other")
+    guest = Host(others, read_settings=lambda: others, pipe=None, shutdown=anyio.Event())
+    async with run():
+        await (await reach_owner(lock)).aclose()
+        with pytest.raises(IndexUnavailableError, match="for the workspace"):
+            await guest._reach(lock)
 
 
 async def test_an_heir_reads_the_configuration_that_its_predecessor_had_reloaded(

@@ -63,6 +63,14 @@ def test_of_too_many_lines_those_of_the_conversation_heard_of_least_recently_go(
     assert seen.has("cleo", "The seventh line")
 
 
+def test_conversations_are_bounded_although_none_of_their_lines_count(monkeypatch):
+    monkeypatch.setattr(recalled, "MAX_SESSIONS", 3)
+    seen = Shown()
+    for number in range(5):
+        seen.read(f"session {number}", "a.md", "# milk\n")
+    assert [number for number in range(5) if seen.knows(f"session {number}")] == [2, 3, 4]
+
+
 def test_a_note_that_was_recalled_is_of_use_once_it_is_read_or_found_in_the_same_conversation():
     used: list[str] = []
     seen = Shown(used.append)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import anyio
+import pytest
+
+from backends.backend_errors import IndexUnavailableError
+from backends.builtin.store.sqlite.store import SqliteStore
 from gateway import recalled as use
 from gateway.recalled import NoteUse, UseRecord
 
@@ -36,3 +41,33 @@ def test_of_too_many_notes_those_recalled_last_stay(monkeypatch):
     for path in ("a.md", "b.md", "a.md", "c.md"):
         record.recalled(path)
     assert [note.path for note in record.notes()] == ["a.md", "c.md"]
+
+
+@pytest.mark.anyio
+async def test_what_could_not_be_read_at_first_is_not_written_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(use, "_EVERY_S", 0.01)
+    before = UseRecord()
+    before.recalled("a.md")
+    store = SqliteStore(tmp_path / "index.sqlite")
+    with store.writer() as writer:
+        writer.remember(use.RECORD_KEY, before.write())
+    answers = iter([IndexUnavailableError("The server is away.")])
+    view = store.view
+
+    def away_at_first():
+        for error in answers:
+            raise error
+        return view()
+
+    monkeypatch.setattr(store, "view", away_at_first)
+    record = UseRecord()
+    record.recalled("a.md")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(use.keep_record, store, record)
+        with anyio.fail_after(60):
+            while record.totals() != (2, 0) or record.is_new:
+                await anyio.sleep(0.01)
+        tasks.cancel_scope.cancel()
+    with view() as now:
+        assert '"recalled":2' in (now.remembered(use.RECORD_KEY) or "")
+    store.close()

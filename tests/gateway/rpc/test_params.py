@@ -202,6 +202,20 @@ def test_methods_that_come_later_are_made_once_and_not_before_one_is_asked_for()
     assert len(made) == 1
 
 
+def test_methods_that_could_not_be_made_are_made_when_one_is_asked_for_again():
+    made = iter([OSError("Too many open files"), [Method("second", NoParams, nothing)]])
+
+    def later():
+        if isinstance(one := next(made), OSError):
+            raise one
+        return one
+
+    registry = MethodRegistry([Method("first", NoParams, nothing)], later=later)
+    with pytest.raises(OSError, match="Too many"):
+        registry.find("second")
+    assert registry.find("second").name == "second"
+
+
 def test_a_name_unlike_all_others_is_not_found_without_a_guess():
     with pytest.raises(MethodNotFoundError) as caught:
         MethodRegistry([Method("ping", NoParams, nothing)]).find("x" * 5000)

@@ -103,6 +103,19 @@ async def test_what_is_asked_for_is_done_once(backend, running):
     assert backend.reasons == ["boot"]
 
 
+@pytest.mark.parametrize("force", [True, False])
+async def test_a_successor_does_by_force_what_was_promised_so_and_not_begun(backend, force):
+    former, scheduler = (SyncScheduler(backend, interval_minutes=0) for _ in range(2))
+    former.request("person", force=force)
+    scheduler.request("reload")
+    former.hand_over(scheduler)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(scheduler.run)
+        await backend.until(1)
+        tasks.cancel_scope.cancel()
+    assert backend.requests[0].force is force
+
+
 async def test_what_was_asked_for_before_the_start_is_done(backend):
     scheduler = SyncScheduler(backend, interval_minutes=0)
     scheduler.request("boot")
