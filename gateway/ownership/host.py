@@ -317,7 +317,7 @@ class Host:
         return make_bridge
 
     async def _reach(self, lock: Path) -> SocketStream:
-        """Raises IndexUnavailableError where the owner, which may be another one each time, serves another workspace."""
+        """Raises IndexUnavailableError where the owner, another one perhaps each time, serves another workspace."""
         stream = await reach_owner(lock, self._disk)
         try:
             await self._disk.run(partial(check_workspace, lock, self._settings.workspace))
