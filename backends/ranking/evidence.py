@@ -16,6 +16,7 @@ from backends.ranking import learnt
 from backends.ranking.lines import Unit
 from backends.ranking.names import MOST_TITLE, NAMING, Names
 from backends.ranking.query import Weights
+from backends.text.frontmatter import is_field
 from backends.text.times import tells_time
 
 NOISE: Final = 2.0
@@ -158,14 +159,17 @@ def weigh_units(
         may_name = begins or named.is_in_item or unit.length <= MOST_TITLE or line[0] in NAMING
         is_named = may_name and named.read(number, begins=begins)
         meaning = told[unit.cosine]
-        if not (near or unit.context or meaning > 0):
+        above = unit.context | named.held
+        if not (near or above or meaning > 0):
             continue
-        names_subject = at < named.text_start or is_named
+        # What front matter says of the note names it, but for a field that was asked for.
+        in_front = at < named.text_start and not (unit.is_labelled and is_field(line))
+        names_subject = in_front or is_named
         names_subject = names_subject or (
             "[[" in line and re.fullmatch(_LINKS_ONLY, line) is not None
         )
         # Below a heading, or front matter, that says nothing of what was asked, lines answer; the heading does not.
-        around = own and own | unit.context if names_subject else near | unit.context
+        around = own and own | unit.context if names_subject else near | above
         if not (around or meaning > 0):
             continue
         text = covered = 0.0

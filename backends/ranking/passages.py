@@ -163,7 +163,8 @@ class File:
         """
         chosen: set[int] = set()
         said: set[str] = set()
-        room, least = self.max_chars + len(GAP), 0.0
+        named: set[tuple[str, ...]] = set()
+        room, breadcrumbs, least = self.max_chars + len(GAP), 0, 0.0
         for at in self._by_odds:
             if self._taken[at] or at in chosen:
                 continue
@@ -179,12 +180,16 @@ class File:
                 for one in self._needed(at)
                 if one not in chosen and not self._overlaps(one, (at, *chosen))
             ]
-            cost = self._cost(at) + sum(map(self._cost, needed))
+            path = self.headings(at)
+            breadcrumb = 0 if path in named else utf16_length(breadcrumb_of(path))
+            cost = breadcrumb + self._cost(at) + sum(map(self._cost, needed))
             if chosen and cost > room:
                 continue
             if not chosen:
                 least = ENOUGH * self.odds[at]
-                room -= (breadcrumb := utf16_length(breadcrumb_of(self.headings(at))))
+            room -= breadcrumb
+            breadcrumbs += breadcrumb
+            named.add(path)
             chosen.add(at)
             said.add(words)
             room -= self._cost(at)
@@ -192,7 +197,7 @@ class File:
                 if self._cost(one) <= room:
                     chosen.add(one)
                     room -= self._cost(one)
-        return self.selection(self._rounded(sorted(chosen), breadcrumb)) if chosen else None
+        return self.selection(self._rounded(sorted(chosen), breadcrumbs)) if chosen else None
 
     def _may_earn(self, at: int) -> bool:
         """Whether it speaks for itself: what only stands beside a line that does is shown with that."""
@@ -221,7 +226,7 @@ class File:
             return False
         units = self.units
         if at < self._text_start:
-            return bool(units[at].concepts) and not any(units[one].concepts for one in chosen)
+            return bool(units[at].concepts & ~reduce(or_, (units[one].concepts for one in chosen)))
         if units[at].concepts or self.evidence[at].vector > 0:
             return True
         if not any(units[one].concepts for one in chosen):
@@ -279,7 +284,7 @@ class File:
     def _cost(self, at: int) -> int:
         return self.units[at].length + len(GAP)
 
-    def _rounded(self, chosen: Sequence[int], breadcrumb: int) -> list[int]:
+    def _rounded(self, chosen: Sequence[int], breadcrumbs: int) -> list[int]:
         """With what makes whole again where a gap, or a stretch, is too short to be read."""
         units = self.units
         runs: list[list[int]] = []
@@ -289,7 +294,7 @@ class File:
             else:
                 runs.append([at])
         length = sum(units[at].length + 1 for at in chosen) - len(runs)
-        room = self.max_chars - breadcrumb - length - len(GAP) * (len(runs) - 1)
+        room = self.max_chars - breadcrumbs - length - len(GAP) * (len(runs) - 1)
         joined = runs[:1]
         for run in runs[1:]:
             between = range(joined[-1][-1] + 1, run[0])

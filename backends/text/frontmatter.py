@@ -173,10 +173,27 @@ def is_property(line: str) -> bool:
     return ":: " in line and re.match(_PROPERTY, line) is not None
 
 
+_OF_FORMS: Final = frozenset(
+    """
+    title name alias aliases tag tags date created updated modified lastmod edited published publish draft id uid uuid
+    slug permalink url link type kind class cssclass cssclasses layout template category categories keyword keywords
+    description summary abstract excerpt lang language locale weight order image cover banner icon color colour toc
+    metadata
+    """.split()
+)
+"""Keys that say what a value is to a program. All others are words of whoever wrote the note: `birthday`, `deadline`."""
+
+
 def told_in(line: str) -> str:
-    """What a line of front matter says without its key, which is a word of the form and not of the note."""
+    """What a line of front matter says: without a key that is a word of the form and not of the note."""
     entry = re.match(_KEY, line)
-    return line if entry is None else entry[2] or ""
+    return line if entry is None or entry[1].lower() not in _OF_FORMS else entry[2] or ""
+
+
+def is_field(line: str) -> bool:
+    """Whether a line of front matter tells something under a word of whoever wrote the note."""
+    entry = re.match(_KEY, line)
+    return entry is not None and bool(entry[2]) and entry[1].lower() not in _OF_FORMS
 
 
 def has_tag(tags: tuple[str, ...], wanted: str) -> bool:
