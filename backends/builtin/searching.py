@@ -40,7 +40,7 @@ from backends.ranking.learnt import confidence_of
 from backends.ranking.lines import Candidate
 from backends.ranking.passages import Lines
 from backends.ranking.query import Concept, Query, QueryAnalyser, Weights, speaks_of_oneself
-from backends.text.times import Days, asks_when
+from backends.text.times import Days, asks_last, asks_when
 from backends.transcripts.source import is_file
 from config.runtime.remembered import Remembered, size_of
 from config.settings import DecaySettings, MemorySearchSettings, Source
@@ -148,7 +148,7 @@ class Ageing:
     def __init__(
         self, files: FileReads, decay: DecaySettings, today: date, information: float
     ) -> None:
-        """`information`: nats that the query asks for."""
+        """`information`: nats that the query asks for; without end where it asks for what was last."""
         self._files = files
         self._half_life = decay.half_life_days if decay.enabled else math.inf
         self._today = today
@@ -347,6 +347,7 @@ class Searcher:
             of_oneself=speaks_of_oneself(request.query),
             analyse=analyser.analyser(query.language).terms,
         )
+        is_last = asks_last(request.query)
         ranker = PassageRanker(
             weights,
             max_chars=SNIPPET_CHARS,
@@ -355,8 +356,10 @@ class Searcher:
             strategy=settings.hybrid.fusion,
             min_score=min_score,
             asks_when=asks_when(request.query),
+            asks_last=is_last,
         )
-        ageing = Ageing(view.files, settings.decay, today, weights.total)
+        information = math.inf if is_last else weights.total
+        ageing = Ageing(view.files, settings.decay, today, information)
         ranked = [
             (one, explain(one, lanes, ranker.files) if request.explain else None)
             for one in islice(_ranked(ranker, map(ageing.aged, candidates)), wanted)

@@ -159,8 +159,7 @@ def weigh_units(
         may_name = begins or named.is_in_item or unit.length <= MOST_TITLE or line[0] in NAMING
         is_named = may_name and named.read(number, begins=begins)
         meaning = told[unit.cosine]
-        above = unit.context | named.held
-        if not (near or above or meaning > 0):
+        if not (near or unit.context or meaning > 0):
             continue
         # What front matter says of the note names it, but for a field that was asked for.
         in_front = at < named.text_start and not (unit.is_labelled and is_field(line))
@@ -169,7 +168,7 @@ def weigh_units(
             "[[" in line and re.fullmatch(_LINKS_ONLY, line) is not None
         )
         # Below a heading, or front matter, that says nothing of what was asked, lines answer; the heading does not.
-        around = own and own | unit.context if names_subject else near | above
+        around = own and own | unit.context if names_subject else near | unit.context
         if not (around or meaning > 0):
             continue
         text = covered = 0.0
@@ -245,13 +244,17 @@ def ranked_odds(files: Sequence[Sequence[Evidence]], lanes: Lanes) -> list[list[
 
 
 def aged_odds(
-    units: Sequence[Unit], evidence: Sequence[Evidence], odds: Sequence[float]
+    units: Sequence[Unit],
+    evidence: Sequence[Evidence],
+    odds: Sequence[float],
+    *,
+    asks_last: bool = False,
 ) -> Sequence[float]:
-    """What age leaves of the odds; all of them where everything that was asked for is found."""
+    """What age leaves of the odds; all of them where everything that was asked for is found, and not the last time."""
     if {unit.freshness for unit in units} <= {1.0}:
         return odds
     return [
-        value if one.is_full else value * unit.freshness
+        value if one.is_full and not asks_last else value * unit.freshness
         for unit, one, value in zip(units, evidence, odds, strict=True)
     ]
 

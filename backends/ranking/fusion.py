@@ -166,8 +166,9 @@ class PassageRanker:
         strategy: Strategy = "weighted",
         min_score: float = 0.0,
         asks_when: bool = False,
+        asks_last: bool = False,
     ) -> None:
-        """`asks_when`: whether the query asks for a time."""
+        """`asks_when`: whether the query asks for a time; `asks_last`: for the last one."""
         self._weights = weights
         self._max_chars = max_chars
         self._lanes = lanes
@@ -175,6 +176,7 @@ class PassageRanker:
         self._strategy = strategy
         self._min_score = min_score
         self._asks_when = asks_when
+        self._asks_last = asks_last
         self._taken: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         self._repeats = Repeats()
         self._ceiling = 1.0
@@ -319,7 +321,7 @@ class PassageRanker:
             odds = [weighted_odds(one, lanes, information=information) for one in evidence]
         files = []
         for one, values in zip(weighed, odds, strict=True):
-            aged = aged_odds(one.units, one.evidence, values)
+            aged = aged_odds(one.units, one.evidence, values, asks_last=self._asks_last)
             file = File(one.file_id, one.path, one.units, one.evidence, aged, self._max_chars)
             for start, end in self._taken[one.file_id]:
                 file.take(start, end)

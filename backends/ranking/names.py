@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from functools import lru_cache, reduce
+from functools import lru_cache
 from itertools import islice
-from operator import or_
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -29,11 +28,8 @@ class Names:
         self._lines = lines
         self.text_start = text_start(units)
         self._of_note = self._fit_of_note(names) if units else 0.0
-        self._above: list[tuple[int, float, int]] = []
-        """Of what is in force, headings, a title and items, the levels, which rise, how well each fits, and the concepts
-        that it holds, of what the context does not have."""
-        self.held = 0
-        """The concepts of all these."""
+        self._above: list[tuple[int, float]] = []
+        """Of what is in force, headings, a title and items, the levels, which rise, and how well each fits."""
         self._is_in_code = False
         self.is_in_item = False
         self.fit = self._of_note
@@ -97,7 +93,7 @@ class Names:
             self._enter(level, unit.text, unit.concepts)
 
     def _enter(self, level: int, name: str, held: int) -> None:
-        self._above.append((level, self._weights.fit(name, held), held))
+        self._above.append((level, self._weights.fit(name, held)))
         self._stand()
 
     def _leave(self, level: int) -> None:
@@ -108,7 +104,7 @@ class Names:
 
     def _begin(self, unit: Unit) -> None:
         headings = stored_headings(unit.headings) if self._may_fit(unit.context) else ()
-        self._above = [(level, self._weights.fit(title), 0) for level, title in headings]
+        self._above = [(level, self._weights.fit(title)) for level, title in headings]
         self._is_in_code = False
         self._stand()
 
@@ -117,15 +113,14 @@ class Names:
 
     def _stand(self) -> None:
         if not self._above:
-            self.fit, self.held, self.is_in_item = self._of_note, 0, False
+            self.fit, self.is_in_item = self._of_note, False
             return
-        fits = [fit for level, fit, _ in self._above if level < _BELOW_HEADINGS]
-        within = [fit for level, fit, _ in self._above if level >= _BELOW_HEADINGS]
+        fits = [fit for level, fit in self._above if level < _BELOW_HEADINGS]
+        within = [fit for level, fit in self._above if level >= _BELOW_HEADINGS]
         nearest = max(fits.pop() if fits else self._of_note, *within, 0.0)
-        if [level for level, *_ in self._above] == [1]:  # below its title the note has two names
+        if [level for level, _ in self._above] == [1]:  # below its title the note has two names
             nearest = max(nearest, self._of_note)
         self.fit = max(nearest, max(self._of_note, *fits, 0.0) / 2)
-        self.held = reduce(or_, (held for *_, held in self._above))
         self.is_in_item = self._above[-1][0] > _BELOW_HEADINGS
 
     def _first_title(self) -> Unit | None:

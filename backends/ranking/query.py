@@ -29,7 +29,7 @@ from backends.text.analyser import (
     stop_words_of,
     tokens,
 )
-from backends.text.times import Days, day_terms, days_in
+from backends.text.times import LAST_WORDS, Days, asks_when, day_terms, days_in
 
 MAX_CONCEPTS: Final = 1_000
 """Read from one query; the index then looks for the most telling of them."""
@@ -182,6 +182,8 @@ def content_words(text: str, language: str) -> list[str]:
     """The words of a normalised question without its stop words; all of them where nothing is left."""
     words = tokens(text)
     stop_words = stop_words_of(language) | stop_words_of("russian")
+    if asks_when(text):
+        stop_words |= LAST_WORDS
     return [word for word in words if not _is_stop_word(word, stop_words)] or words
 
 

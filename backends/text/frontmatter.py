@@ -181,7 +181,7 @@ _OF_FORMS: Final = frozenset(
     metadata
     """.split()
 )
-"""Keys that say what a value is to a program. All others are words of whoever wrote the note: `birthday`, `deadline`."""
+"""Keys that say what a value is to a program. All others are words of the person who wrote the note: `birthday`."""
 
 
 def told_in(line: str) -> str:

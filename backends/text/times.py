@@ -156,6 +156,22 @@ def asks_when(question: str) -> bool:
     return _pattern(_ASKED, re.IGNORECASE | re.VERBOSE).search(question) is not None
 
 
+LAST_WORDS: Final = frozenset(
+    """
+    last latest zuletzt letzte letzten letzter letztes letztemal dernier dernière dernièrement fois última último vez
+    ultima ultimo volta laatst laatste keer senast sidst sist viimeksi ostatni ostatnio последний последняя раз
+    """.split()
+)
+"""What a question for a time has, and hardly any note that answers it."""
+
+
+def asks_last(question: str) -> bool:
+    """Whether a question asks for the last time: `When did I last ...?`"""
+    return asks_when(question) and not LAST_WORDS.isdisjoint(
+        word.casefold() for word in _WORD.findall(question)
+    )
+
+
 def tells_time(line: str) -> bool:
     """Whether a line names a day, a month, a year, a time of day, or a distance from today."""
     if line.isascii():

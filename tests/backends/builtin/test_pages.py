@@ -225,3 +225,41 @@ async def test_a_line_of_any_blanks_is_blank(home, found, blank):
     home.write("memory/kiln.md", f"# Kiln\n{blank}\nThe kiln is oiled in May.\n{blank}\n")
     (hit,) = await found("kiln")
     assert "The kiln is oiled in May." in hit.snippet
+
+
+async def test_every_part_of_a_snippet_stands_below_the_name_of_its_section(home, found):
+    """Else what is said of one would seem to be said of another."""
+    doses = "- Dose: {0}-0-1\n- prescribed by Dr Ahl\n- valid until May {0}\n- taken with water\n\n"
+    drugs = ("Ramipril", "Metformin", "Torasemide", "Bisoprolol", "Simvastatin", "Pantoprazole")
+    text = "".join(f"### {one}\n{doses.format(n)}" for n, one in enumerate(drugs))
+    home.write("memory/drugs.md", f"# Drugs\n\n{text}")
+    for hit in await found("Dose Pantoprazole"):
+        for part in hit.snippet.split("\n…\n"):
+            named = [one for one in drugs if one in part]
+            told = [drugs[int(line[8])] for line in part.split("\n") if line.startswith("- Dose")]
+            assert named and set(told) <= set(named), hit.snippet
+
+
+@each(
+    ("question", "field"),
+    [
+        ("when is Tarek's birthday", "birthday: 1963-04-13"),
+        ("phone Tarek", "phone: +41 79 553 12 33"),
+    ],
+)
+async def test_a_field_of_front_matter_that_is_asked_for_is_shown(home, found, question, field):
+    fields = "title: Tarek Dell\nbirthday: 1963-04-13\nphone: +41 79 553 12 33\ntags: [person]"
+    body = "# Tarek Dell\n\nMet Tarek at a fair. Tarek likes sailing.\n"
+    home.write("memory/Tarek Dell.md", f"---\n{fields}\n---\n\n{body}")
+    home.write("memory/Zoe Oell.md", body.replace("Tarek Dell", "Zoe Oell"))
+    hit = (await found(question))[0]
+    assert hit.path == "memory/Tarek Dell.md"
+    assert field in hit.snippet
+
+
+async def test_a_question_for_the_last_time_is_not_about_the_word_and_means_the_newest(home, found):
+    home.write("memory/2026-01-04.md", "# 2026-01-04\n\nThe dentist cleaned the teeth.\n")
+    home.write("memory/2026-02-11.md", "# 2026-02-11\n\nThe dentist fitted the crown.\n")
+    home.write("memory/lists.md", "# Series\n\nThe last episode of the series was dull.\n")
+    for question in ("When did I last go to the dentist?", "when was the dentist last"):
+        assert (await found(question))[0].path == "memory/2026-02-11.md"
