@@ -43,6 +43,32 @@ def normalise(text: str) -> str:
     return _pattern(_IGNORED).sub("", unicodedata.normalize("NFKC", text))
 
 
+# Its first character comes first, so that the search goes from one such character to the next.
+_PHONE: Final = (
+    r"[+(0-9](?<![\w.,:/-].)(?:(?<=[+(0])(?=\d)|(?=\d\d[-. ]\d{3}[-. ]\d{4}\b))"
+    r"(?!\d?[./]\d\d?[./]\d)[\d() ./-]{5,21}\d(?!\w)"
+)
+_ENOUGH_DIGITS: Final = 10
+_FEWEST_DIGITS: Final = 7
+
+
+def with_phone_numbers(text: str) -> str:
+    """Normalised text with each phone number that is written in groups as one run of digits, too, behind it."""
+    return _pattern(_PHONE).sub(_with_digits, text)
+
+
+def _with_digits(match: re.Match[str]) -> str:
+    """Numbers that follow are no part of it: with these many digits, and one more of a country, it is complete."""
+    written, digits = match[0], ""
+    groups = re.findall(r"\d+", written)
+    for group in groups:
+        if len(digits) >= _ENOUGH_DIGITS + written.startswith("+"):
+            break
+        digits += group
+    is_one = len(groups) > 1 and len(digits) >= _FEWEST_DIGITS
+    return f"{written} {digits}" if is_one else written
+
+
 def fold(word: str) -> str:
     """Case and diacritics removed from normalised text: `Ação` and `ACAO` both give `acao`."""
     if word.isascii():
@@ -306,7 +332,7 @@ def may_hold_compounds(text: str) -> bool:
     return most >= max(found.values(), default=0)
 
 
-ANALYSER_VERSION: Final = 3
+ANALYSER_VERSION: Final = 4
 """Goes up with every change of the terms that a text gives: stored indexes are then rebuilt."""
 
 _MAX_TERM = 64
@@ -348,11 +374,11 @@ class Analyser:
 
     def terms(self, text: str) -> str:
         """The terms of `text`, separated by single spaces, in order, with repetitions."""
-        return self._joined(tokens(normalise(text)))
+        return self._joined(tokens(with_phone_numbers(normalise(text))))
 
     def terms_by_line(self, text: str) -> str:
         """What `terms` gives for each line of `text`, joined by newlines: one call costs much less than one a line."""
-        joined = self._joined(_tokens_and_ends(normalise(text)))
+        joined = self._joined(_tokens_and_ends(with_phone_numbers(normalise(text))))
         return joined.replace(" \n", "\n").replace("\n ", "\n")
 
     def _joined(self, tokens_found: list[str]) -> str:

@@ -263,3 +263,25 @@ async def test_a_question_for_the_last_time_is_not_about_the_word_and_means_the_
     home.write("memory/lists.md", "# Series\n\nThe last episode of the series was dull.\n")
     for question in ("When did I last go to the dentist?", "when was the dentist last"):
         assert (await found(question))[0].path == "memory/2026-02-11.md"
+
+
+@each(
+    ("written", "asked"),
+    [
+        ("(555) 123-4567", "5551234567"),
+        ("5551234567", "(555) 123-4567"),
+        ("5554443333", "555-444-3333"),
+        ("010-1234-5678", "01012345678"),
+        ("+33 6 98 76 54 32", "+33698765432"),
+        ("0551234567", "055 123 4567"),
+        ("020 7946 0958", "02079460958"),
+        ("055 123 45 67 2 times", "0551234567"),
+    ],
+)
+async def test_a_phone_number_is_found_however_its_digits_are_grouped(home, found, written, asked):
+    home.write("memory/people.md", f"# People\n\n- Ann: {written}\n- Cat: 555-444-9999\n")
+    for number in range(5):
+        home.write(f"memory/n{number}.md", f"# Other\n\n- Bob: 555 000 {number}\n")
+    hit = (await found(asked))[0]
+    assert hit.path == "memory/people.md"
+    assert written in hit.snippet
