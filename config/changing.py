@@ -62,6 +62,13 @@ class EditedFile(msgspec.Struct, frozen=True):
     path: Path
     """Behind links: what a dotfile manager put elsewhere is changed there."""
     data: bytes | None
+    named: Path
+    """As it was named."""
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether somebody put it elsewhere: it stays there then, and is not removed."""
+        return self.named.is_symlink()
 
     @property
     def text(self) -> str:
@@ -98,10 +105,12 @@ class EditedFile(msgspec.Struct, frozen=True):
         return copy
 
     def _remove(self) -> None:
+        """A directory that is a link stays, with what it leads to."""
         self.path.unlink(missing_ok=True)
-        if not any(self.path.parent.iterdir()):
-            self.path.parent.rmdir()
-            remove_empty(self.path.parent.parent, below=Path(os.path.realpath(Path.home())))
+        parent = self.named.parent
+        if not parent.is_symlink() and not any(parent.iterdir()):
+            parent.rmdir()
+            remove_empty(parent.parent, below=Path.home())
 
     def _check_unchanged(self) -> None:
         if _read(self.path) != self.data:
@@ -116,7 +125,7 @@ def open_file(path: Path) -> EditedFile:
     """Raises ConfigInvalidError, and DeniedError where it is another user's."""
     real = Path(os.path.realpath(path))
     try:
-        found = EditedFile(real, _read(real))
+        found = EditedFile(real, _read(real), path)
         found.text  # noqa: B018 - no text at all is refused here
     except (OSError, UnicodeDecodeError) as error:
         if (refusal := denied(error)) is not None:
@@ -229,8 +238,8 @@ def change_setting(request: LoadRequest, text: str, value: str | None) -> Settin
     changed = file.text
     if read is UNSET:
         for at in ours:
-            changed = _without(changed, file.path, at, found)
-        if found.is_ours and "".join(changed.split()) == "{}":
+            changed = without_key(changed, file.path, at, is_ours=found.is_ours)
+        if found.is_ours and not file.is_linked and "".join(changed.split()) == "{}":
             changed = ""
     else:
         at = _kept_place(request, named, ours) or _new_place(request, found, named)
@@ -328,12 +337,12 @@ def _new_place(request: LoadRequest, found: FoundConfig, named: NamedKey) -> Key
     return (*place, *named.names)
 
 
-def _without(text: str, path: Path, at: KeyPath, found: FoundConfig) -> str:
-    """Without the member, and without objects of ours that are empty then."""
+def without_key(text: str, path: Path, at: KeyPath, *, is_ours: bool) -> str:
+    """Without the member, and without objects of ours that are empty then. `is_ours`: the whole file is."""
     text = without_member(text, path, at)
     for depth in range(len(at) - 1, 0, -1):
         above = at[:depth]
-        if not (found.is_ours or (is_own_entry(above) and above != OWN_ENTRY_PATH)):
+        if not (is_ours or (is_own_entry(above) and above != OWN_ENTRY_PATH)):
             break
         node = require_object(parse_json5(text.encode(), path))
         for name in above:

@@ -4,7 +4,7 @@ Where somebody likely keeps notes (OpenClaw's workspace, vaults of Obsidian, Log
 by itself: names alone are looked at, in few directories, and no link is followed.
 
 What it did stands in our own file (`config.source.discover` reads the folders): `notes` has the folders and `setup`
-what is to be undone, noted before it is done.
+what is to be undone, noted before it is done: names and a default that somebody wrote there by hand stay, or come back.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -59,7 +59,10 @@ _HEADER: Final = f"""\
 // What `{PROGRAM} setup` found; `{PROGRAM} setup --undo` takes it out again.
 // Settings may stand here, too: `{PROGRAM} config set query.maxResults 8`.
 """
-_OURS: Final = ("notes", "setup")
+_ADDED: Final = ("setup", "folders")
+"""The names that setup gave to folders, each with what it stood for until then, or null."""
+_REPLACED: Final = ("setup", "default")
+"""The default that setup wrote, and the one until then, or null."""
 
 Kind = Literal["OpenClaw workspace", "Obsidian vault", "Logseq graph", "folder of notes"]
 
@@ -240,8 +243,9 @@ def _choose(workspace: Path | None, *, yes: bool) -> NotesFolder:
 
 def _free_name(folder: Path, known: Folders) -> str:
     """A name for a folder that was given none: its own, in letters that a shell need not quote."""
-    for name, node in known.by_name.items():
-        if os.path.realpath(str(node.value)) == os.path.realpath(folder):
+    home = home_dir(os.environ, Path.cwd())
+    for name in known.by_name:
+        if known.path(name, home=home).resolve() == folder.resolve():
             return name
     composed = unicodedata.normalize("NFC", folder.name.lower())
     plain = "-".join("".join(one if _is_plain(one) else " " for one in composed).split())
@@ -299,13 +303,23 @@ def _member_lines(plan: Plan) -> Sequence[str]:
 def _write_folder(plan: Plan) -> None:
     from config.source.editing import with_member
 
-    file = _own_file()
-    text = file.text
-    if plan.is_default:
+    file, root = _own_file(), _own_root()
+    known, home = read_folders(root), home_dir(os.environ, Path.cwd())
+    text, path = file.text, str(plan.folder.path)
+    if plan.is_default and known.default != plan.name:
+        noted = _value(root, *_REPLACED) or {"before": known.default}
+        text = with_member(text, file.path, _REPLACED, {**noted, "now": plan.name})
         text = with_member(text, file.path, DEFAULT, plan.name)
-    text = with_member(text, file.path, (*FOLDERS, plan.name), str(plan.folder.path))
+    before = known.by_name.get(plan.name)
+    if before is None or known.path(plan.name, home=home).resolve() != plan.folder.path:
+        if plan.name not in (_value(root, *_ADDED) or {}):
+            former = before.value if before is not None else None
+            text = with_member(text, file.path, (*_ADDED, plan.name), former)
+        text = with_member(text, file.path, (*FOLDERS, plan.name), path)
+    if text == file.text:
+        return
     written = read_folders(_parsed(text, file.path))
-    assert str(written.by_name[plan.name].value) == str(plan.folder.path)
+    assert written.path(plan.name, home=home).resolve() == plan.folder.path
     file.write(text if file.data is not None else _HEADER + text)
 
 
@@ -433,12 +447,16 @@ def _offer_meaning(options: Options, *, wanted: bool | None, yes: bool) -> None:
 def _connect(options: Options, client: Client, *, yes: bool, writes: bool) -> dict[str, object]:
     """One client that cannot be connected does not keep the others from it."""
     try:
-        note = partial(_note_done, "clients", client.name)
+        note = partial(_note_client, client.name)
         return connect_found(options, client, yes=yes, writes=writes, before=note)
     except MemoryGatewayError as error:
-        if not options.json:
-            output.note(f"{client.title}: {error}")
-        return {"client": client.name, "written": False, "error": str(error), "kind": error.kind}
+        return _failed(options, client, error)
+
+
+def _failed(options: Options, client: Client, error: MemoryGatewayError) -> dict[str, object]:
+    if not options.json:
+        output.note(f"{client.title}: {error}")
+    return {"client": client.name, "written": False, "error": str(error), "kind": error.kind}
 
 
 # Undoing.
@@ -448,31 +466,45 @@ def _undo(options: Options, *, yes: bool, dry_run: bool) -> int:
 
     file = _own_file()
     root = _own_root()
-    present = [one for one in _OURS if root is not None and one in root.value]
     clients = _noted_clients(root)
-    data: dict[str, object] = {"file": str(file.path), "written": False, "clients": []}
-    if root is None or not present:
+    data: dict[str, Any] = {"file": str(file.path), "written": False, "clients": []}
+    if root is None or "setup" not in root.value:
         if not options.json:
             output.say("There is nothing to undo.")
         return _end(options, data)
-    after = _without_ours(file, present)
+    after = _without_ours(file, root)
     if not options.json:
-        what = "goes" if not after else f"loses {' and '.join(present)}; your settings stay"
-        output.say(f"{file.path} {what}.")
-    for client in clients:
-        disconnect_found(options, client, writes=False)
+        output.say(f"{file.path} {_what_goes(root) if after else 'goes'}.")
+    shown = [_disconnect(options, one, writes=False) for one in clients]
     if dry_run or (options.json and not yes) or not (yes or _agrees_to_undo()):
-        return _end(options, data)
-    data["clients"] = [disconnect_found(options, one, writes=True) for one in clients]
+        return _end(options, data, code=_code_of(shown))
+    data["clients"] = done = [
+        before if "kind" in before else _disconnect(options, one, writes=True)
+        for one, before in zip(clients, shown, strict=True)
+    ]
+    left = [one.name for one, outcome in zip(clients, done, strict=True) if "kind" in outcome]
     places = _index_places(root)
-    file.write(after)
+    file.write(_without_ours(file, root, left) if left else after)
     data["written"] = True
     data["indexes"] = places
     if not options.json:
         for place in places:
             output.say(f"The index stays in {place}; delete it whenever you like.")
         output.say(f"A model that was downloaded stays: `{PROGRAM} models list` and `remove`.")
-    return _end(options, data)
+    if left:
+        output.note(
+            f"Not disconnected: {', '.join(left)}. {file.path} keeps that in mind, for another "
+            f"`{PROGRAM} setup --undo`."
+        )
+    return _end(options, data, code=_code_of(done))
+
+
+def _disconnect(options: Options, client: Client, *, writes: bool) -> dict[str, object]:
+    """As `_connect`: one client that cannot be disconnected does not keep the rest from being undone."""
+    try:
+        return disconnect_found(options, client, writes=writes)
+    except MemoryGatewayError as error:
+        return _failed(options, client, error)
 
 
 def _agrees_to_undo() -> bool:
@@ -482,26 +514,65 @@ def _agrees_to_undo() -> bool:
 def _noted_clients(root: Located | None) -> list[Client]:
     from gateway.connect.clients import CLIENTS
 
-    node = descend(root, "setup", "clients") if root is not None else None
-    names = [one.value for one in node.value] if node and isinstance(node.value, list) else []
-    return [CLIENTS[one] for one in names if one in CLIENTS]
+    return [CLIENTS[one] for one in _value(root, "setup", "clients") or () if one in CLIENTS]
 
 
-def _without_ours(file: EditedFile, members: Sequence[str]) -> str:
-    """The text without them; empty where nothing of somebody else's is in it."""
-    from config.source.editing import without_member
+def _value(root: Located | None, *at: str) -> Any:
+    """What stands at a path; None for nothing, and for what cannot have been noted by setup."""
+    from config.host_keys import plain
 
-    text = reduce(lambda left, one: without_member(left, file.path, (one,)), members, file.text)
+    node = descend(root, *at) if root is not None else None
+    found = plain(node) if node is not None else None
+    wanted = list if at == ("setup", "clients") else dict
+    return found if isinstance(found, wanted) else None
+
+
+def _what_goes(root: Located) -> str:
+    names = [one for one in _value(root, *_ADDED) or () if one in read_folders(root).by_name]
+    what = f"the name {names[0]}" if len(names) == 1 else f"the names {', '.join(names)}"
+    return f"loses {f'{what}, and ' if names else ''}what setup noted; the rest stays"
+
+
+def _without_ours(file: EditedFile, root: Located, left: Sequence[str] = ()) -> str:
+    """The text without what setup put in, but for the clients that are `left`.
+
+    Empty where setup made the file and nothing of somebody else's is in it.
+    """
+    from config.changing import without_key
+    from config.source.editing import with_member
+
+    text, folders = file.text, read_folders(root)
+    names, default = set(folders.by_name), folders.default
+    for name, before in (_value(root, *_ADDED) or {}).items():
+        if name not in folders.by_name:
+            continue
+        if isinstance(before, str):
+            text = with_member(text, file.path, (*FOLDERS, name), before)
+        else:
+            names.remove(name)
+            text = without_key(text, file.path, (*FOLDERS, name), is_ours=True)
+    replaced = _value(root, *_REPLACED) or {}
+    if default is not None and default == replaced.get("now"):
+        default = replaced.get("before")
+    if default in names and default != folders.default:
+        text = with_member(text, file.path, DEFAULT, default)
+    elif folders.default is not None and default not in names:
+        text = without_key(text, file.path, DEFAULT, is_ours=True)
+    text = without_key(text, file.path, ("setup",), is_ours=True)
+    if left:
+        return with_member(text, file.path, ("setup", "clients"), left)
+    is_ours = text.startswith(_HEADER) and not file.is_linked
     bare = re.sub(r"\s", "", text.removeprefix(_HEADER))
-    return "" if bare == "{}" else text
+    return "" if is_ours and bare == "{}" else text
 
 
 def _index_places(root: Located) -> list[str]:
-    """Where the indexes of the folders lie, as far as they are there."""
+    """Where the indexes of the folders that are no longer named lie, as far as they are there."""
     home = home_dir(os.environ, Path.cwd())
     folders = read_folders(root)
     base = data_dir(os.environ, home=home)
-    real = (folders.path(name, home=home).resolve() for name in folders.by_name)
+    added = [one for one in _value(root, *_ADDED) or () if one in folders.by_name]
+    real = (folders.path(name, home=home).resolve() for name in added)
     places = (notes_state_dir(base, one) for one in real)
     return [str(one) for one in places if one.is_dir()]
 
@@ -532,15 +603,14 @@ def _parsed(text: str, path: Path) -> Located:
     return require_object(parse_json5(text.encode(), path))
 
 
-def _note_done(kind: str, name: str) -> None:
+def _note_client(name: str) -> None:
     """Before it is done, so that it is undone even if this process is killed meanwhile."""
     from config.source.editing import with_member
 
     file = _own_file()
     root = _own_root()
-    node = descend(root, "setup", kind) if root is not None else None
-    names = [one.value for one in node.value] if node and isinstance(node.value, list) else []
+    names = _value(root, "setup", "clients") or []
     if name in names:
         return
-    text = with_member(file.text, file.path, ("setup", kind), [*names, name])
+    text = with_member(file.text, file.path, ("setup", "clients"), [*names, name])
     file.write(text if file.data is not None else _HEADER + text)

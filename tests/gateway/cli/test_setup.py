@@ -212,3 +212,97 @@ def test_obsidian_tells_its_vaults_and_nothing_is_proposed_where_nothing_is(newc
     registry.parent.mkdir(parents=True)
     registry.write_text(json.dumps({"vaults": {"1": {"path": str(newcomer.home / "vault")}}}))
     assert newcomer.json("setup")["kind"] == "Obsidian vault"
+
+
+def own_file(cli, text):
+    file = cli.home / ".config/memory-gateway/config.json5"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    return file
+
+
+@pytest.mark.parametrize("linked", ["config.json5", "memory-gateway", ".config"])
+def test_undone_it_leaves_links_and_what_is_behind_them(newcomer, linked):
+    kept = newcomer.home / "dot" / linked
+    if linked == "config.json5":
+        name = newcomer.home / ".config/memory-gateway" / linked
+        kept.parent.mkdir()
+        kept.write_text("{}\n")
+        name.parent.mkdir(parents=True)
+    else:
+        name = newcomer.home / (".config/memory-gateway" if linked != ".config" else linked)
+        kept.mkdir(parents=True)
+        name.parent.mkdir(exist_ok=True)
+    name.symlink_to(kept)
+    assert newcomer("setup", "--yes", "--no-clients").code == 0
+    assert newcomer("setup", "--undo", "--yes").code == 0
+    assert name.is_symlink() and kept.exists()
+    if linked == "config.json5":
+        assert "".join(kept.read_text().split()) == "{}"
+        newcomer("config", "set", "query.maxResults", "8")
+        newcomer("config", "unset", "query.maxResults")
+        assert "".join(kept.read_text().split()) == "{}"
+
+
+def test_a_file_of_ours_that_somebody_else_made_stays(newcomer):
+    file = own_file(newcomer, "{}\n")
+    newcomer("setup", "--yes", "--no-clients")
+    newcomer("setup", "--undo", "--yes")
+    assert "".join(file.read_text().split()) == "{}"
+
+
+def test_folders_and_a_default_that_were_written_by_hand_outlive_setup(newcomer):
+    folder(newcomer, "work", "The boiler of the office.")
+    text = '{notes:{default:"work",folders:{work:"~/work"}}}\n'
+    file = own_file(newcomer, text)
+    newcomer("setup", "--yes", "--no-clients")
+    newcomer("setup", "--yes", "--no-clients", str(newcomer.home / "work"))
+    newcomer("setup", "--yes", "--no-clients")
+    assert first(newcomer, "boiler") == ["vault.md"]
+    told = newcomer("setup", "--undo", "--yes").out
+    assert "loses the name vault, and what setup noted; the rest stays." in told
+    assert "".join(file.read_text().split()) == "".join(text.split())
+    assert first(newcomer, "boiler") == ["work.md"]
+    assert "There is nothing to undo" in newcomer("setup", "--undo", "--yes").out
+
+
+def test_a_name_that_setup_gave_to_another_folder_means_the_former_one_again(newcomer):
+    folder(newcomer, "work", "The boiler of the office.")
+    file = own_file(newcomer, '{notes: {folders: {mine: "~/work"}}} // by hand\n')
+    newcomer("setup", "--yes", "--no-clients", "--name", "mine", str(newcomer.home / "vault"))
+    assert first(newcomer, "-n", "mine", "boiler") == ["vault.md"]
+    newcomer("setup", "--undo", "--yes")
+    assert json.loads(file.read_text().split("//")[0].replace("notes", '"notes"')
+                      .replace("folders", '"folders"').replace("mine", '"mine"')
+                      ) == {"notes": {"folders": {"mine": "~/work"}}}  # fmt: skip
+    assert file.read_text().endswith("// by hand\n")
+
+
+def test_a_default_that_somebody_chose_after_setup_stays(newcomer):
+    folder(newcomer, "work", "The boiler of the office.")
+    file = own_file(newcomer, '{"notes": {"folders": {"work": "~/work"}}}\n')
+    newcomer("setup", "--yes", "--no-clients")
+    file.write_text(file.read_text().replace('"default": "vault"', '"default": "work"'))
+    newcomer("setup", "--undo", "--yes")
+    left = {"notes": {"default": "work", "folders": {"work": "~/work"}}}
+    assert json.loads(file.read_text()) == left
+
+
+def test_a_client_that_cannot_be_disconnected_is_named_and_the_rest_is_undone(newcomer):
+    gemini = newcomer.home / ".gemini/settings.json"
+    gemini.parent.mkdir()
+    gemini.write_text("{}")
+    codex = newcomer.home / ".codex/config.toml"
+    before = codex.read_bytes()
+    newcomer("setup", "--yes")
+    connected = gemini.read_text()
+    gemini.write_text('{"a":')
+    done = newcomer("setup", "--undo", "--yes")
+    assert done.code == 78 and "Not disconnected: gemini." in done.err
+    assert done.err.count("Gemini CLI: ") == 1
+    assert codex.read_bytes() == before
+    file = newcomer.home / ".config/memory-gateway/config.json5"
+    assert "vault" not in file.read_text() and '"gemini"' in file.read_text()
+    gemini.write_text(connected)
+    assert newcomer("setup", "--undo", "--yes").code == 0
+    assert gemini.read_text() == "{}" and not file.exists()
