@@ -254,13 +254,18 @@ def _starts_us(words: Sequence[str], command: str) -> bool:
     return before[-1:] == ["memory-gateway"] or before[-2:] == ["start.py", "gateway"]
 
 
-def hook_name(group: object) -> str | None:
-    """The name of the server that a group of hooks belongs to; None for those of others."""
+def hooks_in(group: object) -> list[Any]:
+    """The hooks of a group; empty for what is none."""
     hooks = group.get("hooks") if isinstance(group, Mapping) else None
-    if not isinstance(hooks, list) or len(hooks) != 1 or not isinstance(hooks[0], Mapping):
+    return hooks if isinstance(hooks, list) else []
+
+
+def hook_name(hook: object) -> str | None:
+    """The name of the server that a hook belongs to; None for those of others."""
+    if not isinstance(hook, Mapping):
         return None
     try:
-        words = shlex.split(str(hooks[0].get("command", "")))
+        words = shlex.split(str(hook.get("command", "")))
     except ValueError:
         return None
     if "recall" not in words or "--hook" not in words or not _starts_us(words, "recall"):

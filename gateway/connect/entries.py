@@ -35,8 +35,9 @@ from config.source.editing import (
     without_member,
 )
 from config.source.json5 import MAX_BYTES
-from gateway.connect.clients import Client, Entry, Surroundings, hook_name, is_ours
+from gateway.connect.clients import Client, Entry, Surroundings, hook_name, hooks_in, is_ours
 
+_CORRECT: Final = "Correct it first."
 _BY_HAND: Final = "Correct it, or connect by hand: --print shows what belongs there."
 
 Servers = dict[str, Any]
@@ -60,7 +61,7 @@ def servers_in(client: Client, text: str, path: Path) -> Servers:
         return {}
     if not isinstance(found, dict):
         raise _invalid(
-            path, f"{client.key} holds no {'hooks' if client.is_hooks else 'servers'}", _BY_HAND
+            path, f"{client.key} holds no {'hooks' if client.is_hooks else 'servers'}", _CORRECT
         )
     return _hooks_by_name(found) if client.is_hooks else found
 
@@ -91,12 +92,14 @@ def without_server(client: Client, text: str, path: Path, name: str, *, bare: bo
     if client.form == "toml":
         if not left:
             del wanted[client.key]  # a table is there while something is in it
-        return _checked(client, _cut_from_toml(client.key, text, name), path, wanted)
+        text = _cut_from_toml(client.key, text, name)
+        return _checked(client, text, path, wanted, _out_by_hand(client, name))
     at: tuple[str, ...] = (client.key, name)
     if bare and not left:
         at = (client.key,)
         del wanted[client.key]
-    return _checked(client, without_member(text, path, at), path, wanted)
+    text = without_member(text, path, at)
+    return _checked(client, text, path, wanted, _out_by_hand(client, name))
 
 
 def entry_lines(client: Client, name: str, entry: Entry) -> list[str]:
@@ -106,13 +109,20 @@ def entry_lines(client: Client, name: str, entry: Entry) -> list[str]:
     return member_lines(name, entry)
 
 
-def _checked(client: Client, text: str, path: Path, wanted: dict[str, object]) -> str:
+def _out_by_hand(client: Client, name: str) -> str:
+    what = "the hooks that run `memory-gateway recall`" if client.is_hooks else name
+    return f"Take {what} out of its {client.key} by hand."
+
+
+def _checked(
+    client: Client, text: str, path: Path, wanted: dict[str, object], remedy: str = _BY_HAND
+) -> str:
     try:
         found = _read(client, text, path)
     except ConfigInvalidError:
         found = {}
     if found != wanted:
-        raise _invalid(path, f"{client.key} is written in a way that cannot be edited", _BY_HAND)
+        raise _invalid(path, f"{client.key} is written in a way that cannot be edited", remedy)
     return text
 
 
@@ -121,7 +131,7 @@ def _read(client: Client, text: str, path: Path) -> dict[str, Any]:
         try:
             return tomllib.loads(text.removeprefix(BOM))
         except tomllib.TOMLDecodeError as error:
-            raise _invalid(path, f"is no valid TOML: {error}", "Correct it first.") from None
+            raise _invalid(path, f"is no valid TOML: {error}", _CORRECT) from None
     if not text.removeprefix(BOM).strip():
         return {}
     values: dict[str, object] = plain(parse_object(text, path))
@@ -136,12 +146,14 @@ def _invalid(path: Path, message: str, remedy: str) -> ConfigInvalidError:
 
 
 def _hooks_by_name(found: dict[str, object]) -> Servers:
-    """Our hooks by the name of the server that they belong to; each as `{event: [group]}`."""
+    """Our hooks by the name of the server that they belong to; each as `{event: [group]}`, without those of others."""
     ours: Servers = {}
     for event, groups in found.items():
         for group in groups if isinstance(groups, list) else ():
-            if (name := hook_name(group)) is not None:
-                ours.setdefault(name, {}).setdefault(event, []).append(group)
+            for hook in hooks_in(group):
+                if (name := hook_name(hook)) is not None:
+                    alone = {**group, "hooks": [hook]}
+                    ours.setdefault(name, {}).setdefault(event, []).append(alone)
     return ours
 
 
@@ -172,17 +184,24 @@ def _without_hooks(client: Client, text: str, path: Path, name: str, *, bare: bo
     hooks = wanted[client.key]
     for event in list(hooks):
         groups = hooks[event] if isinstance(hooks[event], list) else []
+        was_empty = not groups
         for at in reversed(range(len(groups))):
-            if hook_name(groups[at]) == name:
+            for index, hook in reversed([*enumerate(hooks_in(groups[at]))]):
+                if hook_name(hook) != name:
+                    continue
+                if len(groups[at]["hooks"]) > 1:
+                    text = without_member(text, path, (client.key, event, at, "hooks", index))
+                    del groups[at]["hooks"][index]
+                    continue
                 text = without_member(text, path, (client.key, event, at))
                 del groups[at]
-                if not groups:
-                    text = without_member(text, path, (client.key, event))
-                    del hooks[event]
+        if not groups and not was_empty:
+            text = without_member(text, path, (client.key, event))
+            del hooks[event]
     if bare and not hooks:
         text = without_member(text, path, (client.key,))
         del wanted[client.key]
-    return _checked(client, text, path, wanted)
+    return _checked(client, text, path, wanted, _out_by_hand(client, name))
 
 
 # TOML.
@@ -216,14 +235,44 @@ def _toml(value: object) -> str:
 
 
 def _cut_from_toml(key: str, text: str, name: str) -> str:
-    """Without the table and those below it, and the blank line before each; comments are not ours."""
+    """Without the table and those below it, and the blank line before each; comments after it are not ours."""
     names = rf"""(?:{re.escape(name)}|"{re.escape(name)}"|'{re.escape(name)}')"""
-    table = re.compile(
-        rf"(?:^[ \t]*\r?\n)?^[ \t]*\[[ \t]*{key}[ \t]*\.[ \t]*{names}[ \t]*(?:\.[^\n]*)?\][^\n]*(?:\n|\Z)"
-        r"(?:[ \t]*[^\s\[#][^\n]*(?:\n|\Z))*",
-        re.MULTILINE,
-    )
-    return table.sub("", text)
+    header = re.compile(rf"[ \t]*\[[ \t]*{key}[ \t]*\.[ \t]*{names}[ \t]*(?:\.[^\n]*)?\]")
+    kept: list[str] = []
+    table: list[str] = []
+    for line in re.findall(r"[^\n]*\n|[^\n]+", text):
+        is_ours = header.match(line) is not None
+        may_begin = is_ours or (table and line.lstrip(" \t").startswith("["))
+        if may_begin and _ends_whole("".join(table or kept)):
+            kept += _after_table(table)
+            table = [line] if is_ours else []
+            if is_ours and kept and not kept[-1].strip():
+                kept.pop()
+            if is_ours:
+                continue
+        (table or kept).append(line)
+    return "".join((*kept, *_after_table(table)))
+
+
+def _ends_whole(text: str) -> bool:
+    """Whether what follows a text in TOML is in none of its strings and lists."""
+    try:
+        tomllib.loads(text.removeprefix(BOM))
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
+
+
+def _after_table(lines: list[str]) -> list[str]:
+    """The blank lines and comments at the end of a table: they belong to what follows."""
+    end = len(lines)
+    while (
+        end
+        and not lines[end - 1].split("#", 1)[0].strip()
+        and _ends_whole("".join(lines[: end - 1]))
+    ):
+        end -= 1
+    return lines[end:]
 
 
 class Content(msgspec.Struct, frozen=True):
@@ -274,6 +323,8 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     """The copy of what was there, where one lies beside the file now."""
     lost: tuple[str, ...] = ()
     """The extended attributes that the new file could not be given."""
+    restored: bool = False
+    """Whether the file is what it was before us, or gone as there was none."""
 
 
 def connected(client: Client, there: Surroundings) -> dict[str, Entry]:
@@ -288,10 +339,10 @@ def _is_ours(client: Client, entry: Entry) -> bool:
     return client.is_hooks or is_ours(entry)
 
 
-def read(client: Client, there: Surroundings) -> Content:
-    """Raises FileUnreadableError, and ConfigInvalidError for what is no text."""
+def read(client: Client, there: Surroundings, *, leaving: str | None = None) -> Content:
+    """Raises FileUnreadableError, and ConfigInvalidError for what is no text. `leaving`: the server that is to go."""
     path = client.file(there)
-    _refuse_links(client, path, there.home)
+    _refuse_links(client, path, there.home, leaving)
     try:
         found = _read_file(path)
         found.text  # noqa: B018 - no text at all is refused here
@@ -321,14 +372,16 @@ def _read_file(path: Path) -> Content:
     return Content(data, stat.S_IMODE(status.st_mode), status.st_nlink)
 
 
-def _refuse_links(client: Client, path: Path, home: Path) -> None:
+def _refuse_links(client: Client, path: Path, home: Path, leaving: str | None) -> None:
     """Looks at every directory below the home, or at the file alone where it lies elsewhere."""
     below = [one for one in (path, *path.parents) if home in one.parents] or [path]
     for one in below:
         if one.is_symlink():
             raise FileUnwritableError(
                 f"{one} is a link, and links are not followed.",
-                remedy=_PUT_IN_BY_HAND.format(client=client.name),
+                remedy=_PUT_IN_BY_HAND.format(client=client.name)
+                if leaving is None
+                else _out_by_hand(client, leaving),
             )
 
 
@@ -353,7 +406,7 @@ def plan_connection(client: Client, there: Surroundings, name: str, entry: Entry
 
 def plan_removal(client: Client, there: Surroundings, name: str) -> FilePlan:
     """Raises as `plan_connection`."""
-    path, before = client.file(there), read(client, there)
+    path, before = client.file(there), read(client, there, leaving=name)
     old = servers_in(client, before.text, path).get(name)
     if old is not None and not _is_ours(client, old):
         problem = ConfigProblem(message=f"{name} is another server", file=str(path))
@@ -416,7 +469,9 @@ def carry_out(plan: FilePlan) -> Done:
     except OSError as error:
         raise FileUnwritableError(
             f"{plan.path} cannot be replaced: {error.strerror}.",
-            remedy=_PUT_IN_BY_HAND.format(client=plan.client.name),
+            remedy=_PUT_IN_BY_HAND.format(client=plan.client.name)
+            if plan.new is not None
+            else _out_by_hand(plan.client, plan.name),
         ) from None
 
 
@@ -446,11 +501,11 @@ def _check_unchanged(plan: FilePlan) -> None:
 def _put_back(plan: FilePlan) -> Done:
     if plan.after is None:
         plan.path.unlink()
-        return Done()
+        return Done(restored=True)
     lost = _replace(plan, plan.after)
     if plan.copy is not None:
         plan.copy.unlink()
-        return Done(lost=lost)
+        return Done(lost=lost, restored=True)
     return Done(copy=next(iter(_copies(plan.path)), None), lost=lost)
 
 

@@ -224,8 +224,9 @@ class _Change(NamedTuple):
             return
         path = self.hooks.path
         if self.hooks.new is None:
-            is_restored = hooks_done.copy is None
-            how = "is as before" if is_restored else "has changed since, and keeps the rest"
+            how = "has changed since, and keeps the rest"
+            if hooks_done.restored:
+                how = "is as before" if self.hooks.path.exists() else "is gone, as before"
             output.say(f"Nothing is recalled by itself any more; {path} {how}.")
         elif done is None:
             output.say(f"What is recalled stands in {path}.")
@@ -387,12 +388,13 @@ def _tell(plan: FilePlan, done: Done) -> None:
     if done.lost:
         output.note(f"Attributes of {plan.path} that could not be kept: {', '.join(done.lost)}.")
     if plan.new is None:
-        what = "is gone, as before" if plan.after is None else "is written"
+        what = "is written" if plan.path.exists() else "is gone, as before"
         output.say(f"Disconnected; {plan.path} {what}.")
-        if copy is not None:
+        if not done.restored:
+            kept = f" An earlier copy stays in {copy}." if copy is not None else ""
             output.say(
                 f"{plan.client.title}, or somebody else, has changed the file since: only our entry "
-                f"is cut out, the rest stays as it is now. An earlier copy stays in {copy}."
+                f"is cut out, the rest stays as it is now.{kept}"
             )
         return
     kept = f" What it was is in {copy}." if copy is not None else ""

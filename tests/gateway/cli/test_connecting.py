@@ -11,6 +11,7 @@ import pytest
 import typer
 
 from gateway.cli import output
+from gateway.cli.commands.connecting import _surroundings
 from gateway.cli.guard import INTERRUPTED
 from gateway.connect.clients import CLIENTS
 
@@ -353,3 +354,44 @@ def test_a_person_is_asked_once_whether_to_recall_and_whether_the_agent_may_writ
 
 def test_a_client_without_hooks_says_what_it_misses(cli):
     assert "has to search memory by itself" in cli("connect", "cursor", "--yes").out
+
+
+def test_a_hook_in_a_group_with_others_is_known_and_goes_alone(cli):
+    cli("connect", "claude-code", "--yes")
+    file = hooks_of(cli, "claude-code")
+    said = json.loads(file.read_text())
+    said["hooks"]["SessionStart"][0]["hooks"].append({"type": "command", "command": "mine"})
+    file.write_text(json.dumps(said))
+    assert cli.json("connect", "claude-code", "--yes")["hooks"]["changes"] is False
+    told = cli("disconnect", "claude-code", "--yes").out
+    assert f"{file} has changed since, and keeps the rest." in told
+    left = json.loads(file.read_text())["hooks"]
+    assert left == {"SessionStart": [{"hooks": [{"type": "command", "command": "mine"}]}]}
+
+
+def test_a_file_that_was_not_there_before_and_holds_more_now_is_not_called_as_before(cli):
+    for client in ("claude-code", "gemini"):
+        cli("connect", client, "--yes")
+        for file in {hooks_of(cli, client), CLIENTS[client].file(_surroundings())}:
+            file.write_text(json.dumps({**json.loads(file.read_text()), "theme": "dark"}))
+        told = cli("disconnect", client, "--yes").out
+        assert "as before" not in told
+        assert "only our entry is cut out, the rest stays as it is now." in told
+        assert f"{hooks_of(cli, client)} has changed since, and keeps the rest." in told
+
+
+def test_a_file_that_was_not_there_before_is_told_to_be_gone(cli):
+    cli("connect", "gemini", "--yes")
+    told = cli("disconnect", "gemini", "--yes").out
+    assert f"Disconnected; {hooks_of(cli, 'gemini')} is gone, as before." in told
+
+
+def test_a_link_that_is_not_followed_names_what_to_take_out(cli):
+    cli("connect", "cursor", "--yes")
+    file = cli.home / ".cursor/mcp.json"
+    file.rename(cli.home / "elsewhere.json")
+    file.symlink_to(cli.home / "elsewhere.json")
+    refused = cli("disconnect", "cursor", "--yes")
+    assert refused.code == os.EX_CANTCREAT
+    assert "Take memory-gateway out of its mcpServers by hand." in refused.err
+    assert "--print" not in refused.err

@@ -133,6 +133,33 @@ def test_a_table_goes_with_those_below_it_and_comments_stay():
     assert without_server(CODEX, text, FILE, "m", bare=False) == "a = 1\n\n# mine\n[b]\nc = 1\n"
 
 
+@each(
+    "inside",
+    [
+        "# why\nargs = ['serve']\n",
+        "args = ['serve']\n\nrequired = true\n",
+        "args = ['serve']\n# it has to be there\nrequired = true\n",
+        "args = [\n  'serve',\n  [\n[1],\n],\n]\n",
+        'about = """\n[b]\n\n# no comment"""\n',
+        "about = '''\n[mcp_servers.m]\n'''\n\n[mcp_servers.m.env]\n\n# a key\nK = 'v'\n",
+    ],
+)
+@each("after", ["", "\n# mine\n[b]\nc = 1\n", "[[b]]\nc = 1\n", "\n# the end\n"])
+def test_a_table_goes_whatever_stands_in_it(inside, after):
+    text = f"a = 1\n\n[mcp_servers.m]\ncommand = 'x'\n{inside}{after}"
+    assert without_server(CODEX, text, FILE, "m", bare=False) == f"a = 1\n{after}"
+    quoted = f"a = '''\n[mcp_servers.m]\nx'''\n{text[6:]}"
+    left = without_server(CODEX, quoted, FILE, "m", bare=False)
+    assert left == f"a = '''\n[mcp_servers.m]\nx'''\n{after}"
+
+
+def test_what_cannot_be_taken_out_is_named_for_taking_it_out_by_hand():
+    text = "[mcp_servers]\nm = { command = 'x', args = ['serve'] }\n"
+    with pytest.raises(ConfigInvalidError) as caught:
+        without_server(CODEX, text, FILE, "m", bare=False)
+    assert caught.value.remedy == "Take m out of its mcp_servers by hand."
+
+
 def test_variables_of_an_entry_are_a_table_of_their_own():
     text = with_server(CODEX, "", FILE, "m", {**ENTRY, "env": {"A": "b"}})
     assert tomllib.loads(text)["mcp_servers"]["m"]["env"] == {"A": "b"}
