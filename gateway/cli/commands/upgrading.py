@@ -18,7 +18,8 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from gateway.cli import output
-from gateway.cli.options import CommandLineError, Options
+from gateway.cli.guard import NotThereError
+from gateway.cli.options import PROGRAM, CommandLineError, Options
 from providers.installing import DISTRIBUTION, is_of_pipx, pip_install, uv_receipt
 
 if TYPE_CHECKING:
@@ -116,6 +117,10 @@ def upgrade(options: Options, file: typed.ReleaseFile = None, *, yes: typed.RunI
 
     It does not look for a newer release, and sends nothing; the installer that it names does.
     """
+    if file is not None and not _is_there(file):
+        raise NotThereError(
+            f"There is no file {file}.", remedy="Name the newer release as it is called."
+        )
     plan = plan_upgrade(file)
     if plan.needs_file and yes:
         raise CommandLineError(
@@ -124,9 +129,9 @@ def upgrade(options: Options, file: typed.ReleaseFile = None, *, yes: typed.RunI
         )
     _show(plan, as_json=options.json)
     if not yes:
-        output.note(
-            f"`memory-gateway upgrade {'FILE ' if plan.needs_file else ''}--yes` runs this."
-        )
+        named = "FILE" if plan.needs_file else file
+        words = filter(None, (PROGRAM, "upgrade", named, "--yes"))
+        output.note(f"`{shlex.join(words)}` runs this.")
         return os.EX_OK
     for command in plan.commands:
         if not _run(command):
@@ -136,6 +141,13 @@ def upgrade(options: Options, file: typed.ReleaseFile = None, *, yes: typed.RunI
         "`memory-gateway openclaw install` the plugin. `memory-gateway doctor` checks."
     )
     return os.EX_OK
+
+
+def _is_there(file: str) -> bool:
+    """Whether it is a file, also with extras in brackets, or an address, which is not looked up."""
+    return "://" in file or any(
+        Path(one).exists() for one in (file, file.rpartition("[")[0] or file)
+    )
 
 
 def _show(plan: Upgrade, *, as_json: bool) -> None:

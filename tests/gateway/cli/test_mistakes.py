@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from fakes.each import each
 
 
@@ -121,3 +123,15 @@ def test_a_refusal_has_one_shape(cli, arguments, expected):
     assert sorted(found["error"]) == ["kind", "message", "remedy"]
     assert found["error"]["kind"] == kind
     assert found["error"]["message"]
+
+
+def test_a_release_that_is_named_is_checked_and_named_again(cli, tmp_path):
+    missing = cli("upgrade", str(tmp_path / "x.whl"))
+    assert missing.code == os.EX_NOINPUT and f"There is no file {tmp_path}/x.whl." in missing.err
+    (tmp_path / "a b.whl").touch()
+    for named in (f"{tmp_path}/a b.whl", f"{tmp_path}/a b.whl[local]"):
+        shown = cli("upgrade", named)
+        assert shown.code == 0
+        assert f"`memory-gateway upgrade '{named}' --yes` runs this." in shown.err
+    address = "https://example.com/m.whl"
+    assert f"`memory-gateway upgrade {address} --yes`" in cli("upgrade", address).err
