@@ -191,22 +191,48 @@ class _Change(NamedTuple):
         return data if hooks is None else {**data, "hooks": _as_data(hooks, hooks_done, None)}
 
     def carry_out(self) -> tuple[Done | None, Done | None]:
-        """Hooks are put in last and taken out first, so that each copy is of what the next one restores."""
+        """Both or neither. Raises as `entries.carry_out`.
+
+        Hooks are put in last and taken out first, so that each copy is of what the next one restores.
+        """
         from gateway.connect.entries import carry_out
 
         plan, hooks = self.plan, self.hooks
-        hooks_done = None
+        done = hooks_done = None
         shares_file = hooks is not None and hooks.path == plan.path and plan.changes
-        if hooks is not None and hooks.old is not None and (hooks.new is None or shares_file):
-            hooks_done = carry_out(self._again(hooks, None))
-        done = carry_out(self._again(plan, plan.new)) if plan.changes else None
-        if hooks is not None and hooks.new is not None:
-            again = self._again(hooks, hooks.new)
-            hooks_done = carry_out(again) if again.changes else hooks_done
+        try:
+            if hooks is not None and hooks.old is not None and (hooks.new is None or shares_file):
+                hooks_done = carry_out(self._again(hooks, None))
+            if plan.changes:
+                done = carry_out(self._again(plan, plan.new))
+            if hooks is not None and hooks.new is not None:
+                again = self._again(hooks, hooks.new)
+                hooks_done = carry_out(again) if again.changes else hooks_done
+        except MemoryGatewayError as error:
+            if done is not None:
+                self._take_back(plan, error)
+            if hooks is not None and hooks_done is not None:
+                self._take_back(hooks, error)
+            raise
         for gone in filter(None, (plan, hooks)):
             if gone.new is None and gone.changes:
                 remove_empty(gone.path.parent, below=self.there.home)
         return done, hooks_done
+
+    def _take_back(self, plan: FilePlan, error: MemoryGatewayError) -> None:
+        """Raises FileUnwritableError, with what `error` says, where the file stays changed."""
+        from backends.backend_errors import FileUnwritableError
+        from gateway.connect.entries import carry_out
+
+        try:
+            carry_out(self._again(plan, plan.old))
+        except MemoryGatewayError:
+            raise FileUnwritableError(
+                f"{error.message} {plan.path} was changed before that, and stays so.",
+                remedy=error.remedy,
+            ) from None
+        if plan.old is None:
+            remove_empty(plan.path.parent, below=self.there.home)
 
     def _again(self, plan: FilePlan, entry: Entry | None) -> FilePlan:
         """The same for the file as it is now."""

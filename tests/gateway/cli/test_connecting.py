@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 import typer
 
+from backends.backend_errors import FileUnwritableError
 from gateway.cli import output
 from gateway.cli.commands.connecting import _surroundings
 from gateway.cli.guard import INTERRUPTED
+from gateway.connect import entries
 from gateway.connect.clients import CLIENTS
 
 
@@ -395,3 +397,47 @@ def test_a_link_that_is_not_followed_names_what_to_take_out(cli):
     assert refused.code == os.EX_CANTCREAT
     assert "Take memory-gateway out of its mcpServers by hand." in refused.err
     assert "--print" not in refused.err
+
+
+def failing(monkeypatch, fails):
+    """Writing fails for what is planned so."""
+    real = entries.carry_out
+
+    def carry_out(plan):
+        if fails(plan):
+            raise FileUnwritableError(f"{plan.path} cannot be replaced.", remedy="Look.")
+        return real(plan)
+
+    monkeypatch.setattr(entries, "carry_out", carry_out)
+
+
+@pytest.mark.parametrize("before", [None, '{"theme": 1.0}', "connected"])
+def test_a_client_whose_hooks_cannot_be_written_is_not_half_connected(cli, monkeypatch, before):
+    file = CLIENTS["claude-code"].file(_surroundings())
+    if before == "connected":
+        cli("connect", "claude-code", "--yes", "--no-recall")
+        before = file.read_text()
+    elif before:
+        file.write_text(before)
+    there = sorted(file.parent.iterdir())
+    failing(monkeypatch, lambda plan: plan.client.is_hooks)
+    notes = ("--notes", str(cli.workspace))
+    assert cli("connect", "claude-code", "--yes", *notes).code == os.EX_CANTCREAT
+    assert (file.read_text() if file.exists() else None) == before
+    assert sorted(file.parent.iterdir()) == there
+
+
+def test_a_client_that_cannot_be_disconnected_keeps_its_hooks(cli, monkeypatch):
+    cli("connect", "claude-code", "--yes")
+    before = hooks_of(cli, "claude-code").read_text()
+    failing(monkeypatch, lambda plan: not plan.client.is_hooks)
+    assert cli("disconnect", "claude-code", "--yes").code == os.EX_CANTCREAT
+    assert hooks_of(cli, "claude-code").read_text() == before
+
+
+def test_what_cannot_be_taken_back_is_named(cli, monkeypatch):
+    failing(monkeypatch, lambda plan: plan.client.is_hooks or plan.new is None)
+    refused = cli("connect", "claude-code", "--yes", "-j")
+    changed = CLIENTS["claude-code"].file(_surroundings())
+    assert refused.code == os.EX_CANTCREAT
+    assert f"{changed} was changed before that, and stays so." in refused.out + refused.err
