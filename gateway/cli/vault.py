@@ -76,7 +76,12 @@ class Vault:
         self.notes: list[Note] = []
         self.texts: dict[str, str] = {}
         """By path; empty unless they are asked for."""
-        for one in scan(roots).files:
+        found = scan(roots)
+        self.unlisted: tuple[str, ...] = tuple(
+            f"{roots.absolute(one.path)} cannot be read ({one.reason})" for one in found.failed_dirs
+        )
+        """The directories whose notes are not known."""
+        for one in found.files:
             content = read_for_index(roots, one)
             if isinstance(content, FileContent):
                 self.notes.append(_note(content))

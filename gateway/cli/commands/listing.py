@@ -25,9 +25,10 @@ def list_notes(settings: Settings, options: Options, tags: Sequence[str], most: 
     """Also what `search --tag` without a question does."""
     from gateway.cli.vault import Vault
 
-    notes = Vault(settings).newest(tags)[:most]
+    vault = Vault(settings)
+    notes = vault.newest(tags)[:most]
     nothing = "No note has this tag." if tags else "There are no notes."
-    return _listed(options, notes, map(_told, notes), nothing, len("2026-02-08  "))
+    return _listed(options, vault, notes, map(_told, notes), nothing, len("2026-02-08  "))
 
 
 def _told(note: Note) -> str:
@@ -38,11 +39,18 @@ def _told(note: Note) -> str:
 
 
 def _listed(
-    options: Options, found: Sequence[object], lines: Iterable[str], nothing: str, last_cell: int
+    options: Options,
+    vault: Vault,
+    found: Sequence[object],
+    lines: Iterable[str],
+    nothing: str,
+    last_cell: int,
 ) -> int:
     """`last_cell`: where in each line that begins which goes on below itself on a narrow terminal."""
     code = os.EX_OK if found else NOTHING_FOUND
-    if not found and not options.json:
+    if vault.unlisted:  # then nobody knows that there is nothing
+        output.note(_may_be_missing(vault))
+    elif not found and not options.json:
         output.note(nothing)
     if options.json or not output.is_terminal():
         return output.answer(options, found, *lines, code=code)
@@ -52,14 +60,21 @@ def _listed(
     return code
 
 
+def _may_be_missing(vault: Vault) -> str:
+    first, *more = vault.unlisted
+    others = f", nor can {len(more):,} more" if more else ""
+    return f"Notes may be missing: {first}{others}. `{PROGRAM} status` says more."
+
+
 def tags(options: Options) -> int:
     """List the tags, each with how many notes have it or one below it."""
     from gateway.cli.vault import Vault
 
-    found = Vault(load(options)).tags()
+    vault = Vault(load(options))
+    found = vault.tags()
     nothing = "No note has a tag: `#word` in its text, or `tags:` in its front matter."
     lines = (f"{one.notes:>6,}  #{one.tag}" for one in found)
-    return _listed(options, found, lines, nothing, len("     1  "))
+    return _listed(options, vault, found, lines, nothing, len("     1  "))
 
 
 def links(options: Options, note: typed.NoteName) -> int:
@@ -85,6 +100,8 @@ def find_note(vault: Vault, name: str) -> str:
     if path is None:
         listed = f"`{PROGRAM} recent` lists notes, `{PROGRAM} search` looks into them."
         remedy = f"Do you mean {', '.join(near)}?" if near else listed
+        if vault.unlisted:
+            remedy = f"{_may_be_missing(vault)} {remedy}"
         raise NotThereError(f"There is no note {name}.", remedy=remedy)
     return path
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from backends.files.scan import FailedDirectory, scan
 from gateway.cli.places import keep_hits
 
 NOTES = {
@@ -142,3 +145,22 @@ def test_an_editor_that_fails_fails_the_command_with_its_exit_code_told(vault, m
 def test_no_name_is_the_name_of_no_note_though_one_has_no_title(vault, tmp_path, command, name):
     (tmp_path / "vault/untitled.md").write_text("Just a line.\n", encoding="utf-8")
     assert vault(command, name).code == 66
+
+
+@pytest.mark.parametrize(("closed", "code"), [(".", 1), ("house", 0)])
+def test_a_folder_that_may_not_be_read_is_told_instead_of_nothing(
+    vault, tmp_path, monkeypatch, closed, code
+):
+    def scanned(roots):  # for root every directory can be listed
+        whole = scan(roots)
+        left = [one for one in whole.files if closed == "house" and "house/" not in one.path]
+        failed = FailedDirectory(closed, "Permission denied")
+        return replace(whole, files=tuple(left), failed_dirs=(failed,))
+
+    monkeypatch.setattr("gateway.cli.vault.scan", scanned)
+    place = Path(tmp_path, "vault", closed)
+    for command in (("recent",), ("tags",), ("search", "--tag", "x"), ("links", "Heizung")):
+        told = vault(*command).err
+        assert f"Notes may be missing: {place} cannot be read (Permission denied)." in told
+        assert "There are no notes" not in told and "No note has" not in told
+    assert vault("recent").code == code
