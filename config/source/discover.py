@@ -17,11 +17,23 @@ import msgspec
 from msgspec.structs import replace
 
 from config import paths
-from config.errors import ConfigInvalidError, ConfigNotFoundError, ConfigProblem
+from config.errors import (
+    ConfigInvalidError,
+    ConfigNotFoundError,
+    ConfigProblem,
+    ErrorKind,
+    MemoryGatewayError,
+)
 from config.source.located import Located, SettingOrigin, descend, quote, type_words
 
 FOLDERS: Final = ("notes", "folders")
 DEFAULT: Final = ("notes", "default")
+
+
+class UnusableFolderError(MemoryGatewayError):
+    """A folder that cannot be taken for a folder of notes."""
+
+    kind = ErrorKind.INVALID_PARAMS
 
 
 class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,15 +111,36 @@ def _discover_notes(request: LoadRequest, home: Path) -> FoundConfig:
 
 
 def notes_folder(request: LoadRequest, home: Path) -> Path:
-    """The folder, with links resolved. Raises `ConfigNotFoundError` if there is none."""
+    """The folder, with links resolved. Raises `ConfigNotFoundError` if there is none, and `UnusableFolderError`."""
     text = str(request.notes)
     path = paths.resolve_path(text, home=home, base=request.cwd) if text.strip() else None
+    if path is not None:
+        _refuse_odd_name(os.path.realpath(path))
     if path is None or not path.is_dir():
         what = "is not a folder" if path is not None and paths.exists(path) else "does not exist"
         named = request.notes_origin.detail
         message = f"{path} {what}." if path else f"{named} is empty."
         raise ConfigNotFoundError(message, remedy=f"Let {named} name the folder with the notes.")
     return path.resolve()
+
+
+def _refuse_odd_name(path: str) -> None:
+    """Files of settings and messages are UTF-8, and could not name it. Raises `UnusableFolderError`."""
+    if not is_utf8(path):
+        shown = os.fsencode(path).decode(errors="backslashreplace")
+        raise UnusableFolderError(
+            f"The name of the folder {shown} is not UTF-8.",
+            remedy="Rename it, or the directory that it is in.",
+        )
+
+
+def is_utf8(path: str) -> bool:
+    """Whether the name of a file can be written down as text."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _state_dir(request: LoadRequest, home: Path) -> tuple[Path, SettingOrigin]:

@@ -28,7 +28,14 @@ from config.paths import data_dir, home_dir, notes_state_dir, own_file
 from config.runtime.files import read_file
 from config.runtime.tasks import run_within
 from config.settings import SettingOrigin
-from config.source.discover import DEFAULT, FOLDERS, LoadRequest, notes_folder, read_folders
+from config.source.discover import (
+    DEFAULT,
+    FOLDERS,
+    LoadRequest,
+    is_utf8,
+    notes_folder,
+    read_folders,
+)
 from config.source.located import descend
 from gateway.cli import output
 from gateway.cli.commands.connecting import (
@@ -243,15 +250,19 @@ def _choose(workspace: Path | None, *, yes: bool) -> NotesFolder:
 
 def _free_name(folder: Path, known: Folders) -> str:
     """A name for a folder that was given none: its own, in letters that a shell need not quote."""
-    home = home_dir(os.environ, Path.cwd())
     for name in known.by_name:
-        if known.path(name, home=home).resolve() == folder.resolve():
+        if _means(known, name, folder):
             return name
     composed = unicodedata.normalize("NFC", folder.name.lower())
     plain = "-".join("".join(one if _is_plain(one) else " " for one in composed).split())
     name = plain if _may_be_name(plain) else "notes"
     numbered = (name if n == 1 else f"{name}-{n}" for n in range(1, len(known.by_name) + 2))
     return next(one for one in numbered if one not in known.by_name)
+
+
+def _means(known: Folders, name: str, folder: Path) -> bool:
+    named = known.path(name, home=home_dir(os.environ, Path.cwd()))
+    return os.path.realpath(named) == os.path.realpath(folder)
 
 
 def _may_be_name(text: str) -> bool:
@@ -304,22 +315,23 @@ def _write_folder(plan: Plan) -> None:
     from config.source.editing import with_member
 
     file, root = _own_file(), _own_root()
-    known, home = read_folders(root), home_dir(os.environ, Path.cwd())
-    text, path = file.text, str(plan.folder.path)
+    known, added = read_folders(root), _value(root, *_ADDED) or {}
+    text = file.text
     if plan.is_default and known.default != plan.name:
-        noted = _value(root, *_REPLACED) or {"before": known.default}
-        text = with_member(text, file.path, _REPLACED, {**noted, "now": plan.name})
+        noted = _value(root, *_REPLACED) or {}
+        is_ours = known.default in (noted.get("now"), *added)
+        before_us = noted.get("before") if is_ours else known.default
+        text = with_member(text, file.path, _REPLACED, {"before": before_us, "now": plan.name})
         text = with_member(text, file.path, DEFAULT, plan.name)
     before = known.by_name.get(plan.name)
-    if before is None or known.path(plan.name, home=home).resolve() != plan.folder.path:
-        if plan.name not in (_value(root, *_ADDED) or {}):
+    if before is None or not _means(known, plan.name, plan.folder.path):
+        if plan.name not in added:
             former = before.value if before is not None else None
             text = with_member(text, file.path, (*_ADDED, plan.name), former)
-        text = with_member(text, file.path, (*FOLDERS, plan.name), path)
+        text = with_member(text, file.path, (*FOLDERS, plan.name), str(plan.folder.path))
     if text == file.text:
         return
-    written = read_folders(_parsed(text, file.path))
-    assert written.path(plan.name, home=home).resolve() == plan.folder.path
+    assert _means(read_folders(_parsed(text, file.path)), plan.name, plan.folder.path)
     file.write(text if file.data is not None else _HEADER + text)
 
 
@@ -341,7 +353,7 @@ def find_notes(
     found: dict[str, NotesFolder] = {}
     for path, kind in _candidates(environment, home, cwd, workspace):
         place = os.path.realpath(path)
-        if place in found or place == os.path.realpath(home):
+        if place in found or place == os.path.realpath(home) or not is_utf8(place):
             continue
         if files := count_notes(path):
             found[place] = NotesFolder(path, kind, files)

@@ -288,6 +288,19 @@ def test_a_default_that_somebody_chose_after_setup_stays(newcomer):
     assert json.loads(file.read_text()) == left
 
 
+def test_the_default_that_comes_back_is_the_last_one_that_setup_did_not_write(newcomer):
+    for name in ("a", "b", "c"):
+        folder(newcomer, name, "The boiler.")
+    file = own_file(newcomer, '{"notes": {"default": "a", "folders": {"a": "~/a", "b": "~/b"}}}\n')
+    newcomer("setup", "--yes", "--no-clients")
+    file.write_text(file.read_text().replace('"default": "vault"', '"default": "b"'))
+    newcomer("setup", "--yes", "--no-clients", str(newcomer.home / "c"))
+    newcomer("setup", "--yes", "--no-clients")
+    newcomer("setup", "--undo", "--yes")
+    left = {"notes": {"default": "b", "folders": {"a": "~/a", "b": "~/b"}}}
+    assert json.loads(file.read_text()) == left
+
+
 def test_a_client_that_cannot_be_disconnected_is_named_and_the_rest_is_undone(newcomer):
     gemini = newcomer.home / ".gemini/settings.json"
     gemini.parent.mkdir()
@@ -306,3 +319,34 @@ def test_a_client_that_cannot_be_disconnected_is_named_and_the_rest_is_undone(ne
     gemini.write_text(connected)
     assert newcomer("setup", "--undo", "--yes").code == 0
     assert gemini.read_text() == "{}" and not file.exists()
+
+
+def test_a_folder_whose_name_is_not_utf_8_is_refused_in_a_sentence(newcomer, monkeypatch):
+    (newcomer.home / "vault/.obsidian").rmdir()
+    (newcomer.home / "vault/vault.md").unlink()
+    place = newcomer.home / "b\udcffad"
+    (place / ".obsidian").mkdir(parents=True)
+    (place / "a.md").write_text("# A boiler\n")
+    (newcomer.home / "plain").symlink_to(place)
+    commands = ("search boiler", "connect codex --yes", "report -o x.html", "recent")
+    for words in (
+        *(("setup", "--yes", str(one)) for one in (place, newcomer.home / "plain")),
+        *((*command.split(), "--notes", str(place)) for command in commands),
+        ("search", "boiler", "--notes", str(newcomer.home / "gone\udcff")),
+    ):
+        done = newcomer(*words)
+        assert done.code == 64, words
+        assert "\\xff" in done.err and "is not UTF-8." in done.err
+    nothing = newcomer("setup", "--yes")
+    assert nothing.code == 78 and "No folder of notes was found" in nothing.err
+    monkeypatch.chdir(place)
+    assert newcomer("setup", "--yes", ".").code == 64
+
+
+def test_a_link_that_leads_to_itself_is_no_folder(newcomer):
+    loop = newcomer.home / "loop"
+    loop.symlink_to(loop)
+    refused = newcomer("search", "boiler", "--notes", str(loop))
+    assert refused.code == 78 and str(loop) in refused.err
+    own_file(newcomer, '{notes: {folders: {loop: "~/loop"}}}')
+    assert newcomer("setup", "--yes", "--no-clients").code == 0
