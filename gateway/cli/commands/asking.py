@@ -156,7 +156,7 @@ async def _search(params: SearchParams, manner: _Manner, memory: Access) -> _Fou
         return _Found(result)
     wanted, status = params.sources, await memory.status()
     files = sum(one.indexed for one in status.sources if not wanted or one.source in wanted)
-    unread = [f"{one.path}: {one.reason}" for one in status.skipped]
+    unread = [f"{one.path}: {one.reason.rstrip('.')}" for one in status.skipped]
     if pending := sum(one.pending for one in status.sources if one.source == "memory"):
         from gateway.cli.terminal import counted
 
