@@ -250,12 +250,15 @@ async def keep_record(store: Store, record: UseRecord) -> None:
 async def _write(work: BoundedWork, store: Store, record: UseRecord, patience_s: float) -> None:
     if not record.is_new:
         return
-    text = record.write()
+    text, is_written = record.write(), False
     try:
         await work.run(partial(_put, store, text), patience_s)
+        is_written = True
     except (TimeoutError, IndexUnavailableError) as error:
-        record.is_new = True
         _log.debug("what was recalled is not written down yet", error=str(error))
+    finally:
+        if not is_written:
+            record.is_new = True
 
 
 async def _read_former(work: BoundedWork, store: Store, record: UseRecord) -> bool:
