@@ -15,13 +15,13 @@ from typing import Any, ClassVar, Final
 
 import anyio
 
-from config.errors import MemoryGatewayError
+from config.errors import ErrorKind, MemoryGatewayError
 from endurance.agent import ANSWER_S
 from endurance.faults.base import Fault, Impossible, Lasting, require_root
 from endurance.run import Run
 from fakes import hung_disk
 from fakes.hung_disk import HungDisk
-from gateway.client import GatewayGoneError
+from gateway.client import GatewayGoneError, RemoteError
 
 WRITES: Final = 200
 """Each of the first so many writes fails once."""
@@ -281,8 +281,13 @@ async def end(run: Run) -> None:
     if run.rng.random() < 0.5:
         run.kill()
     elif run.is_alive:
-        with suppress(GatewayGoneError):
+        try:
             await run.gateway.call("shutdown", timeout_s=ANSWER_S)
+        except GatewayGoneError:
+            pass
+        except RemoteError as error:
+            if error.kind is not ErrorKind.SHUTTING_DOWN:  # somebody else had asked for it
+                raise
     await run.gateway.process.wait()
 
 
