@@ -40,6 +40,7 @@ from backends.ranking.learnt import confidence_of
 from backends.ranking.lines import Candidate
 from backends.ranking.passages import Lines
 from backends.ranking.query import Concept, Query, QueryAnalyser, Weights, speaks_of_oneself
+from backends.text.frontmatter import INLINE_CODE
 from backends.text.times import Days, asks_last, asks_when
 from backends.transcripts.source import is_file
 from config.runtime.remembered import Remembered, size_of
@@ -560,14 +561,12 @@ def _hit(
 
 MAX_LINKS: Final = 100
 """The most links of one text that an answer has."""
-_CODE: Final = r"(`+)[^`\n]+\1(?!`)"
-"""A link in it is an example."""
 _LINK: Final = r"\[\[([^\[\]|#\n]{1,300})(?:#[^\[\]|\n]{0,300})?(?:\|[^\[\]\n]{0,300})?\]\]"
 
 
 def links_in(text: str, most: int | None = MAX_LINKS) -> tuple[str, ...]:
-    """The names that wiki links of a text lead to, without headings and shown names."""
-    text = re.sub(_CODE, " ", text) if "`" in text and "[[" in text else text
+    """The names that wiki links of a text lead to, without headings and shown names; a link in code is an example."""
+    text = re.sub(INLINE_CODE, " ", text) if "`" in text and "[[" in text else text
     names = (match[1].strip() for match in re.finditer(_LINK, text))
     return tuple(dict.fromkeys(filter(None, names)))[:most]
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from backends.files.globs import Glob
 from backends.interface import SearchRequest
 from backends.text.frontmatter import has_tag
+from config.runtime.files import is_addressable
 from config.settings import ExtraPath, Settings
 
 MAX_DEPTH: Final = 64
@@ -166,17 +167,6 @@ class MemoryRoots(msgspec.Struct, frozen=True, dict=True):
 def is_below(path: str, directory: str) -> bool:
     """Whether `path` is `directory` or lies below it. Both are normalised and absolute."""
     return path == directory or path.startswith(directory.rstrip("/") + "/")
-
-
-def is_addressable(name: str) -> bool:
-    """Whether a name can travel as text: valid Unicode (no undecodable bytes) without NUL."""
-    if "\0" in name:
-        return False
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _below(path: str, directory: str) -> str:

@@ -20,7 +20,6 @@ from backends.files.roots import (
     MAX_DEPTH,
     MemoryRoots,
     Root,
-    is_addressable,
     is_below,
 )
 from backends.files.safe_open import (
@@ -34,7 +33,7 @@ from backends.files.safe_open import (
 )
 from backends.interface import SkippedFile
 from config.runtime import PROC
-from config.runtime.files import denial_of
+from config.runtime.files import denial_of, is_addressable
 from config.settings import Source
 
 MAX_FILES = 100_000

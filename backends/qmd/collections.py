@@ -13,11 +13,12 @@ from msgspec.structs import replace
 
 from backends.files.globs import Glob
 from backends.files.reading import read_located
-from backends.files.roots import Location, MemoryRoots, Root, RootKind, is_addressable, is_below
+from backends.files.roots import Location, MemoryRoots, Root, RootKind, is_below
 from backends.files.scan import FoundFile
 from backends.interface import ReadAnswer, ReadRequest
 from backends.qmd.exporting import Exports
 from backends.transcripts.source import PREFIX as TRANSCRIPTS
+from config.runtime.files import is_addressable
 from config.settings import Settings, Source
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9-]+")

@@ -110,7 +110,8 @@ _END_OF_EXPORT: Final = 100
 _MOST_PROPERTIES: Final = 10_000
 """Characters."""
 _TAG: Final = r"(?<!\S)#(?:\[\[([^\[\]\n]{1,100})\]\]|([\w][\w/-]{0,99}))(?![\w/#-])"
-_INLINE_CODE: Final = r"(`+)(?!`).*?(?<!`)\1(?!`)"
+INLINE_CODE: Final = r"(?<!`)(`++)(?!`).*?(?<!`)\1(?!`)"
+"""Each run of backticks is tried once, from its start: a line of thousands costs no more than other lines."""
 _COLOUR: Final = r"(?:[0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})"
 
 
@@ -125,7 +126,7 @@ def tags_in(text: str) -> tuple[str, ...]:
         if sign in {"```", "~~~"}:
             fence = "" if sign == fence else fence or sign
         elif not fence and "#" in line:
-            for match in re.finditer(_TAG, re.sub(_INLINE_CODE, " ", line)):
+            for match in re.finditer(_TAG, re.sub(INLINE_CODE, " ", line)):
                 tag = match[1] or match[2].strip("/-")
                 if not _is_no_tag(tag):
                     found.setdefault(tag)

@@ -18,7 +18,6 @@ import apsw
 from msgspec.structs import replace
 
 from backends.backend_errors import FileUnreadableError
-from backends.files.roots import is_addressable
 from backends.files.safe_open import (
     BEHIND_LINK,
     IS_LINK,
@@ -45,6 +44,7 @@ from backends.transcripts.source import (
 )
 from backends.transcripts.turns import HOST_RENDERING_VERSION, render_event
 from config.paths import host_database
+from config.runtime.files import is_addressable
 
 _LARGEST_WINDOW_LOG: Final = 23
 """8 MiB, what the format wants every decoder to allow; no entry is longer."""

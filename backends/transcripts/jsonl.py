@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from backends.backend_errors import FileUnreadableError, PathNotAllowedError
-from backends.files.roots import Location, is_addressable
+from backends.files.roots import Location
 from backends.files.safe_open import may_pass, opened
 from backends.interface import SkippedFile
 from backends.transcripts.source import (
@@ -40,6 +40,7 @@ from backends.transcripts.source import (
     transcript_path,
 )
 from backends.transcripts.turns import RENDERING_VERSION, joined, render_turn, speaker_of, texts_of
+from config.runtime.files import is_addressable
 
 _COUNTED_BYTES: Final = 8 * 1024 * 1024
 """What one look counts at most; the next one goes on from there."""

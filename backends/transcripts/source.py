@@ -11,9 +11,10 @@ from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
-from backends.files.roots import Location, is_addressable
+from backends.files.roots import Location
 from backends.files.safe_open import IS_LINK, NOT_REGULAR, may_pass
 from backends.interface import SkippedFile
+from config.runtime.files import is_addressable
 
 SUFFIX: Final = ".jsonl"
 PREFIX: Final = "sessions/"

@@ -384,3 +384,14 @@ def remove_drafts(path: Path) -> None:
     """
     for draft in path.parent.glob(_DRAFT.format(name=glob.escape(path.name), writer="*")):
         draft.unlink(missing_ok=True)
+
+
+def is_addressable(name: str) -> bool:
+    """Whether a name can travel as text: valid Unicode (no undecodable bytes) without NUL."""
+    if "\0" in name:
+        return False
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

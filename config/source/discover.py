@@ -24,6 +24,7 @@ from config.errors import (
     ErrorKind,
     MemoryGatewayError,
 )
+from config.runtime.files import is_addressable
 from config.source.located import Located, SettingOrigin, descend, quote, type_words
 
 FOLDERS: Final = ("notes", "folders")
@@ -126,21 +127,12 @@ def notes_folder(request: LoadRequest, home: Path) -> Path:
 
 def _refuse_odd_name(path: str) -> None:
     """Files of settings and messages are UTF-8, and could not name it. Raises `UnusableFolderError`."""
-    if not is_utf8(path):
+    if not is_addressable(path):
         shown = os.fsencode(path).decode(errors="backslashreplace")
         raise UnusableFolderError(
             f"The name of the folder {shown} is not UTF-8.",
             remedy="Rename it, or the directory that it is in.",
         )
-
-
-def is_utf8(path: str) -> bool:
-    """Whether the name of a file can be written down as text."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _state_dir(request: LoadRequest, home: Path) -> tuple[Path, SettingOrigin]:

@@ -401,11 +401,8 @@ class Memory:
 
     async def seen_weaknesses(self) -> tuple[str, ...]:
         """The same with those that only a look at the disk shows. Raises IndexUnavailableError."""
-
-        async def look(backend: MemoryBackend) -> tuple[str, ...]:
-            return (await backend.status()).weaknesses
-
-        return await self._asked(look, ())
+        status = await self._asked(lambda backend: backend.status(), None)
+        return status.weaknesses if status is not None else ()
 
     async def adopt(self, settings: Settings, *, reopen: bool) -> None:
         """Applies other settings from now on; open requests finish under those they began with.

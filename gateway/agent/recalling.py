@@ -207,7 +207,7 @@ async def hear(memory: Memory, params: HookParams, session: Session) -> dict[str
         )
     memory.shown.held_by(event.conversation, map(process_name, params.processes))
     text = ""
-    patience_s = min(HOOK_PATIENCE_S, params.patience_ms / 1000)
+    patience_s = min(round(HOOK_PATIENCE_S * 1000), params.patience_ms) / 1000
     with anyio.move_on_after(patience_s) as patience:
         text = await _heard(memory, event, session)
     if patience.cancelled_caught:

@@ -25,14 +25,13 @@ from msgspec.structs import replace
 from config.errors import ConfigNotFoundError, MemoryGatewayError
 from config.loading.load import load_settings
 from config.paths import data_dir, home_dir, notes_state_dir, own_file
-from config.runtime.files import read_file
+from config.runtime.files import is_addressable, read_file
 from config.runtime.tasks import run_within
 from config.settings import SettingOrigin
 from config.source.discover import (
     DEFAULT,
     FOLDERS,
     LoadRequest,
-    is_utf8,
     notes_folder,
     read_folders,
 )
@@ -353,7 +352,7 @@ def find_notes(
     found: dict[str, NotesFolder] = {}
     for path, kind in _candidates(environment, home, cwd, workspace):
         place = os.path.realpath(path)
-        if place in found or place == os.path.realpath(home) or not is_utf8(place):
+        if place in found or place == os.path.realpath(home) or not is_addressable(place):
             continue
         if files := count_notes(path):
             found[place] = NotesFolder(path, kind, files)

@@ -203,13 +203,19 @@ class HaltedIndexer(Indexer):
         return super().apply(task, **options)
 
 
-async def test_what_a_search_left_to_a_sync_at_work_holds_no_later_one_up(home):
+def halted(home):
+    """Forty notes, and a sync of them that waits before it indexes any."""
     for number in range(40):
         home.write(f"memory/{number}.md", large_note(f"boiler{number}", 20))
     database = SqliteStore(home.index)
     preparer = Preparer(ChunkLimits())
     indexer = indexer_of(database, MemoryRoots(home.workspace), preparer, indexer=HaltedIndexer)
     freshness = Freshness(indexer)
+    return database, indexer, freshness
+
+
+async def test_what_a_search_left_to_a_sync_at_work_holds_no_later_one_up(home):
+    database, indexer, freshness = halted(home)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(freshness.sync, SyncRequest(), None)
         await anyio.to_thread.run_sync(indexer.is_reached.wait, 60)
@@ -231,12 +237,7 @@ async def test_what_a_search_left_to_a_sync_at_work_holds_no_later_one_up(home):
 async def test_a_search_that_looked_while_a_sync_worked_and_answers_after_it_is_not_stale(
     home, monkeypatch
 ):
-    for number in range(40):
-        home.write(f"memory/{number}.md", large_note(f"boiler{number}", 20))
-    database = SqliteStore(home.index)
-    preparer = Preparer(ChunkLimits())
-    indexer = indexer_of(database, MemoryRoots(home.workspace), preparer, indexer=HaltedIndexer)
-    freshness = Freshness(indexer)
+    database, indexer, freshness = halted(home)
     survey, ended = indexer.surveyor.survey, threading.Event()
 
     def slow(**how: Any) -> Survey:
@@ -264,12 +265,7 @@ async def test_a_search_that_looked_while_a_sync_worked_and_answers_after_it_is_
 
 
 async def test_searches_beside_a_sync_that_has_all_to_do_compare_once(home):
-    for number in range(40):
-        home.write(f"memory/{number}.md", large_note(f"boiler{number}", 20))
-    database = SqliteStore(home.index)
-    preparer = Preparer(ChunkLimits())
-    indexer = indexer_of(database, MemoryRoots(home.workspace), preparer, indexer=HaltedIndexer)
-    freshness = Freshness(indexer)
+    database, indexer, freshness = halted(home)
     statements: list[str] = []
 
     async def stale() -> int:

@@ -3,7 +3,8 @@ from datetime import date
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.text.frontmatter import FrontMatter, has_tag, read_front_matter, told_in
+from backends.builtin.searching import links_in
+from backends.text.frontmatter import FrontMatter, has_tag, read_front_matter, tags_in, told_in
 from fakes.each import each
 
 
@@ -90,3 +91,10 @@ def test_garbage_fails_nothing(text):
 def test_a_tag_holds_those_below_it_in_any_case():
     assert has_tag(("House/Heating",), "#house") and has_tag(("house",), "HOUSE")
     assert not has_tag(("household",), "house") and not has_tag((), "house")
+
+
+def test_a_line_of_backticks_takes_no_longer_than_another_line():
+    """A million of them, in a pattern that tried each from each, would not come to an end."""
+    marks = "x " + "`" * 1_000_000
+    assert tags_in(f"{marks} #house") == ("house",)
+    assert links_in(f"{marks} [[House]]") == ("House",)

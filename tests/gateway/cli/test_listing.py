@@ -65,7 +65,9 @@ def test_a_number_of_notes_is_no_folder(vault, count):
 
 def test_all_links_of_a_note_count_but_those_in_code(vault, tmp_path):
     links = " ".join(f"[[n{number}]]" for number in range(150))
-    (tmp_path / "vault/All.md").write_text(f"{links} [[Garden]] `[[Boiler]]`\n", encoding="utf-8")
+    (tmp_path / "vault/All.md").write_text(
+        f"{links} [[Garden]] `[[Boiler]]` ``[[Boiler]]``\n", encoding="utf-8"
+    )
     found = json.loads(vault("links", "All", "--json").out)
     assert (found["to"], len(found["missing"])) == (["Garden.md"], 150)
 
