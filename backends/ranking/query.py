@@ -108,7 +108,8 @@ class QueryAnalyser:
             words = tuple(self._plain_words(content, language))
         names = {concept.alternatives[0] for concept in found}
         derived = self._related(content) if language == "english" else ()
-        related = tuple(dict.fromkeys(one for one in derived if one.instead_of in names))
+        weaker = dict.fromkeys((*derived, *islice(_alone(content), _MOST_WORDS)))
+        related = tuple(one for one in weaker if one.instead_of in names)
         return Query(query, language, times, words, related)
 
     def compounds(self, query: Query, counts: Mapping[str, int], documents: int) -> Compounds:
@@ -203,6 +204,25 @@ def _bases(word: str) -> Iterator[str]:
     if match := _DERIVED.fullmatch(word):
         base, is_agent = match.groups()
         yield from (base, base + "e") if is_agent else (base, base + "y")
+
+
+_IDEOGRAPH: Final = "[\u3005\u3400-\u9fff]"
+_KANA: Final = "[\u3041-\u3096\u30a1-\u30fa]"
+_CHINESE_AROUND: Final = "[的了在是和与與把被给給吗嗎呢吧我你他她它们們这這那哪有没沒不也都还還就做怎什多几幾谁誰只隻个個]"
+"""What stands around Chinese words in questions."""
+_SYLLABLE: Final = "^[\uac00-\ud7a3](?=[은는이가을를에의도로와과만]$)"
+"""A Korean word of one syllable, before a particle."""
+
+
+def _alone(words: Iterable[str]) -> Iterator[Concept]:
+    """Words of one character beside another one than was asked for: `犬` of `犬の`, `洗` of `洗う`, `狗` of `狗的`."""
+    for run in map(fold, (word for word in words if len(word) > 1 and is_unspaced(word))):
+        around = _KANA if re.search(_KANA, run) else _CHINESE_AROUND
+        letter = f"(?!{around}){_IDEOGRAPH}"
+        before = f"(?<!{_IDEOGRAPH})|(?<={around})"
+        for match in re.finditer(f"(?:{before}){letter}(?={around}|$)|{_SYLLABLE}", run):
+            at = min(match.start(), len(run) - 2)
+            yield Concept((match[0],), RELATED_SHARE, is_prefix=True, instead_of=run[at : at + 2])
 
 
 _MIN_PART: Final = 4

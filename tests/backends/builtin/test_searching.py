@@ -25,7 +25,7 @@ NOTES = {
         "# Server move\n\n- Commit `a828e60` fixes `memorySearch.query.hybrid`.\n"
         "- Set OPENAI_API_KEY before sqlite-vec v0.1.9 is loaded.\n- See https://example.org/a/login.\n"
     ),
-    "memory/places.md": "- 내일 회의가 있다\n- ประชุมวันจันทร์\n- छुट्टी की योजना\n- موعد الطبيب غدا\n- 🎉 party at the café\n",
+    "memory/places.md": "- 내일 회의가 있다\n- ประชุมวันจันทร์\n- छुट्टी की योजना\n- موعد الطبيب غدا\n- 🎉 party at the café\n- うちの犬はポチ\n",
 }  # fmt: skip
 
 
@@ -55,6 +55,7 @@ async def backend(noted):
         ("когда тренировки", "memory/2026-02-02.md"),
         ("회의", "memory/places.md"),
         ("ประชุม", "memory/places.md"),
+        ("犬の名前", "memory/places.md"),
         ("योजना", "memory/places.md"),
         ("الطبيب", "memory/places.md"),
         ("cafe", "memory/places.md"),

@@ -167,6 +167,19 @@ def test_a_word_is_related_to_those_that_are_derived_from_it(asked, said):
     assert query.among({}).concepts == (concept,)
 
 
+@each(
+    ("asked", "words"),
+    [("犬の名前", ["犬"]), ("窓を洗う", ["窓", "洗"]), ("赤い車", ["赤", "車"]), ("人々の会社", []), ("狗的名字", ["狗"]),
+     ("那只猫", ["猫"]), ("会議室の予約", []), ("图书馆的书", ["书"]), ("개의 이름", ["개"]), ("한국은", []),
+     ("犬", []), ("ประชุม", [])],
+)  # fmt: skip
+def test_a_word_of_one_character_is_asked_for_beside_others_too(asked, words):
+    query = QueryAnalyser().analyse(asked)
+    assert [one.alternatives[0] for one in query.related] == words
+    assert all(one.is_prefix and one.alternatives[0] in one.instead_of for one in query.related)
+    assert len(QueryAnalyser().analyse("犬の猫と馬が" * 200).related) <= 12
+
+
 def test_weaker_evidence_counts_its_share_where_the_word_itself_is_not():
     word, weaker = Concept(("a",)), Concept(("b",), 0.5, instead_of="a")
     weights = Weights([word, weaker], {"a": 10, "b": 20}, 100)
