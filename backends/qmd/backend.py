@@ -80,7 +80,7 @@ def report_status(
     return BackendStatus(
         backend="qmd",
         provider="qmd",
-        model=engine.sidecar.models.get("embed") if engine and model else None,
+        model=engine.models.get("embed") if engine and model else None,
         workspace=str(settings.workspace),
         database_path=str(index),
         database_bytes=_size(index),
@@ -305,7 +305,7 @@ class QmdBackend:
             mode=question.mode,
             backend="qmd",
             provider="qmd",
-            model=engine.sidecar.models.get("embed") if by_model else None,
+            model=engine.models.get("embed") if by_model else None,
             stale=answer.stale,
             warning=engine.warning,
             timings_ms={

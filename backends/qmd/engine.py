@@ -414,10 +414,13 @@ class Engine:
         return self._settings.search_mode
 
     @property
+    def models(self) -> Mapping[str, str]:
+        """What QMD uses, as far as is known."""
+        return self.upkeep.registered.models or self.sidecar.models
+
+    @property
     def missing_models(self) -> tuple[str, ...]:
-        return missing_models(
-            self._settings.search_mode, self.sidecar.models, self.sidecar.home.models
-        )
+        return missing_models(self._settings.search_mode, self.models, self.sidecar.home.models)
 
     @property
     def warning(self) -> str | None:

@@ -213,7 +213,7 @@ class Sidecar:
     home: QmdHome
     variables: Mapping[str, str]
     models: Mapping[str, str]
-    """What a new home uses for `embed`, `generate` and `rerank`."""
+    """What a new home uses for `embed`, `generate` and `rerank`; see `models_in`."""
     named_models: Mapping[str, str]
     """The part of `models` that the operator names in variables."""
 
@@ -310,6 +310,8 @@ class Registered(msgspec.Struct, frozen=True):
 
     names: frozenset[str] = frozenset()
     issues: tuple[str, ...] = ()
+    models: Mapping[str, str] = {}
+    """What QMD uses for `embed`, `generate` and `rerank`."""
 
 
 async def register(
@@ -337,7 +339,14 @@ async def register(
         "rename it there or here."
         for name in plan.conflicts
     )
-    return Registered(frozenset(plan.ours), tuple(issues))
+    return Registered(frozenset(plan.ours), tuple(issues), models_in(plan.document, sidecar))
+
+
+def models_in(document: Mapping[str, object], sidecar: Sidecar) -> Mapping[str, str]:
+    """What QMD uses by this configuration. Raises QmdUnavailableError."""
+    _, chosen = _collections_and_models(document)
+    known = {kind: model for kind, model in chosen.items() if isinstance(model, str) and model}
+    return {**sidecar.models, **known, **sidecar.named_models}
 
 
 def reconcile(

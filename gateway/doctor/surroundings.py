@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 
 from backends.qmd.home import absent, missing_models
 from backends.qmd.process import QmdUnavailableError
-from backends.qmd.sidecar import Sidecar, home_of, open_sidecar
+from backends.qmd.sidecar import Sidecar, home_of, models_in, open_sidecar, read_document
 from config.paths import home_dir
 from config.runtime import PROC
 from config.settings import Settings
@@ -166,11 +167,14 @@ async def check_qmd(settings: Settings) -> list[Observation]:
         try:
             with anyio.fail_after(_TIMEOUT_S):
                 sidecar = await open_sidecar(replace(settings, state_dir=Path(folder)), os.environ)
+                models = await _configured_models(settings, sidecar)
         except TimeoutError:
             return [_failed(f"QMD did not answer within {_TIMEOUT_S:g} s.", None)]
         except QmdUnavailableError as error:
             return [_failed(error.message, error.remedy)]
-        return [_works(sidecar), *_models(settings, sidecar)]
+        except OSError as error:
+            return [_failed(f"QMD's configuration cannot be read: {error}.", None)]
+        return [_works(sidecar), *_models(settings, sidecar, models)]
 
 
 def _failed(cause: str, fix: str | None) -> Observation:
@@ -188,10 +192,16 @@ def _works(sidecar: Sidecar) -> Observation:
     return finding.ok(cause, program.command.argv[-1])
 
 
-def _models(settings: Settings, sidecar: Sidecar) -> list[Observation]:
+async def _configured_models(settings: Settings, sidecar: Sidecar) -> Mapping[str, str]:
+    """Raises QmdUnavailableError and OSError."""
+    there = dataclasses.replace(sidecar, home=home_of(settings))
+    return models_in(await read_document(there, timeout_s=_TIMEOUT_S), sidecar)
+
+
+def _models(settings: Settings, sidecar: Sidecar, models: Mapping[str, str]) -> list[Observation]:
     own = home_of(settings).models
     directory = own if own.is_dir() else sidecar.home.models
-    missing = missing_models(settings.qmd.search_mode, sidecar.models, directory)
+    missing = missing_models(settings.qmd.search_mode, models, directory)
     if not missing:
         return []
     return [

@@ -13,7 +13,6 @@ from backends.qmd.process import QmdUnavailableError
 from backends.qmd.sidecar import (
     Binding,
     Ledger,
-    Registered,
     open_sidecar,
     read_document,
     read_ledger,
@@ -118,7 +117,8 @@ async def test_what_others_wrote_survives_and_the_file_becomes_json(sidecar):
     write(file, WRITTEN_BY_QMD)
     wanted = planned(QmdPath(path=Path("/ü"), name="notes"))
     registered = await register(sidecar, wanted, timeout_s=60)
-    assert registered == Registered(frozenset({"notes"}))
+    assert (registered.names, registered.issues) == ({"notes"}, ())
+    assert registered.models["embed"] == "hf:ggml-org/embed/embed.gguf"
     document = json.loads(file.read_bytes())
     assert document["collections"] == {
         **UNDERSTOOD["collections"],

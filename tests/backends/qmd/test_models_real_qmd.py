@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import time
 
@@ -12,6 +13,7 @@ from backends.interface import SearchRequest
 from backends.qmd.backend import open_qmd
 from backends.qmd.home import embed_lock
 from backends.qmd.process import QmdUnavailableError
+from backends.qmd.sidecar import home_of
 from fakes.gguf import write_embedder, write_reranker
 from fakes.qmd import answered, clean_environment, qmd_settings, until, write
 
@@ -64,6 +66,22 @@ async def test_models_are_used_as_soon_as_the_embeddings_are_there(
         assert scores == sorted(scores, reverse=True)
         assert all(0 < score <= 1 for score in scores)
         assert (await backend.status()).sources[0].chunks == 2
+
+
+async def test_models_that_the_configuration_of_qmd_names_are_used_and_none_is_missed(
+    tmp_path, with_models, qmd_command
+):
+    settings = qmd_settings(tmp_path, qmd_command, search_mode="query")
+    names = ("embed", "generate", "rerank")
+    named = {name: with_models.pop(f"QMD_{name.upper()}_MODEL") for name in names}
+    home = home_of(settings)
+    home.prepare(with_models)
+    write(home.config_file, json.dumps({"models": named}))
+    async with open_qmd(settings, with_models) as backend:
+        answer = await in_mode(backend, "rerank")
+        assert (answer.model, answer.warning) == (named["embed"], None)
+        status = await backend.status()
+        assert (status.model, status.details.qmd.missing_models) == (named["embed"], ())
 
 
 async def test_a_missing_model_means_words_only_at_once_and_is_said(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from backends.qmd.sidecar import home_of
 from config.settings import LocalSettings, Secret, VectorStoreSettings
 from fakes.host_database import HostDatabase
 from fakes.settings import remote
@@ -119,3 +120,19 @@ def test_a_database_of_the_host_is_told_as_readable_untried_or_unreadable(
     assert (one.severity, one.place) == ("warning", str(host.path))
     assert "transcript_events.seq" in one.cause
     host.close()
+
+
+async def test_the_models_of_qmd_are_those_that_its_configuration_names(
+    settings, root, worst, severities
+):
+    program = root / "qmd"
+    program.write_text("#!/bin/sh\necho qmd 2.8.3\n", encoding="utf-8")
+    program.chmod(0o755)
+    qmd = replace(settings.qmd, command=str(program), search_mode="vsearch")
+    asked = replace(settings, backend="qmd", qmd=qmd)
+    home = home_of(asked)
+    home.config_dir.mkdir(parents=True)
+    home.config_file.write_text('{"models": {"embed": "/nowhere/own.gguf"}}', encoding="utf-8")
+    assert "/nowhere/own.gguf is not on this machine" in worst(await check_qmd(asked)).cause
+    home.config_file.write_text(f'{{"models": {{"embed": "{program}"}}}}', encoding="utf-8")
+    assert severities(await check_qmd(asked)) == ["ok"]
