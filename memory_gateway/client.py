@@ -326,7 +326,9 @@ class _Connection:
         return self._open().ask(method, params or {})
 
     def take_back(self, call_id: int) -> None:
-        self._open().take_back(call_id)
+        """What was closed meanwhile has ended this call, too."""
+        if self._gateway is not None:
+            self._gateway.take_back(call_id)
 
     def late(self, method: str) -> LateAnswerError:
         message = f"{method} did not answer in {self.timeout_s:g} s."
@@ -440,7 +442,7 @@ class AsyncMemoryClient(_Client):
     """
 
     async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self._connection.open)
+        self._connection.open()  # not in a thread: who is cancelled meanwhile would never learn of the child
         try:
             await self.call("initialize", self._connection.greeting)
         except BaseException:
@@ -452,8 +454,8 @@ class AsyncMemoryClient(_Client):
         await self.close()
 
     async def close(self) -> None:
-        """As `MemoryClient.close`."""
-        await asyncio.to_thread(self._connection.close)
+        """As `MemoryClient.close`; it is done also where its caller is cancelled."""
+        await asyncio.shield(asyncio.to_thread(self._connection.close))
 
     async def search(self, query: str, *, max_results: int | None = None, min_score: float | None = None,
                      sources: Sequence[Source] = (), include: Sequence[str] = (), exclude: Sequence[str] = (),

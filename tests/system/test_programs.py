@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import threading
 from pathlib import Path
 from typing import get_type_hints
 
+import anyio
 import jsonschema
 import msgspec
 import pytest
@@ -156,6 +158,55 @@ async def test_the_same_without_waiting(options):
         with pytest.raises(RefusedError):
             await memory.append("not permitted")
         assert (await memory.status()).enabled
+
+
+@each("rounds", [0, 1, 2, 20])
+@each("leave", ["task", "scope"])
+def test_who_is_cancelled_leaves_no_gateway_behind(options, rounds, leave):
+    """Whether it has begun to start, or is in use: by its task, or by a scope, which cancels each step of the end."""
+
+    async def use(memory):
+        async with memory:
+            await asyncio.sleep(3600)
+
+    async def main():
+        scope = anyio.CancelScope()
+
+        async def within():
+            with scope:
+                await use(AsyncMemoryClient(**options))
+
+        task = asyncio.create_task(within())
+        for _ in range(rounds + 1):
+            await asyncio.sleep(0)
+        (task if leave == "task" else scope).cancel()
+        await asyncio.wait([task])
+
+    asyncio.run(main())  # threads of the loop have ended after it
+    assert not gateways_of(options["workspace"])
+
+
+def gateways_of(workspace):
+    """The command lines of children of this process that serve it."""
+    listed = (one.read_text("ascii").split() for one in Path("/proc/self/task").glob("*/children"))
+    lines = [Path(f"/proc/{pid}/cmdline").read_bytes() for pids in listed for pid in pids]
+    return [line for line in lines if os.fsencode(workspace) in line]
+
+
+async def test_a_call_that_is_cancelled_while_the_client_closes_is_cancelled(options):
+    async with AsyncMemoryClient(**options) as memory:
+        process = memory._connection._gateway._process
+        process.send_signal(signal.SIGSTOP)
+        asked = asyncio.create_task(memory.search("boiler"))
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(memory.close())
+        while memory._connection._gateway is not None:
+            await asyncio.sleep(0)
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        process.send_signal(signal.SIGCONT)
+        await closing
 
 
 @pytest.mark.parametrize(
