@@ -6,6 +6,7 @@ command that asks reads them anew.
 
 from __future__ import annotations
 
+import posixpath
 import re
 import unicodedata
 from collections import Counter, defaultdict
@@ -13,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from difflib import get_close_matches
 from typing import Final
+from urllib.parse import unquote
 
 import msgspec
 
@@ -24,7 +26,7 @@ from backends.files.roots import MemoryRoots
 from backends.files.scan import scan
 from backends.interface import LanguageCount
 from backends.text.analyser import UNSPACED, guess_latin_language, script_language, stop_words_of
-from backends.text.frontmatter import has_tag, read_front_matter, without_noise
+from backends.text.frontmatter import INLINE_CODE, has_tag, read_front_matter, without_noise
 from backends.text.times import date_in, date_of, tells_time
 from config.settings import Settings
 
@@ -44,7 +46,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     day: date | None
     modified: datetime
     leads_to: tuple[str, ...]
-    """What its wiki links name."""
+    """What its wiki links name, and the notes that its Markdown links lead to, as they are written."""
 
     @property
     def newest(self) -> tuple[date, datetime]:
@@ -133,11 +135,17 @@ class Vault:
     def all_links(self) -> dict[str, Links]:
         """Of each note, by its path."""
         resolved = resolve_links(self, {name for note in self.notes for name in note.leads_to})
+        paths = {note.path for note in self.notes}
         leads: dict[str, tuple[str, ...]] = {}
+        missing: dict[str, tuple[str, ...]] = {}
         back: defaultdict[str, list[str]] = defaultdict(list)
         for note in sorted(self.notes, key=lambda one: one.path):
-            to = dict.fromkeys(resolved[name] for name in note.leads_to if name in resolved)
-            leads[note.path] = tuple(one for one in to if one != note.path)
+            to = {name: _beside(note.path, name) for name in note.leads_to}
+            to = {name: one if one in paths else resolved.get(name, "") for name, one in to.items()}
+            missing[note.path] = tuple(name for name, one in to.items() if not one)
+            leads[note.path] = tuple(
+                dict.fromkeys(one for one in to.values() if one not in ("", note.path))
+            )
             for one in leads[note.path]:
                 back[one].append(note.path)
         return {
@@ -145,7 +153,7 @@ class Vault:
                 note.path,
                 leads[note.path],
                 tuple(back[note.path]),
-                tuple(name for name in note.leads_to if name not in resolved),
+                missing[note.path],
             )
             for note in self.notes
         }
@@ -167,8 +175,27 @@ def _note(content: FileContent) -> Note:
         tags=facts.tags,
         day=date_of(content.found.path) or facts.day or date_in(title),
         modified=datetime.fromtimestamp(content.found.mtime_ns / 1e9, UTC),
-        leads_to=links_in(content.text, most=None),
+        leads_to=tuple(
+            dict.fromkeys((*links_in(content.text, most=None), *_notes_linked(content.text)))
+        ),
     )
+
+
+_MARKDOWN_LINK: Final = (
+    r"(?i)(?<!!)\[[^\[\]\n]{1,300}\]\((?:<((?!\w+:)[^<>\n]{1,300}?\.md)(?:#[^<>\n]*)?>|([^()<>\s:]{1,300}?\.md)(?:#[^()\s]*)?)"
+    r"(?:\s[^()\n]*)?\)"
+)
+
+
+def _notes_linked(text: str) -> Iterator[str]:
+    """What Markdown links to notes lead to, as it is written but for `%20` and the like."""
+    text = re.sub(INLINE_CODE, " ", text) if "`" in text and "](" in text else text
+    return (unquote(match[1] or match[2]) for match in re.finditer(_MARKDOWN_LINK, text))
+
+
+def _beside(path: str, name: str) -> str:
+    """The path that a name has for a note."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
 
 
 def _digits(name: str) -> list[str]:

@@ -72,6 +72,20 @@ def test_all_links_of_a_note_count_but_those_in_code(vault, tmp_path):
     assert (found["to"], len(found["missing"])) == (["Garden.md"], 150)
 
 
+def test_markdown_links_to_notes_are_links_too_and_lead_from_where_they_stand(vault, tmp_path):
+    (tmp_path / "vault/house/My tools.md").write_text("The saw.\n", encoding="utf-8")
+    (tmp_path / "vault/house/Plan.md").write_text(
+        '[boiler](Heizung.md#valve), [tools](<My tools.md>), [again](My%20tools.md "My tools"), [up](../Daily/2026_02_09.md),'
+        " [whole](Daily/2026_02_09.md), [gone](./gone.md), ![picture](Heizung.md), [web](https://example.org/a.md),"
+        " [web](<https://example.org/b.md>), `[code](Boiler.md)`, [file](plan.pdf)\n",
+        encoding="utf-8",
+    )
+    found = json.loads(vault("links", "Plan", "--json").out)
+    assert found["to"] == ["house/Heizung.md", "house/My tools.md", "Daily/2026_02_09.md"]
+    assert found["missing"] == ["./gone.md"]
+    assert "house/Plan.md" in json.loads(vault("links", "My tools", "--json").out)["from"]
+
+
 def test_links_lead_to_and_from_a_note_whatever_it_is_called_by(vault):
     shown = vault("links", "heizung").out
     assert shown.startswith("house/Heizung.md links to 1, and 1 link to it.\n")
