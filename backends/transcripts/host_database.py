@@ -148,7 +148,10 @@ class HostTranscripts:
 
     def listing(self) -> TranscriptListing:
         """Not looked into again while neither the database nor its log changed."""
-        stamps = _stamps(self._path)
+        try:
+            stamps = _stamps(self._path)
+        except OSError as error:
+            return _failed(self._path, f"{error.strerror or error}.", may_pass(error))
         if stamps is None:
             return TranscriptListing()
         listed = self._listed
@@ -665,7 +668,7 @@ class _Stamps(NamedTuple):
 
 
 def _stamps(path: Path) -> _Stamps | None:
-    """What tells whether the host wrote since; None where there is no database."""
+    """What tells whether the host wrote since; None where there is no database. Raises OSError."""
     database = _stamp(path)
     return _Stamps(database, _stamp(Path(f"{path}-wal"))) if database else None
 
@@ -673,7 +676,7 @@ def _stamps(path: Path) -> _Stamps | None:
 def _stamp(path: Path) -> tuple[int, ...]:
     try:
         status = path.lstat()
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return ()
     return status.st_ino, status.st_size, status.st_mtime_ns
 

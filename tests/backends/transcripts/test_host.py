@@ -134,6 +134,27 @@ def test_links_are_not_followed(tmp_path, host, transcripts, what):
     assert "link" in listing.database.failure
 
 
+@pytest.mark.parametrize("why", ["permission", "loop"])
+def test_a_database_that_cannot_be_looked_at_is_not_one_that_is_gone(
+    tmp_path, host, transcripts, unprivileged, why
+):
+    host.session("one").say("Hello.")
+    host.close()
+    directory = host.path.parent
+    if why == "loop":
+        directory.rename(tmp_path / "elsewhere")
+        directory.symlink_to(directory.name)
+    else:
+        directory.chmod(0)
+    with unprivileged():
+        listing = transcripts.listing()
+    if why == "permission":
+        directory.chmod(0o700)
+    assert listing.files == ()
+    assert listing.database.failure
+    assert not listing.tells_of("sessions/one")
+
+
 def test_a_database_that_is_a_directory_or_a_pipe_is_refused(tmp_path):
     path = HostDatabase(tmp_path).path
     path.unlink()
