@@ -13,6 +13,7 @@ const DEFAULT_AGENT = "main";
 const RELOAD_MS = 5_000;
 const WARM_MS = 10_000;
 const MOST_WARMED = 1_000;
+const MOST_SANDBOXED = 1_000;
 const COMMANDS = {
   memory: "Search, inspect and index memory (Memory Gateway)",
   "memory-gateway": "All commands of Memory Gateway: search, status, doctor, index, ...",
@@ -40,11 +41,20 @@ function register(api) {
     ask(agentId, "session_start", { sessionKey: agentSessionKey }, { timeoutMs: WARM_MS }).catch(() => {}); // a search will tell
   };
 
+  /** Sessions in a sandbox: the host says so when it builds their prompt, which is before each of their turns. */
+  const sandboxed = new Set();
+  const noteSandbox = ({ agentSessionKey, sandboxed: isSandboxed }) => {
+    sandboxed.delete(agentSessionKey);
+    if (isSandboxed) sandboxed.add(agentSessionKey);
+    if (sandboxed.size > MOST_SANDBOXED) sandboxed.delete(sandboxed.values().next().value);
+  };
+
   api.registerTool((context) => searchTool(context, ask), { names: ["memory_search"] });
   api.registerTool((context) => getTool(context, ask), { names: ["memory_get"] });
   api.registerMemoryCapability({
     deterministicRecallToolName: "memory_search",
     promptBuilder(params) {
+      noteSandbox(params);
       const lines = promptSection(params);
       if (lines.length > 0) warm(params);
       return lines;
@@ -67,7 +77,7 @@ function register(api) {
   });
   api.registerService({ id: PLUGIN_ID, start() {}, stop: () => closeChildren() });
   registerCommands(api);
-  registerRecall(api, ask);
+  registerRecall(api, ask, (sessionKey) => sandboxed.has(sessionKey));
 }
 
 function registerCommands(api) {

@@ -6,7 +6,7 @@ const GET_MS = 10_000;
 const NOTHING_WAS_SEARCHED =
   "Memory is unavailable and nothing was searched: this is not the same as finding nothing. Tell the user so.";
 const NO_WIKI = "This memory has no wiki: a wiki plugin answers with tools of its own.";
-const NO_SESSIONS_IN_SANDBOX = "A sandboxed session may not search past conversations.";
+const NO_SESSIONS_IN_SANDBOX = "A sandboxed session may neither search nor read past conversations.";
 
 const SEARCH = {
   name: "memory_search",
@@ -111,7 +111,8 @@ function searchAnswer(result) {
 
 async function get(context, ask, given, signal) {
   const { path, from, lines, corpus = "all" } = given;
-  if (corpus === "wiki") return { answer: { path, text: "", status: "error", disabled: true, error: NO_WIKI } };
+  const refusal = corpus === "wiki" ? NO_WIKI : context.sandboxed === true && isConversation(path) ? NO_SESSIONS_IN_SANDBOX : undefined;
+  if (refusal) return { answer: { path, text: "", status: "error", disabled: true, error: refusal } };
   const params = present({ path, from, lines, sessionKey: context.sessionKey });
   try {
     const result = await ask(context.agentId, "memory_get", params, { timeoutMs: GET_MS, signal });
@@ -120,6 +121,12 @@ async function get(context, ask, given, signal) {
   } catch (error) {
     return { answer: unavailable({ path, text: "", status: "error" }, error) };
   }
+}
+
+/** Whether the path is one of a conversation: of the host's database, or exported for QMD. */
+function isConversation(path) {
+  const plain = String(path).trim();
+  return (plain.startsWith("sessions/") && !plain.endsWith(".md")) || plain.startsWith("qmd/sessions");
 }
 
 const OF_THE_QUESTION = new Set(["invalid_params", "path_not_allowed"]);

@@ -198,6 +198,22 @@ test("a sandboxed session searches notes only, and is told so when it asks for c
   assert.match(answer.error, /sandboxed/);
 });
 
+test("a sandboxed session reads notes only", async () => {
+  const asked = [];
+  const record = async (_agentId, _method, params) => {
+    asked.push(params.path);
+    return { path: params.path, text: "", status: "ok" };
+  };
+  const tool = getTool({ ...CONTEXT, sandboxed: true }, record);
+  await run(tool, { path: "memory/2026-02-01.md" });
+  for (const path of ["sessions/s-1", " sessions/s-1", "qmd/sessions-main/s-1.md"]) {
+    const { answer } = await run(tool, { path });
+    assert.equal(answer.status, "error");
+    assert.match(answer.error, /sandboxed/);
+  }
+  assert.deepEqual(asked, ["memory/2026-02-01.md"]);
+});
+
 test("a wiki is not searched, and neither tool calls that an empty result", async () => {
   const never = async () => assert.fail("nothing is to be asked");
   assert.equal((await run(searchTool(CONTEXT, never), { query: "x", corpus: "wiki" })).answer.outcome, "disabled");
@@ -358,7 +374,7 @@ test("registering offers both tools, one capability, a service that ends what it
   writeFileSync(path.join(bin, "memory-gateway"), `#!${process.execPath}\n${PROGRAM}`, { mode: 0o755 });
   writeFileSync(path.join(bin, "package.json"), '{"type": "module"}');
   process.env.PATH = bin; // without a record the command is looked for there
-  const offered = { tools: {}, commands: [], services: [] };
+  const offered = { tools: {}, commands: [], services: [], hooks: {} };
   const api = {
     logger: quiet,
     runtime: {
@@ -370,6 +386,8 @@ test("registering offers both tools, one capability, a service that ends what it
     registerMemoryCapability: (capability) => (offered.capability = capability),
     registerService: (service) => offered.services.push(service),
     registerCli: (_registrar, { descriptors }) => offered.commands.push(descriptors[0].name),
+    pluginConfig: { recall: true },
+    on: (name, handler) => (offered.hooks[name] = handler),
   };
   assert.equal(plugin.register(api), undefined);
   assert.deepEqual(Object.keys(offered.tools), ["memory_search", "memory_get"]);
@@ -382,6 +400,14 @@ test("registering offers both tools, one capability, a service that ends what it
   const child = childOf("main", { launch: () => assert.fail("it runs already"), logger: quiet });
   const { seen, pid } = await child.request("status", {}, { timeoutMs: 10_000 });
   assert.deepEqual(seen[1], { method: "session_start", params: { sessionKey: "agent:main:main" } });
+
+  // What a sandboxed session is told before its turn holds no conversation.
+  for (const sandboxed of [true, false]) {
+    offered.capability.promptBuilder({ availableTools: new Set(), agentId: "main", agentSessionKey: "agent:main:boxed", sandboxed });
+    await offered.hooks.before_prompt_build({ prompt: `heron ${sandboxed}` }, { agentId: "main", sessionKey: "agent:main:boxed", sessionId: "s-1" });
+  }
+  const recalled = (await child.request("status", {}, { timeoutMs: 10_000 })).seen.filter(({ method }) => method === "recall");
+  assert.deepEqual(recalled.map(({ params }) => params.exclude), [["sessions/*", "qmd/sessions*/**"], ["sessions/s-1*"]]);
   await offered.services[0].stop();
   assert.throws(() => process.kill(pid, 0));
 });
