@@ -20,7 +20,7 @@ from providers.local.models.references import (
     engine_of,
     parse_reference,
 )
-from providers.local.supervisor import Patience, Supervisor
+from providers.local.supervisor import ModelReplacedError, Patience, Supervisor
 from providers.provider_errors import (
     ProviderBadResponseError,
     ProviderError,
@@ -159,13 +159,16 @@ class LocalEmbedder:
         )
 
     async def _embed(self, purpose: Purpose, texts: Sequence[str]) -> EmbeddedBatch:
-        model = await self._usable()
-        clean = [model.prompted(purpose, without_lone_surrogates(text)) for text in texts]
-        try:
-            return await self._supervisor.embed(model.order, purpose, clean)
-        except ProviderUnavailableError:
-            self._doubtful = True
-            raise
+        while True:
+            model = await self._usable()
+            clean = [model.prompted(purpose, without_lone_surrogates(text)) for text in texts]
+            try:
+                return await self._supervisor.embed(model.order, purpose, clean)
+            except ModelReplacedError:
+                continue
+            except ProviderUnavailableError:
+                self._doubtful = True
+                raise
 
     async def _usable(self) -> Model:
         """The model. Raises `ProviderError`, also if it would have to be downloaded first."""

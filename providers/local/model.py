@@ -178,7 +178,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
             self.dimensions,
             self.engine,
             str(self.tokenizer or ""),
-            self.sha256,
+            f"{self.sha256} {self.tokenizer_sha256 or ''}",
         )
 
     def prompted(self, purpose: Purpose, text: str) -> str:

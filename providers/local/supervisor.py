@@ -53,6 +53,10 @@ _NO_DIRECTION = ItemError(
 _log = Log()
 
 
+class ModelReplacedError(ProviderTransientError):
+    """Another model took the place of the one that these texts are for."""
+
+
 class Job:
     """The texts of one call, with their prompts, and what has come of them. Belongs to one event loop."""
 
@@ -380,9 +384,13 @@ class Supervisor:
         self._cut = 0
 
     async def embed(self, order: Open, lane: Lane, texts: Sequence[str]) -> EmbeddedBatch:
-        """One item for each text. Raises `ProviderError`; waits as long as that takes."""
+        """One item for each text. Raises `ProviderError`; waits as long as that takes.
+
+        Vectors of two models are never in one answer: with another order, texts under way end with ModelReplacedError.
+        """
         if self._order != order:
             self._order = order
+            self._queue.fail_all(ModelReplacedError("The model was replaced meanwhile."))
             self._end("its model was replaced")
         job = Job(lane, texts)
         self._queue.put(job)
@@ -404,7 +412,10 @@ class Supervisor:
             try:
                 await self._run_worker()
             except ProviderError as error:
-                self._queue.fail_all(error)
+                if (
+                    self._ending is None
+                ):  # else it is the model that was replaced while it was loaded
+                    self._queue.fail_all(error)
             await anyio.sleep(self.pause_s())
 
     def state(self) -> WorkerState:

@@ -28,7 +28,7 @@ class Open(msgspec.Struct, frozen=True, tag=True):
     tokenizer: str = ""
     """The tokenizer's file, for an engine whose models have none within."""
     sha256: str = ""
-    """Of the model's file, so that another file in its place is another order."""
+    """Of the model's files, so that another file in the place of one is another order."""
 
 
 class Embed(msgspec.Struct, frozen=True, tag=True):

@@ -122,6 +122,41 @@ async def test_a_model_that_changes_under_our_hands_is_another_one(embedding, tm
         assert first.tolist() != second.tolist()
 
 
+async def test_texts_under_way_when_the_model_changes_all_get_vectors_of_the_new_one(
+    embedding, tmp_path, until
+):
+    path = write_embedder(tmp_path / "tiny/model.onnx")
+    later = write_embedder(tmp_path / "later/model.onnx", seed=2)
+    texts = [f"{number} " + "x " * 400 for number in range(600)]
+    results = []
+
+    async def embed(embedder):
+        results.append(await embedder.embed_documents(texts))
+
+    async with embedding(path) as embedder, anyio.create_task_group() as tasks:
+        tasks.start_soon(embed, embedder)
+        await until(lambda: embedder.report().worker.status == "running")
+        await embedder.embed_query("meanwhile some of them are computed")
+        later.replace(path)
+        await embedder.embed_query("one")
+        await until(lambda: results)
+        fresh = await embedder.embed_documents(texts)
+    assert [one.tolist() for one in results[0].items] == [one.tolist() for one in fresh.items]
+
+
+async def test_another_tokenizer_is_taken_up_like_another_model(embedding, tmp_path):
+    path = write_embedder(tmp_path / "m/model.onnx")
+    async with embedding(path) as embedder:
+        before = embedder.fingerprint
+        await embedder.embed_query("x")
+        pid = embedder.report().worker.pid
+        tokenizer = path.parent / "tokenizer.json"
+        tokenizer.write_bytes(tokenizer.read_bytes() + b"\n")
+        await embedder.embed_query("x")
+        assert embedder.fingerprint != before
+        assert embedder.report().worker.pid != pid
+
+
 @pytest.mark.parametrize(
     ("name", "words"), [("page.gguf", "no GGUF file"), ("page.onnx", "no ONNX file")]
 )

@@ -11,7 +11,7 @@ import pytest
 from endurance.processes import has_ended
 from fakes.local_models import order
 from fakes.onnx_models import write_embedder
-from providers.local.supervisor import Patience
+from providers.local.supervisor import ModelReplacedError, Patience
 from providers.provider_errors import ProviderTransientError, ProviderUnavailableError
 from providers.provider_interface import ItemError
 
@@ -149,6 +149,39 @@ async def test_another_model_takes_the_place_of_the_first(supervising, model, gr
         second = await supervisor.embed(order(greedy_model, 64), "query", ["one"])
         assert first.items[0].tolist() != second.items[0].tolist()
         assert supervisor.state().deaths == 0
+
+
+async def test_a_model_that_is_replaced_while_it_is_loaded_fails_nobody_who_wants_the_next(
+    supervising, model, greedy_model, until
+):
+    results = []
+
+    async def embed(supervisor, asked):
+        try:
+            results.append(errors(await supervisor.embed(asked, "document", ["one"])))
+        except ModelReplacedError:
+            results.append("replaced")
+
+    async with supervising() as supervisor, anyio.create_task_group() as tasks:
+        tasks.start_soon(embed, supervisor, order(model))
+        await until(lambda: supervisor.state().status == "loading" and supervisor.state().pid)
+        tasks.start_soon(embed, supervisor, order(greedy_model, 64))
+    assert results == ["replaced", {}]
+
+
+async def test_no_answer_holds_vectors_of_two_models(supervising, model, greedy_model, until):
+    ended = []
+
+    async def embed(supervisor):
+        with pytest.raises(ModelReplacedError):
+            await supervisor.embed(order(model), "document", ["x " * 400] * 2_000)
+        ended.append("documents")
+
+    async with supervising() as supervisor, anyio.create_task_group() as tasks:
+        tasks.start_soon(embed, supervisor)
+        await until(lambda: supervisor.state().status == "running")
+        await supervisor.embed(order(greedy_model, 64), "query", ["one"])
+        assert ended == ["documents"]
 
 
 async def test_a_caller_that_gives_up_leaves_the_worker_to_the_others(supervising, model):
