@@ -13,13 +13,14 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 
 from backends.chunking import WEIGHT_PER_TOKEN, estimate_tokens, prefix_end
-from backends.interface import Hit
+from backends.interface import BREADCRUMB, GAP, Hit
 from backends.text.analyser import Analyser
 from backends.text.times import date_of
 from gateway.session_start import HEAD_SHARE, LoadedFile, Role, trim
@@ -324,7 +325,7 @@ def _known(explanation: Mapping[str, Any]) -> float:
 
 def _runs(hit: Hit, is_shown: Callable[[str], bool]) -> Iterator[_Run]:
     """Of a passage what the conversation has not seen, with what each of it gave for its place."""
-    lines = [line for line in bare_snippet(hit).strip("\n").split("\n") if not _is_around(line)]
+    lines = _own_lines(hit)
     value = (hit.explain or {}).get("fused", hit.score)
     shares = [one["share"] for one in (hit.explain or {}).get("lines", ())]
     if len(shares) != len(lines):
@@ -339,9 +340,22 @@ def _runs(hit: Hit, is_shown: Callable[[str], bool]) -> Iterator[_Run]:
             yield _Run(hit, at, "\n".join(whole), text, words, worth)
 
 
-def _is_around(line: str) -> bool:
-    """Whether it only says where something stands, or that something is left out."""
-    return line.startswith("§ ") or line.strip() == LEFT_OUT
+def _own_lines(hit: Hit) -> list[str]:
+    """Those that stand in the note; not what only says below which headings, or that something is left out.
+
+    A line of the note may look like either: of a stretch that has no line too many all are its own.
+    """
+    parts = [part.split("\n") for part in bare_snippet(hit).strip("\n").split(GAP)]
+    places = hit.stretches or (hit,)
+    rooms = [one.end_line - one.start_line + 1 for one in places]
+    if len(rooms) != len(parts):
+        rooms = [0] * len(parts)
+    return [
+        line
+        for part, room in zip(parts, rooms, strict=True)
+        for at, line in enumerate(part)
+        if at or len(part) <= room or not line.startswith(BREADCRUMB)
+    ]
 
 
 def _together(lines: Sequence[str]) -> Iterator[tuple[int, int, int]]:
@@ -354,7 +368,7 @@ def _together(lines: Sequence[str]) -> Iterator[tuple[int, int, int]]:
             _GOES_ON.match(line) and lines[at - 1].strip() and not _HEADING.match(lines[at - 1])
         )
     ]
-    for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(lines)], strict=True)):
+    for number, (start, end) in enumerate(pairwise([*starts, len(lines)])):
         if not _HEADING.match(lines[start]):
             yield number, start, end
 

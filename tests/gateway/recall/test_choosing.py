@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backends.chunking import estimate_tokens
-from backends.interface import Hit
+from backends.interface import GAP, Hit, Stretch
 from gateway.recall import MOST_PARTS, block, choose
 
 LONG = "\n".join(f"- Number {n}: the pump of house {n} was replaced in spring." for n in range(9))
@@ -119,3 +119,17 @@ def test_the_source_below_a_snippet_is_in_the_tag_alone():
         '<passage path="memory/a.md" lines="3-4">\n- The boiler is serviced.\n</passage>' in written
     )
     assert "Source" not in written
+
+
+def test_lines_of_a_note_that_look_like_those_beside_it_are_told():
+    """Laws are cited by `§ `, with which the line begins that names headings."""
+    law = "§ 2 The deposit of the flat is 1800 euros.\n§ 3 The heating is paid by the tenant."
+    assert chosen(hit(law)) == [("memory/a.md", law)]
+    parts = (Stretch(start_line=3, end_line=3), Stretch(start_line=8, end_line=8))
+    below = f"§ Lease\n{law.replace(chr(10), GAP)}"
+    assert chosen(hit(below, stretches=parts, headings=("Lease",))) == [("memory/a.md", law)]
+    both = f"§ Lease{GAP}§ Annex"
+    assert chosen(hit(both, stretches=parts, headings=("Lease",))) == "already_shown"
+    assert chosen(
+        hit("§ Lease\nPaid.\n§ 4 Keys are returned on the last day.", headings=("Lease",))
+    ) == [("memory/a.md", "§ 4 Keys are returned on the last day.")]
