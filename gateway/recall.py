@@ -91,13 +91,14 @@ def read_prompt(prompt: str) -> Question:
     if _is_command(text):
         return Question("", "command")
     own, pasted = _without_pasted(text)
+    own = _bounded(own)  # to decompose a text may take time by the square of its marks
     words = _words(own)
     subjects = [word for word in words if not _is_courtesy(word)]
     if pasted and len(subjects) < _FEW_WORDS:
         return Question("", "machine_output")
     if not subjects:
         return Question("", "small_talk")
-    return Question(_bounded(own))
+    return Question(own)
 
 
 def _is_command(text: str) -> bool:

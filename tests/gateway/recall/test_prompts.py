@@ -67,3 +67,10 @@ def test_a_long_prompt_is_looked_for_by_its_beginning_and_its_end():
     assert len(query) == MOST_CHARS + 1
     assert query.startswith("boiler")
     assert query.endswith("pump")
+
+
+def test_marks_without_end_take_no_longer_than_other_letters():
+    """Half a million of them, in an order that has to be sorted, would not come to an end."""
+    assert read_prompt("\u0301\u0316" * 250_000).silence == "small_talk"
+    query = read_prompt("Who services the boiler? a" + "\u0301\u0316" * 250_000).query
+    assert query.startswith("Who services the boiler?")
