@@ -207,6 +207,7 @@ class SkippedFile(msgspec.Struct, frozen=True, kw_only=True):
 class SyncReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     reason: str
     scanned: int
+    """Files, without those that were skipped."""
     added: int
     changed: int
     removed: int

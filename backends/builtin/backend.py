@@ -355,7 +355,7 @@ class BuiltinBackend:
         self, request: SyncRequest, *, progress: ProgressCallback | None = None
     ) -> SyncReport:
         report = await self._calls.mended(lambda: self._sync(request, progress))
-        if report.added or report.changed or report.removed:
+        if report.added or report.changed or report.removed or request.force:
             with suppress(IndexUnavailableError):  # the sync itself was a success
                 await self._calls.run(self._calls.tidying, self._give_back_space)
             if not self._embeds:  # the process may end before this is due

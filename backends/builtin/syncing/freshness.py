@@ -150,7 +150,7 @@ class Tally:
     def report(self, request: SyncRequest, seconds: float, error: str | None) -> SyncReport:
         return SyncReport(
             reason=request.reason,
-            scanned=self._scanned,
+            scanned=self._scanned - len({one.path for one in self.unreadable}),
             added=len(self._written & self._new),
             changed=len(self._written - self._new),
             removed=self._removed,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias
 
@@ -314,13 +314,18 @@ class Indexer:
 
         if all(isinstance(one, FileOutcome) for one in ready):
             return [one for one in ready if isinstance(one, FileOutcome)]
+        forced = [one.read for one in ready if options.force and isinstance(one, _Ready)]
+        same = {read.found.path for read in forced if self._holds(read)}
         with self._store.writer(options.patience_s) as writer:
             return [
-                self._publish_one(writer, one, tick) if isinstance(one, _Ready) else one
+                self._publish_one(writer, one, tick, same) if isinstance(one, _Ready) else one
                 for one in ready
             ]
 
-    def _publish_one(self, writer: Writer, ready: _Ready, tick: Callable[[], None]) -> FileOutcome:
+    def _publish_one(
+        self, writer: Writer, ready: _Ready, tick: Callable[[], None], same: Collection[str]
+    ) -> FileOutcome:
+        """`same`: the paths of those that the index holds already, and that are written again by force."""
         read, size = ready.read, ready.read.found.size
         if ready.prepared is None:
             writer.files.touch(read)
@@ -332,7 +337,8 @@ class Indexer:
             )
         pipeline = self.preparer.notes_pipeline
         written = writer.files.publish(read, pipeline, ready.prepared, tick=tick)
-        return FileOutcome(Change.WRITTEN, written, size)
+        change = Change.SAME if read.found.path in same else Change.WRITTEN
+        return FileOutcome(change, written, size)
 
     def _revision(self, found: FoundFile) -> int | None:
         """The revision of what is indexed of the file; None where nobody else writes to the index."""

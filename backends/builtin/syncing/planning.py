@@ -134,7 +134,7 @@ class Change(Enum):
 
     WRITTEN = auto()
     SAME = auto()
-    """Its content was indexed already; only the time stamp was new."""
+    """Its content was indexed already: only the time stamp was new, or it was written again by force."""
     GONE = auto()
     LATER = auto()
     """It was changing while we looked; the next sync looks again."""

@@ -120,7 +120,7 @@ async def test_a_rebuild_is_prepared_there_and_what_is_only_touched_is_prepared_
         await backend.sync(SyncRequest())
         no_preparing(monkeypatch, "memory/longest.md")
         forced = await backend.sync(SyncRequest(force=True))
-        assert (forced.changed, forced.skipped) == (len(backlog), ())
+        assert (forced.unchanged, forced.changed, forced.skipped) == (len(backlog), 0, ())
         for path in backlog:
             (home.workspace / path).touch()
         touched = await backend.sync(SyncRequest())

@@ -33,7 +33,7 @@ async def test_a_sync_that_is_asked_for_during_another_sees_what_came_since(home
             home.write("memory/late.md", "boiler\n")
             report = await backend.sync(SyncRequest(force=True))
             assert report.scanned == 61
-            assert report.unchanged == 0
+            assert report.bytes_read > 60 * 5_000
         assert await paths_of(backend, "boiler") == ["memory/late.md"]
         assert len((await backend.status()).recent_syncs) == 2
 

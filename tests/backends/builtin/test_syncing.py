@@ -141,13 +141,17 @@ async def test_forced_every_file_is_indexed_again_and_no_row_changes_for_nothing
     home, look, long_note
 ):
     home.write("memory/a.md", long_note(1, 2))
+    edited = home.write("memory/b.md", long_note(3))
     async with home.open() as backend:
         await backend.sync(SyncRequest())
         before = chunk_ids(look, home)
         report = await backend.sync(SyncRequest(force=True))
-        assert (report.changed, report.unchanged, report.chunks_written) == (1, 0, 0)
+        assert (report.changed, report.unchanged, report.chunks_written) == (0, 2, 0)
         assert report.bytes_read > 0
-    assert chunk_ids(look, home) == before
+        assert chunk_ids(look, home) == before
+        edited.write_text(long_note(3, 4))
+        report = await backend.sync(SyncRequest(force=True))
+        assert (report.changed, report.unchanged) == (1, 1)
 
 
 async def test_other_chunk_limits_make_other_chunks_at_the_next_sync(home, check, look, long_note):

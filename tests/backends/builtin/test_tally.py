@@ -85,9 +85,14 @@ def test_a_file_that_was_changing_makes_the_sync_incomplete_and_is_no_error(tall
 
 
 def test_what_could_not_be_read_is_named_beside_what_is_skipped_by_rule(tally):
-    work_off(tally, edited=FileOutcome(Change.SKIPPED, skipped=BLOCKED))
+    work_off(
+        tally,
+        edited=FileOutcome(Change.SKIPPED, skipped=BLOCKED),
+        gone=FileOutcome(Change.GONE),
+    )
     report = tally.report(SyncRequest(), 0.0, None)
     assert [skipped.path for skipped in report.skipped] == [LINK.path, "memory/sub", EDITED]
+    assert report.scanned == report.added + report.changed + report.unchanged == 3
     assert tally.unreadable == [BLOCKED]
     assert report.complete
 
