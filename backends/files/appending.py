@@ -110,6 +110,9 @@ def _unwritable(location: Location, error: OSError) -> FileUnwritableError:
     )
     if isinstance(error, TimeoutError):
         remedy = "Try it again in a moment."
+    elif isinstance(error, FileNotFoundError) and not Path(location.anchor).exists():
+        cause = f"{location.anchor} does not exist"
+        remedy = "Make it, or name the right place; if that is on another disk, check that it is mounted."
     elif isinstance(error, PermissionError) and (
         denial := denial_of(Path(location.anchor, *location.names), os.R_OK | os.W_OK)
     ):

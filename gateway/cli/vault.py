@@ -21,7 +21,7 @@ import msgspec
 from backends.builtin.searching import links_in, resolve_links
 from backends.builtin.store.port import NoteNames
 from backends.chunking import document_title
-from backends.files.reading import FileContent, read_for_index
+from backends.files.reading import FileContent, FileUnreadable, read_for_index
 from backends.files.roots import MemoryRoots
 from backends.files.scan import scan
 from backends.interface import LanguageCount
@@ -79,16 +79,21 @@ class Vault:
         self.texts: dict[str, str] = {}
         """By path; empty unless they are asked for."""
         found = scan(roots)
-        self.unlisted: tuple[str, ...] = tuple(
+        self.place = roots.base
+        self.issues = found.issues
+        """What is odd about the places of the notes: a sentence each."""
+        self.unread = [
             f"{roots.absolute(one.path)} cannot be read ({one.reason})" for one in found.failed_dirs
-        )
-        """The directories whose notes are not known."""
+        ]
+        """The directories and notes of which nothing is known."""
         for one in found.files:
             content = read_for_index(roots, one)
             if isinstance(content, FileContent):
                 self.notes.append(_note(content))
                 if with_texts:
                     self.texts[content.found.path] = content.text
+            elif isinstance(content, FileUnreadable):
+                self.unread.append(f"{roots.absolute(one.path)} cannot be read")
 
     def newest(self, tags: Sequence[str] = ()) -> list[Note]:
         """Those with all of the tags, or tags below them."""

@@ -27,8 +27,9 @@ def list_notes(settings: Settings, options: Options, tags: Sequence[str], most: 
 
     vault = Vault(settings)
     notes = vault.newest(tags)[:most]
-    nothing = "No note has this tag." if tags else "There are no notes."
-    return _listed(options, vault, notes, map(_told, notes), nothing, len("2026-02-08  "))
+    return _listed(
+        options, vault, notes, map(_told, notes), "No note has this tag.", len("2026-02-08  ")
+    )
 
 
 def _told(note: Note) -> str:
@@ -48,10 +49,10 @@ def _listed(
 ) -> int:
     """`last_cell`: where in each line that begins which goes on below itself on a narrow terminal."""
     code = os.EX_OK if found else NOTHING_FOUND
-    if vault.unlisted:  # then nobody knows that there is nothing
+    if vault.unread:  # then nobody knows that there is nothing
         output.note(_may_be_missing(vault))
     elif not found and not options.json:
-        output.note(nothing)
+        output.note(nothing if vault.notes else _no_notes(vault))
     if options.json or not output.is_terminal():
         return output.answer(options, found, *lines, code=code)
     from gateway.cli.terminal import print_lines, row_of
@@ -60,8 +61,16 @@ def _listed(
     return code
 
 
+def _no_notes(vault: Vault) -> str:
+    from gateway.cli.terminal import short_path
+
+    nothing = f"There are no notes in {short_path(vault.place)}."
+    remedy = f"`{PROGRAM} setup` says once where your notes are; --notes DIR names any folder of Markdown."
+    return " ".join((nothing, *vault.issues, remedy))
+
+
 def _may_be_missing(vault: Vault) -> str:
-    first, *more = vault.unlisted
+    first, *more = vault.unread
     others = f", nor can {len(more):,} more" if more else ""
     return f"Notes may be missing: {first}{others}. `{PROGRAM} status` says more."
 
@@ -100,7 +109,7 @@ def find_note(vault: Vault, name: str) -> str:
     if path is None:
         listed = f"`{PROGRAM} recent` lists notes, `{PROGRAM} search` looks into them."
         remedy = f"Do you mean {', '.join(near)}?" if near else listed
-        if vault.unlisted:
+        if vault.unread:
             remedy = f"{_may_be_missing(vault)} {remedy}"
         raise NotThereError(f"There is no note {name}.", remedy=remedy)
     return path

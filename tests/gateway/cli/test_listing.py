@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 from msgspec.structs import replace
@@ -180,3 +181,14 @@ def test_a_folder_that_may_not_be_read_is_told_instead_of_nothing(
         assert f"Notes may be missing: {place} cannot be read (Permission denied)." in told
         assert "There are no notes" not in told and "No note has" not in told
     assert vault("recent").code == code
+
+
+def test_where_there_are_no_notes_at_all_the_place_and_the_way_to_others_are_told(cli, tmp_path):
+    (tmp_path / "empty").mkdir()
+    for command in ("recent", "tags"):
+        told = cli(command, "--notes", str(tmp_path / "empty"))
+        assert told.code == 1 and "no notes in ~/empty. `memory-gateway setup`" in told.err
+    rmtree(cli.workspace)
+    for command in ("recent", "tags"):
+        told = cli(command)
+        assert told.code == 1 and f"{cli.workspace} does not exist (yet). `memory-" in told.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from shutil import rmtree
 
 import pytest
 
@@ -113,3 +114,11 @@ def test_a_new_folder_is_made_only_for_who_agrees(cli, folder, monkeypatch):
     assert not (folder / "memory").exists()
     assert remember_in(cli, folder, "--yes").out.startswith("memory/")
     assert remember_in(cli, folder).out.startswith("memory/")  # which is there now
+
+
+def test_an_entry_for_a_workspace_that_is_missing_is_refused_with_its_place(cli):
+    rmtree(cli.workspace)
+    done = cli("remember", "The boiler has 1.4 bar.")
+    assert (done.code, done.out) == (73, "")
+    assert f"cannot be written: {cli.workspace} does not exist." in done.err
+    assert "permissions" not in done.err and not cli.workspace.exists()
