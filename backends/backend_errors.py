@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from config.errors import ErrorKind, MemoryGatewayError
-from config.runtime.files import denial_of
+from config.runtime.files import Denial, denial_of
 
 
 class IndexUnavailableError(MemoryGatewayError):
@@ -32,13 +32,22 @@ def index_denied(path: Path, error: OSError, what: str = "used") -> IndexUnavail
     """The error to raise instead of `error`, which an index at this path met. Blocks."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return index_full(path, error)
-    denial = denial_of(path, os.R_OK | os.W_OK) or denial_of(path.parent, os.W_OK)
+    denial = write_denial(path)
     cause = error.strerror or str(error)
     remedy = f"See the permissions and the free space of its directory, or {ANOTHER_PLACE}"
     if isinstance(error, PermissionError) and denial is not None:
         cause = f"{cause[:1].lower()}{cause[1:]}, {denial}"
         remedy = f"{ANOTHER_PLACE[:1].upper()}{ANOTHER_PLACE[1:]} Or give this user access: {denial.remedy}."
     return IndexUnavailableError(f"The index {path} cannot be {what}: {cause}.", remedy=remedy)
+
+
+def write_denial(index: Path) -> Denial | None:
+    """What keeps this user from writing an index at this path: that, a file that SQLite keeps beside it, or the
+    directory. SQLite gives a file beside an index the mode of the index.
+    """
+    beside = (index.with_name(f"{index.name}{ending}") for ending in ("-wal", "-shm", "-journal"))
+    denials = (denial_of(one, os.R_OK | os.W_OK) for one in (index, *beside))
+    return next(filter(None, denials), None) or denial_of(index.parent, os.W_OK)
 
 
 MAY_HANG: Final = "See whether a network mount hangs, then try it again."

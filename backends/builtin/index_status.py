@@ -16,7 +16,8 @@ import anyio
 import msgspec
 from anyio.to_thread import run_sync
 
-from backends.backend_errors import FileUnreadableError
+from backends.backend_errors import FileUnreadableError, write_denial
+from backends.builtin.store.opening import index_file
 from backends.builtin.store.port import Unavailable
 from backends.builtin.syncing.freshness import skipped_by
 from backends.builtin.syncing.sessions import skipped_transcripts
@@ -253,7 +254,18 @@ def probe_weaknesses(
         if one.remedy and one.place == MemoryRoots.of(settings).base:
             raise FileUnreadableError(_sentence(one))
     lost = _lost(len(freshness.unreadable) + freshness.unlisted)
-    return (*_away(held), *lost, *semantics.weaknesses())
+    return (*_away(held), *lost, *_unwritable(settings), *semantics.weaknesses())
+
+
+def _unwritable(settings: Settings) -> Iterator[str]:
+    if settings.search.store.driver != "sqlite":
+        return
+    index = index_file(settings)
+    if denial := write_denial(index):
+        yield (
+            f"The index {index} cannot be written, so what changes is not indexed: {denial}. "
+            f"Give this user access: {denial.remedy}."
+        )
 
 
 def many_chunks(count: int) -> tuple[str, ...]:

@@ -195,6 +195,33 @@ def test_a_folder_of_notes_none_of_which_may_be_read_is_not_called_the_wrong_one
     assert f"the folder of notes {notes} may not be read" in done.stderr
 
 
+def test_a_single_note_that_may_not_be_read_is_told_by_the_lists(ours):
+    note = close(ours.workspace / "MEMORY.md", 0o600)
+    for words in (("recent",), ("tags",), ("links", "MEMORY")):
+        assert f"Notes may be missing: {note} cannot be read." in ours.run(*words).stderr
+
+
+def test_an_index_that_may_only_be_read_is_told_and_so_are_files_beside_it_that_were_made_so(ours):
+    assert ours.run("index").returncode == 0
+    index = ours.state / "memory/main.memory-gateway.sqlite"
+    index.chmod(0o400)
+    done = ours.run("health")
+    assert done.returncode == 1
+    assert f"{index} belongs to this user (mode 0400)" in done.stdout
+    assert f"chmod u+rwX {index}." in done.stdout
+    index.chmod(0o600)  # SQLite gave its own files the mode that the index had
+    beside = [index.with_name(f"{index.name}{ending}") for ending in ("-wal", "-shm")]
+    told = 0
+    while closed := [one for one in beside if one.exists() and not one.stat().st_mode & 0o200]:
+        done = ours.run("index", "--force")
+        assert done.returncode == os.EX_UNAVAILABLE
+        (named,) = (one for one in closed if f"chmod u+rwX {one}." in done.stderr)
+        named.chmod(0o600)
+        told += 1
+    assert told
+    assert ours.run("index", "--force").returncode == 0
+
+
 def test_a_directory_of_notes_that_may_not_be_read_is_told_by_every_answer(ours):
     place = close(ours.workspace / "memory")
     found = json.loads(ours.run("search", "boiler", "--json").stdout)

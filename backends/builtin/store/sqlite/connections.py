@@ -13,11 +13,16 @@ from typing import Final
 
 import apsw
 
-from backends.backend_errors import ANOTHER_PLACE, IndexUnavailableError, index_denied, index_full
+from backends.backend_errors import (
+    ANOTHER_PLACE,
+    IndexUnavailableError,
+    index_denied,
+    index_full,
+    write_denial,
+)
 from backends.builtin.store.port import IndexDamagedError
 from backends.builtin.store.sqlite import schema
 from backends.files.scan import shared_type
-from config.runtime.files import denial_of
 from config.runtime.logs import Log
 
 _log = Log()
@@ -184,9 +189,7 @@ def index_unavailable(path: Path, error: apsw.Error | OSError) -> IndexUnavailab
         return index_denied(path, error)
     if _is_full(path, error):
         return index_full(path, error)
-    if isinstance(error, _DENIALS) and (
-        denial_of(path, os.R_OK | os.W_OK) or denial_of(path.parent, os.W_OK)
-    ):
+    if isinstance(error, _DENIALS) and write_denial(path):
         return index_denied(path, PermissionError(errno.EACCES, str(error)))
     message = f"The index {path} cannot be used: {error}."
     if is_damage(error):
