@@ -194,7 +194,7 @@ def check_magic(head: bytes, name: str, suffix: str) -> None:
     if not head.startswith(_MAGICS[suffix]):
         kind = suffix[1:].upper()
         raise ModelFormatError(
-            f"{name} is no {kind} file; it begins with {head[:16]!r}.",
+            f"{name} is no {kind} file; it {f'begins with {head[:16]!r}' if head else 'is empty'}.",
             remedy="Name a model in the ONNX or GGUF format (local.modelPath).",
         )
 

@@ -351,7 +351,7 @@ class Fetch:
         self._on_progress(done, answer.total)
         async for piece in answer.pieces():
             if done == 0:
-                check_magic(piece, str(self._reference), self._place.model.suffix)
+                self._check_magic(piece)
             if answer.total is not None and done + len(piece) > answer.total:
                 self._place.remove()
                 raise ModelDamagedError(
@@ -364,6 +364,14 @@ class Fetch:
             await to_thread.run_sync(part.write, piece)
             done += len(piece)
             self._on_progress(done, answer.total)
+
+    def _check_magic(self, head: bytes) -> None:
+        """Of a file of another format nothing is kept."""
+        try:
+            check_magic(head, str(self._reference), self._place.model.suffix)
+        except ModelFormatError:
+            self._place.remove()
+            raise
 
     def _check_reserve(self, answer: Answer) -> None:
         """A part without an end in sight is removed; any other one is continued when there is room."""
@@ -385,6 +393,8 @@ class Fetch:
             raise ProviderTransientError(
                 f"The host sent {size:,} of {announced.bytes:,} bytes of {self._reference}."
             )
+        if not size:
+            self._check_magic(b"")
         digest = await to_thread.run_sync(_digest, self._place)
         if announced.bytes not in (None, size) or announced.sha256 not in (None, digest):
             self._place.remove()

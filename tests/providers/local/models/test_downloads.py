@@ -179,12 +179,22 @@ async def test_a_web_page_is_no_model(fetch, hub):
         await fetch()
 
 
-async def test_another_format_is_refused_after_its_first_bytes(fetch, hub):
+async def test_another_format_is_refused_after_its_first_bytes(fetch, hub, cache):
     hub.files["org/repo/m.gguf"] = b"PK\x03\x04" + bytes(5_000_000)
     hub.bytes_per_s = 2_000_000
     with pytest.raises(ModelFormatError, match=r"begins with b'PK"):
         await fetch()
     assert hub.sent() < 1_000_000
+    assert [one for one in cache.rglob("*") if one.is_file()] == []
+
+
+async def test_an_empty_file_is_no_model_and_is_not_kept(fetch, hub, cache, data):
+    hub.files["org/repo/m.gguf"] = b""
+    with pytest.raises(ModelFormatError, match=r"m\.gguf is no GGUF file; it is empty"):
+        await fetch()
+    assert [one for one in cache.rglob("*") if one.is_file()] == []
+    hub.files["org/repo/m.gguf"] = data
+    assert (await fetch()).read_bytes() == data
 
 
 async def test_a_host_that_sends_without_end_is_left_at_the_size_that_it_announced(
