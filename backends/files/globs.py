@@ -65,7 +65,10 @@ def _choices(text: str, braces: re.Match[str]) -> list[str]:
 def _step(name: str) -> str | re.Pattern[str] | None:
     if name == "**":
         return ANY_DEPTH
-    return re.compile(fnmatch.translate(name)) if _SPECIAL.search(name) else name
+    if not _SPECIAL.search(name):
+        return name
+    # Shells, git and QMD know both signs, `fnmatch` one of them.
+    return re.compile(fnmatch.translate(name.replace("[^", "[!")))
 
 
 def joined(steps: Iterable[str | re.Pattern[str] | None]) -> Steps:

@@ -24,6 +24,8 @@ from fakes.each import each
         ("a?.md", "a/.md", False),
         ("[ab].md", "b.md", True),
         ("[!ab].md", "b.md", False),
+        ("[^ab].md", "b.md", False),
+        ("[^ab].md", "c.md", True),
         ("{a,b}/*.md", "b/x.md", True),
         ("{a,b}/*.md", "c/x.md", False),
         ("**/*.{md,markdown}", "x/y.md", True),
