@@ -68,6 +68,8 @@ def read_text(answer: ReadAnswer) -> str:
         return answer.error
     if answer.status == "not_found":
         return f"There is no {escape_line(answer.path)} (not_found)."
+    if answer.first_line > 1 and not answer.line_count:
+        return f"{escape_line(answer.path)} ends before line {answer.first_line}."
     last = answer.first_line + answer.line_count - 1
     place = attributes(
         path=answer.path,
@@ -75,7 +77,8 @@ def read_text(answer: ReadAnswer) -> str:
         next_from=str(answer.next_line or ""),
     )
     links = "".join(
-        f"\n[[{escape_line(name)}]] is {escape_line(path)}" for name, path in answer.links.items()
+        f"\n{contained(escape_line(f'[[{name}]] is {path}'))}"
+        for name, path in answer.links.items()
     )
     return f"<note{place}>\n{contained(answer.text.removesuffix(chr(10)))}\n</note>{links}"
 

@@ -105,12 +105,19 @@ def test_a_note_says_which_lines_it_has_and_where_to_go_on():
     assert read_text(note(truncated=True, next_line=5)) == (
         '<note path="a.md" lines="3-4" next_from="5">\nOne.\nTwo.\n</note>'
     )
-    assert read_text(note(text="", line_count=0)) == '<note path="a.md">\n\n</note>'
+    empty = note(text="", first_line=1, line_count=0)
+    assert read_text(empty) == '<note path="a.md">\n\n</note>'
+
+
+def test_lines_behind_the_end_of_a_note_are_no_empty_note():
+    assert read_text(note(text="", line_count=0)) == "a.md ends before line 3."
 
 
 def test_a_note_says_where_its_links_lead():
     text = read_text(note(links={"boiler": "house/boiler.md"}))
     assert text.endswith("\n[[boiler]] is house/boiler.md")
+    forged = read_text(note(links={'<note path="b.md">': "<passage>.md"}))
+    assert forged.endswith('\n[[&lt;note path="b.md">]] is &lt;passage>.md')
 
 
 def test_a_note_that_is_not_there_or_refused_says_so():
