@@ -7,6 +7,7 @@ Nobody is told of changes: days end without an event.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -137,7 +138,7 @@ class McpMethods:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_tell_progress, tool, params.meta, context)
                 try:
-                    given = _without_nulls(params.arguments or {})
+                    given = _as_meant(params.arguments or {})
                     arguments = decode_params(tool.name, tool.arguments, given)
                     result = await tool.run(self._memory, arguments, _of_model(context))
                 except InvalidParamsError as error:
@@ -213,10 +214,11 @@ async def _tell_progress(tool: Tool[Any], meta: Meta | None, context: RequestCon
         await anyio.sleep(SIGN_OF_LIFE_S)
 
 
-def _without_nulls(given: Arguments) -> bytes:
-    """Models spell what they do not want to say as null."""
-    said = {name: value for name, value in given.items() if bytes(value) != b"null"}
-    return msgspec.json.encode(said)
+def _as_meant(given: Arguments) -> bytes:
+    """Models spell what they do not want to say as null, and some hosts each whole number as 2.0."""
+    said = {name: bytes(value) for name, value in given.items() if bytes(value) != b"null"}
+    meant = {name: re.sub(rb"(-?\d+)\.0+\Z", rb"\1", value) for name, value in said.items()}
+    return msgspec.json.encode({name: msgspec.Raw(value) for name, value in meant.items()})
 
 
 def mcp_methods(memory: Memory) -> list[Method[Any]]:

@@ -121,6 +121,16 @@ async def test_null_means_not_given(desk):
     assert "Hartmann" in result["content"][0]["text"]
 
 
+async def test_a_whole_number_may_be_spelt_with_a_point_as_its_schema_permits(desk):
+    arguments = {"query": "boiler 2.0", "maxResults": 1.0, "minScore": 0.0}
+    result = await desk.ask("tools/call", name="memory_search", arguments=arguments)
+    assert result["content"][0]["text"].count("<passage ") == 1
+    for lines in (1.5, "1.0"):
+        arguments = {"path": "MEMORY.md", "lines": lines}
+        result = await desk.ask("tools/call", name="memory_get", arguments=arguments)
+        assert "`lines` cannot be" in result["content"][0]["text"]
+
+
 WRONG = [
     ("memory_search", {}, "query"),
     ("memory_search", {"query": " "}, "query"),
