@@ -300,14 +300,17 @@ def _fallback(primary: str, settings: Settings) -> ProviderCandidate | None:
     return provider(name).assess(ProviderRequest(settings, "fallback"))
 
 
-def open_predecessor(settings: Settings, fingerprint: Fingerprint) -> EmbeddingService | None:
+def open_predecessor(
+    settings: Settings, choice: Choice, fingerprint: Fingerprint
+) -> EmbeddingService | None:
     """Reads queries as the notes of this fingerprint were read; None if that is impossible now.
 
     Blocking: reads the auth profiles. The keys of `remote` are offered only to the
-    provider they are configured for, any other uses its own.
+    provider they are configured for ("auto": the one that was chosen), any other uses its own.
     """
-    requested = settings.search.provider
-    role: Role = "primary" if requested in {fingerprint.provider, "auto"} else "fallback"
+    chosen = choice.primary.provider if choice.primary else None
+    owner = chosen if choice.requested == "auto" else choice.requested
+    role: Role = "primary" if owner == fingerprint.provider else "fallback"
     try:
         vendor = find_vendor(fingerprint.provider, settings, role)
     except ProviderError:

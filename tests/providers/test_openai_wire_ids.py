@@ -382,7 +382,25 @@ async def test_the_model_before_goes_on_reading_queries_while_its_entry_is_there
     settings = settings_for("gpu-box", entries, search={"model": "old"})
     before = provider("gpu-box").create(ProviderRequest(settings, "primary")).fingerprint
     now = settings_for("gpu-box", entries, search={"model": "new"})
-    service = open_predecessor(now, before)
+    service = open_predecessor(now, choose(now), before)
     assert service.fingerprint == before
     await service.aclose()
-    assert open_predecessor(settings_for("openai"), before) is None
+    without = settings_for("openai")
+    assert open_predecessor(without, choose(without), before) is None
+
+
+async def test_the_key_of_the_provider_that_is_chosen_unasked_is_not_sent_to_the_one_before(
+    settings_for,
+):
+    with FakeVendor("gemini") as host:
+        entries = {"google": entry(host.base_url, host.key)}
+        settings = settings_for("gemini", entries)
+        before = provider("gemini").create(ProviderRequest(settings, "primary")).fingerprint
+        now = settings_for("auto", entries, search={"remote": remote(None, "sk-of-openai")})
+        choice = choose(now)
+        assert choice.primary.provider == "openai"
+        service = open_predecessor(now, choice, before)
+        await service.embed_query("tea", deadline_s=60)
+        await service.aclose()
+    (seen,) = host.requests
+    assert seen.headers["x-goog-api-key"] == host.key

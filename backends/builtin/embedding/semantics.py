@@ -384,7 +384,7 @@ class Semantics:
         _log.info("embeddings", chosen=self._choice.reason)
         if self._embeddings is None:
             return
-        predecessor = self._predecessor(self._embeddings)
+        predecessor = self._predecessor(self._choice, self._embeddings)
         self.vectors = self._store.open_vectors(self._settings.search.store.vector)
         if self._wants_backfill and self.vectors is not None:
             self._prepare_background(self._embeddings, self.vectors, self._choice)
@@ -436,7 +436,7 @@ class Semantics:
         except IndexUnavailableError:
             return {}, {}
 
-    def _predecessor(self, embeddings: Embeddings) -> EmbeddingService | None:
+    def _predecessor(self, choice: Choice, embeddings: Embeddings) -> EmbeddingService | None:
         """The model whose vectors still cover more notes than those of the provider in use."""
         from providers.choosing import open_predecessor  # noqa: PLC0415
 
@@ -447,7 +447,7 @@ class Semantics:
             return None
         if before is None or before in embeddings.fingerprints():
             return None
-        return open_predecessor(self._settings, before)
+        return open_predecessor(self._settings, choice, before)
 
     def _has_caught_up(self) -> bool:
         return self._backfill is not None and self._backfill.has_caught_up
