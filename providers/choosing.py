@@ -333,7 +333,8 @@ def open_predecessor(
 def _as_before(
     settings: Settings, vendor: Vendor, role: Role, fingerprint: Fingerprint
 ) -> RemoteSpec:
-    today = resolve_spec(settings, vendor, role)
+    search = msgspec.structs.replace(settings.search, model=fingerprint.model)
+    today = resolve_spec(msgspec.structs.replace(settings, search=search), vendor, role)
     return msgspec.structs.replace(
         today, model=fingerprint.model, dimensions=fingerprint.dimensions
     )

@@ -389,6 +389,16 @@ async def test_the_model_before_goes_on_reading_queries_while_its_entry_is_there
     assert open_predecessor(without, choose(without), before) is None
 
 
+async def test_the_model_before_is_found_again_when_no_model_is_named_any_more(settings_for):
+    entries = {"gpu-box": entry("http://127.0.0.1:9/v1")}
+    settings = settings_for("gpu-box", entries, search={"model": "old"})
+    before = provider("gpu-box").create(ProviderRequest(settings, "primary")).fingerprint
+    now = settings_for("openai", entries, environment_keys=KEYS)
+    service = open_predecessor(now, choose(now), before)
+    assert service.fingerprint == before
+    await service.aclose()
+
+
 async def test_the_key_of_the_provider_that_is_chosen_unasked_is_not_sent_to_the_one_before(
     settings_for,
 ):
