@@ -203,6 +203,9 @@ class QueryReader:
             found = await self._read_as_before(self._predecessor, query, deadline_s)
             if found is not None:
                 return Meaning(found)
+            if anyio.current_time() >= ends:  # nothing is asked of the new one, so nothing is its fault
+                silent = self._predecessor.fingerprint.model
+                return Meaning(warning=f"Answered by keywords: {silent} gave no vector in time.")
         try:
             # The provider's own deadline, with none around it: a host's silence must count as its failure.
             left_s = max(0.0, ends - anyio.current_time())

@@ -5,10 +5,14 @@ from __future__ import annotations
 import threading
 
 import pytest
+from msgspec.structs import replace
 
 from backends.builtin.backend import open_builtin
 from backends.interface import EmbeddingModel, SearchRequest, SyncRequest
+from config.settings import ModelProviderSettings, QuerySettings, Secret
+from fakes.faults import fault
 from fakes.settings import remote
+from fakes.vendors import FakeVendor
 
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store, pytest.mark.and_pooled]
 
@@ -111,6 +115,31 @@ async def test_an_old_model_that_the_host_no_longer_serves_is_given_up_for_the_n
         await ask(backend, "the boiler number 8")
         assert [one.body["model"] for one in vendor.requests].count(OLD) == sent
         assert not (await backend.status()).details.vector.answered_by
+
+
+async def test_the_silence_of_the_old_host_is_not_taken_for_a_failure_of_the_new_one(
+    home, vendor, embedded, chosen
+):
+    home.write("memory/a.md", "The boiler.\n")
+    with FakeVendor("openai", models=("old",)) as before:
+        entry = ModelProviderSettings(
+            api="openai-completions", base_url=before.base_url, api_key=Secret(before.key)
+        )
+        home.configure(provider="gpu-box", model="old")
+        home.settings = replace(home.settings, model_providers={"gpu-box": entry})
+        async with home.open() as backend:
+            await backend.sync(SyncRequest())
+            await embedded(backend)
+        vendor.rejects = lambda text: text.startswith("The boiler")
+        before.misbehave(fault("hang"))
+        home.embed_with(vendor, query=QuerySettings(embedding_timeout_ms=100))
+        home.settings = replace(home.settings, model_providers={"gpu-box": entry})
+        async with home.open() as backend:
+            assert (await chosen(backend)).answered_by == EmbeddingModel("gpu-box", "old")
+            answer = await ask(backend)
+            assert answer.warning == "Answered by keywords: old gave no vector in time."
+            provider = (await backend.status()).details.vector.provider
+            assert (provider.active.provider, provider.active.status) == ("openai", "ready")
 
 
 async def test_a_key_configured_for_one_provider_is_not_sent_to_the_one_before(
