@@ -82,7 +82,7 @@ class Embeddings:
     async def prepare(self) -> None:
         """Waits until the provider in use can be asked for documents. Raises `ProviderError`."""
         service = self._active
-        with self._watching(service, recovers=False):
+        with self._watching(service):
             await service.prepare()
 
     async def check(self) -> None:
@@ -176,18 +176,15 @@ class Embeddings:
         )
 
     @contextmanager
-    def _watching(self, service: EmbeddingService, *, recovers: bool = True) -> Iterator[None]:
-        """Learns from an operation of the primary whether it works.
-
-        The success of an operation that sends nothing proves nothing; pass `recovers=False` for it.
-        """
+    def _watching(self, service: EmbeddingService) -> Iterator[None]:
+        """Learns from an operation of the primary whether it works."""
         try:
             yield
         except ProviderError as error:
             if service is self._primary and service.state().status == "open":
                 self._lose(error)
             raise
-        if recovers and service is self._primary:
+        if service is self._primary:
             self._recover()
 
     def _lose(self, error: ProviderError) -> None:
@@ -200,7 +197,8 @@ class Embeddings:
         self._tell("lost" if self._fallback is None else "fell-back")
 
     def _recover(self) -> None:
-        if not self._lost.is_set():
+        """Unless nothing was sent, as for a query whose vector is known: then its circuit is still open."""
+        if not self._lost.is_set() or self._primary.state().status == "open":
             return
         self._active, self._reason = self._primary, None
         self._lost.clear()

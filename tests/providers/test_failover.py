@@ -208,6 +208,18 @@ async def test_without_a_fallback_the_loss_and_the_return_are_told(
     await alone.aclose()
 
 
+async def test_a_vector_that_is_known_from_before_does_not_bring_a_lost_primary_back(
+    alone, collected, openai_host, heard
+):
+    await alone.embed_query("known")
+    alone.subscribe(heard.append)
+    await lose(alone, collected, openai_host, status(401))
+    await alone.prepare()
+    await alone.embed_query("known")
+    assert [change.event for change in heard] == ["lost"]
+    await alone.aclose()
+
+
 async def test_when_the_fallback_fails_too_its_error_is_raised_and_nothing_else_is_tried(
     both, collected, openai_host, voyage_host
 ):
