@@ -188,9 +188,11 @@ class EmbeddingService:
             raise ProviderRejectedError("A blank query cannot be embedded.")
         self.counters.queries += 1
         cached = self._queries.peek(text)
-        if cached is not None:
+        if cached is not None and self.dimensions in (None, len(cached)):
             self.counters.query_cache_hits += 1
             return cached
+        if cached is not None:
+            self._queries.clear()  # they are of the model that the host had before
         ask = partial(self._request_query, text, deadline_s)
         with anyio.move_on_after(deadline_s + _GRACE_S):
             return await self._queries.get(text, ask)
@@ -472,6 +474,9 @@ class QueryCache:
     def peek(self, text: str) -> Vector | None:
         """The cached vector."""
         return self._vectors.get(text)
+
+    def clear(self) -> None:
+        self._vectors.clear()
 
     async def get(self, text: str, ask: Callable[[], Awaitable[Vector]]) -> Vector:
         """The vector from the cache, from an equal request under way, or from `ask`."""

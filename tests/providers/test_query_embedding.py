@@ -96,6 +96,20 @@ async def test_a_cached_query_is_answered_while_the_host_is_down(host, service_f
     assert len(host.requests) == 2
 
 
+async def test_a_query_is_asked_again_when_the_host_has_another_model(
+    openai_host, service_for, monkeypatch
+):
+    monkeypatch.setattr("providers.remote.embedder._TIME_TO_BELIEVE_S", 0.0)
+    service = service_for(openai_host)
+    assert len(await service.embed_query("known")) == 64
+    openai_host.dimensions = 32
+    with pytest.raises(provider_errors.ProviderBadResponseError):
+        await service.embed_query("unknown")
+    assert len(await service.embed_query("unknown")) == 32
+    assert len(await service.embed_query("known")) == 32
+    assert service.state().statistics.query_cache_hits == 0
+
+
 async def test_cancelling_a_search_hangs_up(host, service_for):
     host.misbehave(fault("hang"))
     service = service_for(host)
