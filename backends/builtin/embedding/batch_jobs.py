@@ -482,18 +482,24 @@ class Steps:
 
     def _take_in(self, intake: _Intake, results: Sequence[BatchResult]) -> None:
         """One slice of results, and that nobody waits for them any longer, in one transaction."""
-        items = intake.fresh(results)
-        failures = [(key, item.message) for key, item in items if isinstance(item, ItemError)]
-        vectors = [(key, item) for key, item in items if not isinstance(item, ItemError)]
-        job = replace(
-            intake.job,
-            stored=intake.job.stored + len(vectors),
-            refused=intake.job.refused + len(failures),
-        )
+        fingerprint, items = self._access.fingerprint, intake.fresh(results)
         with self._writes.writer() as writer:
+            length = writer.embeddings.dimensions().get(fingerprint.digest())
+            failures = [(key, why) for key, item in items if (why := _fault(item, length))]
+            failed = {key for key, _ in failures}
+            vectors = [
+                (key, item)
+                for key, item in items
+                if key not in failed and not isinstance(item, ItemError)
+            ]
+            job = replace(
+                intake.job,
+                stored=intake.job.stored + len(vectors),
+                refused=intake.job.refused + len(failures),
+            )
             if vectors:
-                writer.embeddings.put(self._access.fingerprint, vectors)
-            writer.embeddings.record_failures(self._access.fingerprint, failures)
+                writer.embeddings.put(fingerprint, vectors)
+            writer.embeddings.record_failures(fingerprint, failures)
             writer.jobs.release(job, [key for key, _ in items])
             writer.jobs.save(job)
         intake.taken(job, [key for key, _ in items])
@@ -521,6 +527,17 @@ class Steps:
 
         with anyio.CancelScope(shield=True):  # what was reached with the vendor must be known
             await self._disk.run_out(save)
+
+
+def _fault(item: Vector | ItemError, length: int | None) -> str | None:
+    """Why this result is of no use. One vector of another length than the stored ones must not discard them: whether
+    the host has another model is found out by requests.
+    """
+    if isinstance(item, ItemError):
+        return item.message
+    if length is not None and len(item) != length:
+        return f"The batch job gave a vector of {len(item)} dimensions instead of {length}."
+    return None
 
 
 class _Intake:

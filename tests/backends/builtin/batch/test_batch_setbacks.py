@@ -106,6 +106,21 @@ async def test_only_the_items_that_came_back_wrong_are_sent_again(
     assert len(batches.jobs) == 1
 
 
+async def test_a_last_vector_of_another_length_takes_no_other_away(
+    batches, backlog, in_jobs, indexed
+):
+    def shorten_last(host, lines):
+        whole = lines[: len(lines) // 100 * 100]  # so that the last line is a slice of its own
+        return [*whole, host.result(lines[-1]["custom_id"], [0.5] * 63)]
+
+    batches.spoil = shorten_last
+    coverage, report = await indexed()
+    assert coverage["embedded"] + coverage["failed"] == backlog
+    assert coverage["dimensions"] == 64
+    assert len(batches.jobs) == 1
+    assert report["jobs"][0]["stored"] == in_jobs // 100 * 100
+
+
 @pytest.mark.every_vendor
 async def test_an_expired_job_gives_what_it_has_and_the_rest_is_sent_in_the_ordinary_way(
     vendor, batches, backlog, in_jobs, indexed
