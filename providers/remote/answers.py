@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import math
 import re
 from array import array
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from email.utils import parsedate_to_datetime
 from functools import cache
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -209,11 +211,13 @@ def _fault(message: str) -> ItemError:
 
 
 def without_echo(message: str, request: bytes) -> str:
-    """The message up to where it begins to repeat a text of the request's JSON body."""
+    """The message, on one line, up to where it begins to repeat a text of the request's JSON body, quoted or not."""
     try:
-        sent = "\n".join(_strings(msgspec.json.decode(request)))
+        texts = list(_strings(msgspec.json.decode(request)))
     except (msgspec.DecodeError, RecursionError):
         return message
+    forms = ((" ".join(text.split()), repr(text)[1:-1], json.dumps(text)[1:-1]) for text in texts)
+    sent = "\n".join(dict.fromkeys(chain.from_iterable(forms)))
     for at in range(len(message) - _WINDOW + 1):
         if message[at : at + _WINDOW] in sent:
             return f"{message[:at]}…"

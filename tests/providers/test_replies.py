@@ -147,6 +147,15 @@ def test_a_text_that_the_host_repeats_is_cut_off():
     assert "My doctor" not in error.message
 
 
+@each("quoted", [str, repr, json.dumps])
+def test_a_text_of_short_lines_that_the_host_repeats_is_cut_off(quoted):
+    note = "Anna: 1234\nBob: 5678\nSafe: 99-1"
+    request = json.dumps({"model": "m", "input": [note]}).encode()
+    error = refuse(400, said(f"Invalid: {quoted(note)}"), request)
+    assert "Invalid: " in error.message
+    assert "Anna" not in error.message
+
+
 @each(
     ("status", "words", "reason", "limit"),
     [

@@ -203,7 +203,7 @@ class QueryReader:
             found = await self._read_as_before(self._predecessor, query, deadline_s)
             if found is not None:
                 return Meaning(found)
-            if anyio.current_time() >= ends:  # nothing is asked of the new one, so nothing is its fault
+            if anyio.current_time() >= ends:  # the new one is not asked, so it is not to blame
                 silent = self._predecessor.fingerprint.model
                 return Meaning(warning=f"Answered by keywords: {silent} gave no vector in time.")
         try:
