@@ -267,6 +267,7 @@ class _Line:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.is_fresh = True
+        self.is_spoilt = False
         self.used_at = self._made_at = time.monotonic()
         self._is_ending = False
 
@@ -397,7 +398,7 @@ class Pool:
     def give_back(self, line: _Line) -> None:
         line.used_at, line.is_fresh = time.monotonic(), False
         with self._lock:
-            if not (self._closed or line.is_old or line.connection.closed):
+            if not (self._closed or line.is_old or line.is_spoilt or line.connection.closed):
                 self._idle.append(line)
                 self._start_reaper()
                 return
@@ -576,6 +577,8 @@ class Transaction:
             self._pool.fell_silent()
             raise
         except psycopg.Error:
+            # psycopg takes for prepared what the server passed over after the error.
+            line.is_spoilt = connection.prepare_threshold is not None
             # What was wrong from the beginning is the cause of what failed then.
             if len(cursors) >= begun > 0 and cursors[begun - 1].description is not None:
                 self._prove(cursors[begun - 1].fetchone())

@@ -714,6 +714,18 @@ class TestConnections:
             documents()
         assert documents() == 1
 
+    def test_after_an_error_nothing_is_taken_for_prepared_that_the_server_passed_over(self, store):
+        def ask(first):
+            with store.view() as view:
+                view._transaction.run_all((first, {}), ("SELECT 'the same each time'", {}))
+
+        ask("SELECT 1")
+        ask("SELECT 1")
+        for _ in range(2):  # the second of the two is about to be prepared
+            with pytest.raises(IndexUnavailableError, match="division by zero"):
+                ask("SELECT 1 / 0")
+        ask("SELECT 1")
+
 
 class TestApproximateIndex:
     """Of many vectors of one agent, as `store migrate` makes it."""
