@@ -46,6 +46,9 @@ PREPARED_FROM: Final = 2
 """So often a statement runs on one connection before it is prepared: planning it takes as long as running it."""
 _MOST_PASSWORD_BYTES: Final = 4_096
 
+TRANSACTION_TIMEOUT_FROM: Final = 170_000
+"""The version of the server from which on it can end a transaction that takes too long."""
+
 _ENCODING: Final = "UTF8"
 _SETTINGS: Final = {
     "array_nulls": "on",
@@ -182,8 +185,11 @@ class Address(NamedTuple):
             **_SETTINGS,
             "default_transaction_isolation": "read committed",
             "default_transaction_read_only": "off",
+            "statement_timeout": "0",  # an index of many vectors takes minutes
         }
         with self.translating_errors(), closing(self.connect()) as connection:
+            if connection.info.server_version >= TRANSACTION_TIMEOUT_FROM:
+                settings["transaction_timeout"] = "0"
             connection.execute(*_setting(settings, local=False))
             yield connection
 
@@ -603,7 +609,7 @@ _REMEDIES: Final[tuple[tuple[str | tuple[str, ...], str], ...]] = (
     (("3F000", "42P01"), "Run `memory-gateway store migrate` as a role that may make tables."),
     (
         ("42704", "0A000", "58P01"),
-        "Install pgvector on the server, then run `memory-gateway store migrate`.",
+        "Install pgvector on the server, then run `memory-gateway store migrate --role ROLE`.",
     ),
     (
         "42501",

@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
-from psycopg import sql
+from psycopg import errors, sql
 
 from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import MIN_LONG
@@ -521,44 +522,55 @@ def index_vectors(address: Address, *, tenant: str, agent: str, at_least: int) -
     """
     done = []
     with address.connected() as connection:
-        _enter(connection, address)
-        _choose(connection, tenant, agent)
-        name = {"tenant": tenant, "name": agent}
-        row = connection.execute(SELECT_AGENT, name).fetchone()
-        if row is None:
-            return []
-        connection.execute("SELECT set_config('mg.agent', %s, false)", (str(row[0]),))
-        large = {
-            f"embeddings_of_{agent_id}_{fingerprint}": (agent_id, fingerprint, dimensions, vectors)
-            for agent_id, fingerprint, dimensions, vectors in connection.execute(
-                _SELECT_LARGE, name
-            )
-            if vectors >= at_least and dimensions <= _MOST_DIMENSIONS
-        }
-        found = dict(
-            connection.execute(
-                _SELECT_INDEXES, {"beginning": f"embeddings_of_{row[0]}_"}
-            ).fetchall()
-        )
+        with _inside(connection, address) as extension:
+            _choose(connection, tenant, agent)
+            name = {"tenant": tenant, "name": agent}
+            row = connection.execute(SELECT_AGENT, name).fetchone()
+            if row is None:
+                return []
+            _choose_key(connection, row[0])
+            large = {
+                f"embeddings_of_{agent_id}_{fingerprint}": (agent_id, fingerprint, numbers, vectors)
+                for agent_id, fingerprint, numbers, vectors in connection.execute(
+                    _SELECT_LARGE, name
+                )
+                if vectors >= at_least and numbers <= _MOST_DIMENSIONS
+            }
+            beginning = {"beginning": f"embeddings_of_{row[0]}_"}
+            found = dict(connection.execute(_SELECT_INDEXES, beginning).fetchall())
+        places = {"schema": sql.Identifier(address.schema), "vector": sql.Identifier(extension)}
         for index in found.keys() - {index for index in large if found.get(index)}:
-            connection.execute(f"DROP INDEX CONCURRENTLY {index}")
+            _concurrently(connection, _DROP_INDEX, **places, name=sql.Identifier(index))
         for index, (agent_id, fingerprint, dimensions, vectors) in large.items():
             if not found.get(index):
-                connection.execute(_vector_index(index, agent_id, fingerprint, dimensions))
+                numbers = map(sql.Literal, (agent_id, fingerprint, dimensions))
+                parts = dict(zip(("agent", "fingerprint", "dimensions"), numbers, strict=True))
+                _concurrently(
+                    connection, _MAKE_INDEX, **places, **parts, name=sql.Identifier(index)
+                )
                 done.append(f"{vectors:,} vectors of {agent!r} are indexed.")
-        if done:
-            connection.execute(
-                "ANALYZE embeddings"
-            )  # else the server may not know yet that they are worth asking
+        if done:  # else the server may not know yet that they are worth asking
+            connection.execute(sql.SQL("ANALYZE {schema}.embeddings").format(**places))
     return done
 
 
-def _vector_index(name: str, agent_id: int, fingerprint: int, dimensions: int) -> str:
-    return (
-        f"CREATE INDEX CONCURRENTLY {name} ON embeddings"
-        f" USING hnsw ((half::halfvec({dimensions})) halfvec_ip_ops)"
-        f" WHERE agent_id = {agent_id} AND fingerprint_id = {fingerprint}"
-    )
+_MAKE_INDEX: Final = """
+    CREATE INDEX CONCURRENTLY {name} ON {schema}.embeddings
+    USING hnsw ((half::{vector}.halfvec({dimensions})) {vector}.halfvec_ip_ops)
+    WHERE agent_id = {agent} AND fingerprint_id = {fingerprint}
+"""
+_DROP_INDEX: Final = "DROP INDEX CONCURRENTLY IF EXISTS {schema}.{name}"
+
+
+def _concurrently(connection: Connection, statement: str, **parts: sql.Composable) -> None:
+    """Raises IndexUnavailableError where two of these meet."""
+    try:
+        connection.execute(sql.SQL(statement).format(**parts))
+    except (errors.DeadlockDetected, errors.DuplicateTable) as error:
+        raise IndexUnavailableError(
+            "Somebody else makes or drops an approximate index just now.",
+            remedy="Run `memory-gateway store migrate` again when that has ended.",
+        ) from error
 
 
 _SELECT_OWN_INDEXES: Final = r"""
@@ -575,31 +587,47 @@ def drop_left_indexes(address: Address) -> None:
     Others may read and write meanwhile. Blocks. Raises IndexUnavailableError.
     """
     with address.connected() as connection:
-        _enter(connection, address)
-        for index, numbers in connection.execute(_SELECT_OWN_INDEXES).fetchall():
-            if numbers is None:
-                continue
-            connection.execute("SELECT set_config('mg.agent', %s, false)", (str(numbers[0]),))
-            row = connection.execute(
-                "SELECT 1 FROM fingerprints WHERE agent_id = %s AND fingerprint_id = %s", numbers
-            ).fetchone()
-            if row is None:
-                connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {index}")
+        with _inside(connection, address):
+            own = connection.execute(_SELECT_OWN_INDEXES).fetchall()
+            left = [index for index, numbers in own if numbers and _is_left(connection, numbers)]
+        schema = sql.Identifier(address.schema)
+        for index in left:
+            _concurrently(connection, _DROP_INDEX, schema=schema, name=sql.Identifier(index))
 
 
-def _enter(connection: Connection, address: Address, schema: str | None = None) -> None:
-    """Statements find the tables and pgvector from here on; for a connection of its own."""
+def _is_left(connection: Connection, numbers: Sequence[int]) -> bool:
+    _choose_key(connection, numbers[0])
+    select = "SELECT 1 FROM fingerprints WHERE agent_id = %s AND fingerprint_id = %s"
+    return connection.execute(select, numbers).fetchone() is None
+
+
+@contextmanager
+def _inside(connection: Connection, address: Address) -> Iterator[str]:
+    """A transaction that finds the tables and pgvector, whose schema it gives. Nothing of it outlives it: the next
+    statement may be run by another connection of a pool, which somebody else had before.
+    """
+    with connection.transaction():
+        yield _enter(connection, address)
+
+
+def _enter(connection: Connection, address: Address, schema: str | None = None) -> str:
+    """Statements find the tables and pgvector from here to the end of the transaction. Returns the latter's schema."""
     row = connection.execute(SELECT_EXTENSION).fetchone()
-    names = [schema or address.schema, *(row[:1] if row else ())]
+    names: list[str] = [schema or address.schema, *(row[:1] if row else ())]
     path = sql.SQL(", ").join(map(sql.Identifier, names))
-    connection.execute(sql.SQL("SET search_path = {}").format(path))
+    connection.execute(sql.SQL("SET LOCAL search_path = {}").format(path))
+    return names[-1]
 
 
 def _choose(connection: Connection, tenant: str, agent: str) -> None:
     connection.execute(
-        "SELECT set_config('mg.tenant', %s, false), set_config('mg.name', %s, false)",
+        "SELECT set_config('mg.tenant', %s, true), set_config('mg.name', %s, true)",
         (tenant, agent),
     )
+
+
+def _choose_key(connection: Connection, agent_id: int) -> None:
+    connection.execute("SELECT set_config('mg.agent', %s, true)", (str(agent_id),))
 
 
 def other_version(address: Address, found: int | None) -> IndexUnavailableError:
@@ -634,16 +662,28 @@ def _make_schema(connection: Connection, address: Address) -> None:
     check_server(address, connection.info.server_version)
     name = sql.Identifier(address.schema)
     connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
+    connection.execute(_OR_OURS, (address.schema,))
     connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
     row = connection.execute(SELECT_EXTENSION).fetchone()
     check_extension(address, row[1] if row else None)
     _enter(connection, address)
 
 
+# A database may have no schema `public`, where extensions are made otherwise.
+_OR_OURS: Final = """
+    SELECT set_config('search_path', quote_ident(%s), true) WHERE current_schema() IS NULL
+"""
 SELECT_EXTENSION: Final = """
     SELECT n.nspname, e.extversion FROM pg_extension AS e
     JOIN pg_namespace AS n ON n.oid = e.extnamespace WHERE e.extname = 'vector'
 """
+
+
+SELECT_UNUSABLE: Final = """
+    SELECT n.nspname FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace
+    WHERE e.extname = 'vector' AND NOT has_schema_privilege(%(role)s, n.oid, 'USAGE')
+"""
+"""The schema of pgvector, where a role does not find its types."""
 
 
 def check_server(address: Address, version: int) -> None:
@@ -679,6 +719,9 @@ def _protect(connection: Connection, table: str) -> None:
 
 def _grant(connection: Connection, address: Address, role: str) -> None:
     schema, to = sql.Identifier(address.schema), sql.Identifier(role)
+    for (extension,) in connection.execute(SELECT_UNUSABLE, {"role": role}).fetchall():
+        grant = sql.SQL("GRANT USAGE ON SCHEMA {} TO {}")
+        connection.execute(grant.format(sql.Identifier(extension), to))
     for statement in (
         "REVOKE ALL ON ALL TABLES IN SCHEMA {schema} FROM {to}",
         "GRANT USAGE ON SCHEMA {schema} TO {to}",

@@ -27,6 +27,7 @@ from backends.builtin.store.port import (
 from backends.builtin.store.postgres import leases, upkeep
 from backends.builtin.store.postgres.connections import (
     PATIENCE_S,
+    TRANSACTION_TIMEOUT_FROM,
     Address,
     Pool,
     Statement,
@@ -383,8 +384,8 @@ class PostgresStore:
             "mg.tenant": self._name["tenant"],
             "mg.name": self._name["name"],
         }
-        if not read_only and (limit_ms := self._change_ms()):
-            settings["transaction_timeout"] = str(limit_ms)
+        if self._limits_transactions:
+            settings["transaction_timeout"] = "0" if read_only else str(self._change_ms())
         proof = _PROVE.format(lock="" if read_only else _UNTIL_THE_END)
         return begin(
             schema_path=self._path,
@@ -412,7 +413,7 @@ class PostgresStore:
 
     def _greet(self, connection: psycopg.Connection) -> None:
         extension = greeting(connection, self.address)
-        self._limits_transactions = connection.info.server_version >= _TRANSACTION_TIMEOUT_FROM
+        self._limits_transactions = connection.info.server_version >= TRANSACTION_TIMEOUT_FROM
         self._path = tuple(dict.fromkeys((self.address.schema, extension)))
 
     def _find_agent(self, until: float = math.inf) -> int | None:
@@ -466,6 +467,5 @@ _WRITING_MS: Final = 30_000
 """The same for one that was stopped between statements that it sends together, of which the server does not say that it
 is idle. One step takes well under a second; the limit is for all of it, whatever its statements may take.
 """
-_TRANSACTION_TIMEOUT_FROM: Final = 170_000
 _IDLE_IN_TRANSACTION_MS: Final = 15_000
 """A process that was stopped in the middle holds its locks no longer than its leases."""

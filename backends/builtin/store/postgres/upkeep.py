@@ -167,6 +167,9 @@ def _problems_of_role(role: str, *, is_super: bool, bypasses: bool) -> Iterator[
 
 
 def _problems_of_tables(transaction: AgentTransaction, role: str) -> Iterator[str]:
+    for (extension,) in transaction.run(schema.SELECT_UNUSABLE, {"role": role}):
+        yield f"The role {role} may not use the schema {extension}, in which pgvector is. Run `store migrate --role`."
+        return
     tables = {"tables": list(schema.TABLES), "schema": None}
     (recorded,) = transaction.one("SELECT catalogue FROM store_schema")
     found = catalogue(transaction.run(SELECT_CATALOGUE, tables).fetchall())

@@ -203,6 +203,35 @@ class TestSchema:
         assert sum(f"now has version {SCHEMA_VERSION}" in one[-1] for one in told) == 1
         assert sum("is as it should be" in one[-1] for one in told) == 3
 
+    def test_a_database_without_a_schema_public_will_do(self, empty, fingerprint):
+        with psycopg.connect(empty(SUPERUSER).url.reveal()) as connection:
+            connection.execute("DROP SCHEMA public")
+        for _ in range(2):
+            migrate(Address.of(empty(SUPERUSER)), role=SERVING)
+        with closing(PostgresStore(empty(), "main", viewpoint="here")) as store:
+            fill(store, fingerprint)
+            assert store.check().problems == ()
+
+    def test_who_serves_may_use_pgvector_wherever_it_is(self, empty, fingerprint):
+        with psycopg.connect(empty(SUPERUSER).url.reveal()) as connection:
+            connection.execute("CREATE SCHEMA theirs; CREATE EXTENSION vector SCHEMA theirs")
+        migrate(Address.of(empty(SUPERUSER)), role=SERVING)
+        with closing(PostgresStore(empty(), "main", viewpoint="here")) as store:
+            fill(store, fingerprint)
+            assert store.check().problems == ()
+            with psycopg.connect(empty(SUPERUSER).url.reveal()) as connection:
+                connection.execute(f"REVOKE USAGE ON SCHEMA theirs FROM {SERVING}")
+            (problem,) = store.check().problems
+            assert "may not use the schema theirs" in problem
+            assert "store migrate --role" in problem
+
+    def test_no_limit_of_the_database_ends_the_making_of_tables(self, empty, postgres_server):
+        settings = empty(SUPERUSER)
+        with psycopg.connect(settings.url.reveal(), autocommit=True) as connection:
+            database = connection.info.dbname
+            connection.execute(f"ALTER DATABASE {database} SET statement_timeout = '1ms'")
+        assert "now has version" in migrate(Address.of(settings), role=SERVING)[-1]
+
     @pytest.mark.parametrize(
         ("version", "remedy"), [(0, "store migrate"), (SCHEMA_VERSION + 1, "release")]
     )
@@ -653,6 +682,27 @@ class TestConnections:
         paths = [f"memory/{step}.md" for step in range(3)]
         assert sorted(found) == [(number, paths) for number in range(12)]
 
+    def test_what_looks_for_indexes_leaves_no_setting_to_others_of_a_pool(
+        self, pooled_server, tmp_path
+    ):
+        settings = pooled_server.settings(path=tmp_path)
+        drop_left_indexes(Address.of(settings))
+        with psycopg.connect(settings.url.reveal(), prepare_threshold=None) as connection:
+            found = connection.execute("SELECT current_setting('search_path')").fetchone()
+        assert found == ('"$user", public',)
+
+    def test_no_limit_of_the_role_ends_a_view(self, postgres_server, tmp_path):
+        database = postgres_server.migrated()
+        settings = postgres_server.settings(database, path=tmp_path)
+        limit = f"ALTER ROLE {SERVING} IN DATABASE {database} SET transaction_timeout = '300ms'"
+        with suppress(psycopg.errors.UndefinedObject):  # before PostgreSQL 17
+            postgres_server.sql(limit)
+        with closing(PostgresStore(settings, "main", viewpoint="here")) as store:
+            assert not store.exists
+            with store.view() as view:
+                view._transaction.run("SELECT pg_sleep(0.5)")
+                assert view.files.count("memory") == (0, 0)
+
     def test_a_slow_statement_ends_in_time(self, open_store):
         store = open_store(statement_timeout_ms=50)
         with (
@@ -804,6 +854,28 @@ class TestApproximateIndex:
         assert left() == 1
         drop_left_indexes(address)
         assert left() == 0
+
+    def test_two_that_make_it_at_once_are_told_so(self, filled, settings):
+        admin = settings.url.reveal().replace(SERVING, SUPERUSER)
+        with filled.view() as view:
+            ((number,),) = view._transaction.run("SELECT fingerprint_id FROM fingerprints")
+        with (
+            ThreadPoolExecutor(1) as thread,
+            psycopg.connect(admin) as first,
+            psycopg.connect(admin, autocommit=True) as watching,
+        ):
+            first.execute(
+                f"CREATE INDEX embeddings_of_{filled._agent}_{number} ON memory_gateway.embeddings (agent_id)"
+            )
+            second = thread.submit(self.index, settings, 1)
+            waiting = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted AND database ="
+            waiting += " (SELECT oid FROM pg_database WHERE datname = current_database()))"
+            while not watching.execute(waiting).fetchone()[0] and not second.done():
+                time.sleep(0.01)
+            first.commit()
+            with pytest.raises(IndexUnavailableError, match="Somebody else makes") as caught:
+                second.result()
+        assert "again" in caught.value.remedy
 
     def test_it_is_never_short_of_results_where_the_nearest_are_of_no_use_any_more(
         self, filled, settings, fingerprint
