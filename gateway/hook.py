@@ -125,9 +125,11 @@ def _is_relative(options: list[str]) -> bool:
 
 
 def folder() -> str:
-    """Where routes are."""
+    """Where routes are. Raises OSError for a user without a home: `~` would be a folder wherever a hook is run."""
     cache = os.environ.get("XDG_CACHE_HOME", "")
     base = cache if os.path.isabs(cache) else os.path.join(os.path.expanduser("~"), ".cache")
+    if not os.path.isabs(base):
+        raise FileNotFoundError(base)
     return os.path.join(base, "memory-gateway", "hooks")
 
 

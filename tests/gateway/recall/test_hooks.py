@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pwd
+
 import msgspec
 import pytest
 
 from fakes.each import each
+from gateway import hook
 from gateway.agent.recalling import HOOK_CLIENTS, HookParams, in_form, read_event
 
 
@@ -72,3 +75,17 @@ def test_members_of_another_type_are_as_if_they_were_not_there():
     assert (found.prompt, found.conversation) == ("", "codex ")
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"client": "emacs", "event": {}}, HookParams)
+
+
+def test_for_a_user_without_a_home_there_is_no_folder_below_the_working_directory(
+    monkeypatch, tmp_path
+):
+    """As of a container that runs under a number of its own: neither HOME nor an entry of the system."""
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OSError):
+        hook.Route([])
+    assert sum(hook.misses().values()) == 0
+    assert list(tmp_path.iterdir()) == []
