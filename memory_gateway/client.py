@@ -29,6 +29,8 @@ _HERE: Final = os.path.dirname(os.path.abspath(__file__))
 _START: Final = ("config", "runtime", "start.py")
 _PATIENCE_S: Final = 3.0
 _LAST_WORDS_BYTES: Final = 4096
+_LONGEST_LINE_BYTES: Final = 4 * 1024 * 1024
+"""The gateway discards a longer one, and its error cannot say whose call that was."""
 
 T = TypeVar("T")
 Source = Literal["memory", "sessions"]
@@ -200,6 +202,12 @@ class _Gateway:
         """The number of the call, and what will hold its result."""
         call_id, future = next(self._ids), Future[Any]()
         line = _line(id=call_id, method=method, params=params)
+        if len(line) > _LONGEST_LINE_BYTES:
+            raise RefusedError(
+                "line_too_long",
+                f"{method} was not asked: {len(line):,} bytes are more than {_LONGEST_LINE_BYTES:,}.",
+                "Send less at once.",
+            )
         with self._lock:
             if self._has_ended:
                 raise self._obituary()

@@ -21,6 +21,7 @@ from backends.builtin.searching import Explained
 from backends.interface import Hit, ReadAnswer, SearchAnswer
 from backends.ranking.fusion import LaneShare, LineShare
 from fakes.each import each
+from gateway.rpc.wire import ConnectionLimits
 from gateway.schemas import METHODS, all_schemas
 from gateway.tools.notes import AppendResult
 from gateway.tools.search import RecalledNote, RecallResult
@@ -127,6 +128,18 @@ def test_a_gateway_that_reads_nothing_keeps_nobody_waiting_beyond_the_deadline(o
         closing.join(60)
         gateway.send_signal(signal.SIGCONT)  # for a client that would wait for ever
         assert gateway.poll() is not None
+
+
+def test_a_call_that_the_gateway_would_not_take_is_refused_at_once(options):
+    assert ConnectionLimits().line_bytes == client._LONGEST_LINE_BYTES
+    with MemoryClient(**options) as memory:
+        for ask in (memory.recall, memory.search):
+            with pytest.raises(RefusedError, match="Send less at once") as refused:
+                ask("boiler " * 600_000)
+            assert refused.value.kind == "line_too_long"
+        around = len(client._line(id=9, method="recall", params={"prompt": ""}))
+        most = "-" * (client._LONGEST_LINE_BYTES - around)
+        assert memory.recall(most).reason == "small_talk"
 
 
 async def test_nor_does_it_hold_up_the_event_loop(options):
