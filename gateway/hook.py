@@ -235,8 +235,13 @@ def _answer(client: str, route: Route, ends: float) -> None:
 def _complain(reply: bytes) -> None:
     """Says what is wrong with the event itself, to whoever wrote it: clients show that on demand only."""
     message = reply.partition(b'"message":"')[2].partition(b'","data"')[0]
-    if b'"kind":"invalid_params"' in reply:
-        os.write(2, b"memory-gateway: %b\n" % message)
+    if (
+        b'"kind":"parse_error"' in reply
+    ):  # its words count the bytes of the call around the event, too
+        message = b"The event is no JSON that can be read."
+    elif b'"kind":"invalid_params"' not in reply:
+        return
+    os.write(2, b"memory-gateway: %b\n" % message)
 
 
 def _read_event() -> bytes:
