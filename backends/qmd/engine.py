@@ -112,6 +112,10 @@ class Upkeep:
         if finished.returncode != 0 or _BUSY in finished.stderr + finished.stdout:
             raise QmdUnavailableError(finished.cause, f"qmd embed failed: {finished.complaint}.")
 
+    async def vectors(self) -> int:
+        """How many there are; 0 where nobody can tell."""
+        return await run_sync(_count_vectors, self._sidecar.home.index)
+
     async def set_index_aside(self) -> None:
         """Renames an index that is of no use, of which only the newest is kept. QMD makes a new one."""
         async with self._alone():
@@ -174,6 +178,17 @@ def _empty_log(index: Path) -> None:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     except apsw.Error as error:
         raise QmdUnavailableError("broken", f"QMD's log cannot be emptied: {error}.") from None
+
+
+def _count_vectors(index: Path) -> int:
+    import apsw  # noqa: PLC0415 - as above
+
+    try:
+        with closing(apsw.Connection(str(index), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+            connection.set_busy_timeout(_LOG_PATIENCE_MS)
+            return int(connection.execute("SELECT count(*) FROM content_vectors").get)
+    except apsw.Error:
+        return 0
 
 
 FIRST_PAUSE_S: Final = 1.0
@@ -323,12 +338,14 @@ class Schedule:
             due = self._may_embed() and (force or self._embed_due())
             if not due or self._embed_pause.left_s:
                 return
-            started = time.monotonic()
+            started, before = time.monotonic(), await self._upkeep.vectors()
             try:
                 with self._noted("embed"):
                     await self._upkeep.embed()
             except QmdUnavailableError as error:
                 self.embed_error = str(error)
+                if error.cause == "timeout" and await self._upkeep.vectors() > before:
+                    self._embed_pause.succeeded()  # many texts take more than one run
                 self._embed_pause.failed()
                 _log.warning("qmd embed failed", error=str(error), cause=error.cause)
             else:

@@ -66,6 +66,7 @@ async def test_models_are_used_as_soon_as_the_embeddings_are_there(
         assert scores == sorted(scores, reverse=True)
         assert all(0 < score <= 1 for score in scores)
         assert (await backend.status()).sources[0].chunks == 2
+        assert await backend.engine.upkeep.vectors() == 2
 
 
 async def test_models_that_the_configuration_of_qmd_names_are_used_and_none_is_missed(

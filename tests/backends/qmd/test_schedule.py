@@ -23,6 +23,9 @@ class Works:
         self.done: list[str] = []
         self._results = list(results)
         self.embedding: QmdUnavailableError | None = None
+        self.held = 0
+        self.made = 0
+        """How many vectors each embedding makes before it ends."""
 
     async def update(self) -> UpdateCounts:
         self.done.append("update")
@@ -34,8 +37,12 @@ class Works:
     async def cleanup(self) -> None:
         self.done.append("cleanup")
 
+    async def vectors(self) -> int:
+        return self.held
+
     async def embed(self) -> None:
         self.done.append("embed")
+        self.held += self.made
         if self.embedding is not None:
             raise self.embedding
 
@@ -88,6 +95,21 @@ async def test_a_failed_embedding_waits_also_when_forced_and_is_said():
     assert works.done == ["update", "embed", "update"]
     assert plan.embed_error == "No."
     assert 50 < plan.pause_left_s <= 60
+
+
+async def test_embedding_that_takes_several_runs_does_not_wait_ever_longer(monkeypatch):
+    monkeypatch.setattr(engine, "SECOND_PAUSE_S", 0.01)
+    works = Works()
+    works.embedding, works.made = QmdUnavailableError("timeout", "Too long."), 8
+    plan = schedule(works, embeds=True)
+
+    async def ran_five_times() -> bool:
+        await plan.round("test")
+        return works.done.count("embed") == 5
+
+    await until(ran_five_times, "five runs")
+    assert plan.embed_error == "Too long."
+    assert plan.pause_left_s <= 0.01
 
 
 async def test_a_damaged_index_is_repaired_within_the_round():
