@@ -55,6 +55,8 @@ const PASSED = new Set(
 );
 const PASSED_PREFIXES = ["LC_", "GGML_", "OMP_"];
 const REFERENCE = /\$\{([A-Z_][A-Z0-9_]*)\}/g;
+const INCLUDE = /\$include["']?\s*:\s*(\[[^\]]*\]|"[^"]*"|'[^']*')/g;
+const LONGEST_CHAIN = 10; // of files that include one another
 const SECRET = /["']?\bid["']?\s*:\s*["']([A-Z_][A-Z0-9_]*)["']/g;
 
 /** Of the host's variables those that memory needs: the names above, and those that the configuration refers to. */
@@ -83,8 +85,8 @@ export function launchOf(api, agentId, environment = process.env) {
   if (existsSync(configPath)) args.push("--config", configPath);
   const workspace = api.runtime.agent.resolveAgentWorkspaceDir(api.runtime.config.current(), agentId);
   if (existsSync(workspace)) args.push("--workspace", workspace);
-  const env = childEnvironment(environment, readText(configPath));
-  return { command, args, env, cwd: stateDir, key: JSON.stringify([command, args]) };
+  const env = childEnvironment(environment, readConfiguration(configPath));
+  return { command, args, env, cwd: stateDir, key: JSON.stringify([command, args, env]) };
 }
 
 /** `openclaw memory ...` and `openclaw memory-gateway ...`: our own command line, on this terminal. */
@@ -92,7 +94,7 @@ export function runCommandLine(api, given, environment = process.env) {
   const { stateDir, configPath } = hostPlaces(api, environment);
   const [command, ...before] = recordedCommand();
   const env = {
-    ...childEnvironment(environment, readText(configPath)),
+    ...childEnvironment(environment, readConfiguration(configPath)),
     ...terminalOf(environment),
     OPENCLAW_STATE_DIR: stateDir,
     ...(existsSync(configPath) ? { OPENCLAW_CONFIG_PATH: configPath } : {}),
@@ -110,6 +112,16 @@ export function runCommandLine(api, given, environment = process.env) {
 function terminalOf(environment) {
   const names = ["TERM", "COLORTERM", "NO_COLOR", "COLUMNS", "LINES", "PAGER"];
   return Object.fromEntries(names.filter((name) => name in environment).map((name) => [name, environment[name]]));
+}
+
+/** What stands in the configuration file, and in the files that it includes. */
+export function readConfiguration(file, chain = []) {
+  if (chain.length > LONGEST_CHAIN || chain.includes(file)) return "";
+  const text = readText(file);
+  const lists = [...text.matchAll(INCLUDE)].map((match) => match[1]);
+  const names = lists.flatMap((list) => [...list.matchAll(/"([^"]*)"|'([^']*)'/g)].map((match) => match[1] ?? match[2]));
+  const included = names.map((name) => readConfiguration(path.resolve(path.dirname(file), name), [...chain, file]));
+  return [text, ...included].join("\n");
 }
 
 function readText(file) {

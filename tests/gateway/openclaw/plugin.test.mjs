@@ -15,7 +15,7 @@ const { Child, childOf, closeChildren, UnavailableError } = await load("child.js
 const { searchTool, getTool } = await load("tools.js");
 const { openManager } = await load("manager.js");
 const { classify } = await load("origins.js");
-const { childEnvironment, recordedCommand } = await load("program.js");
+const { childEnvironment, launchOf, readConfiguration, recordedCommand } = await load("program.js");
 const { promptSection } = await load("prompt.js");
 const { registerRecall } = await load("recall.js");
 const plugin = (await load("index.js")).default;
@@ -339,6 +339,33 @@ test("of the host's variables the program gets those that memory needs, and thos
   const host = { PATH: "/bin", OPENAI_API_KEY: "k", SLACK_BOT_TOKEN: "s", MY_KEY: "m", OTHER_KEY: "o", LC_ALL: "C", NODE_OPTIONS: "-r x" };
   const config = 'remote: {apiKey: "${MY_KEY}"}, x: {source: "env", id: "OTHER_KEY"}';
   assert.deepEqual(Object.keys(childEnvironment(host, config)).sort(), ["LC_ALL", "MY_KEY", "OPENAI_API_KEY", "OTHER_KEY", "PATH"]);
+});
+
+test("variables that included files name count as those of the configuration itself", () => {
+  const folder = mkdtempSync(path.join(scratch, "config-"));
+  const files = {
+    "openclaw.json": "{memory: {$include: './memory.json5'}, models: {\"$include\": [\"a.json5\", \"none.json5\"]}}",
+    "memory.json5": 'search: {remote: {apiKey: "${MY_KEY}"}, "$include": "openclaw.json"}',
+    "a.json5": '{source: "env", id: "OTHER_KEY"}',
+  };
+  for (const [name, text] of Object.entries(files)) writeFileSync(path.join(folder, name), text);
+  const host = { MY_KEY: "m", OTHER_KEY: "o", SLACK_BOT_TOKEN: "s" };
+  assert.deepEqual(childEnvironment(host, readConfiguration(path.join(folder, "openclaw.json"))), { MY_KEY: "m", OTHER_KEY: "o" });
+});
+
+test("a configuration that refers to another variable wants another process, since this one does not have it", () => {
+  const folder = mkdtempSync(path.join(scratch, "state-"));
+  const runtime = {
+    config: { current: () => ({}) },
+    state: { resolveStateDir: () => folder },
+    agent: { resolveAgentWorkspaceDir: () => folder },
+  };
+  const keyOf = (text) => {
+    writeFileSync(path.join(folder, "openclaw.json"), text);
+    return launchOf({ runtime }, "main", { MY_KEY: "m" }).key;
+  };
+  assert.equal(keyOf("{}"), keyOf("{memory: {}}"));
+  assert.notEqual(keyOf("{}"), keyOf('{memory: {search: {remote: {apiKey: "${MY_KEY}"}}}}'));
 });
 
 test("the recorded command is used, and without a record the one on PATH", () => {
