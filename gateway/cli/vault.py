@@ -74,12 +74,11 @@ class Vault:
     """All notes of a memory. Blocking."""
 
     def __init__(self, settings: Settings, *, with_texts: bool = False) -> None:
-        roots = MemoryRoots.of(settings)
+        self.roots = roots = MemoryRoots.of(settings)
         self.notes: list[Note] = []
         self.texts: dict[str, str] = {}
         """By path; empty unless they are asked for."""
         found = scan(roots)
-        self.place = roots.base
         self.issues = found.issues
         """What is odd about the places of the notes: a sentence each."""
         self.unread = [
@@ -113,11 +112,14 @@ class Vault:
         return sorted(found, key=lambda one: (-one.notes, one.tag))
 
     def find(self, name: str) -> tuple[str | None, list[str]]:
-        """The path of the note that has this path, name, alias or title; else of the only one that nearly has it,
-        else names that are near.
+        """The path of the note that has this path (absolute ones, too), name, alias or title; else of the only one
+        that nearly has it, else names that are near.
         """
         if not name.strip():  # a note without a title has that one, too
             return None, []
+        path = self.roots.index_path(self.roots.absolute(name))
+        if any(one.path == path for one in self.notes):
+            return path, []
         exact = resolve_links(self, [name])
         if name in exact:
             return exact[name], []

@@ -122,7 +122,7 @@ def _answer(settings: Settings, options: Options, params: SearchParams, manner: 
         from gateway.cli.rendering.results import remarks
 
         _show_lines(result, params.query, manner.form)
-        for remark in remarks(result):
+        for remark in remarks(result, with_times=params.explain):
             output.note(remark)
     else:
         _show_result(found, params, settings, manner)

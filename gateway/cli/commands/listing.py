@@ -64,7 +64,7 @@ def _listed(
 def _no_notes(vault: Vault) -> str:
     from gateway.cli.terminal import short_path
 
-    nothing = f"There are no notes in {short_path(vault.place)}."
+    nothing = f"There are no notes in {short_path(vault.roots.base)}."
     remedy = f"`{PROGRAM} setup` says once where your notes are; --notes DIR names any folder of Markdown."
     return " ".join((nothing, *vault.issues, remedy))
 

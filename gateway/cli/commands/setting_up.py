@@ -583,7 +583,7 @@ def _index_places(root: Located) -> list[str]:
     folders = read_folders(root)
     base = data_dir(os.environ, home=home)
     added = [one for one in _value(root, *_ADDED) or () if one in folders.by_name]
-    real = (folders.path(name, home=home).resolve() for name in added)
+    real = dict.fromkeys(folders.path(name, home=home).resolve() for name in added)
     places = (notes_state_dir(base, one) for one in real)
     return [str(one) for one in places if one.is_dir()]
 

@@ -96,6 +96,14 @@ def test_links_lead_to_and_from_a_note_whatever_it_is_called_by(vault):
     assert vault("links", "xylophone").code == 66
 
 
+def test_a_path_leads_to_its_very_note_and_may_be_absolute(vault, tmp_path):
+    (tmp_path / "vault/GARDEN.md").write_text("# Other\n", encoding="utf-8")
+    for path in ("Garden.md", "./house/../Garden.md", f"{tmp_path}/vault/Garden.md"):
+        assert vault("links", path).out.startswith("Garden.md links to")
+        assert vault("open", path, "--editor", "cat").code == 0
+    assert vault("links", "GARDEN.md").out.startswith("GARDEN.md links to")
+
+
 @pytest.mark.parametrize("name", ["Heizung", "heizung", "Boiler", "Heizunk"])
 def test_a_note_is_read_by_its_name_an_alias_or_a_near_miss(vault, name):
     done = vault("get", name)
@@ -192,3 +200,9 @@ def test_where_there_are_no_notes_at_all_the_place_and_the_way_to_others_are_tol
     for command in ("recent", "tags"):
         told = cli(command)
         assert told.code == 1 and f"{cli.workspace} does not exist (yet). `memory-" in told.err
+
+
+def test_a_list_of_hits_says_how_long_it_took_only_when_it_explains(vault):
+    form = ("search", "Boiler", "--format", "{path}")
+    assert "Time" not in vault(*form).err
+    assert "Time" in vault(*form, "--explain").err

@@ -56,6 +56,13 @@ def test_undone_it_leaves_every_file_byte_for_byte_as_it_was(newcomer):
     assert not (newcomer.home / ".config").exists()
 
 
+def test_the_index_of_a_folder_with_two_names_is_told_once(newcomer):
+    for name in ("one", "two"):
+        newcomer("setup", "--yes", "--no-clients", "--name", name, str(newcomer.home / "vault"))
+    newcomer("index", "-n", "one")
+    assert newcomer("setup", "--undo", "--yes").out.count("The index stays") == 1
+
+
 def test_undoing_without_anybody_to_ask_undoes_nothing_and_says_so(newcomer):
     newcomer("setup", "--yes", "--no-clients")
     before = files(newcomer)
