@@ -273,6 +273,33 @@ def running() -> Iterator[Server]:
         shutil.rmtree(root, ignore_errors=True)
 
 
+@contextmanager
+def following(primary: Server) -> Iterator[Server]:
+    """A standby of the other, with all that it holds."""
+    programs = binaries()
+    assert programs is not None
+    root = Path(tempfile.mkdtemp(prefix="mg-pg-"))
+    server = Server(root, programs)
+    try:
+        if os.geteuid() == 0:
+            os.chown(root, _NOBODY, _NOBODY)
+        source = f"--host={primary.root} --username={SUPERUSER}".split()
+        server.run(
+            "pg_basebackup",
+            *source,
+            f"--pgdata={server.data}",
+            "--write-recovery-conf",
+            "--checkpoint=fast",
+        )
+        with (server.data / "postgresql.conf").open("a") as file:
+            file.write(f"unix_socket_directories = '{root}'\n")
+        server.start()
+        yield server
+    finally:
+        server.stop(signal.SIGQUIT)
+        shutil.rmtree(root, ignore_errors=True)
+
+
 def _as_nobody() -> dict[str, object]:
     """PostgreSQL refuses to be run by root."""
     if os.geteuid() != 0:

@@ -13,10 +13,13 @@ from backends.interface import StoreCheck, StoreDetails, StoreRole
 if TYPE_CHECKING:
     from backends.builtin.store.postgres.transactions import AgentTransaction
 
+# A standby that has all of a server on which nothing happens is not behind, whenever that was.
 _SERVER: Final = """
     SELECT current_setting('server_version'), pg_is_in_recovery(),
-        CASE WHEN pg_is_in_recovery()
-            THEN extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())::float8 END,
+        CASE WHEN NOT pg_is_in_recovery() THEN NULL
+            WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() AND EXISTS (SELECT 1 FROM pg_stat_wal_receiver)
+            THEN 0::float8
+            ELSE extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())::float8 END,
         (SELECT extversion FROM pg_extension WHERE extname = 'vector')
 """
 _ROLE: Final = """

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from itertools import product
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 import numpy as np
@@ -30,7 +31,7 @@ from backends.builtin.store.postgres.schema import (
 from backends.builtin.store.postgres.store import PostgresStore
 from backends.interface import SearchRequest
 from config.settings import MemorySearchSettings, PoolSettings, Secret, VectorStoreSettings
-from fakes.postgres import SERVING, SUPERUSER
+from fakes.postgres import SERVING, SUPERUSER, following
 from providers.provider_interface import QueryVector
 
 from .conftest import Shelf
@@ -775,6 +776,41 @@ class TestConnections:
             with pytest.raises(IndexUnavailableError, match="division by zero"):
                 ask("SELECT 1 / 0")
         ask("SELECT 1")
+
+
+class TestStandby:
+    @pytest.fixture
+    def standby(self, postgres_server):
+        """Of the server, as it is now."""
+        with following(postgres_server) as server:
+            yield server
+
+    def test_it_is_behind_while_it_hears_nothing_and_not_while_nothing_happens(
+        self, shelf, settings, standby, postgres_server
+    ):
+        shelf.write("memory/a.md", "boiler\n")
+        postgres_server.sql("CHECKPOINT")  # all of the log is on its way
+        place = quote(str(standby.root), safe="")
+        url = Secret(settings.url.reveal().partition("host=")[0] + f"host={place}")
+        there = msgspec.structs.replace(settings, url=url)
+        with closing(PostgresStore(there, "main", viewpoint="there")) as copy:
+
+            def wait_until(is_so):
+                deadline = time.monotonic() + 60
+                while not is_so(lag := self.lag(copy)):
+                    assert time.monotonic() < deadline, lag
+                    time.sleep(0.05)
+
+            wait_until(lambda lag: lag == 0)
+            standby.sql("ALTER SYSTEM SET primary_conninfo = ''")
+            standby.sql("SELECT pg_reload_conf()")
+            wait_until(lambda lag: lag > 0)
+
+    def lag(self, store):
+        with store.view() as view:
+            details = view.details()
+        assert details.read_only
+        return details.lag_s
 
 
 class TestApproximateIndex:
