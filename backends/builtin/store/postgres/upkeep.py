@@ -65,6 +65,7 @@ _DROP_CUT_FILES: Final = """
     DELETE FROM files AS f WHERE f.agent_id = %(agent)s AND f.chunk_count <> (
         SELECT count(*) FROM chunks AS c WHERE c.agent_id = f.agent_id AND c.file_id = f.file_id)
 """
+_ALONE: Final = "SELECT 1 FROM agents WHERE agent_id = %(agent)s FOR UPDATE"
 _SELECT_TERMS: Final = """
     SELECT chunk_id, terms, context FROM chunks
     WHERE agent_id = %(agent)s AND chunk_id > %(after)s ORDER BY chunk_id LIMIT %(limit)s
@@ -187,7 +188,11 @@ _STEP_CHUNKS: Final = 100
 
 
 def mend_words(transaction: AgentTransaction) -> None:
-    """Writes all words of the agent anew, from its chunks. Files that lack some go: a sync reads them again."""
+    """Writes all words of the agent anew, from its chunks. Files that lack some go: a sync reads them again.
+
+    Whoever writes to it now ends before, and nobody begins meanwhile.
+    """
+    transaction.run(_ALONE)
     transaction.step((_DROP_CUT_FILES, {}))
     for table in ("postings", "term_counts"):
         transaction.step((f"DELETE FROM {table} WHERE agent_id = %(agent)s", {}))
@@ -203,7 +208,7 @@ def mend_words(transaction: AgentTransaction) -> None:
 def drop(transaction: AgentTransaction) -> None:
     """All rows of the agent, those first that refer to others; whoever writes to it now ends before."""
     first, *rest = schema.AGENT_TABLES
-    transaction.run("SELECT 1 FROM agents WHERE agent_id = %(agent)s FOR UPDATE")
+    transaction.run(_ALONE)
     for table in reversed(rest):
         transaction.run(f"DELETE FROM {table} WHERE agent_id = %(agent)s")
     transaction.end(f"DELETE FROM {first} WHERE agent_id = %(agent)s", {})

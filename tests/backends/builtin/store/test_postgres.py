@@ -541,6 +541,20 @@ class TestDropped:
             assert set(view.files.indexed()) == {"memory/a.md"}
 
 
+def test_who_publishes_while_words_are_written_anew_waits_for_that(open_store, settings):
+    store, other = open_store(), open_store()
+    Shelf(store).write("memory/a.md", "boiler\n")
+    waiting = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted)"
+    with ThreadPoolExecutor(1) as thread, psycopg.connect(settings.url.reveal()) as watching:
+        with store.writer() as writer:
+            writer.mend_words()
+            published = thread.submit(Shelf(other).write, "memory/a.md", "kettle\n")
+            while not watching.execute(waiting).fetchone()[0] and not published.done():
+                time.sleep(0.01)
+        assert published.result() == 1
+    assert store.check().problems == ()
+
+
 def database_of(settings) -> str:
     return settings.url.reveal().partition("@/")[2].partition("?")[0]
 
