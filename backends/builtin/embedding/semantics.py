@@ -355,9 +355,9 @@ class Semantics:
         return Meaning(warning=f"Answered by keywords: no vector within {patience_s:g} s.")
 
     async def _meaning(self, query: str) -> Meaning:
-        if self.is_off or not query.strip():
-            return self.no_meaning()
         deadline_s = self._settings.search.query.embedding_timeout_ms / 1000
+        if self.is_off or not deadline_s or not query.strip():
+            return self.no_meaning()
         ends = anyio.current_time() + deadline_s
         with anyio.move_on_after(deadline_s):
             await self._chosen.wait()

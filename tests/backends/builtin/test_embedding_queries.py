@@ -50,6 +50,24 @@ async def test_a_host_that_hangs_costs_a_search_no_more_than_its_patience(
         assert seconds < PATIENCE_MS / 1000 + 0.7
 
 
+async def test_who_waits_for_no_vector_gets_keywords_and_harms_no_provider(
+    impatient, vendor, embedded, query_settings
+):
+    search = replace(impatient.settings.search, **query_settings(embedding_timeout_ms=0))
+    impatient.settings = replace(impatient.settings, search=search)
+    async with impatient.open() as backend:
+        await backend.sync(SyncRequest())
+        await embedded(backend)
+        sent = len(vendor.requests)
+        for number in range(4):
+            answer, _ = await ask(backend, f"boiler {number}")
+            assert (answer.mode, answer.warning) == ("keyword", None)
+        state = await backend.status()
+        assert not state.weaknesses
+        assert state.details.vector.provider.active.status == "ready"
+    assert len(vendor.requests) == sent
+
+
 @pytest.mark.promises_seconds
 async def test_after_some_failures_nothing_is_waited_for_until_the_circuit_closes(
     impatient, vendor, embedded
