@@ -457,7 +457,8 @@ class Backfill:
         if change.event == "recovered":
             self._offers.succeeded()
             self._offers_are_due = True
-        self._wake.set()
+        if change.event != "lost":  # then there is nobody to ask
+            self._wake.set()
 
 
 LEARNED_KEY: Final = "learned_limits"

@@ -161,6 +161,16 @@ async def test_a_broken_host_is_asked_seldom_and_within_a_minute_of_its_recovery
         assert running.clock.now() - healed <= HEALED_S
 
 
+async def test_a_host_that_is_lost_with_its_reason_is_not_asked_at_once_again(world, vendor):
+    vendor.misbehave(status(401))
+    async with world(vendor) as broken:
+        await broken.pass_time(lambda: broken.backfill.last_error)
+        await broken.settle()
+        assert not broken.backfill.running
+        assert "refused the credential" in broken.backfill.last_error
+        assert "The next attempt" not in broken.backfill.last_error
+
+
 async def test_a_host_that_hung_is_forgiven_within_a_minute(world, vendor):
     vendor.misbehave(fault("hang"))
     async with world(vendor, timeout_s=0.2) as running:
