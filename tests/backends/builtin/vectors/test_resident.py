@@ -96,7 +96,7 @@ def test_more_than_the_permitted_memory_is_refused_with_numbers_and_said_once(fi
     number = filled.number
     with filled.database.reading() as connection:
         problem = engine.problem(connection, number)
-    assert "MiB are needed and store.vector.maxResidentMB permits" in problem
+    assert problem == "1 MiB are needed and store.vector.maxResidentMB permits 0"
     assert engine.resident_bytes == 0
 
 

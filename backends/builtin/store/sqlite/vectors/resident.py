@@ -6,6 +6,7 @@ them. Its successor shares the segments that are still in use.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -657,7 +658,7 @@ class ResidentEngine:
         if self._refusal is None:
             _log.info("vectors not held in memory", bytes=needed, permitted=self._max_bytes)
         self._refusal = (
-            f"{needed / _MIB:,.0f} MiB are needed and store.vector.maxResidentMB permits"
+            f"{math.ceil(needed / _MIB):,} MiB are needed and store.vector.maxResidentMB permits"
             f" {self._max_bytes / _MIB:,.0f}"
         )
         return False
