@@ -417,6 +417,8 @@ def migrate(address: Address, *, role: str | None = None) -> list[str]:
                 raise other_version(address, found)
             _make_schema(connection, address)
             if found is not None:
+                # An owner who serves, too (--role), has given this right away.
+                connection.execute("GRANT ALL ON store_schema TO CURRENT_USER")
                 # Every transaction reads this table, so none of them is under way from here on.
                 connection.execute("LOCK TABLE store_schema IN ACCESS EXCLUSIVE MODE")
             for version in range(found or SCHEMA_VERSION, SCHEMA_VERSION):
@@ -718,6 +720,12 @@ def _protect(connection: Connection, table: str) -> None:
 
 
 def _grant(connection: Connection, address: Address, role: str) -> None:
+    is_there = "SELECT 1 FROM pg_roles WHERE rolname = %s"
+    if connection.execute(is_there, (role,)).fetchone() is None:
+        raise IndexUnavailableError(
+            f"There is no role {role} in {address}.",
+            remedy="Make it (CREATE ROLE ... LOGIN PASSWORD ...), or correct --role.",
+        )
     schema, to = sql.Identifier(address.schema), sql.Identifier(role)
     for (extension,) in connection.execute(SELECT_UNUSABLE, {"role": role}).fetchall():
         grant = sql.SQL("GRANT USAGE ON SCHEMA {} TO {}")

@@ -204,6 +204,28 @@ class TestSchema:
         assert sum(f"now has version {SCHEMA_VERSION}" in one[-1] for one in told) == 1
         assert sum("is as it should be" in one[-1] for one in told) == 3
 
+    def test_a_role_that_is_missing_is_told_with_its_remedy(self, empty):
+        with pytest.raises(IndexUnavailableError, match="There is no role nobody_else") as caught:
+            migrate(Address.of(empty(SUPERUSER)), role="nobody_else")
+        assert "CREATE ROLE" in caught.value.remedy
+
+    def test_who_owns_the_tables_and_serves_may_migrate_again(self, empty, fingerprint):
+        with psycopg.connect(empty(SUPERUSER).url.reveal()) as connection:
+            connection.execute("CREATE EXTENSION vector")
+            connection.execute("CREATE ROLE owner LOGIN")
+            connection.execute(f"GRANT CREATE ON DATABASE {connection.info.dbname} TO owner")
+        try:
+            for _ in range(2):
+                told = migrate(Address.of(empty("owner")), role="owner")
+            assert "is as it should be" in told[-1]
+            with closing(PostgresStore(empty("owner"), "main", viewpoint="here")) as store:
+                fill(store, fingerprint)
+                assert store.check().problems == ()
+        finally:
+            with psycopg.connect(empty(SUPERUSER).url.reveal()) as connection:
+                connection.execute("DROP OWNED BY owner CASCADE")
+                connection.execute("DROP ROLE owner")
+
     def test_a_database_without_a_schema_public_will_do(self, empty, fingerprint):
         with psycopg.connect(empty(SUPERUSER).url.reveal()) as connection:
             connection.execute("DROP SCHEMA public")
