@@ -7,6 +7,7 @@ statements are prepared only where nobody stands between, and what idles is clos
 from __future__ import annotations
 
 import math
+import os
 import re
 import select
 import threading
@@ -110,6 +111,17 @@ def _limited(gen: PQGen[T], until: float) -> PQGen[T]:
         return result
 
 
+_VARIABLES: Final = {
+    "dbname": "PGDATABASE",
+    "host": "PGHOST",
+    "hostaddr": "PGHOSTADDR",
+    "port": "PGPORT",
+    "service": "PGSERVICE",
+    "user": "PGUSER",
+}
+"""What counts where an address does not say it."""
+
+
 class Address(NamedTuple):
     """Which database, and which schema of it."""
 
@@ -135,10 +147,18 @@ class Address(NamedTuple):
             parts = conninfo_to_dict(self.url.reveal())
         except psycopg.ProgrammingError:
             return "PostgreSQL at store.url"
-        host, port = parts.get("host") or parts.get("hostaddr") or "", parts.get("port") or ""
-        name = parts.get("dbname") or parts.get("service") or ""
-        place = f"{host}:{port}" if port else f"{host}"
-        return f"PostgreSQL database {name!r} at {place or 'this machine'}"
+        given = {
+            name: str(parts.get(name) or os.environ.get(variable) or "")
+            for name, variable in _VARIABLES.items()
+        }
+        name = given["dbname"] or ("" if given["service"] else given["user"])
+        place = given["host"] or given["hostaddr"]
+        if place and given["port"]:
+            place += f":{given['port']}"
+        elif given["service"] and not place:
+            place = f"the place of the service {given['service']!r}"
+        database = f"PostgreSQL database {name!r}" if name else "PostgreSQL database"
+        return f"{database} at {place or 'this machine'}"
 
     def connect(self, within_s: float = CONNECT_TIMEOUT_S) -> Connection:
         """A connection of its own, in which nothing is begun. Raises psycopg.Error, IndexUnavailableError.

@@ -635,6 +635,25 @@ class TestSecrets:
         assert remedy in caught.value.remedy
         assert ("report it" in caught.value.remedy) == (remedy == "report it")
 
+    @pytest.mark.parametrize(
+        ("url", "variables", "name"),
+        [
+            ("postgresql://u@db:99/notes", {}, "PostgreSQL database 'notes' at db:99"),
+            ("dbname=notes", {}, "PostgreSQL database 'notes' at this machine"),
+            ("dbname=notes", {"PGHOST": "db"}, "PostgreSQL database 'notes' at db"),
+            ("host=db user=u", {}, "PostgreSQL database 'u' at db"),
+            ("service=prod", {}, "PostgreSQL database at the place of the service 'prod'"),
+            ("dbname=notes", {"PGSERVICE": "prod"},
+             "PostgreSQL database 'notes' at the place of the service 'prod'"),
+        ],
+    )  # fmt: skip
+    def test_a_database_is_named_as_it_is_found(self, monkeypatch, url, variables, name):
+        for variable in ("PGDATABASE", "PGHOST", "PGHOSTADDR", "PGPORT", "PGSERVICE", "PGUSER"):
+            monkeypatch.delenv(variable, raising=False)
+        for variable, text in variables.items():
+            monkeypatch.setenv(variable, text)
+        assert str(Address(Secret(url), None, "memory_gateway")) == name
+
     def test_a_missing_address_is_told_with_its_reason(self, settings):
         wanting = msgspec.structs.replace(settings, url=None, url_problem="refers to X")
         with pytest.raises(IndexUnavailableError, match="names no database: refers to X"):
