@@ -234,7 +234,7 @@ class BuiltinBackend:
             self._semantics.searched(meaning.vector.fingerprint)
         return SearchAnswer(
             hits=found.hits,
-            outcome="ok" if found.hits else "partial" if self._freshness.is_denied else "empty",
+            outcome="ok" if found.hits else "partial" if self._lacks_a_place(request) else "empty",
             backend="builtin",
             mode=found.mode,
             provider=made_by.provider if made_by else None,
@@ -298,6 +298,12 @@ class BuiltinBackend:
             return found
         gone = await self._freshness.gone({(hit.source, hit.path) for hit in found.hits})
         return await ask(gone) if gone else found
+
+    def _lacks_a_place(self, request: SearchRequest) -> bool:
+        """Whether what was asked for may be where the last look could not look."""
+        asks_conversations = request.sources is None or "sessions" in request.sources
+        lacks = self._freshness.lacks_conversations and asks_conversations
+        return lacks or self._freshness.is_denied
 
     def _unread(self, meaning: Meaning, found: Found) -> str | None:
         """Why a query with a vector was answered by keywords, if it was."""

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from backends.backend_errors import FileUnreadableError
 from backends.files.reading import MAX_SCANNED_BYTES, not_found, read_blocks
 from backends.files.roots import MARKDOWN_SUFFIX
+from backends.files.safe_open import RefusedFileError
 from backends.interface import ReadAnswer, ReadRequest
 from backends.transcripts.source import (
     BEGINNING,
@@ -151,6 +152,11 @@ def read_conversation(transcripts: TranscriptSource, request: ReadRequest) -> Re
             return read_blocks(path, _rendered(transcripts, opened), request)
     except FileNotFoundError:
         return not_found(path, request)
+    except RefusedFileError as error:
+        raise FileUnreadableError(
+            f"{path!r} cannot be read: the host's database is refused ({error.reason}).",
+            remedy="`memory-gateway doctor` says more.",
+        ) from None
 
 
 def _rendered(transcripts: TranscriptSource, opened: OpenTranscript) -> Iterator[bytes]:

@@ -315,7 +315,7 @@ def check_transcripts(settings: Settings) -> Iterator[Observation]:
     for path, why, _ in listing.failures:
         place = path if path != "sessions" else str(settings.sessions_dir)
         yield finding.warning(
-            f"Conversations are not searched: {why}",
+            f"Conversations cannot be read, and are searched as they were last indexed: {why}",
             place,
             fix="Start OpenClaw once, check the owner and mode of the file, or install a newer gateway.",
         )

@@ -81,6 +81,8 @@ class Tally:
         """What is gone from the disk and stays in the index for now."""
         self.unlisted = 0
         """Directories that could not be listed."""
+        self.lacks_conversations = False
+        """Whether there are some that could not be listed."""
         self._written: set[str] = set()
         self._removed = self._unchanged = 0
         self._done = self._chunks = self._bytes_read = self._bytes_total = self._scanned = 0
@@ -101,6 +103,7 @@ class Tally:
         self._unchanged = plan.unchanged + sessions.unchanged
         self._new = plan.added | sessions.added
         self.unlisted = len(survey.scan.failed_dirs)
+        self.lacks_conversations = bool(sessions.listing.failures)
         self.held = survey.plan.held
         self.unread = [*(one.told for one in self.held), *unread_by(survey), *self.unread]
         self.unread_files += sum(one.files for one in self.held)
@@ -188,11 +191,9 @@ def skipped_by(scan: ScanResult) -> tuple[SkippedFile, ...]:
 
 
 def unread_by(survey: Survey) -> list[str]:
-    """Why what could not be listed this time, and may be the next time, could not."""
+    """Why a directory that may be listed the next time could not be this time, and why conversations could not."""
     failed = [(one.path, one.reason) for one in survey.scan.failed_dirs if one.may_pass]
-    failed += [
-        (path, reason) for path, reason, passes in survey.sessions.listing.failures if passes
-    ]
+    failed += [(path, reason.rstrip(".")) for path, reason, _ in survey.sessions.listing.failures]
     return [f"{path!r} cannot be listed: {reason}" for path, reason in failed]
 
 
@@ -266,6 +267,8 @@ class Freshness:
         """What the last look found gone from the disk and left in the index; None before the first."""
         self.unlisted = 0
         """Directories that the last look could not list."""
+        self.lacks_conversations = False
+        """Whether there are some that the last look could not list."""
 
     async def sync(self, request: SyncRequest, progress: ProgressCallback | None) -> SyncReport:
         """Indexes everything that differs. One runs at a time; a second waits and then runs.
@@ -301,6 +304,7 @@ class Freshness:
                 self.recent.add(report)
             self.unreadable = tuple(tally.unreadable)
             self.unlisted = tally.unlisted
+            self.lacks_conversations = tally.lacks_conversations
             self._held = tally.held
             self._level_generation = generation
             self._unread = _unread(tally)
@@ -409,6 +413,7 @@ class Freshness:
             survey = await self._look(budget_s)
             tally.begin(survey)
             self._held, self.unlisted = tally.held, tally.unlisted
+            self.lacks_conversations = tally.lacks_conversations
             await self._index_within(tally, budget_s)
             self._leave(tally, survey)
         except TimeoutError:

@@ -269,6 +269,33 @@ async def test_a_database_that_cannot_be_read_is_said_and_its_conversations_are_
 
 
 @pytest.mark.anyio
+async def test_no_conversation_found_beside_a_database_that_cannot_be_read_is_not_an_empty_answer(
+    talking, host, session
+):
+    session.say("The boiler leaks.")
+    host.close()
+    host.path.write_bytes(b"no database at all" * 100)
+    async with talking.open() as backend:
+        asked = SearchRequest(query="boiler", sources=("sessions",))
+        answer = await backend.search(asked)
+        assert (answer.hits, answer.outcome) == ((), "partial")
+        assert "damaged" in answer.stale.reason
+        notes = await backend.search(replace(asked, sources=("memory",)))
+        assert (notes.hits, notes.outcome) == ((), "empty")
+
+
+@pytest.mark.anyio
+async def test_why_a_conversation_cannot_be_read_names_what_was_asked_for(talking, host, session):
+    session.say("The boiler leaks.")
+    host.close()
+    host.path.rename(host.path.with_suffix(".moved"))
+    host.path.symlink_to(host.path.with_suffix(".moved"))
+    async with talking.open() as backend:
+        with pytest.raises(MemoryGatewayError, match=r"'sessions/one' cannot be read: .*link"):
+            await backend.read(ReadRequest(path="sessions/one"))
+
+
+@pytest.mark.anyio
 async def test_a_database_without_what_is_needed_is_never_guessed_at(talking, host, session):
     session.say("The boiler leaks.")
     host.db.execute("PRAGMA user_version = 99")
