@@ -10,6 +10,7 @@ anything to somebody who was not configured.
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import threading
@@ -25,6 +26,7 @@ from anyio import from_thread
 from anyio.lowlevel import current_token
 
 from providers.endpoints import Origin, is_this_machine
+from providers.provider_errors import ProviderUnavailableError
 
 _PATIENCE_S: Final = 2.0
 _KEPT_S: Final = 30.0
@@ -34,7 +36,7 @@ def open_client(*, is_encrypted: bool = True, **options: Any) -> httpx2.AsyncCli
     """A client that heeds HTTP_PROXY, NO_PROXY and their like for all that is not this machine.
 
     One that only sends unencrypted requests trusts no certificate. Others are blocking for some milliseconds: they
-    load those of the authorities.
+    load those of the authorities. Raises ProviderUnavailableError if these cannot be read.
     """
     if not getproxies():
         trusted = certificates() if is_encrypted else _no_certificates()
@@ -44,8 +46,17 @@ def open_client(*, is_encrypted: bool = True, **options: Any) -> httpx2.AsyncCli
 
 @cache
 def certificates() -> ssl.SSLContext:
-    """The authorities that are trusted, read once."""
-    return httpx2.create_ssl_context()
+    """The authorities that are trusted, read once. Raises ProviderUnavailableError."""
+    try:
+        return httpx2.create_ssl_context()
+    except OSError as error:
+        named = os.environ.get("SSL_CERT_FILE")
+        if not named:
+            raise
+        raise ProviderUnavailableError(
+            f"The certificates in {named} (SSL_CERT_FILE) cannot be read: {error.strerror or error}.",
+            remedy="Correct SSL_CERT_FILE, or unset it for the authorities that this machine trusts.",
+        ) from None
 
 
 @cache
@@ -58,19 +69,20 @@ class _Chosen(httpx2.AsyncBaseTransport):
 
     def __init__(self) -> None:
         self._direct = httpx2.AsyncHTTPTransport(verify=certificates())
-        # A client of its own: which proxy the environment names for an address is its business. The
-        # time limits come with each request.
-        self._usual = httpx2.AsyncClient(verify=certificates(), timeout=None)
+        self._usual: httpx2.AsyncClient | None = None
+        """Made for the first request that needs it: a proxy that cannot be used is no matter of this machine."""
         self._known: dict[str, tuple[float, bool]] = {}
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if await self._is_local(Origin.of(str(request.url))):
             return await self._direct.handle_async_request(request)
+        self._usual = self._usual or _client_of_environment()
         return await self._usual.send(request, stream=True, follow_redirects=False)
 
     async def aclose(self) -> None:
         await self._direct.aclose()
-        await self._usual.aclose()
+        if self._usual is not None:
+            await self._usual.aclose()
 
     async def _is_local(self, origin: Origin) -> bool:
         if origin.local:
@@ -80,6 +92,25 @@ class _Chosen(httpx2.AsyncBaseTransport):
             is_local = await _resolves_to_this_machine(origin)
             self._known[origin.host] = (time.monotonic() + _KEPT_S, is_local)
         return is_local
+
+
+def _client_of_environment() -> httpx2.AsyncClient:
+    """A client of its own: which proxy the environment names for an address is its business.
+
+    Raises ProviderUnavailableError, without the proxy's address, which may hold a password.
+    """
+    try:
+        # The time limits come with each request.
+        return httpx2.AsyncClient(verify=certificates(), timeout=None)
+    except ImportError:
+        cause = "The environment names a SOCKS proxy, which takes a library (socksio) that is not installed."
+    except (ValueError, httpx2.InvalidURL):
+        cause = "The environment names a proxy by an address that is none of an HTTP proxy."
+    raise ProviderUnavailableError(
+        cause,
+        remedy="Name an HTTP proxy, as in http://proxy.example:3128, in each of HTTPS_PROXY, HTTP_PROXY and ALL_PROXY "
+        "that is set, or unset it.",
+    )
 
 
 async def _resolves_to_this_machine(origin: Origin) -> bool:

@@ -356,6 +356,41 @@ async def test_what_is_not_this_machine_goes_through_the_proxy_unless_no_proxy_n
         assert (len(proxy.requests), other.requests) == (1, [])
 
 
+@pytest.mark.parametrize(
+    ("proxy", "words"),
+    [
+        ("socks5://me:secret@127.0.0.1:1", "takes a library"),
+        ("socks://127.0.0.1:1", "none of an HTTP proxy"),
+        ("http://me:secret:x", "none of an HTTP proxy"),
+    ],
+)
+async def test_a_proxy_that_cannot_be_used_is_said_and_no_matter_of_this_machine(
+    proxy, words, host, service_for, collected, monkeypatch
+):
+    monkeypatch.setattr(socket, "getaddrinfo", _unknown)
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("all_proxy", proxy)
+    async with proxies.open_client() as client:
+        with pytest.raises(provider_errors.ProviderUnavailableError, match=words) as caught:
+            await client.get("http://beyond.example/v1/models")
+    assert "secret" not in str(caught.value)
+    assert "ALL_PROXY" in caught.value.remedy
+    await service_for(host).embed_documents(TEXTS, on_batch=collected)
+    assert sorted(collected.vectors) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("content", [None, b"no certificate"])
+def test_certificates_that_cannot_be_read_are_named(content, tmp_path, monkeypatch):
+    file = tmp_path / "ca.pem"
+    if content is not None:
+        file.write_bytes(content)
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    proxies.certificates.cache_clear()
+    with pytest.raises(provider_errors.ProviderUnavailableError, match=r"ca\.pem \(SSL_CERT_FILE"):
+        proxies.open_client()
+
+
 async def test_a_name_server_that_hangs_holds_nothing_up(monkeypatch):
     released = threading.Event()
 
