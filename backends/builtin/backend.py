@@ -309,6 +309,8 @@ class BuiltinBackend:
         """Why a query with a vector was answered by keywords, if it was."""
         if meaning.vector is None or found.mode != "keyword":
             return None
+        if found.has_vectors:  # perhaps none of the permitted files
+            return found.obstacle and f"Answered by keywords: {found.obstacle}."
         model = meaning.vector.fingerprint.model
         by_whom = "" if self._embeds else "; `memory-gateway index` and a gateway that runs do"
         return f"Answered by keywords: {model} has not embedded any note yet{by_whom}."

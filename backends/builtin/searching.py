@@ -25,6 +25,7 @@ from backends.builtin.store.port import (
     Matches,
     NoteNames,
     TurnRange,
+    Unavailable,
     VectorAnswer,
     VectorSpace,
     View,
@@ -198,11 +199,14 @@ class VectorLane(msgspec.Struct, frozen=True):
             cls(space, query.vector, file_ids) if query and space and not space.is_empty else None
         )
 
-    def nearest(self, limit: int) -> dict[int, float]:
-        """Cosines by excerpt id, best first; nothing when no engine can search."""
-        answer = self.space.search(self.query, limit=limit, file_ids=self.file_ids)
-        hits = answer.hits if isinstance(answer, VectorAnswer) else ()
-        return {hit.excerpt_id: hit.cosine for hit in hits}
+    def search(self, limit: int) -> VectorAnswer | Unavailable:
+        return self.space.search(self.query, limit=limit, file_ids=self.file_ids)
+
+
+def _cosines(answer: VectorAnswer | Unavailable | None) -> dict[int, float]:
+    """By excerpt id, best first; nothing when no engine can search."""
+    hits = answer.hits if isinstance(answer, VectorAnswer) else ()
+    return {hit.excerpt_id: hit.cosine for hit in hits}
 
 
 class Candidates:
@@ -219,7 +223,10 @@ class Candidates:
         """Whether the keyword lane takes part: unasked, too, while any text lacks its vector."""
         wanted = min(MAX_WANTED, wanted)
         self._block = max(wanted, CANDIDATES // 2 if vectors and self.keywords else CANDIDATES)
-        self._nearest = vectors.nearest(self._block) if vectors else {}
+        answer = vectors.search(self._block) if vectors else None
+        self._nearest = _cosines(answer)
+        self.obstacle = answer.reason if answer else None
+        """Why the query's vector could not be compared with the stored ones."""
         if not self._nearest:
             self._block = max(wanted, CANDIDATES)
         self.background = (
@@ -250,7 +257,7 @@ class Candidates:
             return []
         end = (number + 1) * self._block
         if len(self._nearest) == self._block and number:
-            self._nearest = self._vectors.nearest((MAX_BLOCKS + 1) * self._block)
+            self._nearest = _cosines(self._vectors.search((MAX_BLOCKS + 1) * self._block))
         return list(self._nearest)[end - self._block : end]
 
     def _measured(self, found: list[Candidate]) -> list[Candidate]:
@@ -305,6 +312,10 @@ class Found(msgspec.Struct, frozen=True, gc=False):
     """Which lanes took part."""
     undated: int = 0
     """Files that were left out for having no date."""
+    has_vectors: bool = False
+    """Whether there are any of the query's model, be they of files that are permitted or not."""
+    obstacle: str | None = None
+    """Why they could not be compared with the query's."""
 
 
 class Searcher:
@@ -334,10 +345,11 @@ class Searcher:
         allowed = allowed_files(view, corpus, request, self._settings.sources, without)
         analyser = self._analyser_of(corpus)
         query, counts = self._analyse(analyser, view.keywords, corpus, request.query, today)
+        lane = VectorLane.open(view, vector, allowed.file_ids)
         candidates = Candidates(
             view.keywords.matches(lookup(query, counts, allowed.chunks), allowed.file_ids),
             wanted=self._candidates,
-            vectors=VectorLane.open(view, vector, allowed.file_ids),
+            vectors=lane,
             keywords=settings.hybrid.enabled,
         )
         lanes = self._lanes(candidates)
@@ -366,7 +378,13 @@ class Searcher:
             for one in islice(_ranked(ranker, map(ageing.aged, candidates)), wanted)
         ]
         hits = tuple(_hits(view, ranker, ranked, query, counts))
-        return Found(hits, _mode(candidates), allowed.undated)
+        return Found(
+            hits,
+            _mode(candidates),
+            allowed.undated,
+            has_vectors=lane is not None,
+            obstacle=candidates.obstacle,
+        )
 
     def _lanes(self, candidates: Candidates) -> Lanes:
         if candidates.background is None:

@@ -234,6 +234,14 @@ async def test_a_fault_of_our_own_leaves_the_keywords(impatient, look):
     assert "internal fault" in state.details.vector.reason
 
 
+async def test_a_filter_that_permits_no_note_is_not_told_as_a_lack_of_vectors(impatient, embedded):
+    async with impatient.open() as backend:
+        await backend.sync(SyncRequest())
+        await embedded(backend)
+        answer = await backend.search(SearchRequest(query="boiler", tags=("absent",)))
+        assert (answer.hits, answer.mode, answer.warning) == ((), "keyword", None)
+
+
 async def test_equal_queries_are_embedded_once(embedding_home, vendor, embedded):
     embedding_home.write("memory/a.md", "The boiler was serviced.\n")
     async with embedding_home.open() as backend:

@@ -141,6 +141,7 @@ async def test_a_fingerprint_without_vectors_leaves_the_keywords(shelf):
 async def test_a_query_of_another_length_leaves_the_keywords(shelf):
     found = shelf.search("boiler", axis(0, dimensions=12))
     assert (found.mode, paths(found)) == ("keyword", ["boiler"])
+    assert found.obstacle == "the query has 12 dimensions and the stored vectors have 8"
 
 
 async def test_a_vector_of_zeros_leaves_the_keywords(shelf):
