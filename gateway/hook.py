@@ -50,8 +50,8 @@ _PATHS = ("--workspace", "-w", "--notes", "-n", "--state-dir", "--config", "-c")
 class Route:
     """Where the gateway of one command line answers, in a file of the user's cache.
 
-    Three lines: the command line and what the environment says, the configuration that was read with its stamp, the
-    socket (none: this memory is off). Another configuration makes it void.
+    Three lines: the command line and what the environment says, the files of the configuration with their stamps, the
+    socket (none: this memory is off). Another configuration makes it void, also one where there was none.
     """
 
     def __init__(self, options: list[str]) -> None:
@@ -71,14 +71,16 @@ class Route:
         except OSError:
             return None
         key, _, rest = text.partition("\n")
-        config, _, socket = rest.partition("\n")
-        is_current = key == self.key and (not config or config == stamp(config.partition("\t")[0]))
+        configs, _, socket = rest.partition("\n")
+        stamps = configs.split("\x1f")
+        is_current = key == self.key and all(one == stamp(one.partition("\t")[0]) for one in stamps)
         return socket.rstrip("\n") if is_current else None
 
-    def write(self, config: str | None, socket: str) -> None:
+    def write(self, configs: list[str], socket: str) -> None:
         """Replaces it in one step. Raises OSError."""
         os.makedirs(os.path.dirname(self.path), 0o700, exist_ok=True)
-        lines = f"{self.key}\n{stamp(config) if config else ''}\n{socket}\n"
+        stamps = "\x1f".join(map(stamp, configs))
+        lines = f"{self.key}\n{stamps}\n{socket}\n"
         new = f"{self.path}.{os.getpid()}"
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         try:

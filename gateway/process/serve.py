@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import anyio
@@ -23,6 +24,7 @@ from anyio.abc import TaskGroup
 
 from config.errors import ungrouped
 from config.host_keys import is_disabled
+from config.paths import CONFIG_NAMES, home_dir, own_file
 from config.runtime import IS_LINUX
 from config.runtime.logs import Log
 from config.runtime.standard_error import claim_standard_error
@@ -247,8 +249,7 @@ def stay(
 
     Raises IndexUnavailableError where it serves another workspace.
     """
-    config = str(settings.config_path) if settings.config_path else None
-    write = partial(route.write, config)
+    write = partial(route.write, _files_that_say_which(settings))
     if is_disabled(settings):
         write("")
         return os.EX_OK
@@ -263,6 +264,12 @@ def stay(
     return serve(
         settings, read_settings=read_settings, log_level=log_level, socket_only=True, idle_s=idle_s
     )
+
+
+def _files_that_say_which(settings: Settings) -> list[str]:
+    """The configuration that was read, and those that would say of another memory once they are there."""
+    usual = settings.config_path or settings.state_dir / CONFIG_NAMES[0]
+    return [str(usual), str(own_file(os.environ, home=home_dir(os.environ, Path.cwd())))]
 
 
 def _answers(socket: str) -> bool:

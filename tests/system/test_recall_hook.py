@@ -33,15 +33,16 @@ PATIENCE_S = 60
 class Hook:
     """One client's hook on a home."""
 
-    def __init__(self, home, client="claude-code"):
+    def __init__(self, home, client="claude-code", arguments=None):
         self.home, self.client = home, client
+        self.arguments = home.arguments if arguments is None else arguments
         self.environment = {**home.environment, "XDG_CACHE_HOME": str(home.root / "cache")}
         self.environment.pop("PYTHONDONTWRITEBYTECODE")
 
     def start(self, stdin=subprocess.PIPE, **environment):
         command = [sys.executable, "-m", "gateway", "recall", "--hook", self.client]
         return subprocess.Popen(
-            [*command, *self.home.arguments], env=self.environment | environment,
+            [*command, *self.arguments], env=self.environment | environment,
             stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
@@ -173,6 +174,32 @@ def test_another_configuration_is_another_route(client, home):
         mark.unlink()
     client.until_told()
     home.until(elsewhere.exists)
+
+
+def answers(path):
+    if (connection := hook.connect(str(path))) is not None:
+        connection.close()
+    return connection is not None
+
+
+def test_a_folder_that_setup_names_later_is_asked_from_then_on(home):
+    """A plugin's hook names no memory, and may run before there is any."""
+    client = Hook(home, arguments=())
+    cache = Path(client.environment["XDG_CACHE_HOME"], "memory-gateway/hooks")
+    try:
+        assert client.run() is None
+        home.until(lambda: any(map(answers, home.root.rglob("*.sock"))))
+        own = home.root / ".config/memory-gateway/config.json5"
+        own.parent.mkdir(parents=True)
+        notes = {"folders": {"notes": str(home.workspace)}, "default": "notes"}
+        own.write_text(json.dumps({"notes": notes}), encoding="utf-8")
+        for mark in cache.glob("*.started"):
+            mark.unlink()
+        assert "a828e60" in client.until_told()
+    finally:
+        for owner in map(read_owner, home.root.rglob("*.lock")):
+            if owner is not None:
+                os.kill(owner.pid, signal.SIGKILL)
 
 
 @contextmanager
