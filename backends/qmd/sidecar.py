@@ -116,7 +116,7 @@ async def probe(command: QmdCommand, environment: Mapping[str, str], home: QmdHo
     said = await run((*command.argv, "--version"), variables, timeout_s=_PROBE_TIMEOUT_S)
     version = read_version(said.stdout)
     if version is None:
-        raise await _broken(command, variables, said, "does not tell its version")
+        raise await _broken(command, variables, said, "does not tell its version", command.node)
     if version < OLDEST or version[0] > _NEWEST_MAJOR:
         raise QmdUnavailableError(
             "broken",
@@ -125,7 +125,8 @@ async def probe(command: QmdCommand, environment: Mapping[str, str], home: QmdHo
         )
     opened = await run((*command.argv, "status"), variables, timeout_s=_PROBE_TIMEOUT_S)
     if opened.returncode != 0 and "Documents" not in opened.stdout:
-        raise await _broken(command, variables, opened, "cannot open a database")
+        node = command.node or shutil.which("node", path=variables["PATH"])
+        raise await _broken(command, variables, opened, "cannot open a database", node)
     return Program(command, version)
 
 
@@ -158,10 +159,14 @@ def _node_for(path: Path, environment: Mapping[str, str]) -> str | None:
 
 
 async def _broken(
-    command: QmdCommand, variables: Mapping[str, str], finished: Finished, what: str
+    command: QmdCommand,
+    variables: Mapping[str, str],
+    finished: Finished,
+    what: str,
+    node: str | None,
 ) -> QmdUnavailableError:
+    """`node`: what may be to blame; None for a program that may be no QMD at all."""
     name = command.script
-    node = command.node or shutil.which("node", path=variables["PATH"])
     if node is not None:
         said = await run((node, "--version"), variables, timeout_s=_PROBE_TIMEOUT_S)
         major = re.match(r"v(\d+)\.", said.stdout)

@@ -189,7 +189,7 @@ def _failed(cause: str, fix: str | None) -> Observation:
 def _works(sidecar: Sidecar) -> Observation:
     program = sidecar.program
     cause = f"QMD {program.version_text} works."
-    return finding.ok(cause, program.command.argv[-1])
+    return finding.ok(cause, program.command.script)
 
 
 async def _configured_models(settings: Settings, sidecar: Sidecar) -> Mapping[str, str]:

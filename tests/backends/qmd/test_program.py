@@ -89,6 +89,17 @@ async def test_a_program_that_does_not_work_is_judged(script, said, tmp_path):
     assert caught.value.cause == "broken"
 
 
+@pytest.mark.anyio
+async def test_a_program_that_is_no_qmd_is_not_put_down_to_a_node_that_is_too_old(tmp_path):
+    for name, script in (("qmd", "exit 3"), ("node", "echo v20.1.0")):
+        write(tmp_path / name, f"#!/bin/sh\n{script}\n").chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/bin"}
+    command = find_command("qmd", environment)
+    with pytest.raises(QmdUnavailableError, match=r"version: it said nothing \(exit 3\)") as caught:
+        await probe(command, environment, home_of(qmd_settings(tmp_path, "")).probing())
+    assert "Node.js" not in caught.value.remedy
+
+
 def test_an_operator_gets_the_program_without_the_watch_on_the_gateway(qmd_command_path, tmp_path):
     settings = qmd_settings(tmp_path, qmd_command_path)
     node, script = qmd_command(settings, clean_environment(tmp_path))

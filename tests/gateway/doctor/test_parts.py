@@ -128,11 +128,13 @@ async def test_the_models_of_qmd_are_those_that_its_configuration_names(
     program = root / "qmd"
     program.write_text("#!/bin/sh\necho qmd 2.8.3\n", encoding="utf-8")
     program.chmod(0o755)
-    qmd = replace(settings.qmd, command=str(program), search_mode="vsearch")
+    qmd = replace(settings.qmd, command=f"{program} --quiet", search_mode="vsearch")
     asked = replace(settings, backend="qmd", qmd=qmd)
     home = home_of(asked)
     home.config_dir.mkdir(parents=True)
     home.config_file.write_text('{"models": {"embed": "/nowhere/own.gguf"}}', encoding="utf-8")
     assert "/nowhere/own.gguf is not on this machine" in worst(await check_qmd(asked)).cause
     home.config_file.write_text(f'{{"models": {{"embed": "{program}"}}}}', encoding="utf-8")
-    assert severities(await check_qmd(asked)) == ["ok"]
+    found = await check_qmd(asked)
+    assert severities(found) == ["ok"]
+    assert str(program) in repr(found)
