@@ -41,6 +41,7 @@ export class Child {
   #silent = 0;
   #key = null;
   #configuration = null;
+  #heeding = null;
   #closing = null;
   #lastProblem = null;
 
@@ -73,11 +74,23 @@ export class Child {
     }
   }
 
-  /** Notes the configuration in force. A running process that has read another one reads it again, or is replaced. */
+  /**
+   * Notes the configuration in force. A running process that has read another one reads it again, or is replaced;
+   * whoever asks meanwhile waits for that as well.
+   */
   async heed(configuration, timeoutMs) {
-    const before = this.#configuration;
-    this.#configuration = configuration;
-    if (before === configuration || this.#process === null) return;
+    if (this.#configuration !== configuration) {
+      this.#configuration = configuration;
+      const heeding = this.#reread(timeoutMs).finally(() => {
+        if (this.#heeding === heeding) this.#heeding = null;
+      });
+      this.#heeding = heeding;
+    }
+    await this.#heeding;
+  }
+
+  async #reread(timeoutMs) {
+    if (this.#process === null) return;
     if (this.#launch().key !== this.#key) await this.close();
     else await this.#send("reload", {}, performance.now() + timeoutMs);
   }

@@ -149,6 +149,21 @@ test("another configuration is read by the running process, and other arguments 
   assert.notEqual((await ask(child, "heron")).pid, before.pid);
 });
 
+test("questions at once wait until the process has read a changed configuration", async () => {
+  const child = launched();
+  await child.heed("a", 10_000);
+  await ask(child, "heron");
+  const events = [];
+  const heeded = async (name) => {
+    await child.heed("b", 10_000);
+    events.push(name);
+  };
+  await Promise.all([heeded("first"), heeded("second")]);
+  assert.deepEqual(events, ["first", "second"]);
+  const { seen } = await ask(child, "heron");
+  assert.equal(seen.filter(({ method }) => method === "reload").length, 1);
+});
+
 test("however often the module is loaded, an agent has one process", async () => {
   const again = await import(`${pathToFileURL(path.join(PLUGIN, "child.js")).href}?again`);
   const options = { launch: () => ({ command: process.execPath, args: [program], env: {}, cwd: scratch, key: "one" }), logger: quiet };
