@@ -443,12 +443,17 @@ class Semantics:
         """The model whose vectors still cover more notes than those of the provider in use."""
         from providers.choosing import open_predecessor  # noqa: PLC0415
 
+        mark = embeddings.fingerprint
         try:
             with self._store.view() as view:
-                before = view.embeddings.superseded(embeddings.fingerprint)
+                before = view.embeddings.superseded(mark)
+                if before in embeddings.fingerprints() and not (
+                    view.jobs.waiting(mark.digest()) or view.embeddings.pending(mark, limit=1)
+                ):
+                    return None  # of a pair that stand in for each other, this one has read all that it can
         except IndexUnavailableError:
             return None
-        if before is None or before in embeddings.fingerprints():
+        if before is None:
             return None
         return open_predecessor(self._settings, choice, before)
 

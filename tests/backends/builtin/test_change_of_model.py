@@ -142,6 +142,26 @@ async def test_the_silence_of_the_old_host_is_not_taken_for_a_failure_of_the_new
             assert (provider.active.provider, provider.active.status) == ("openai", "ready")
 
 
+async def test_the_provider_before_answers_also_where_it_is_the_fallback_now(
+    read_by_old_model, gate, vendor, embedded, chosen
+):
+    home = read_by_old_model
+    entry = ModelProviderSettings(base_url=vendor.base_url, api_key=Secret(vendor.key))
+    with FakeVendor("voyage") as host:
+        host.rejects = vendor.rejects
+        home.embed_with(host, fallback="openai")
+        home.settings = replace(home.settings, model_providers={"openai": entry})
+        async with home.open() as backend:
+            assert (await chosen(backend)).answered_by == EmbeddingModel("openai", OLD)
+            answer = await ask(backend)
+            assert (answer.mode, answer.model, answer.warning) == ("hybrid", OLD, None)
+            gate.set()
+            await embedded(backend)
+            assert (await ask(backend)).provider == "voyage"
+        async with home.open() as backend:
+            assert not (await chosen(backend)).answered_by
+
+
 async def test_a_key_configured_for_one_provider_is_not_sent_to_the_one_before(
     read_by_old_model, vendor, chosen
 ):
