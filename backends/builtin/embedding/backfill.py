@@ -31,7 +31,7 @@ from config.runtime.tasks import Backoff, BoundedWork, ResettableEvent, SearchPr
 from config.settings import CacheSettings
 from providers.embedding.failover import Embeddings, ProviderChange
 from providers.embedding.service import Delivery
-from providers.provider_errors import ProviderError
+from providers.provider_errors import CircuitOpenError, ProviderError
 from providers.provider_interface import Fingerprint, ItemError, QueryVector, Vector
 from providers.resilience import Clock, SystemClock
 
@@ -220,7 +220,8 @@ class Backfill:
         except LeaseLostError as error:
             _log.info("embedding passed on", reason=str(error))
         except (ProviderError, IndexUnavailableError) as error:
-            self.last_error = str(error)
+            # "The next attempt is in 20 s" would be read much later.
+            self.last_error = str(error.cause if isinstance(error, CircuitOpenError) else error)
             _log.warning("embedding paused", error=str(error), kind=error.kind)
         except Exception as fault:  # noqa: BLE001 - ours; it must not end the process that answers
             self.last_error = f"internal fault ({type(fault).__name__}); see the log"

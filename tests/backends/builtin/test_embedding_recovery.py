@@ -171,6 +171,14 @@ async def test_a_host_that_is_lost_with_its_reason_is_not_asked_at_once_again(wo
         assert "The next attempt" not in broken.backfill.last_error
 
 
+async def test_what_is_told_of_a_host_that_wants_a_pause_does_not_grow_old(world, vendor):
+    vendor.misbehave(rate_limited("3600"))
+    async with world(vendor) as broken:
+        await broken.pass_time(lambda: broken.backfill.last_error)
+        assert "asks for fewer requests" in broken.backfill.last_error
+        assert "The next attempt" not in broken.backfill.last_error
+
+
 async def test_a_host_that_hung_is_forgiven_within_a_minute(world, vendor):
     vendor.misbehave(fault("hang"))
     async with world(vendor, timeout_s=0.2) as running:
