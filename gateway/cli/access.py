@@ -52,13 +52,13 @@ from gateway.ownership.owner import (
 from gateway.rpc.registry import RequestContext, Session
 from gateway.rpc.wire import DeadlineExceededError
 from gateway.scope import WITHOUT_CLAUDE_CODE
-from gateway.tools.search import SearchParams, without
+from gateway.tools.search import RecallResult, SearchParams, without
 
 if TYPE_CHECKING:
     from gateway.agent.memory import Memory
     from gateway.agent.reloading import ReloadResult
     from gateway.tools.notes import AppendParams, AppendResult, ForgetParams, GetParams
-    from gateway.tools.search import RecallParams, RecallResult
+    from gateway.tools.search import RecallParams
     from gateway.tools.status import Health, MetricsResult, OverviewResult, StatusResult
 
 _HEALTH_TIMEOUT_S: Final = 0.6

@@ -32,6 +32,14 @@ async def test_status_search_get_and_index_are_answered_by_the_owner(home):
         assert "cli" in reasons
 
 
+async def test_what_a_model_would_be_told_is_answered_by_the_owner_each_time_anew(home):
+    async with home.gateway() as owner:
+        await owner.call("sync")
+        for _ in range(2):
+            told = json.loads((await run(home, "recall", "What was a828e60?", "--json")).stdout)
+            assert told["notes"][0]["path"] == "memory/projects/server.md"
+
+
 async def test_without_an_owner_commands_open_the_index_themselves(home):
     found = json.loads((await run(home, "search", "boiler", "--json")).stdout)
     assert found["results"][0]["path"] == "MEMORY.md"
