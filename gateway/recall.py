@@ -395,8 +395,13 @@ def _part(runs: list[_Run]) -> RecallPart:
     placed = sorted(runs, key=lambda run: (run.hit.start_line, -run.hit.score, run.at))
     hit = msgspec.structs.replace(best, start_line=first, end_line=last, also_in=())
     return RecallPart(
-        hit, "\n".join(run.text for run in placed), "\n".join(run.whole for run in placed)
+        hit, "\n".join(run.text for run in placed), "\n".join(_shown(run) for run in placed)
     )
+
+
+def _shown(run: _Run) -> str:
+    """Its lines that are told, if only by their beginning; those cut off behind them are still new."""
+    return "\n".join(run.whole.split("\n")[: run.text.count("\n") + 1])
 
 
 def _note_of(run: _Run) -> tuple[str, tuple[str, ...]]:
