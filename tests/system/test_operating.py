@@ -135,7 +135,9 @@ def test_watching_on_a_terminal_draws_in_place(home):
     try:
         with watching(home, output=theirs, TERM="xterm") as process:
             os.close(theirs)
-            assert b"Memory of agent main" in until(ours, b"Workspace")
+            drawn = until(ours, b"`memory-gateway models")
+            assert b"Memory of agent main" in drawn and b"Workspace" in drawn
+            until(ours, b"without a key")  # the end of the longest line
             again = until(ours, b"Memory of agent main")
             assert b"\x1b[1A" in again, "the cursor did not go up"
             process.send_signal(signal.SIGINT)

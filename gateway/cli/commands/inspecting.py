@@ -21,6 +21,7 @@ from gateway.cli.guard import HEALTH_CODES
 from gateway.cli.options import CommandLineError, Options, load, load_request
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.text import Text
 
     from config.describe import Row
@@ -228,7 +229,7 @@ def watch_status(look: Look, as_json: bool) -> None:
         from rich.live import Live
 
         with Live(console=out, auto_refresh=False) as live:
-            _watch(look, lambda seen: live.update(_picture(seen), refresh=True))
+            _watch(look, lambda seen: live.update(_picture(seen, out), refresh=True))
     else:
         _watch(look, _show_line)
 
@@ -253,13 +254,16 @@ def _show_json(seen: StatusResult | MemoryGatewayError) -> None:
         output.write_json_line(seen)
 
 
-def _picture(seen: StatusResult | MemoryGatewayError) -> Text:
+def _picture(seen: StatusResult | MemoryGatewayError, out: Console) -> Text:
+    """In lines that the screen has room for: what is longer would be cut off."""
     from rich.text import Text
 
     from gateway.cli.rendering.status_lines import status_lines
+    from gateway.cli.terminal import folded
 
     told = [Text(str(seen))] if isinstance(seen, MemoryGatewayError) else status_lines(seen)
-    return Text("\n").join([Text(_now(), style="dim"), *told])
+    lines = (one.wrap(out, out.width) for line in told for one in folded(line, out.width))
+    return Text("\n").join([Text(_now(), style="dim"), *(piece for one in lines for piece in one)])
 
 
 def _show_line(seen: StatusResult | MemoryGatewayError) -> None:
