@@ -31,6 +31,7 @@ from rich.text import Text
 from backends.interface import Hit
 from config.errors import MemoryGatewayError
 from config.settings import Settings
+from gateway.cli.commands.listing import why_missing
 from gateway.cli.places import absolute_path, is_file, open_in_editor
 from gateway.cli.rendering.on_terminal import (
     Look,
@@ -76,6 +77,10 @@ class Browser:
         self._answered: str | None = None
         """What the hits are of; None before the newest notes are known."""
         self._told = _NOTHING_TYPED
+        self._away = ""
+        """Why there are no notes, or not all, ..."""
+        self._missing = ""
+        """... or why hits may be missing."""
         self._preview: list[str] = []
         """Its lines, as codes of a terminal."""
         self._scroll = 0
@@ -110,8 +115,11 @@ class Browser:
             self._app.invalidate()
 
     async def _list_newest(self) -> None:
-        notes = (await anyio.to_thread.run_sync(Vault, self._settings)).newest()[:_MOST]
-        self._answered, self._chosen, self._told = "", 0, _NOTHING_TYPED
+        vault = await anyio.to_thread.run_sync(Vault, self._settings)
+        notes = vault.newest()[:_MOST]
+        self._answered, self._chosen = "", 0
+        self._away = self._missing = visible_line(why_missing(vault))
+        self._told = self._away or _NOTHING_TYPED
         self._lines = tuple(Line(1, one.title) for one in notes)
         self._hits = tuple(
             Hit(
@@ -130,10 +138,14 @@ class Browser:
         self._hits = tuple(hit for hit, _ in shown)
         self._lines = tuple(shown_line(hit, text, around) for hit, around in shown)
         self._told = _told(found, len(shown))
+        self._missing = visible_line(found.stale.reason) if found.stale else self._away
 
     async def _show_note(self, memory: Access) -> None:
         self._preview, self._scroll = [], 0
         if not self._hits:
+            width = self._note_width()
+            told = Text(self._missing).wrap(Console(width=width), width)
+            self._preview = [self._drawn(one) for one in told]
             return
         hit = self._hits[self._chosen]
         best = self._lines[self._chosen].number or hit.start_line
@@ -153,7 +165,7 @@ class Browser:
         if best <= hidden:
             best = hidden + 1
         lines = read.text.split("\n")[: read.line_count] or hit.snippet.split("\n")
-        width = self._app.output.get_size().columns - self._list_width() - 1
+        width = self._note_width()
         shown = [folded(one, width) for one in shown_note(lines, first, hidden, facts, look, best)]
         at = best - first - hidden + (len(shown) - len(lines) + hidden)
         row = [0, *accumulate(map(len, shown))][max(0, min(at, len(shown)))]
@@ -190,6 +202,9 @@ class Browser:
 
     def _list_width(self) -> int:
         return min(48, max(20, self._app.output.get_size().columns * 2 // 5))
+
+    def _note_width(self) -> int:
+        return max(1, self._app.output.get_size().columns - self._list_width() - 1)
 
     def _list(self) -> StyleAndTextTuples:
         width, rows = self._list_width(), max(1, self._app.output.get_size().rows - 3) // 2

@@ -187,6 +187,16 @@ def _look_for_krause(notes):
         terminal.wait_for_text("memory/boiler.md:6")
 
 
+def test_where_there_are_no_notes_the_screen_says_so_and_what_helps(home, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with browsing(home, "browse", "--notes", str(tmp_path / "empty")) as (terminal, _):
+        for typed in ("", "krause"):
+            terminal.type(typed)
+            terminal.wait_for_text("0 passages" if typed else "There are no notes")
+            shown = terminal.wait_for_text("Markdown.")
+            assert "memory-gateway setup" in " ".join(shown.split())
+
+
 def test_without_any_command_a_terminal_shows_it(home):
     with browsing(home) as (terminal, process):
         terminal.wait_for_text("Type what you look for.")

@@ -52,7 +52,7 @@ def _listed(
     if vault.unread:  # then nobody knows that there is nothing
         output.note(_may_be_missing(vault))
     elif not found and not options.json:
-        output.note(nothing if vault.notes else _no_notes(vault))
+        output.note(why_missing(vault) or nothing)
     if options.json or not output.is_terminal():
         return output.answer(options, found, *lines, code=code)
     from gateway.cli.terminal import print_lines, row_of
@@ -61,7 +61,12 @@ def _listed(
     return code
 
 
-def _no_notes(vault: Vault) -> str:
+def why_missing(vault: Vault) -> str:
+    """Why there are no notes, or not all; empty where there are."""
+    if vault.unread:
+        return _may_be_missing(vault)
+    if vault.notes:
+        return ""
     from gateway.cli.terminal import short_path
 
     nothing = f"There are no notes in {short_path(vault.roots.base)}."
