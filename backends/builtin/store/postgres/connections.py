@@ -6,6 +6,7 @@ statements are prepared only where nobody stands between, and what idles is clos
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import re
@@ -27,6 +28,9 @@ from psycopg.pq import Format, TransactionStatus
 from backends.backend_errors import IndexMisconfiguredError, IndexUnavailableError
 from config.secrets import redact
 from config.settings import Secret, StoreSettings
+
+# What it ignores while an error is on its way is told by that.
+logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 CONNECT_TIMEOUT_S: Final = 5
 PATIENCE_S: Final = 5.0

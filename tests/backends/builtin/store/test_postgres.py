@@ -738,6 +738,15 @@ class TestConnections:
         paths = [f"memory/{step}.md" for step in range(3)]
         assert sorted(found) == [(number, paths) for number in range(12)]
 
+    def test_an_error_in_the_midst_of_statements_is_told_once(self, store, caplog):
+        failing = [("SELECT 1 / 0", {}), *[("SELECT 1", {})] * 2_000]
+        with (
+            pytest.raises(IndexUnavailableError, match="division by zero"),
+            store.view() as view,
+        ):
+            view._transaction.run_all(*failing)
+        assert caplog.records == []
+
     def test_what_looks_for_indexes_leaves_no_setting_to_others_of_a_pool(
         self, pooled_server, tmp_path
     ):
