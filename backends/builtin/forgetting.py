@@ -85,7 +85,7 @@ def _lines(texts: Iterable[str]) -> set[str]:
 
 def _erased(store: Store) -> bool:
     ends = time.monotonic() + _PATIENCE_S
-    while not store.erase_deleted():
+    while not store.erase_deleted(at_once=True):
         if time.monotonic() > ends:
             return False
         time.sleep(_PAUSE_S)

@@ -1059,8 +1059,11 @@ class Store(Protocol):
         """
         ...
 
-    def erase_deleted(self) -> bool:
-        """Whether nothing that was deleted is in any file of the store any more, or only in those of a server."""
+    def erase_deleted(self, *, at_once: bool = False) -> bool:
+        """Whether nothing that was deleted is in any file of the store any more, or only in those of a server.
+
+        A server keeps vectors for a while that a note may need which another host moves, unless they go `at_once`.
+        """
         ...
 
     def scrub(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from backends.builtin.backend import open_builtin
 from backends.interface import ForgetRequest, SearchRequest, SyncRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
@@ -40,3 +41,24 @@ async def test_what_is_gone_is_removed_with_proof_and_what_is_there_stays(home):
             ).kept == ()
         found = await backend.search(SearchRequest(query="boiler winter kettle Xyl0phone"))
         assert [hit.path for hit in found.hits] == ["memory/2020-01-06.md"]
+
+
+async def test_its_vectors_go_at_once_where_no_gateway_runs(embedding_home):
+    secret = embedding_home.write(
+        "memory/safe.md", "- The cellar door opens with Xyl0phone-7731.\n"
+    )
+    embedding_home.write("memory/other.md", "- The boiler was serviced in winter.\n")
+    async with embedding_home.open() as backend:
+        await backend.sync(SyncRequest())
+        await backend.embed()
+        secret.unlink()
+        assert vectors(backend) == 2
+    async with open_builtin(embedding_home.settings, background=False) as backend:
+        done = await backend.forget(ForgetRequest(path="memory/safe.md", remove=True))
+        assert (done.removed, vectors(backend)) == (1, 1)
+
+
+def vectors(backend):
+    with backend._store.view() as view:
+        (fingerprint,) = view.embeddings.fingerprints()
+        return view.embeddings.coverage(fingerprint).stored

@@ -344,7 +344,7 @@ class PostgresEmbeddings:
         """Deletes the vectors that nothing has used for so long."""
         self._transaction.write(
             "DELETE FROM embeddings WHERE agent_id = %(agent)s"
-            f" AND used_at_ms > 0 AND used_at_ms < {NOW_MS} - %(life)s::bigint",
+            f" AND used_at_ms > 0 AND used_at_ms <= {NOW_MS} - %(life)s::bigint",
             {"life": life_ms},
         )
 

@@ -335,10 +335,16 @@ class PostgresStore:
     def search_files(self, texts: Sequence[bytes]) -> Mapping[Path, bool]:  # noqa: ARG002 - they are the server's
         return {}
 
-    def erase_deleted(self) -> bool:
+    def erase_deleted(self, *, at_once: bool = False) -> bool:
         """Rows are gone at once, vectors that a moved note may need half a minute later. What the server keeps of
         them until it vacuums, in its log and in backups, is out of our reach.
         """
+        if at_once:
+            with self.writer() as writer:
+                writer.embeddings.forget_gone()
+                writer.embeddings.refresh_use(writer.embeddings.fallen_out_of_use())
+                writer.embeddings.drop_unused(0)
+            return True
         if not self._may_have_unused:
             return True
         with self.view() as view:

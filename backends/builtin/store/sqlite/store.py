@@ -310,7 +310,7 @@ class SqliteStore:
         with self._translating_errors(OSError):
             return search_files(self.path, texts)
 
-    def erase_deleted(self) -> bool:
+    def erase_deleted(self, *, at_once: bool = False) -> bool:  # noqa: ARG002 - it always does
         with self._translating_errors(OSError):
             return not is_due(self) or erase(self)
 
