@@ -101,9 +101,8 @@ class LocalEmbedder:
 
     @property
     def dimensions(self) -> int | None:
-        if self._model is None:
-            return self._spec.wishes.dimensions
-        return self._model.dimensions or self._model.width or None
+        """What its files say counts for nothing: a network may end in another width."""
+        return self._spec.wishes.dimensions or self._supervisor.dimensions
 
     @property
     def limits(self) -> InputLimits:
@@ -154,7 +153,7 @@ class LocalEmbedder:
         return LocalState(
             reference=self._spec.name,
             worker=self._supervisor.state(),
-            model=None if model is None else _describe(model),
+            model=None if model is None else _describe(model, self.dimensions),
             download=progress and Download(bytes=progress[0], total_bytes=progress[1]),
         )
 
@@ -202,13 +201,13 @@ class LocalEmbedder:
         self._progress = (done, total)
 
 
-def _describe(model: Model) -> LocalModelState:
+def _describe(model: Model, dimensions: int | None) -> LocalModelState:
     return LocalModelState(
         file=str(model.path),
         sha256=model.sha256,
         quantisation=model.quantisation,
         engine=model.engine,
-        dimensions=model.dimensions or model.width,
+        dimensions=dimensions or model.width,
         context_tokens=model.context_tokens,
         max_tokens=model.max_tokens,
         query_prompt=model.prompts.query,

@@ -369,6 +369,8 @@ class Supervisor:
         self._patience = patience = patience or Patience()
         self._queue = WorkQueue()
         self._order: Open | None = None
+        self.dimensions: int | None = None
+        """Of the vectors of this order's model; None until it was loaded."""
         self._changed = Wakeup()
         self._cancelled: list[int] = []
         self._ping_due = False
@@ -389,7 +391,7 @@ class Supervisor:
         Vectors of two models are never in one answer: with another order, texts under way end with ModelReplacedError.
         """
         if self._order != order:
-            self._order = order
+            self._order, self.dimensions = order, None
             self._queue.fail_all(ModelReplacedError("The model was replaced meanwhile."))
             self._end("its model was replaced")
         job = Job(lane, texts)
@@ -440,7 +442,8 @@ class Supervisor:
                 with ungrouped():
                     async with anyio.create_task_group() as tasks:
                         tasks.start_soon(worker.listen_to_errors)
-                        await worker.open(self._order, within_s=self._patience.open_s)
+                        opened = await worker.open(self._order, within_s=self._patience.open_s)
+                        self.dimensions = opened.dimensions
                         self._status, self._silent_beats = "running", 0
                         tasks.start_soon(self._feed, worker)
                         tasks.start_soon(self._watch)

@@ -39,6 +39,8 @@ def _serve(order: Open, messages: Iterator[Request], send: Callable[[Reply], Non
 
     try:
         engine = loaded(order)
+        if (order.dimensions or 0) > engine.width:
+            raise EngineError(f"it gives {engine.width} dimensions, not {order.dimensions}")
         lanes = WorkerLanes(engine, send)
         lanes.warm_up()
     except EngineError as error:

@@ -61,6 +61,20 @@ async def test_fewer_dimensions_as_configured(embedding, model):
         assert float(np.linalg.norm(vector)) == pytest.approx(1, abs=1e-6)
 
 
+async def test_the_network_and_not_the_file_beside_it_tells_how_long_vectors_are(
+    embedding, tmp_path
+):
+    path = write_embedder(tmp_path / "tiny/model.onnx")
+    config = path.with_name("config.json")
+    config.write_text(config.read_text().replace('"hidden_size": 32', '"hidden_size": 64'))
+    async with embedding(path) as embedder:
+        assert len(await embedder.embed_query("x")) == 32
+        assert (embedder.dimensions, embedder.report().model.dimensions) == (32, 32)
+    async with embedding(path, dimensions=48) as embedder:
+        with pytest.raises(ProviderUnavailableError, match="gives 32 dimensions, not 48"):
+            await embedder.embed_query("x")
+
+
 async def test_halves_of_emoji_and_other_oddities_are_embedded(embedding, model):
     async with embedding(model) as embedder:
         batch = await embedder.embed_documents(["broken \ud83d emoji", "\0", "a" * 100_000])

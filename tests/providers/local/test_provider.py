@@ -53,7 +53,7 @@ def test_dimensions_and_prompts_are_those_of_the_primary_only(request_for, tmp_p
     assert primary.dimensions == 16
     assert "document 'passage: '" in primary.fingerprint.variant
     fallback = provider("local").create(request_for(path, "fallback", **wishes))
-    assert fallback.dimensions == 32
+    assert fallback.report().model.dimensions == 32
     assert "document ''" in fallback.fingerprint.variant
 
 
