@@ -56,7 +56,11 @@ _COURTESIES_CJK: Final = re.compile(
 )
 _WORD: Final = re.compile(r"[^\W_]+")
 
-_FENCED: Final = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_FENCED: Final = re.compile(
+    r"^[ \t]*(`{3,}(?=[^`\n]*$)|~{3,}(?!~)).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+_LINE_END: Final = re.compile(r"\r\n?")
 _MACHINE_LINE: Final = re.compile(
     r"""
       \s*(?:Traceback\ \(most|File\ "[^"]+",\ line\ \d+|at\ [\w$.<>/\[\]\ ]+\(.*\)|at\ \S+:\d+:\d+|Caused\ by:|\.\.\.\ \d+\ more)
@@ -87,7 +91,7 @@ class Question(msgspec.Struct, frozen=True):
 
 def read_prompt(prompt: str) -> Question:
     """What people write themselves is looked for; what they paste is not."""
-    text = prompt.strip()
+    text = _LINE_END.sub("\n", prompt.strip())
     if _is_command(text):
         return Question("", "command")
     own, pasted = _without_pasted(text)

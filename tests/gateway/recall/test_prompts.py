@@ -58,6 +58,20 @@ def test_of_a_fenced_block_nothing_is_looked_for():
     assert question.query.strip() == "Who wrote the kettle script for the office?"
 
 
+ASKED = "Who services the boiler in October, and what is the phone number?"
+
+
+@each("end", ["\n", "\r\n", "\r"])
+@each(
+    "block",
+    ["```\nlog\n```", "````md\n```\nlog\n```\n````", "~~~~\n~~~\nlog\n~~~~~", "``` log ```"],
+)
+def test_a_question_behind_a_block_is_looked_for_whatever_its_fences_and_line_ends(block, end):
+    prompt = f"{block}\n{ASKED}".replace("\n", end)
+    assert read_prompt(prompt).query.endswith(ASKED)
+    assert read_prompt(f"{prompt}{end}```{end}more").query.endswith(ASKED)
+
+
 def test_code_that_stands_alone_is_the_subject():
     assert read_prompt("def water(plants):\n    return None").silence is None
 
