@@ -23,7 +23,7 @@ import msgspec
 from backends.backend_errors import IndexUnavailableError
 from backends.builtin.embedding.batch_jobs import KEPT_BACK, THRESHOLD, BatchJobs
 from backends.builtin.store.leasing import LOOK_S, LeaseHolder
-from backends.builtin.store.port import LeaseLostError, Store, Version, View, Writer, now_ms
+from backends.builtin.store.port import LeaseLostError, Store, Version, View, Writer
 from backends.interface import BackfillState, ProgressCallback, SyncProgress
 from config.errors import ErrorKind
 from config.runtime.logs import Log
@@ -430,7 +430,7 @@ class Backfill:
 
     def _tell_models(self, writer: Writer) -> bool:
         """Whether no gateway used another model lately: its vectors are in use, be they complete or not."""
-        now = now_ms()
+        now = writer.now_ms()  # another host's clock may be days ahead
         text = writer.remembered(_MODELS_KEY)
         used: dict[str, int] = msgspec.json.decode(text) if text else {}
         ours = {one.digest().hex(): now for one in self._embeddings.fingerprints()}

@@ -915,6 +915,10 @@ class View(Protocol):
         """What `Writer.remember` stored: for all, or only for this viewpoint."""
         ...
 
+    def now_ms(self) -> int:
+        """By a clock that is the same for all that use the store."""
+        ...
+
     def viewpoints(self) -> Sequence[Viewpoint]:
         """All that are not forgotten, those used last first."""
         ...

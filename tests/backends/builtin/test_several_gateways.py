@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
+import time
 from collections import Counter
 from contextlib import closing
 
@@ -179,6 +181,34 @@ async def test_the_vectors_of_a_model_stay_while_another_gateway_uses_it(
         for text in seen.texts
     )
     assert max(texts.values()) == 1
+
+
+async def test_they_stay_while_a_gateway_whose_clock_is_40_days_ahead_uses_another_one(
+    shared_home, embedded, monkeypatch
+):
+    write(shared_home, 3)
+    async with shared_home.open() as former:
+        await former.sync(SyncRequest())
+        await embedded(former)
+        with anyio.fail_after(60):
+            while not (before := models_in_use(former)):
+                await anyio.sleep(0.01)
+    true = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: true() + 40 * 24 * 3600 * 10**9)
+    search = replace(shared_home.settings.search, model="text-embedding-3-large")
+    async with open_builtin(replace(shared_home.settings, search=search)) as latter:
+        await latter.sync(SyncRequest(force=True))
+        await embedded(latter)
+        with anyio.fail_after(60):
+            while (told := models_in_use(latter)) == before:
+                await anyio.sleep(0.01)
+        assert told > before
+        assert (await embedded(latter))["coverage"]["stored"] == 6
+
+
+def models_in_use(backend):
+    with backend._store.view() as view:
+        return set(json.loads(view.remembered(backfill._MODELS_KEY) or "{}"))
 
 
 async def test_only_one_gateway_of_a_view_verifies_at_a_time(shared_home, postgres_settings):

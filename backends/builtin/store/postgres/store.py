@@ -144,6 +144,10 @@ class PostgresView:
         ).fetchone()
         return row[0] if row else None
 
+    def now_ms(self) -> int:
+        (now,) = self._transaction.one(f"SELECT {NOW_MS}")
+        return int(now)
+
     def viewpoints(self) -> list[Viewpoint]:
         rows = self._transaction.run(
             "SELECT name, used_at_ms, name = %(viewpoint)s FROM viewpoints WHERE agent_id = %(agent)s"

@@ -137,6 +137,9 @@ class SqliteView:
         value: str | None = self._connection.execute(_SELECT_REMEMBERED, (key,)).get
         return value
 
+    def now_ms(self) -> int:
+        return now_ms()
+
     def viewpoints(self) -> list[Viewpoint]:
         rows = self._connection.execute(_SELECT_VIEWPOINTS)
         return [Viewpoint(name, used, name == self._viewpoint) for name, used in rows]
