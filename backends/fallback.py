@@ -163,6 +163,9 @@ class FallbackBackend:
         """Those of the builtin index: QMD makes its own in `sync`."""
         return await self._builtin.embed(progress=progress)
 
+    def retire(self) -> None:
+        self._builtin.retire()
+
     async def forget(self, request: ForgetRequest) -> ForgetReport:
         """QMD's exports and its index are brought level with what is there, and cleaned up."""
         report = await self._builtin.forget(request)

@@ -577,6 +577,12 @@ class MemoryBackend(Protocol):
         """
         ...
 
+    def retire(self) -> None:
+        """Another backend of the same index answers from now on: this one embeds nothing any more, lest both pay for
+        the same texts. What it was asked before is answered.
+        """
+        ...
+
     async def transcript_grew(self, reference: str) -> bool:
         """Whether a sync is due for this transcript (session id, file name or path) by now.
 

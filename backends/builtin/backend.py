@@ -384,6 +384,9 @@ class BuiltinBackend:
     async def embed(self, *, progress: ProgressCallback | None = None) -> BackfillState | None:
         return await self._calls.mended(lambda: self._semantics.embed_all(progress))
 
+    def retire(self) -> None:
+        self._semantics.retire()
+
     async def forget(self, request: ForgetRequest) -> ForgetReport:
         work = partial(forget, self._store, self._surveyor, request)
         try:

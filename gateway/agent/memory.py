@@ -146,6 +146,7 @@ async def run_backend(
             running = RunningBackend(backend, scheduler, watcher)
             task_status.started(running)
             await running.replaced()
+            backend.retire()
             background.cancel_scope.cancel()
         await running.unused()
 

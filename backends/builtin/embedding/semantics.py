@@ -261,6 +261,7 @@ class Semantics:
         self._batch: BatchJobs | None = None
         self._no_batch = "No provider is in use."
         """Why there are no batch jobs, if there are none."""
+        self._embedding = anyio.CancelScope()
         self._is_indexing = is_indexing
         self._priority = priority or SearchPriority()
         self.vectors: VectorMemory | None = None
@@ -288,14 +289,25 @@ class Semantics:
                 if self._wants_backfill and self._choice is not None:
                     tasks.start_soon(self._load_for_queries, self._choice)
                 tasks.start_soon(self._embeddings.run)
-                for task in (self._backfill, self._residency, self._batch):
-                    if task is not None:
-                        tasks.start_soon(task.run)
+                tasks.start_soon(self._embed)
+                if self._residency is not None:
+                    tasks.start_soon(self._residency.run)
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(1.0):
                 await self._embeddings.aclose()
                 if self._reader is not None:
                     await self._reader.aclose()
+
+    async def _embed(self) -> None:
+        with self._embedding:
+            async with anyio.create_task_group() as tasks:
+                for task in (self._backfill, self._batch):
+                    if task is not None:
+                        tasks.start_soon(task.run)
+
+    def retire(self) -> None:
+        """No text is embedded any more; queries are."""
+        self._embedding.cancel()
 
     async def opened(self) -> Embeddings | None:
         """The providers, once they are chosen; None for keywords only, and `reason` says why."""

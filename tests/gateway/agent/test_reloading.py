@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
 from msgspec.structs import replace
 
 from config.errors import ConfigInvalidError, ConfigProblem
 from config.settings import QuerySettings, ScopePolicy
-from fakes.settings import make_settings
+from fakes.settings import make_settings, remote
+from fakes.vendors import FakeVendor
 from gateway.agent.memory import open_memory
 from gateway.agent.reloading import Reloader
 from gateway.tools.search import SearchParams
+from providers.embedding.service import REMOTE
 
 pytestmark = pytest.mark.anyio
 
@@ -99,6 +102,31 @@ async def test_a_configuration_that_cannot_be_read_changes_nothing_and_is_told(c
     configured.error = None
     await configured.reload()
     assert (await configured.memory.health()).status == "ok"
+
+
+async def test_texts_are_embedded_by_one_backend_though_the_former_one_still_answers(
+    settings, monkeypatch
+):
+    monkeypatch.setattr("providers.choosing.REMOTE", replace(REMOTE, least_timeout_s=120.0))
+    query = QuerySettings(embedding_timeout_ms=120_000)
+    with FakeVendor("openai", delay_s=120) as host:
+        at_host = remote(host.base_url, host.key)
+        asked = replace(settings.search, provider="openai", remote=at_host, query=query)
+        async with (
+            open_memory(replace(settings, search=asked)) as memory,
+            anyio.create_task_group() as tasks,
+        ):
+            configured = Configured(memory)
+            with anyio.fail_after(60):
+                tasks.start_soon(memory.search, SearchParams("boiler"))
+                while {one.texts for one in host.requests} != {("boiler",), ("- The boiler.",)}:
+                    await anyio.sleep(0.01)
+                fewer = replace(asked, query=replace(query, max_results=3))
+                assert (await configured.reload(search=fewer)).reopened
+                while not host.hung_up:
+                    await anyio.sleep(0.01)
+            assert host.hung_up == 1
+            tasks.cancel_scope.cancel()
 
 
 async def test_what_is_weak_is_opened_anew_in_the_hope_that_it_heals(settings, tmp_path):
