@@ -91,7 +91,8 @@ class ConfigInvalidError(MemoryGatewayError):
 
 def _joined(problems: Sequence[ConfigProblem]) -> str:
     if len(problems) == 1:
-        return f"{problems[0]}."
+        told = str(problems[0])
+        return told if told.endswith("?") else f"{told}."
     lines = [f"The configuration has {len(problems)} problems:"]
     lines += [str(problem) for problem in problems[:_MAX_LISTED]]
     if len(problems) > _MAX_LISTED:

@@ -169,7 +169,7 @@ def install(plan: UnitPlan) -> UnitChange:
         path.write_text(text, encoding="utf-8")
     unit = instance(plan.name)
     change = _follow(tuple(units), (("daemon-reload",), ("enable", unit), ("restart", unit)))
-    needed = (Path(plan.program[0]), plan.workspace, *plan.writable)
+    needed = dict.fromkeys((Path(plan.program[0]), plan.workspace, *plan.writable))
     hidden = tuple(str(path) for path in needed if any(map(path.is_relative_to, _HIDDEN)))
     return msgspec.structs.replace(change, hidden=hidden)
 

@@ -179,7 +179,10 @@ def reload_owner(settings: Settings) -> ReloadResult:
     """Asks the owner to read its configuration again, also when the new one switches memory off."""
     from gateway.agent.reloading import ReloadResult
 
-    remedy = "The next one reads the configuration when it starts."
+    remedy = (
+        "The next one reads the configuration when it starts. One that was started with another index "
+        "(store.path, store.driver, the state directory) has to be started again."
+    )
     return _of_owner(settings, "reload", ReloadResult, "there is none to reload", remedy)
 
 
@@ -197,7 +200,7 @@ def _of_owner(settings: Settings, method: str, kind: type[T], without: str, reme
     with _owner_of(settings) as owner:
         if owner is None:
             raise IndexUnavailableError(
-                f"No gateway runs for {whose}, so {without}.", remedy=remedy
+                f"No gateway runs for {whose} on this index, so {without}.", remedy=remedy
             )
         return msgspec.convert(owner.call(method), prepared(kind))
 

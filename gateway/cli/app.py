@@ -253,7 +253,8 @@ def run_app(arguments: Sequence[str]) -> int:
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         path = context.command_path if context else PROGRAM
-        message, remedy = error.format_message(), f"`{path} --help` lists what there is."
+        message = error.format_message().replace(": Value error, ", ": ", 1)
+        remedy = f"`{path} --help` lists what there is."
         if isinstance(group := getattr(context, "command", None), TyperGroup) and group.name:
             *others, last = group.commands
             remedy = f"There are {', '.join(others)} and {last}: {remedy}"

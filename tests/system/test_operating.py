@@ -87,7 +87,7 @@ async def test_reload_applies_what_changed_and_says_so(home):
 async def test_reload_without_a_gateway_says_so(home):
     code, out, said = await run(home, "reload")
     assert (code, out) == (os.EX_UNAVAILABLE, "")
-    assert "No gateway runs for agent main" in said
+    assert "No gateway runs for agent main on this index" in said and "store.path" in said
 
 
 @contextmanager

@@ -229,6 +229,9 @@ def test_what_the_service_cannot_see_is_named(home, manage):
     done, _ = manage("install", "--json")
     workspace = str(home.workspace)
     assert (workspace in json.loads(done.stdout)["hidden"]) == workspace.startswith("/tmp/")
+    (folder := home.root / "notes").mkdir()
+    hidden = json.loads(manage("install", "--json", "--notes", str(folder))[0].stdout)["hidden"]
+    assert len(hidden) == len(set(hidden))
 
 
 def test_a_place_that_cannot_be_written_is_named(home, manage):

@@ -135,3 +135,9 @@ def test_a_release_that_is_named_is_checked_and_named_again(cli, tmp_path):
         assert f"`memory-gateway upgrade '{named}' --yes` runs this." in shown.err
     address = "https://example.com/m.whl"
     assert f"`memory-gateway upgrade {address} --yes`" in cli("upgrade", address).err
+
+
+def test_a_value_that_is_not_allowed_is_told_in_plain_words(cli):
+    done = cli("search", "boiler", "--source", "foo")
+    assert (done.code, "Value error" in done.err) == (64, False)
+    assert "'--source' / '-s': 'foo' is not one of 'memory', 'sessions'." in done.err

@@ -213,7 +213,7 @@ def test_status_and_doctor_name_the_folder_and_no_agent(cli, folder):
 @pytest.mark.parametrize("command", ["metrics", "reload"])
 def test_that_no_gateway_runs_is_said_of_the_notes(cli, folder, command):
     done = cli(command, "--notes", str(folder))
-    assert done.code == 69 and "No gateway runs for these notes, so" in done.err
+    assert done.code == 69 and "No gateway runs for these notes on this index, so" in done.err
 
 
 def test_a_folder_is_never_indexed_into_the_database_of_a_named_configuration(cli, folder):

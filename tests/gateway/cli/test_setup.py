@@ -189,7 +189,7 @@ def test_settings_of_the_folder_stand_in_the_same_file_and_outlive_setup(newcome
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("{ query: { maxResult: 3 } }", 'did you mean "maxResults"'),
+        ("{ query: { maxResult: 3 } }", 'did you mean "maxResults"?\n'),
         ("{ query: { maxResults: 0 } }", "allowed is a whole number, at least 1"),
         ("{ notes: { default: 'gone' } }", "notes.default names none of notes.folders"),
         ("{ notes: { folders: { a: 1 } } }", "needs a path as a string"),
