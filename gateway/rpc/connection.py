@@ -343,7 +343,7 @@ class Dispatcher:
                 params = decode_params(method.name, method.params, request.call.params)
             context = RequestContext(
                 session=self._session,
-                request_id=str(request.call.id) if request.call.id else None,
+                request_id=request.call.id.value if request.call.id else None,
                 notify=partial(self._notify, request),
                 stages=request.stages,
             )

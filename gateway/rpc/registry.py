@@ -76,8 +76,8 @@ class RequestContext(msgspec.Struct, frozen=True):
     """Who asks, and how the method may answer before it returns."""
 
     session: Session = msgspec.field(default_factory=Session)
-    request_id: str | None = None
-    """For messages and the log; None for a notification."""
+    request_id: int | float | str | None = None
+    """As the client has it, to name the request in notifications; None for a notification."""
     notify: Callable[[str, object], None] = lambda *_: None
     """Send the client a notification: `notify(method, params)`.
 

@@ -264,6 +264,14 @@ class RequestId(msgspec.Struct, frozen=True):
             return cls(text, text)
         raise InvalidRequestError("The id of a request must be a string or a number.")
 
+    @property
+    def value(self) -> Any:
+        """As the client has it; a number of no size that we know is its text."""
+        try:
+            return msgspec.json.decode(self.raw)
+        except msgspec.DecodeError:
+            return str(self)
+
     def __str__(self) -> str:
         return self.raw[:64].decode(errors="replace")
 

@@ -252,9 +252,14 @@ async def test_a_request_past_its_deadline_is_answered_so(connect):
 
 async def test_a_handler_learns_request_id_and_session(connect):
     async with connect() as client:
-        await client.call("abc", "echo")
-        (context,) = client.workshop.contexts
-        assert context.request_id == '"abc"'
+        for request_id in ("abc", 7, 1.5, 10**30):
+            await client.call(request_id, "echo")
+            context = client.workshop.contexts[-1]
+            assert context.request_id == request_id
+            assert type(context.request_id) is type(request_id)
+        client.send_bytes(b'{"jsonrpc": "2.0", "id": 1e400, "method": "echo"}\n')
+        await client.receive_line()
+        assert client.workshop.contexts[-1].request_id == "1e400"
         assert context.session is client.session
 
 
