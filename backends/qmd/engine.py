@@ -59,6 +59,7 @@ class Upkeep:
         self._sidecar = sidecar
         self._places = places
         self._settings = settings
+        self._environment = environment
         self._embed_lock = embed_lock(environment)
         self._changing = anyio.Lock()
         self.registered = Registered()
@@ -137,8 +138,16 @@ class Upkeep:
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
-        async with self._changing, self._locked(self._sidecar.home.lock):
-            yield
+        home = self._sidecar.home
+        async with self._changing:
+            try:
+                await run_sync(home.prepare, self._environment)  # somebody may have removed it
+            except OSError as error:
+                raise QmdUnavailableError(
+                    "broken", f"{home.root} cannot be made: {error}."
+                ) from None
+            async with self._locked(home.lock):
+                yield
 
     @asynccontextmanager
     async def _locked(self, path: Path) -> AsyncIterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -99,6 +100,15 @@ async def test_a_lost_index_is_never_an_empty_answer_and_is_made_again(
         await answered(backend, "boiler")
         for file in home_of(settings).index.parent.glob("index.sqlite*"):
             file.unlink()
+        assert (await failing(backend)).cause == "not_ready"
+        assert (await answered(backend, "boiler")).hits[0].path == "MEMORY.md"
+
+
+async def test_a_home_that_was_removed_is_made_again(tmp_path, environment, qmd_command):
+    settings = qmd_settings(tmp_path, qmd_command)
+    async with open_qmd(settings, environment) as backend:
+        await answered(backend, "boiler")
+        shutil.rmtree(home_of(settings).root)
         assert (await failing(backend)).cause == "not_ready"
         assert (await answered(backend, "boiler")).hits[0].path == "MEMORY.md"
 
