@@ -251,11 +251,13 @@ class SizeRefusal(msgspec.Struct, frozen=True):
 def size_refusal(status: int, words: str) -> SizeRefusal | None:
     """What was too large, or None if this answer is about something else.
 
-    A bare 413 speaks of the body's bytes.
+    A bare 413 speaks of the body's bytes. With 429 only tokens are believed: "too many tokens, please wait" is a rate.
     """
     if status not in _STATUSES:
         return None
     for reason, wording in _WORDINGS:
+        if status == 429 and reason != "tokens":
+            continue
         match = _pattern(wording).search(words)
         if match:
             named = match.groupdict().get("limit")

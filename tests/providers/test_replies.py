@@ -244,6 +244,8 @@ def test_known_wordings(status, words, reason, limit):
             "Rate limit reached on tokens per min (TPM): Limit 40000, Used 39000, Requested 2000",
         ),
         (429, "Too many requests"),
+        (429, "Too many requests: the rate exceeds the model limit"),
+        (429, "Too many tokens, please wait before trying again."),
         (401, "batch size"),
         (503, "Payload Too Large"),
         (500, "Internal error 8532 tokens"),
