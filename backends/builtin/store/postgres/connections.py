@@ -184,7 +184,14 @@ class Address(NamedTuple):
         if password is not None:
             own["password"] = password
         conninfo = make_conninfo(self.url.reveal(), **own)
-        connection = Connection.connect(conninfo, autocommit=True, prepare_threshold=None)
+        try:
+            connection = Connection.connect(conninfo, autocommit=True, prepare_threshold=None)
+        except psycopg.ProgrammingError as error:  # psycopg's own: no server was asked yet
+            reason = redact(str(error), self.secrets())
+            raise IndexMisconfiguredError(
+                f"store.url is no address of a PostgreSQL database: {reason}.",
+                remedy="Correct that part of it.",
+            ) from None
         try:
             self._check_encoding(connection)
         except BaseException:

@@ -654,6 +654,17 @@ class TestSecrets:
             monkeypatch.setenv(variable, text)
         assert str(Address(Secret(url), None, "memory_gateway")) == name
 
+    def test_a_part_of_an_address_that_makes_no_sense_is_named(self, settings):
+        wrong = msgspec.structs.replace(
+            settings, url=Secret("postgresql://u:hunter2secret@/x?connect_timeout=soon")
+        )
+        with (
+            closing(PostgresStore(wrong, "main", viewpoint="")) as store,
+            pytest.raises(IndexMisconfiguredError, match="connect_timeout") as caught,
+        ):
+            store.exists  # noqa: B018 - it asks
+        assert "hunter2secret" not in str(caught.value)
+
     def test_a_missing_address_is_told_with_its_reason(self, settings):
         wanting = msgspec.structs.replace(settings, url=None, url_problem="refers to X")
         with pytest.raises(IndexUnavailableError, match="names no database: refers to X"):
