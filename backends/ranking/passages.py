@@ -226,7 +226,8 @@ class File:
             return False
         units = self.units
         if at < self._text_start:
-            return bool(units[at].concepts & ~reduce(or_, (units[one].concepts for one in chosen)))
+            more = units[at].concepts & ~reduce(or_, (units[one].concepts for one in chosen))
+            return bool(more) and not any(self._taken)
         if units[at].concepts or self.evidence[at].vector > 0:
             return True
         if not any(units[one].concepts for one in chosen):
@@ -703,11 +704,21 @@ def _names_only(unit: Unit) -> bool:
     return not unit.concepts and is_heading(unit.text)
 
 
+def _says_nothing(units: Sequence[Unit]) -> int:
+    """How many units at the end say nothing: a blank one, a heading, the head of a table of which no row is shown."""
+    last = units[-1]
+    if not last.text.strip() or _names_only(last):
+        return 1
+    is_head = len(units) > 1 and _is_row(units[-2].text) and not units[-2].concepts
+    is_first = len(units) < 3 or not _is_row(units[-3].text)
+    return 2 if is_head and is_first and re.fullmatch(_RULE, last.text) else 0
+
+
 def _trim(units: list[Unit]) -> list[Unit]:
     """Without blank units at either end and without headings that nothing follows."""
     first, last = 0, len(units)
-    while last > first + 1 and (not units[last - 1].text.strip() or _names_only(units[last - 1])):
-        last -= 1
+    while last > first + 1 and (below := _says_nothing(units[first:last])):
+        last = max(first + 1, last - below)
     while first < last - 1 and not units[first].text.strip():
         first += 1
     return units[first:last]

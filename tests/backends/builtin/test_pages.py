@@ -142,6 +142,21 @@ async def test_where_only_a_name_in_every_note_is_known_there_is_a_page_that_is_
     assert {one.confidence for one in hits} == {"unlikely"}
 
 
+async def test_front_matter_and_what_a_note_begins_with_are_not_shown_again(home, found):
+    for day in range(10, 25):
+        home.write(f"memory/2026-02-{day}.md", f"# 2026-02-{day}\n\n- Worked on chapter {day}.\n")
+    tasks = "".join(f"- [ ] Choose tiles, number {n}, and call about the date\n" for n in range(9))
+    home.write(
+        "memory/Kitchen.md",
+        "---\naliases: [Kitchen renovation]\nstatus: active\ndue: 2026-06-30\n---\n\n"
+        f"> The counter must be ordered before 1 May, and its delivery takes eight weeks or more.\n\n{tasks}",
+    )
+    hits = await found("kitchen status")
+    assert "status: active" in hits[0].snippet
+    assert len(hits) > 1
+    assert sum("The counter must be ordered" in one.snippet for one in hits) == 1
+
+
 async def test_the_less_words_tell_the_more_of_what_stands_beside_a_line_is_shown(home, found):
     filling = "".join(f"- Nothing to do with it, item number {n}.\n" for n in range(30))
     home.write("memory/boat.md", f"{filling}- The mast goes up first.\n{filling}")

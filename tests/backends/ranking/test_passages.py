@@ -420,6 +420,15 @@ def test_what_front_matter_alone_knows_is_shown_with_the_beginning_of_the_note(p
     assert best.text == f"aliases: [pager, night shift]{GAP}# On-call\n\nA week from Tuesday noon."
 
 
+def test_no_head_of_a_table_ends_a_stretch_without_a_row(passages):
+    table = "| risk | owner |\n|---|---|\n" + "".join(f"| {'x' * 90} {n} | y |\n" for n in range(9))
+    (first, *_) = passages(
+        f"# Plan\n\nThe invoice is due.\n\n{table}", "invoice membrane", max_chars=120
+    )
+    assert "invoice" in first.text
+    assert "|" not in first.text
+
+
 def test_properties_of_logseq_are_not_shown_with_a_line_that_answers(passages):
     text = "title:: Heating\ntags:: house\n\n- The boiler was serviced.\n"
     assert [one.text for one in passages(text, "boiler")] == ["- The boiler was serviced."]
