@@ -242,9 +242,24 @@ _STOP_WORDS: Final = {
         i w z na do od po za o u przez dla bez pod nad przy oraz lub albo ale nie tak jest są był była
         było były być ma mają się to ten ta te ci co kto kiedy gdzie jak dlaczego który która które czy
         ja ty on ona my wy oni mnie cię go jej ich już tylko bardzo też że""",
+    "czech": """
+        ve na ze se do od po před při ke za nad pod že aby ale nebo ani jak jako když co
+        kdo kde kdy proč kolik který která které je jsem jsme jsi jste jsou byl byla bylo byli být bude budou
+        má mám máme mají si to ten ta ty tento tato toto ne není už jen také až jeho její jejich mi mě nás""",
+    "hungarian": """
+        a az egy és vagy de hogy ha nem is van vannak volt voltak lesz lenne ez azt ezt ezek ami aki mi ki hol
+        mikor miért hogyan mennyi melyik csak már még meg el fel le be után előtt alatt között szerint mint
+        minden én te ő mi ti ők nekem neki nincs kell lehet majd most itt ott így úgy nagyon""",
+    "romanian": """
+        și şi sau dar nu în in la de din pe cu pentru prin despre după până un o niște cel cea cei cele al ai
+        ale este e sunt era erau fi fost a au am are avem se să că ce cine cum când unde cât care mai foarte
+        acest această aceasta acesta eu tu el ea noi voi ei ele îmi îi lui lor meu mea nostru noastră""",
     "indonesian": """
         yang dan di ke dari untuk dengan pada adalah itu ini atau tidak akan telah sudah apa siapa kapan
-        di mana bagaimana mengapa berapa saya kamu dia kami kita mereka oleh sebagai juga lebih ada""",
+        di mana bagaimana mengapa berapa saya kamu dia kami kita mereka oleh sebagai juga lebih ada agar
+        atas bagi bahwa belum bisa dalam dapat karena harus hingga jika kepada ketika masih namun para
+        sampai sangat sebelum sejak selama semua seperti serta setelah setiap supaya tanpa tapi tentang
+        tetapi tiap""",
     "russian": """
         и в во не что он на я с со как а то все она так его но да ты к у же вы за бы по только ее мне
         было вот от меня еще нет о из ему теперь когда даже ну ли если уже или ни быть был него до вас
@@ -332,7 +347,7 @@ def may_hold_compounds(text: str) -> bool:
     return most >= max(found.values(), default=0)
 
 
-ANALYSER_VERSION: Final = 4
+ANALYSER_VERSION: Final = 5
 """Goes up with every change of the terms that a text gives: stored indexes are then rebuilt."""
 
 _MAX_TERM = 64

@@ -20,6 +20,9 @@ SENTENCES = {
     "swedish": "I går pratade vi med leverantören och han sa att priset på te inte är högre till våren.",
     "turkish": "Dün tedarikçi ile görüştük ve çay fiyatı için bir karar var, ama bu daha çok değil.",
     "polish": "Wczoraj nie było spotkania z dostawcą, ale cena jest już taka jak była i to się nie zmieni.",
+    "czech": "Včera jsme byli u dodavatele a ten nám řekl, že cena čaje na jaře půjde nahoru, ale ne moc.",
+    "hungarian": "Tegnap nem volt itt a szállító, de azt mondta, hogy az ár csak tavasszal lesz magasabb.",
+    "romanian": "Ieri am vorbit cu furnizorul și ne-a spus că prețul nu mai este cel de la început.",
     "indonesian": "Kemarin kami sudah bicara dengan pemasok dan harga teh itu tidak akan naik pada musim ini.",
 }
 
