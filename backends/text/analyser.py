@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, lru_cache
 from itertools import chain
 from typing import Final
 
@@ -279,6 +279,26 @@ _STOP_PHRASES: Final = """
 """
 
 _LATIN_LANGUAGES: Final = tuple(name for name in _STOP_WORDS if name != "russian")
+_LETTERS_OF: Final = {
+    "spanish": "áéíñóúü",
+    "portuguese": "áâãàçéêíóôõú",
+    "french": "àâæçéèêëîïôœùûü",
+    "german": "äöüß",
+    "italian": "àèéìòù",
+    "dutch": "ëéèïö",
+    "swedish": "åäö",
+    "danish": "åæø",
+    "norwegian": "åæø",
+    "finnish": "äö",
+    "turkish": "çğıöşüâ",
+    "polish": "ąćęłńóśźż",
+    "czech": "áčďéěíňóřšťúůýž",
+    "hungarian": "áéíóöőúüű",
+    "romanian": "ăâîșțşţ",
+    # Without a stemmer: its words are no evidence for others.
+    "vietnamese": "àáâãèéêìíòóôõùúýăđĩũơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ",
+}
+"""Letters that English lacks, of each language that has them: a word that has no others may be of it."""
 _SAMPLE_CHARS: Final = 3_000
 _WORD = re.compile(r"[^\W\d_]+")
 _NO_LETTERS = {code: " " for code in range(128) if not chr(code).isalpha()}
@@ -314,26 +334,69 @@ def stop_bigrams() -> frozenset[str]:
 
 
 def guess_latin_language(text: str, default: str = DEFAULT_LATIN) -> str:
-    """The language with the most different stop words in the beginning of `text` (normalised).
+    """The language with the most different stop words, and words with letters of its own, in the beginning of a note.
 
-    Fewer than three, or less than one different word in twenty-five: `default`.
+    Fewer than three, or less than one different word in twenty-five: `default`. Where many words have none of the
+    default's among them, two will do.
     """
-    words, found = _stop_words_in(text)
+    words = _words_in(text)
+    found = _stop_words_among(words)
+    if not text.isascii():
+        found.update(_words_by_letters(words))
+    least = 2 if not found[default] and len(words) >= _MANY_WORDS else 3
+    best = _best(found, default, max(least, len(words) / 25), (*_LATIN_LANGUAGES, *_UNSTEMMED))
+    return default if best in _UNSTEMMED else best
+
+
+def detect_language(text: str) -> str:
+    """The language of a question, by its stop words alone: a few letters of another language may be a name's."""
+    words = _words_in(normalise(text))
+    least = max(3, len(words) / 25)
+    return _best(_stop_words_among(words), DEFAULT_LATIN, least, _LATIN_LANGUAGES)
+
+
+def _best(found: Counter[str], default: str, least: float, languages: Iterable[str]) -> str:
     best, most = default, found[default]
-    for language in _LATIN_LANGUAGES:
-        if found[language] > most and found[language] >= max(3, words / 25):
+    for language in languages:
+        if found[language] > most and found[language] >= least:
             best, most = language, found[language]
     return best
 
 
-def _stop_words_in(text: str) -> tuple[int, Counter[str]]:
-    """How many different words the beginning of `text` has, and how many of them are stop words, by language."""
-    sample = text[:_SAMPLE_CHARS].lower()
-    is_plain = sample.isascii()  # twice as fast
-    words = set(sample.translate(_NO_LETTERS).split() if is_plain else _WORD.findall(sample))
+_MANY_WORDS: Final = 10
+_UNSTEMMED: Final = ("vietnamese",)
+_FINNISH: Final = ("ää", "öö", "yy")
+"""What tells it from German and Swedish, which share its letters."""
+_NO_ASCII: Final = dict.fromkeys(range(128))
+
+
+def _stop_words_among(words: set[str]) -> Counter[str]:
+    """How many of these words are stop words, by language."""
     languages = _languages_by_stop_word()
-    known = languages.keys() & words
-    return len(words), Counter(chain.from_iterable(map(languages.__getitem__, known)))
+    return Counter(chain.from_iterable(map(languages.__getitem__, languages.keys() & words)))
+
+
+def _words_in(text: str) -> set[str]:
+    """The different words in the beginning of `text`."""
+    sample = text[:_SAMPLE_CHARS].lower()
+    if sample.isascii():  # twice as fast
+        return set(sample.translate(_NO_LETTERS).split())
+    return set(_WORD.findall(unicodedata.normalize("NFC", sample)))
+
+
+def _words_by_letters(words: set[str]) -> Counter[str]:
+    """How many of these words, but stop words, may be of a language by those letters that English lacks."""
+    found = Counter[str]()
+    for word in words - _languages_by_stop_word().keys():
+        if not word.isascii():
+            found["finnish"] += any(pair in word for pair in _FINNISH)
+            found.update(_languages_by_letters(word.translate(_NO_ASCII)))
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _languages_by_letters(letters: str) -> tuple[str, ...]:
+    return tuple(name for name, known in _LETTERS_OF.items() if set(letters) <= set(known))
 
 
 COMPOUNDING: Final = frozenset({"german", "dutch", "swedish", "danish", "norwegian", "finnish"})
@@ -342,7 +405,7 @@ COMPOUNDING: Final = frozenset({"german", "dutch", "swedish", "danish", "norwegi
 
 def may_hold_compounds(text: str) -> bool:
     """Whether no other language has more stop words in normalised `text` than those that join compounds."""
-    _, found = _stop_words_in(text)
+    found = _stop_words_among(_words_in(text))
     most = max((found[language] for language in COMPOUNDING), default=0)
     return most >= max(found.values(), default=0)
 
@@ -492,11 +555,6 @@ def _tokens_and_ends(text: str) -> list[str]:
 def is_unspaced(token: str) -> bool:
     """Whether a token is a run of a script that is written without word spaces."""
     return not token.isascii() and _pattern(_UNSPACED_LETTER).match(token) is not None
-
-
-def detect_language(text: str) -> str:
-    """The language to analyse `text` in."""
-    return guess_latin_language(normalise(text))
 
 
 def _has_words(token: str) -> bool:

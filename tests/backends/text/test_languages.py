@@ -1,5 +1,7 @@
 """The guess of a language: sure on sentences, silent on scraps."""
 
+import unicodedata
+
 from backends.text.analyser import (
     DEFAULT_LATIN,
     detect_language,
@@ -43,6 +45,34 @@ def test_a_long_text_tells_its_language_whatever_the_default(language):
 def test_a_sentence_in_capitals_tells_its_language_too(language):
     if language != "turkish":  # its capitals lose the dots that the words have
         assert detect_language(SENTENCES[language].upper()) == language
+
+
+NOTES = {
+    "czech": "# Zahrada\n\n- Rajčata sázet v polovině května.\n- Jabloně prořezávat v únoru.\n- Kompost přeházet.\n",
+    "finnish": "# Kevät\n\n- Hammaslääkäri: paikka vasempaan yläkuutoseen.\n- Pyörään uudet laakerit.\n",
+    "hungarian": "# Kert\n\n- Paradicsom ültetése fagyosszentek után.\n- Szilvafák metszése szüret végén.\n",
+    "polish": "# Ogród\n\n- Jabłonie przycinać w lutym, śliwy później.\n- Posadzić pomidory.\n",
+    "romanian": "# Casă\n\n- Plăcuțele de frână schimbate.\n- Mașina la service, rețeta la farmacie.\n",
+    "swedish": "# Jobb\n\n- Anna sköter kundernas fakturor.\n- Semestrar anmäls två veckor i förväg.\n",
+    "turkish": "# Bahçe\n\n- Elma ağaçları şubatta budanır.\n- Domatesler ılık suyla sulanır.\n",
+}
+
+
+@each("language", NOTES)
+def test_a_note_in_headwords_tells_its_language_by_its_letters(language):
+    assert guess_latin_language(NOTES[language]) == language
+    assert guess_latin_language(unicodedata.normalize("NFD", NOTES[language])) == language
+
+
+def test_letters_of_a_language_without_a_stemmer_speak_for_no_other():
+    note = "# Việc nhà\n\n- Gọi thợ sửa ống nước.\n- Mua vòng bi mới cho xe đạp.\n- Trả tiền thuê nhà.\n"
+    assert guess_latin_language(note) == DEFAULT_LATIN
+
+
+def test_names_with_letters_of_other_languages_leave_english_english():
+    note = "# Call\n\n- Łukasz and Renée met José at the Café Müller; they will send the offer to Zoë.\n"
+    assert guess_latin_language(note) == "english"
+    assert detect_language("Łukasz Wałęsa Jabłoński Kraków") == DEFAULT_LATIN
 
 
 @each(
