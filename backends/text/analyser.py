@@ -20,8 +20,16 @@ _MARKS = (
     "|[\u0300-\u0305\u0307-\u036f]"
     "|[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7]"  # Hebrew points
     "|[\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]"  # Arabic vowel signs and tatweel
+    "|\u093c"  # the dot of Devanagari that many leave out
 )
-_IGNORED = "[\u00ad\u200b-\u200f\u2060\ufe00-\ufe0f\ufeff]"
+_ZEROS: Final = "\u0660\u06f0\u07c0\u0966\u09e6\u0a66\u0ae6\u0b66\u0be6\u0c66\u0ce6\u0d66\u0e50\u0ed0\u0f20\u1040\u17e0"
+_WRITTEN_AS: Final = {
+    **dict.fromkeys("\u2018\u201b\u02b9\u02bb\u02bc", "’"),
+    **dict.fromkeys("\u2010\u2012\u2212", "-"),
+    **{chr(ord(zero) + digit): str(digit) for zero in _ZEROS for digit in range(10)},
+}
+"""Signs that have the same meaning: apostrophes, hyphens, the digits of other scripts."""
+_IGNORED = f"[\u00ad\u200b-\u200f\u2060\ufe00-\ufe0f\ufeff{''.join(_WRITTEN_AS)}]"
 _LETTERS = str.maketrans(
     {
         "ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "ł": "l", "þ": "th",
@@ -37,10 +45,14 @@ def _pattern(source: str, flags: int = 0) -> re.Pattern[str]:
 
 
 def normalise(text: str) -> str:
-    """NFKC without invisible characters; case is kept, because camelCase is read from it."""
+    """NFKC without invisible characters, with one kind of digits, hyphens and apostrophes; case is kept, because camelCase
+    is read from it.
+    """
     if text.isascii():
         return text
-    return _pattern(_IGNORED).sub("", unicodedata.normalize("NFKC", text))
+    return _pattern(_IGNORED).sub(
+        lambda match: _WRITTEN_AS.get(match[0], ""), unicodedata.normalize("NFKC", text)
+    )
 
 
 # Its first character comes first, so that the search goes from one such character to the next.

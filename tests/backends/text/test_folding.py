@@ -39,6 +39,8 @@ from fakes.each import each
         ("हिन्दी", "हिन्दी"),
         ("한국어", "한국어"),
         ("e\u0301", "e"),
+        ("प्याज़", "प्याज"),
+        ("०१२ ٤٥٠٠ ۱۲ ๑๒", "012 4500 12 12"),
         ("x²", "x2"),
     ],
 )
@@ -49,6 +51,16 @@ def test_case_and_accents_are_folded_and_letters_kept(written, folded):
 @each(("one", "other"), [("и", "й"), ("か", "が"), ("ハ", "パ"), ("कम", "काम"), ("ไก", "ใก")])
 def test_marks_that_make_another_letter_keep_words_apart(one, other):
     assert fold(normalise(one)) != fold(normalise(other))
+
+
+@each("apostrophe", "‘’\u02bc\u02bb'")
+def test_apostrophes_of_any_kind_are_one(apostrophe):
+    assert normalise(f"п{apostrophe}ятниця é").replace("’", "'") == "п'ятниця é"
+
+
+@each("hyphen", "\u2010\u2011\u2012\u2212")
+def test_hyphens_of_any_kind_are_one(hyphen):
+    assert normalise(f"pot{hyphen}au{hyphen}feu") == "pot-au-feu"
 
 
 @each("invisible", ["\u00ad", "\u200b", "\u200d", "\ufeff", "\ufe0f", "\u2060"])
