@@ -438,7 +438,9 @@ _ASCII_TOKEN = re.compile(f"[A-Za-z0-9_]++(?:{_JOINT}[A-Za-z0-9_]++)*|\n")
 _JOINT_LEVELS: Final = (re.compile("[/:@#&=,]"), re.compile("[.]"), re.compile("[-_+]"))
 """Loosest joint first: `notes/2026-01-02.md` is a path of a file name of a date."""
 _APOSTROPHE = re.compile("['’]")
-_ELISION = "^(?:[cdjlmnst]|qu|all|dell|nell|sull|un)['’](?=..)"
+_ELISION = "^(?:[cdjlmnstv]|(?:jus|lors|puis|quoi|quel)?qu|un|gl|quest|sant|(?:[ds]?a|de|ne|su|co|que|be)ll)['’](?=..)"
+_WITH_ENDING = r"(\w{3,})['’](?!(?:d|em|ll|m|re|s|t|tis|ve)\b)(\w{1,6})"
+"""A name and its ending, as Turkish has them: `İzmir'deki`."""
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
 _NOT_WORD = re.compile(f"(?:{_JOINT}|_)+")
 _HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -528,10 +530,13 @@ class Analyser:
             yield from self._word_concepts(part, level + 1, has_words=has_words)
 
     def _part_concepts(self, part: str, *, has_words: bool) -> Iterator[tuple[str, ...]]:
+        name: tuple[str, ...] = ()
         if "'" in part or "’" in part:
+            if (ending := _pattern(_WITH_ENDING).fullmatch(part)) and part[0].isupper():
+                name = self._stems(ending[1])
             part = _without_apostrophes(part)
         if fold(part):
-            yield self._stems(part)
+            yield tuple(dict.fromkeys((*self._stems(part), *name)))
         if has_words and _CAMEL.search(part):
             for hump in _HUMP.findall(part):
                 if len(hump) > 1:
@@ -544,9 +549,25 @@ class Analyser:
         lowered, plain = word.casefold(), fold(word)
         language = script_language(word) or self.language
         stemmed = fold(stem(lowered, language)) or plain
+        if _pattern(_HEBREW).match(plain):
+            return tuple(_hebrew_forms(plain))
         if plain == lowered:
             return (stemmed,)
         return tuple(dict.fromkeys((stemmed, stem(plain, language) or plain)))
+
+
+_HEBREW: Final = "[\u05d0-\u05ea]"
+_HEBREW_PREFIXES: Final = frozenset("ובהכלמש")
+
+
+def _hebrew_forms(word: str) -> Iterator[str]:
+    """The word, and without one and two of the letters that are written together with it: and, in, the, as, to, from."""
+    yield word
+    for _ in range(2):
+        if word[0] not in _HEBREW_PREFIXES or len(word) < 4:
+            return
+        word = word[1:]
+        yield word
 
 
 def _word_bytes(token: str, terms: str) -> int:

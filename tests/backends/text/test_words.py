@@ -22,6 +22,9 @@ from fakes.each import each
         ("turkish", "toplantılar", "toplantı"),
         ("polish", "spotkania", "spotkanie"),
         ("indonesian", "makanan", "makan"),
+        ("czech", "dovolenou", "dovolená"),
+        ("hungarian", "óvodába", "óvoda"),
+        ("romanian", "instalatorul", "instalator"),
         ("english", "тренировки", "тренировка"),
         ("english", "συναντήσεις", "συνάντηση"),
         ("english", "लड़कियाँ", "लड़कियों"),
@@ -46,6 +49,11 @@ def test_a_word_with_diacritics_is_also_found_without_them(written, plain, terms
         ("l'homme", "homm"),
         ("l’homme", "homm"),
         ("dell'arte", "art"),
+        ("dall'avvocato", "avvocato"),
+        ("quell'elettricista", "elettricista"),
+        ("jusqu’aquarium", "aquarium"),
+        ("don't", "dont"),
+        ("They're", "theyr"),
         ("rock'n'roll", "rocknrol"),
         ("'quoted'", "quot"),
         ("James'", "jame"),
@@ -55,6 +63,38 @@ def test_a_word_with_diacritics_is_also_found_without_them(written, plain, terms
 )
 def test_apostrophes_join_elide_or_end_a_word(written, terms, terms_of):
     assert " ".join(terms_of(written)) == terms
+
+
+@each(
+    ("written", "name"),
+    [
+        ("İzmir'deki", "izmir"),
+        ("Kadıköy’de", "Kadıköy"),
+        ("Lizbon'a", "lizbon"),
+        ("IKEA'nın", "IKEA"),
+    ],
+)
+def test_a_name_is_found_whatever_ending_stands_after_its_apostrophe(written, name, terms_of):
+    for language in ("english", "turkish"):
+        assert set(terms_of(written, language)) & set(terms_of(name, language))
+
+
+@each(
+    ("written", "word"),
+    [
+        ("לשרברב", "שרברב"),
+        ("והבית", "בית"),
+        ("בווינה", "וינה"),
+        ("המכונית", "במכונית"),
+        ("שלום", "שלום"),
+    ],
+)
+def test_a_hebrew_word_is_found_behind_what_is_written_together_with_it(written, word, terms_of):
+    assert set(terms_of(written)) & set(terms_of(word))
+
+
+def test_a_hebrew_word_of_three_letters_stays_whole(terms_of):
+    assert terms_of("לחם") == ["לחם"]
 
 
 def test_an_elided_article_does_not_hide_the_noun_in_any_case(terms_of):
