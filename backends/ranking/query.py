@@ -28,7 +28,7 @@ from backends.text.analyser import (
     stop_bigrams,
     stop_words_of,
     tokens,
-    with_phone_numbers,
+    with_joined_numbers,
 )
 from backends.text.times import LAST_WORDS, Days, asks_when, day_terms, days_in
 
@@ -97,7 +97,7 @@ class QueryAnalyser:
         """`today`: the day of whoever asks; None: words that say when are only words."""
         text = normalise(text[:MAX_QUERY_CHARS])
         language = detect_language(text)
-        content = content_words(with_phone_numbers(text), language)
+        content = content_words(with_joined_numbers(text), language)
         concepts = dict.fromkeys(self._concepts(content, language))
         asked = [c for c in concepts if c.alternatives[0] not in stop_bigrams()]
         found = (asked or list(concepts))[:MAX_CONCEPTS]

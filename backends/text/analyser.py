@@ -45,8 +45,8 @@ def _pattern(source: str, flags: int = 0) -> re.Pattern[str]:
 
 
 def normalise(text: str) -> str:
-    """NFKC without invisible characters, with one kind of digits, hyphens and apostrophes; case is kept, because camelCase
-    is read from it.
+    """NFKC without invisible characters, with one kind of digits, hyphens and apostrophes; case is kept, because
+    camelCase is read from it.
     """
     if text.isascii():
         return text
@@ -64,8 +64,19 @@ _ENOUGH_DIGITS: Final = 10
 _FEWEST_DIGITS: Final = 7
 
 
-def with_phone_numbers(text: str) -> str:
-    """Normalised text with each phone number that is written in groups as one run of digits, too, behind it."""
+_SPACED: Final = (
+    r"[1-9A-Z](?<![\w.,:/+-].)(?<!\d .)"
+    r"(?:(?<=\d)\d{0,2}(?: \d{3}){1,4}|(?<=[A-Z])[A-Z]\d\d(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,3})?)"
+    r"(?! \d)(?!\w)"
+)
+"""`18 500`, and the number of an account (IBAN)."""
+
+
+def with_joined_numbers(text: str) -> str:
+    """Normalised text with each number that is written in groups as one run, too, behind it: a phone number, a large
+    one, that of an account.
+    """
+    text = _pattern(_SPACED).sub(lambda match: f"{match[0]} {match[0].replace(' ', '')}", text)
     return _pattern(_PHONE).sub(_with_digits, text)
 
 
@@ -443,6 +454,10 @@ _WITH_ENDING = r"(\w{3,})['’](?!(?:d|em|ll|m|re|s|t|tis|ve)\b)(\w{1,6})"
 """A name and its ending, as Turkish has them: `İzmir'deki`."""
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
 _NOT_WORD = re.compile(f"(?:{_JOINT}|_)+")
+_UNIT = re.compile(r"([^\W\d_]{1,3})(\d{1,6})|(\d{1,6})([^\W\d_]{1,3})")
+_AMOUNT = re.compile(r"([^\W\d_]{1,3})?(\d{1,3}(?:[.,]\d{3})+(?:[.,]\d\d?)?)([^\W\d_]{1,3})?")
+_LONGEST_DATE = 8
+_LONG_NUMBER = re.compile(r"\d+(?:-\d+)+")
 _HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _CAMEL = re.compile("[a-z][A-Z]|[A-Z]{2}[a-z]")
 _ANY_HUMPS = 20
@@ -466,11 +481,11 @@ class Analyser:
 
     def terms(self, text: str) -> str:
         """The terms of `text`, separated by single spaces, in order, with repetitions."""
-        return self._joined(tokens(with_phone_numbers(normalise(text))))
+        return self._joined(tokens(with_joined_numbers(normalise(text))))
 
     def terms_by_line(self, text: str) -> str:
         """What `terms` gives for each line of `text`, joined by newlines: one call costs much less than one a line."""
-        joined = self._joined(_tokens_and_ends(with_phone_numbers(normalise(text))))
+        joined = self._joined(_tokens_and_ends(with_joined_numbers(normalise(text))))
         return joined.replace(" \n", "\n").replace("\n ", "\n")
 
     def _joined(self, tokens_found: list[str]) -> str:
@@ -490,7 +505,7 @@ class Analyser:
         """
         if is_unspaced(token):
             return tuple((bigram,) for bigram in _bigrams(fold(token)))
-        if token.isalnum() and not _CAMEL.search(token):
+        if token.isalnum() and not _CAMEL.search(token) and not _UNIT.fullmatch(token):
             stems = self._stems(token)
             return (stems,) if stems[0] else ()  # only marks that folding drops
         return tuple(self._word_concepts(token, has_words=_has_words(token)))
@@ -518,6 +533,8 @@ class Analyser:
     def _word_concepts(
         self, token: str, level: int = 0, *, has_words: bool
     ) -> Iterator[tuple[str, ...]]:
+        if level == 0 and (amount := _AMOUNT.fullmatch(token)) and (amount[1] or amount[3]):
+            token = amount[2]  # of what is told by the words around it
         if level == len(_JOINT_LEVELS) or token.isalnum():
             yield from self._part_concepts(token, has_words=has_words)
             return
@@ -525,7 +542,8 @@ class Analyser:
         if len(parts) > 1:
             whole = _whole(token)
             if 0 < len(whole) <= _MAX_TERM:
-                yield (whole,)
+                digits = whole.replace("_", "") if _LONG_NUMBER.fullmatch(token) else ""
+                yield (whole, digits) if len(digits) > _LONGEST_DATE else (whole,)
         for part in parts:
             yield from self._word_concepts(part, level + 1, has_words=has_words)
 
@@ -541,6 +559,10 @@ class Analyser:
             for hump in _HUMP.findall(part):
                 if len(hump) > 1:
                     yield self._stems(hump)
+        elif unit := _UNIT.fullmatch(part):
+            for group in unit.groups():
+                if group and len(group) > 1:
+                    yield self._stems(group)
 
     def _stems(self, word: str) -> tuple[str, ...]:
         """The stem; for a word with diacritics also the stem of its spelling without them."""
@@ -561,7 +583,7 @@ _HEBREW_PREFIXES: Final = frozenset("ובהכלמש")
 
 
 def _hebrew_forms(word: str) -> Iterator[str]:
-    """The word, and without one and two of the letters that are written together with it: and, in, the, as, to, from."""
+    """The word, and without one and two of the letters that are written together with it: and, in, the, to, from."""
     yield word
     for _ in range(2):
         if word[0] not in _HEBREW_PREFIXES or len(word) < 4:
@@ -613,13 +635,12 @@ def _whole(token: str) -> str:
 
 
 # As texts: what is seldom needed is compiled when it is.
-_CLOCK: Final = r"([01]?\d|2[0-3]):([0-5]\d)"
+_CLOCK: Final = r"([01]?\d|2[0-3])(?::([0-5]\d)|[hH]([0-5]\d)?)"
 _HALF_CLOCK: Final = r"(1[0-2]|0?[1-9])(?::([0-5]\d))?([apAP])[mM]"
 _ISO_DAY: Final = r"(\d{4})-(\d\d)-(\d\d)"
 _DOTTED_DAY: Final = r"(\d\d?)\.(\d\d?)\.(\d{4})"
-_GROUPED: Final = r"[1-9]\d{0,2}(?:[.,]\d{3})+"
-_UNGROUPED: Final = r"(?!(?:19|20)\d\d$)[1-9]\d{3,8}"
-"""Four digits that may be a year are one."""
+_MONEY: Final = r"(?!(?:19|20)\d\d$)([1-9]\d{0,2}(?:[.,]\d{3})+|[1-9]\d{3,8})(?:[.,](\d\d))?"
+"""From a thousand on; four digits that may be a year are one."""
 _ORDINALS: Final = "first second third fourth fifth sixth seventh eighth ninth tenth".split()
 _ORDINAL: Final = "(10|[1-9])(?i:st|nd|rd|th)"
 
@@ -634,14 +655,19 @@ def other_forms(token: str) -> tuple[str, ...]:
         hour = int(match[1]) % 12 + (12 if match[3] in "pP" else 0)
         return _times_of_day(hour, match[2] or "00")
     if match := re.fullmatch(_CLOCK, token):
-        return _times_of_day(int(match[1]), match[2])
+        return _times_of_day(int(match[1]), match[2] or match[3] or "00")
     if match := re.fullmatch(_ISO_DAY, token):
         return _days(*match.groups())
     if match := re.fullmatch(_DOTTED_DAY, token):
         return _days(*reversed(match.groups()))
-    if re.fullmatch(_GROUPED, token):
-        return (re.sub("[.,]", "", token), re.sub("[.,]", "_", token))
-    return (f"{int(token):_}",) if re.fullmatch(_UNGROUPED, token) else ()
+    if match := re.fullmatch(_MONEY, token):
+        return _amounts(int(re.sub("[.,]", "", match[1])), match[2] or "00")
+    return ()
+
+
+def _amounts(number: int, cents: str) -> tuple[str, ...]:
+    whole = (f"{number:_}", f"{number}") if cents == "00" else ()
+    return (*whole, f"{number:_}_{cents}", f"{number}_{cents}")
 
 
 def _ordinal(number: int) -> str:
@@ -660,7 +686,14 @@ def _days(year: str, month: str, day: str) -> tuple[str, ...]:
 def _times_of_day(hour: int, minutes: str) -> tuple[str, ...]:
     half, name = hour % 12 or 12, "ap"[hour >= 12]
     short = (f"{half}{name}m",) if minutes == "00" else ()
-    return (f"{hour:02}_{minutes}", f"{hour}_{minutes}", f"{half}{minutes}{name}m", *short)
+    written = (f"{hour}h{minutes}", f"{hour}h") if minutes == "00" else (f"{hour}h{minutes}",)
+    return (
+        f"{hour:02}_{minutes}",
+        f"{hour}_{minutes}",
+        f"{half}{minutes}{name}m",
+        *short,
+        *written,
+    )
 
 
 def _without_apostrophes(part: str) -> str:

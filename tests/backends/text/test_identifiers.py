@@ -53,6 +53,32 @@ def test_the_kind_of_joint_does_not_matter(one, other, terms_of):
     assert terms_of(one)[0] == terms_of(other)[0]
 
 
+@each(
+    ("written", "asked"),
+    [
+        ("978-3-16-148410-0", "9783161484100"),
+        ("DE89 3704 0044 0532 0130 00", "DE89370400440532013000"),
+        ("18 500 Kč", "18500"),
+        ("12 345 678 901", "12345678901"),
+        ("1\u00a0250,50 €", "1250,50"),
+        ("Rp2.500.000", "2.500.000"),
+        ("8.500.000đ", "8.500.000"),
+        ("500g flour", "500"),
+        ("38GB", "38"),
+        ("TP944", "944"),
+        ("٤٥٠٠", "4500"),
+    ],
+)
+def test_what_is_written_in_groups_or_with_a_unit_is_found_without(written, asked, terms_of):
+    assert terms_of(asked)[0] in terms_of(written)
+
+
+@each("text", ["in 2025 300 people", "10 20 30", "1 2500", "2026-02-08", "word1500", "a828e60"])
+def test_numbers_beside_each_other_are_not_joined_nor_parts_taken_from_words(text, terms_of):
+    joined = {"2025300", "102030", "12500", "20260208", "1500", "828"}
+    assert joined.isdisjoint(terms_of(text))
+
+
 @each(("one", "other"), [("1.23", "12.3"), ("10:30", "1:030"), ("1-2", "12")])
 def test_numbers_with_joints_elsewhere_are_other_numbers(one, other, terms_of):
     assert terms_of(one)[0] != terms_of(other)[0]
