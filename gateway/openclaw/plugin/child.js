@@ -9,6 +9,7 @@ const STDERR_KEPT = 8 * 1024;
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 30_000;
 const SILENT_REQUESTS = 2; // in a row, until a process that answers nothing is replaced
+const TO_START_MS = 4_000; // what waited less, as recall does, tells nothing of a process that may be starting
 const END_OF_INPUT_MS = 3_000; // until an orderly end is hastened
 const TERMINATION_MS = 2_000;
 const REPEATABLE = new Set(["memory_search", "memory_get", "status", "health"]);
@@ -137,7 +138,7 @@ export class Child {
   #start() {
     const { command, args, env, cwd, key } = this.#launch();
     const handle = this.#spawn(command, args, { env, cwd, stdio: ["pipe", "pipe", "pipe"] });
-    const running = { handle, stderr: "", ended: false, problem: null };
+    const running = { handle, stderr: "", ended: false, spoke: false, problem: null };
     running.gone = new Promise((resolve) => {
       running.leave = resolve;
     });
@@ -200,6 +201,7 @@ export class Child {
     const running = this.#process;
     if (running === null) return Promise.reject(new UnavailableError("ended", "The memory process ended.", STATUS_REMEDY));
     const id = this.#nextId++;
+    const sent = performance.now();
     return new Promise((resolve, reject) => {
       const settle = (act, value) => {
         if (!this.#pending.delete(id)) return;
@@ -215,7 +217,7 @@ export class Child {
       const timer = Number.isFinite(deadline)
         ? setTimeout(() => {
             abandon(timedOut());
-            this.#noteSilence(running);
+            if (running.spoke || performance.now() - sent >= TO_START_MS) this.#noteSilence(running);
           }, Math.max(0, deadline - performance.now()))
         : undefined;
       this.#pending.set(id, {
@@ -235,6 +237,7 @@ export class Child {
   #answered(running, line) {
     if (running !== this.#process) return;
     this.#silent = 0;
+    running.spoke = true;
     let message;
     try {
       message = JSON.parse(line);

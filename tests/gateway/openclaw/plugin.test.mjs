@@ -105,6 +105,16 @@ test("a process that is silent again and again is replaced", async () => {
   assert.notEqual((await ask(child, "heron")).pid, before);
 });
 
+test("questions that wait for a moment only do not end a process that is slow to start", async () => {
+  const slow = path.join(scratch, "slow.mjs");
+  writeFileSync(slow, `await new Promise((done) => setTimeout(done, 1_000));\n${PROGRAM}`);
+  const child = launched({ args: [slow] });
+  const briefly = () => ask(child, "heron", { timeoutMs: 50 }).catch((error) => error.kind);
+  assert.deepEqual(await Promise.all([briefly(), briefly(), briefly()]), ["timeout", "timeout", "timeout"]);
+  const { pid } = child;
+  assert.equal((await ask(child, "heron")).pid, pid);
+});
+
 test("a cancelled request ends at once, and the process is told", async () => {
   const child = launched();
   await ask(child, "heron");
