@@ -41,6 +41,7 @@ from backends.ranking.learnt import confidence_of
 from backends.ranking.lines import Candidate
 from backends.ranking.passages import Lines
 from backends.ranking.query import Concept, Query, QueryAnalyser, Weights, speaks_of_oneself
+from backends.ranking.spelling import Misspelt
 from backends.text.frontmatter import INLINE_CODE
 from backends.text.times import Days, asks_last, asks_when
 from backends.transcripts.source import is_file
@@ -408,6 +409,18 @@ class Searcher:
         query, by_term = compounds.extended(more)
         return query, TermCounts(counts.documents, by_term)
 
+    def _with_misspelt(
+        self, keywords: KeywordReads, asked: Query, counts: TermCounts
+    ) -> tuple[Query, TermCounts]:
+        misspelt = Misspelt(asked, counts.by_term)
+        if not misspelt.parts:
+            return asked, counts
+        meant = misspelt.found(keywords.longer([WordPart(*part) for part in misspelt.parts]))
+        terms = [Word(term, is_prefix=False) for one in meant for term in one.alternatives]
+        more = self._frequencies.count(keywords, terms, counts.documents)
+        query = replace(asked, related=(*asked.related, *meant))
+        return query, TermCounts(counts.documents, {**counts.by_term, **more})
+
     def _analyser_of(self, corpus: Corpus) -> QueryAnalyser:
         """That of the languages of this state of the index: another search may see another one meanwhile."""
         analyser = self._analyser
@@ -428,6 +441,7 @@ class Searcher:
         counts = self._frequencies.of(keywords, asked, corpus.documents)
         if asked.words:
             asked, counts = self._with_compounds(analyser, keywords, asked, counts)
+        asked, counts = self._with_misspelt(keywords, asked, counts)
         return asked.among(counts.by_term), counts
 
 
