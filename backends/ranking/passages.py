@@ -312,20 +312,27 @@ class File:
             after = joined[number + 1][0] if number + 1 < len(joined) else len(units) + 1
             before = max(before, self._text_start - 2)
             told = max(self.evidence[at].text for at in run)
-            room -= self._grow(run, range(before + 2, after - 1), BESIDE * (1 - told) ** 2, room)
+            room -= self._grow(
+                run, range(before + 2, after - 1), BESIDE * (1 - told) ** 2, room, chosen
+            )
         return [at for run in joined for at in run]
 
-    def _grow(self, run: list[int], free: range, least: float, room: int) -> int:
-        """Adds what stands below and above a stretch, in turn, until it has the least length; what that took."""
+    def _grow(
+        self, run: list[int], free: range, least: float, room: int, chosen: Collection[int]
+    ) -> int:
+        """Adds what stands below and above a stretch, in turn, until it has the least length; what that took.
+
+        `chosen`: all units that the selection has otherwise.
+        """
         units = self.units
         before = length = sum(units[at].length + 1 for at in run)
         is_below = True
         while length < least:
             sides: dict[bool, range | None] = {}
             if self._adjoin(run[-1]):
-                sides[True] = self._free(run[-1] + 1, free)
+                sides[True] = self._free(run[-1] + 1, free, (*chosen, *run))
             if run[0] and self._adjoin(run[0] - 1) and not is_heading(units[run[0]].text):
-                sides[False] = self._free(run[0] - 1, free)
+                sides[False] = self._free(run[0] - 1, free, (*chosen, *run))
             more = sides.get(is_below) or sides.get(not is_below)
             cost = sum(units[at].length + 1 for at in more or ())
             if not more or length - before + cost > room:
@@ -335,9 +342,11 @@ class File:
             is_below = not is_below
         return length - before
 
-    def _free(self, at: int, free: range) -> range | None:
-        """What a unit is read with, if nothing of it is shown yet."""
+    def _free(self, at: int, free: range, shown: Collection[int]) -> range | None:
+        """What a unit is read with, if nothing of it is shown yet; no row of a table without its head."""
         if at not in free:
+            return None
+        if _is_row(self.units[at].text) and not set(self._head_of_table(at)).issubset((*shown, at)):
             return None
         lines = self._whole(at)
         if not lines or not all(one in free and not self._taken[one] for one in lines):

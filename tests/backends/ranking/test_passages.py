@@ -429,6 +429,14 @@ def test_no_head_of_a_table_ends_a_stretch_without_a_row(passages):
     assert "|" not in first.text
 
 
+def test_no_row_is_shown_beside_a_line_without_the_head_of_its_table(passages):
+    rows = "".join(f"| account {n} | number {n} | kept for later use |\n" for n in range(12))
+    table = f"| service | number | note |\n|---|---|---|\n{rows}"
+    (first, *_) = passages(f"{table}\n- The invoice.\n- A plate.\n", "invoice membrane valve pump")
+    assert "- The invoice." in first.text
+    assert "| account" not in first.text or "| service |" in first.text
+
+
 def test_properties_of_logseq_are_not_shown_with_a_line_that_answers(passages):
     text = "title:: Heating\ntags:: house\n\n- The boiler was serviced.\n"
     assert [one.text for one in passages(text, "boiler")] == ["- The boiler was serviced."]
