@@ -975,9 +975,8 @@ class TestApproximateIndex:
             psycopg.connect(admin) as first,
             psycopg.connect(admin, autocommit=True) as watching,
         ):
-            first.execute(
-                f"CREATE INDEX embeddings_of_{filled._agent}_{number} ON memory_gateway.embeddings (agent_id)"
-            )
+            index = f"embeddings_of_{filled._agent}_{number}"
+            first.execute(f"CREATE INDEX {index} ON memory_gateway.embeddings (agent_id)")
             second = thread.submit(self.index, settings, 1)
             waiting = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted AND database ="
             waiting += " (SELECT oid FROM pg_database WHERE datname = current_database()))"
@@ -986,6 +985,7 @@ class TestApproximateIndex:
             first.commit()
             with pytest.raises(IndexUnavailableError, match="Somebody else makes") as caught:
                 second.result()
+            watching.execute(f"DROP INDEX memory_gateway.{index}")
         assert "again" in caught.value.remedy
 
     def test_it_is_never_short_of_results_where_the_nearest_are_of_no_use_any_more(
