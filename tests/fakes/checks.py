@@ -124,6 +124,8 @@ def _texts(host: FakeVendor, request: Request) -> Refusal | None:
         return 400, "'$.input' is invalid: it must be a non-empty array of strings", _INVALID
     if any(host.rejects(text) for text in texts):
         return 400, f"Invalid input: {texts!r}", _INVALID
+    if any(host.breaks_at(text) for text in texts):
+        return 500, "failed to encode response: json: unsupported value: NaN", {}
     return None
 
 

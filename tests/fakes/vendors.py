@@ -65,6 +65,9 @@ class FakeVendor(LoopbackHost[Fault]):
     rejects: Callable[[str], bool] = lambda _text: False
     """Texts because of which a whole request is answered with 400."""
 
+    breaks_at: Callable[[str], bool] = lambda _text: False
+    """Texts because of which a whole request is answered with 500, as by Ollama where a vector is not finite."""
+
     loses: Callable[[str], bool] = lambda _text: False
     """Texts whose vectors are empty in an answer."""
 

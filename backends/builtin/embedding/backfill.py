@@ -31,7 +31,12 @@ from config.runtime.tasks import Backoff, BoundedWork, ResettableEvent, SearchPr
 from config.settings import CacheSettings
 from providers.embedding.failover import Embeddings, ProviderChange
 from providers.embedding.service import Delivery
-from providers.provider_errors import CircuitOpenError, ProviderError
+from providers.provider_errors import (
+    CircuitOpenError,
+    ProviderBadResponseError,
+    ProviderError,
+    ProviderTransientError,
+)
 from providers.provider_interface import Fingerprint, ItemError, QueryVector, Vector
 from providers.resilience import Clock, SystemClock
 
@@ -56,6 +61,7 @@ _LONGEST_SLIP_MS: Final = 40_000
 """The longest pause before a text is sent again whose vector should have come. The host is to blame, and only a new
 request shows that it works again: one is sent within a minute."""
 _SHOWN_FAILURES: Final = 20
+_NO_ANSWER: Final = "The host gave no answer to this text."
 _RELEASING_S: Final = 1.0
 _MODEL_IS_USED_MS: Final = 24 * 3600 * 1000
 """How long a model counts as in use after a gateway said so. Until then the others keep the model's vectors: otherwise
@@ -114,6 +120,8 @@ class Backfill:
         self._wake = ResettableEvent()
         self._wake.set()
         self._unsaved: list[_Answer] = []
+        self._suspects: list[bytes] = []
+        """The texts of the last request that failed as if the host were to blame."""
         self._saved_limits: object = None
         self._dimensions: int | None = None
         self._retry_in_s: float | None = None
@@ -243,10 +251,15 @@ class Backfill:
         while True:
             await self._settle()
             await self._embeddings.prepare()
+            most: int | None = None
             if has_failed:
                 await self._embeddings.check()
                 has_failed = False
+                # The host is well: it may break at one of these texts. Half of them are tried, until it is found.
+                most = len(self._suspects) // 2 or None
             mark = self._embeddings.fingerprint
+            if len(self._suspects) == 1 and most is None:
+                await self._disk.run_out(partial(self._refuse, mark, self._suspects.pop()))
             if self._offers_are_due:
                 self._offers_are_due = False
                 await self._disk.run_out(partial(self._offer_again, mark))
@@ -257,6 +270,7 @@ class Backfill:
                 continue  # another provider took over meanwhile, and may have vectors of them
             if not texts:
                 return
+            texts = texts[:most]
             if await self._are_for_jobs(mark, texts):
                 await self._embed(texts[:KEPT_BACK])  # these do not wait for a job
                 await self._hand_over(mark)
@@ -334,6 +348,12 @@ class Backfill:
                 on_batch=on_batch,
                 on_send=on_send if self._store.is_shared else None,
             )
+        except (ProviderTransientError, ProviderBadResponseError):
+            answered = {text_hash for answer in answers for text_hash in answer.hashes}
+            self._suspects = [text_hash for text_hash, _ in texts if text_hash not in answered]
+            raise
+        else:
+            self._suspects = []
         finally:
             await self._release(sent.difference(*(answer.hashes for answer in answers)))
         if any(answer.slips for answer in answers):
@@ -356,6 +376,11 @@ class Backfill:
     def _offer_again(self, mark: Fingerprint) -> None:
         with self._lease.writer() as writer:
             writer.embeddings.offer_again(mark)
+
+    def _refuse(self, mark: Fingerprint, text_hash: bytes) -> None:
+        """A text for which a host that is well gave no answer stops no other any longer."""
+        with self._lease.writer() as writer:
+            writer.embeddings.record_failures(mark, [(text_hash, self.last_error or _NO_ANSWER)])
 
     def _pending(self, mark: Fingerprint, dimensions: int | None) -> list[tuple[bytes, str]]:
         with self._store.view() as view:
@@ -454,6 +479,8 @@ class Backfill:
         )
 
     def _on_change(self, change: ProviderChange) -> None:
+        if change.event == "fell-back":
+            self._suspects = []
         _log.info("embeddings", change=change.event, provider=change.provider, reason=change.reason)
         if change.event == "recovered":
             self._offers.succeeded()

@@ -179,6 +179,12 @@ async def test_what_is_told_of_a_host_that_wants_a_pause_does_not_grow_old(world
         assert "The next attempt" not in broken.backfill.last_error
 
 
+async def test_a_text_at_which_the_host_breaks_stops_no_other(world, vendor):
+    vendor.breaks_at = lambda text: text == "The boiler number 7."
+    async with world(vendor) as going_on:
+        await going_on.pass_time(lambda: going_on.embedded == NOTES - 1)
+
+
 async def test_a_host_that_hung_is_forgiven_within_a_minute(world, vendor):
     vendor.misbehave(fault("hang"))
     async with world(vendor, timeout_s=0.2) as running:
