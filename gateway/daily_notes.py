@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
@@ -148,20 +148,36 @@ def _checked(name: str) -> str | None:
 
 def daily_note(settings: Settings, day: date) -> DailyNote:
     """Blocking: lists the folder of a person whose Obsidian says nothing."""
-    ours = DailyNote(daily_log(day), heading=f"# {day.isoformat()}")
+    (note,) = daily_notes(settings, (day,))
+    return note
+
+
+def daily_notes(settings: Settings, days: Sequence[date]) -> list[DailyNote]:
+    """Likewise, of several days. The folder is listed once at most."""
     folder = settings.notes_folder
     if folder is None:
-        return ours
+        return [_ours(day) for day in days]
     roots = MemoryRoots.of(settings)
     data = _obsidian_settings(folder)
-    path = None if data is None else set_in_obsidian(data, day)
-    if path is None or not roots.locate(path):
-        path = as_the_newest((one.path for one in scan(roots).files), day)
+    chosen = [None if data is None else set_in_obsidian(data, day) for day in days]
+    if not all(path is not None and roots.locate(path) for path in chosen):
+        paths = [one.path for one in scan(roots).files]
+        chosen = [as_the_newest(paths, day) for day in days]
+    has_ours = os.path.lexists(folder / MEMORY_DIRECTORY)
+    return [
+        _of_person(_ours(day), path, has_ours=has_ours)
+        for day, path in zip(days, chosen, strict=True)
+    ]
+
+
+def _ours(day: date) -> DailyNote:
+    return DailyNote(daily_log(day), heading=f"# {day.isoformat()}")
+
+
+def _of_person(ours: DailyNote, path: str | None, *, has_ours: bool) -> DailyNote:
     if path is not None and path != ours.path:
         return DailyNote(path)
-    if path is None and not os.path.lexists(folder / MEMORY_DIRECTORY):
-        return ours._replace(new_folder=MEMORY_DIRECTORY)
-    return ours
+    return ours if path or has_ours else ours._replace(new_folder=MEMORY_DIRECTORY)
 
 
 def _obsidian_settings(folder: Path) -> bytes | None:

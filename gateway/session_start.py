@@ -103,16 +103,12 @@ class LoadedFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 def parts_of(
-    session_key: str, chat_kind: ChatKind | None, now: datetime
+    session_key: str, chat_kind: ChatKind | None, today: str, yesterday: str
 ) -> tuple[SessionPart, ...]:
-    """What this session loads. `chat_kind` is what the caller says; the stricter of it and the key
-    decides.
+    """What this session loads: `today` and `yesterday` are the paths of their logs. `chat_kind` is what the caller
+    says; the stricter of it and the key decides.
     """
-    today, yesterday = today_and_yesterday(now)
-    logs = (
-        SessionPart("today", (daily_log(today),)),
-        SessionPart("yesterday", (daily_log(yesterday),)),
-    )
+    logs = SessionPart("today", (today,)), SessionPart("yesterday", (yesterday,))
     is_private = chat_kind in {None, "direct"} and is_main_session(session_key)
     return (
         (SessionPart("longterm", _LONG_TERM), SessionPart("user", _USER), *logs)

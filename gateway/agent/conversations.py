@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from datetime import date
+from contextlib import suppress
+from datetime import date, datetime
 from functools import partial
 from typing import Annotated, Any, Final, TypeVar
 
@@ -25,7 +26,7 @@ from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork
 from config.settings import Settings
 from gateway.agent.memory import Memory
-from gateway.daily_notes import daily_note
+from gateway.daily_notes import daily_note, daily_notes
 from gateway.flush import Decision, SessionStore, Situation, WorkspaceAccess, decide, flush_prompts
 from gateway.rpc.registry import Method, Params, RequestContext, Session
 from gateway.rpc.wire import InvalidParamsError
@@ -39,7 +40,14 @@ from gateway.scope import (
     judge_session,
     may_append,
 )
-from gateway.session_start import LoadedFile, load, parts_of, recall_instructions
+from gateway.session_start import (
+    LoadedFile,
+    daily_log,
+    load,
+    parts_of,
+    recall_instructions,
+    today_and_yesterday,
+)
 from gateway.tools.notes import AppendParams, AppendResult, Target, read_entry
 from gateway.tools.search import Key, PathText, agent_now
 
@@ -151,6 +159,7 @@ class Conversations:
         self._compactions = KnownSessions()
         self._records = BoundedWork("records of flushes", _AT_ONCE)
         self._appending = BoundedWork("append to a note", _AT_ONCE)
+        self._days = BoundedWork("places of daily notes", _AT_ONCE)
 
     async def start(
         self, params: SessionStartParams, context: RequestContext
@@ -168,7 +177,7 @@ class Conversations:
                 files=(), denied=True, error=verdict.reason, kind=ErrorKind.DENIED
             )
         now = agent_now(memory.settings.user_timezone)
-        files = await load(parts_of(key, params.chat_type, now), memory.read)
+        files = await load(parts_of(key, params.chat_type, *await self._logs(now)), memory.read)
         memory.shown.began(key, files)
         return SessionStartResult(
             files=files,
@@ -189,7 +198,15 @@ class Conversations:
             return ()
         key = session.session_key or f"agent:{memory.settings.agent_id}:main"
         now = agent_now(memory.settings.user_timezone)
-        return await load(parts_of(key, None, now), memory.read)
+        return await load(parts_of(key, None, *await self._logs(now)), memory.read)
+
+    async def _logs(self, now: datetime) -> list[str]:
+        """The paths of today's and yesterday's log; in `memory/` where a folder of notes does not answer."""
+        settings, days = self._memory.settings, today_and_yesterday(now)
+        with suppress(TimeoutError):
+            notes = await self._days.run(partial(daily_notes, settings, days), DISK_PATIENCE_S)
+            return [note.path for note in notes]
+        return [daily_log(day) for day in days]
 
     async def updated(
         self, params: SessionUpdatedParams, _context: RequestContext

@@ -13,6 +13,7 @@ from backends.interface import SyncRequest
 from config.paths import flush_records_path
 from config.settings import (
     CompactionSettings,
+    ExtraPath,
     MemoryFlushSettings,
     ScopeMatch,
     ScopePolicy,
@@ -29,6 +30,7 @@ from gateway.agent.conversations import (
 )
 from gateway.agent.memory import open_memory
 from gateway.rpc.wire import InvalidParamsError
+from gateway.session_start import today_and_yesterday
 from gateway.tools.notes import MAX_ENTRY_BYTES, AppendParams, GetParams
 from gateway.tools.search import SearchParams, agent_now
 
@@ -72,6 +74,24 @@ async def test_a_session_starts_with_its_memory_and_the_recall_instructions(talk
     assert (result.today, result.time_zone) == (today, "Asia/Tokyo")
     assert "memory_search" in result.instructions
     assert "Do not mention paths" in result.instructions
+
+
+async def test_a_session_over_a_folder_of_notes_starts_with_the_daily_notes_that_are_kept_there(
+    talking, workspace
+):
+    today, yesterday = today_and_yesterday(agent_now(None))
+    journals = workspace / "journals"
+    journals.mkdir()
+    for day in (today, yesterday):
+        (journals / f"{day:%Y_%m_%d}.md").write_text(f"- {day}\n", encoding="utf-8")
+    notes = {"extra_paths": (ExtraPath(path=workspace, raw="."),)}
+    async with talking(notes_folder=workspace, search=notes) as (conversations, _):
+        result = await conversations.start(SessionStartParams(session_key=MAIN), of_session())
+        listed = await conversations.files(of_session().session)
+    assert [(file.path, file.text) for file in result.files if file.role in {"today", "yesterday"}] == [
+        (f"journals/{today:%Y_%m_%d}.md", f"- {today}\n"), (f"journals/{yesterday:%Y_%m_%d}.md", f"- {yesterday}\n"),
+    ]  # fmt: skip
+    assert [file.path for file in listed] == [file.path for file in result.files]
 
 
 async def test_each_session_begins_one_sync(talking):

@@ -1,7 +1,5 @@
 """What a new session loads, and what not."""
 
-from datetime import UTC, datetime
-
 import pytest
 
 from backends.files.reading import read_lines
@@ -10,7 +8,7 @@ from fakes.each import each
 from gateway.session_start import MAX_CHARS, load, parts_of
 
 pytestmark = pytest.mark.anyio
-NOW = datetime(2026, 2, 8, 12, 0, tzinfo=UTC)
+LOGS = "memory/2026-02-08.md", "memory/2026-02-07.md"
 
 
 @pytest.fixture
@@ -29,7 +27,7 @@ def start(tmp_path):
         return read_lines(MemoryRoots(tmp_path), request)
 
     async def start(key="agent:main:main", chat=None):
-        return {file.role: file for file in await load(parts_of(key, chat, NOW), read)}
+        return {file.role: file for file in await load(parts_of(key, chat, *LOGS), read)}
 
     return start
 
@@ -58,7 +56,7 @@ def start(tmp_path):
     ],
 )
 async def test_long_term_memory_is_for_the_main_private_session_only(key, chat, loads_long_term):
-    roles = [part.role for part in parts_of(key, chat, NOW)]
+    roles = [part.role for part in parts_of(key, chat, *LOGS)]
     assert ("longterm" in roles) is loads_long_term
     assert ("user" in roles) is loads_long_term
     assert roles[-2:] == ["today", "yesterday"]
