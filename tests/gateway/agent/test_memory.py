@@ -281,7 +281,7 @@ async def test_a_forced_sync_left_to_the_background_is_forced(settings):
         memory.sync_later("manual", force=True)
         await reasons_of(memory, "manual")
         (forced,) = [one for one in (await memory.status()).recent_syncs if "manual" in one.reason]
-        assert forced.changed == 1
+        assert forced.bytes_read > 0
 
 
 async def test_searches_that_do_not_look_at_the_disk_ask_for_no_sync(settings_of, tmp_path):
