@@ -216,9 +216,11 @@ async def _tell_progress(tool: Tool[Any], meta: Meta | None, context: RequestCon
 
 def _as_meant(given: Arguments) -> bytes:
     """Models spell what they do not want to say as null, and some hosts each whole number as 2.0."""
-    said = {name: bytes(value) for name, value in given.items() if bytes(value) != b"null"}
-    meant = {name: re.sub(rb"(-?\d+)\.0+\Z", rb"\1", value) for name, value in said.items()}
-    return msgspec.json.encode({name: msgspec.Raw(value) for name, value in meant.items()})
+    said = {name: value for name, value in given.items() if bytes(value) != b"null"}
+    for name, value in said.items():
+        if whole := re.fullmatch(rb"(-?\d+)\.0+", value):
+            said[name] = msgspec.Raw(whole[1])
+    return msgspec.json.encode(said)
 
 
 def mcp_methods(memory: Memory) -> list[Method[Any]]:

@@ -131,6 +131,12 @@ async def test_a_whole_number_may_be_spelt_with_a_point_as_its_schema_permits(de
         assert "`lines` cannot be" in result["content"][0]["text"]
 
 
+async def test_an_argument_of_very_many_digits_takes_no_longer_than_others(desk):
+    """By their square, these took six minutes in which nobody was answered."""
+    result = await desk.ask("tools/call", name="memory_get", arguments={"path": "1" * 400_000})
+    assert result["content"][0]["text"]
+
+
 WRONG = [
     ("memory_search", {}, "query"),
     ("memory_search", {"query": " "}, "query"),
