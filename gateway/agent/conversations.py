@@ -203,8 +203,9 @@ class Conversations:
     async def _logs(self, now: datetime) -> list[str]:
         """The paths of today's and yesterday's log; in `memory/` where a folder of notes does not answer."""
         settings, days = self._memory.settings, today_and_yesterday(now)
+        find = partial(daily_notes, settings, days)
         with suppress(TimeoutError):
-            notes = await self._days.run(partial(daily_notes, settings, days), DISK_PATIENCE_S)
+            notes = await self._days.run(find, DISK_PATIENCE_S, queue_s=DISK_PATIENCE_S)
             return [note.path for note in notes]
         return [daily_log(day) for day in days]
 

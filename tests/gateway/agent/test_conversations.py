@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import anyio
@@ -92,6 +93,26 @@ async def test_a_session_over_a_folder_of_notes_starts_with_the_daily_notes_that
         (f"journals/{today:%Y_%m_%d}.md", f"- {today}\n"), (f"journals/{yesterday:%Y_%m_%d}.md", f"- {yesterday}\n"),
     ]  # fmt: skip
     assert [file.path for file in listed] == [file.path for file in result.files]
+
+
+async def test_sessions_that_start_at_once_all_start_with_the_daily_notes_of_the_folder(
+    talking, workspace
+):
+    day = today_and_yesterday(agent_now(None))[0] - timedelta(days=9)
+    (workspace / f"{day:%Y_%m_%d}.md").write_text("- tea\n", encoding="utf-8")
+    notes = {"extra_paths": (ExtraPath(path=workspace, raw="."),)}
+    found = []
+    async with talking(notes_folder=workspace, search=notes) as (conversations, _):
+
+        async def start():
+            result = await conversations.start(SessionStartParams(session_key=MAIN), of_session())
+            found.extend(one.path for one in result.files if one.role == "today")
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(12):
+                tasks.start_soon(start)
+    assert len(found) == 12
+    assert not any(path.startswith("memory/") for path in found)
 
 
 async def test_each_session_begins_one_sync(talking):
