@@ -62,9 +62,11 @@ def redact_private_keys(text: str) -> str:
 
 _SCHEMES: Final = (
     "Bearer|Basic|Token|ApiKey|Api-Key|Api-Token|Key|SSWS|GenieKey|Splunk|OAuth|Digest|Negotiate"
-    "|Klaviyo-API-Key|DeepL-Auth-Key|Discogs|PVEAPIToken=[^\\s=]{1,80}=|Bot|JWT|MAC"
+    "|Klaviyo-API-Key|DeepL-Auth-Key|AccessKey|Client-ID|Discogs|PVEAPIToken=[^\\s=]{1,80}=|Bot|JWT|MAC"
 )
 _VALUE: Final = r"(?P<quote>[\"']?)(?P<secret>[^\s\"'`]{3,4096})"
+_QUOTE: Final = r"\\{0,7}[\"'`]?"
+"""Of JSON that stands in JSON it is behind backslashes."""
 _COMMAND: Final = r"[^\n|;&]{0,400}?\s"
 """From the name of a command to one of its options."""
 
@@ -91,6 +93,11 @@ def _is_strange(value: str) -> bool:
     return not value.isdigit() and (not value.isalpha() or len(value) > 7)
 
 
+def _has_run(value: str) -> bool:
+    """Letters and digits mixed in a run that is no word, name or date, and is not called as in a program."""
+    return "(" not in value and any(len(run) >= 7 for run in _MIXED_RUN.findall(value))
+
+
 def _is_base64_key(value: str) -> bool:
     return bool(re.search(r"\d", value) and re.search("[a-z]", value) and re.search("[A-Z]", value))
 
@@ -108,25 +115,30 @@ def _context(
 _CONTEXTS: Final = (
     _context(
         ("authorization",),
-        rf"\b(?:Proxy-)?Authorization\b[\"']?\s{{0,8}}[:=]\s{{0,8}}[\"']?(?:{_SCHEMES})\s{{0,8}}"
+        rf"\b(?:Proxy-)?Authorization\b{_QUOTE}\s{{0,8}}[:=,]\s{{0,8}}f?{_QUOTE}(?:{_SCHEMES})\s{{0,8}}"
         r"(?:username=\"[^\"]*\",.{0,200}?response=\"|(?:[a-z_]{2,12}=\"?))?"
         r"(?P<secret>[A-Za-z0-9._~+/=:-]+)",
         lambda value: value.lower() not in _SCHEMES.lower().split("|"),
     ),
     _context(
         ("authorization",),
-        r"\bAuthorization\b[\"']?\s{0,8}:\s{0,8}[\"']?(?P<secret>[A-Za-z0-9._~+/=-]{16,})",
+        rf"\bAuthorization\b{_QUOTE}\s{{0,8}}:\s{{0,8}}{_QUOTE}(?P<secret>[A-Za-z0-9._~+/=-]{{16,}})",
         _is_opaque,
     ),
     _context(
         ("signature=", "credential="),
-        r"\bX-Amz-(?:Signature|Security-Token|Credential)=(?P<secret>[A-Za-z0-9%/+=._-]{16,})",
+        r"(?:\bX-(?:Amz|Goog)-(?:Signature|Security-Token|Credential)|[?&;]Signature)=(?P<secret>[A-Za-z0-9%/+=._-]{16,})",
     ),
     _context(("bearer",), r"\bBearer\s{1,8}(?P<secret>[A-Za-z0-9._~+/-]{18,}={0,2})"),
     _context(  # scheme://user:password@host
         ("://",),
         r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s:/@?#\"'<>]{0,128}:"
         r"(?P<secret>[^\s/?#\"'<>]{1,256})(?=@[\w.\[-])",
+    ),
+    _context(  # the same, not encoded as it should be; a port is none
+        ("://",),
+        r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s:/@?#\"'<>\[]{1,128}:(?!\d{1,5}[/?#])"
+        r"(?P<secret>[^\s\"'<>@]{1,256})(?=@[\w.\[-])",
     ),
     _context(  # scheme://token@host
         ("://",),
@@ -204,7 +216,31 @@ _CONTEXTS: Final = (
     _context(
         ("auth",),
         r"(?<![A-Za-z0-9])_?auth[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?P<secret>[A-Za-z0-9+/]{12,}={0,2})(?![\w.(\[])",
-        lambda value: _is_base64_key(value) or value.endswith("="),
+        lambda value: (
+            _is_base64_key(value) or value.endswith("=") or sum(map(str.isupper, value)) > 5
+        ),
+    ),
+    _context(
+        ("pass",),
+        r"(?<![\w-])[\"']?pass[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?P<secret>[^\s\"'&]{6,256})",
+        _has_run,
+    ),
+    _context(
+        ("kty",), r"[\"'][dk][\"']\s{0,4}:\s{0,4}[\"'](?P<secret>[A-Za-z0-9_-]{40,})", flags=0
+    ),
+    _context(("identified",), r"\bIDENTIFIED\s{1,4}BY\s{1,4}'(?P<secret>[^\n']{4,256})'"),
+    _context(  # other ways to give a name its value
+        ("key", "token", "secret", "pass"),
+        r"(?:passw(?:or)?d|passphrase|secret|token|(?:api|secret|access|private|auth)[ _-]?key)"
+        rf"(?:\*\*)?{_QUOTE}(?:"
+        r"\s{1,8}\|\s{1,8}"  # a row of a table
+        r"|\s{0,4}(?:,|\]\s{0,4}=)\s{0,8}(?=[\"'])"  # arguments of a call, environ["API_KEY"] = "..."
+        r"|>\s{0,8}"  # <password>...</password>
+        rf"|,?\s{{1,40}}{_QUOTE}value{_QUOTE}\s{{0,4}}[:=]\s{{0,4}}"  # name: ..., value: ...
+        r"|:\s{0,4}(?:[|>][+-]?\s{0,4})?\n\s{1,40}"  # YAML
+        r"|\s{1,4}(?:is\s{1,4})?"  # ENV API_TOKEN ..., setx, npm config set
+        rf"){_QUOTE}(?P<secret>[^\s\"'`|<>,;\\]{{6,4096}})",
+        _has_run,
     ),
     _context(  # Rails
         ("secret_key_base",),
@@ -314,6 +350,11 @@ _FORMS: Final = (
     r"hf_[A-Za-z0-9]{20,}",
     r"api_org_[A-Za-z0-9]{30,}",  # Hugging Face
     r"sk_[a-f0-9]{40,}",  # ElevenLabs
+    r"AQ\.Ab[A-Za-z0-9_-]{40,}",  # Google
+    r"wandb_v1_[A-Za-z0-9_]{40,}",
+    r"KGAT_[a-f0-9]{32}",  # Kaggle
+    r"e2b_[a-f0-9]{40}",
+    r"ctx7sk-[a-f0-9-]{36}",
     # where code is kept and built
     r"gh[opusr]_[A-Za-z0-9]{20,}",
     r"github_pat_[A-Za-z0-9_]{20,}",
@@ -342,6 +383,7 @@ _FORMS: Final = (
     r"ya29\.[A-Za-z0-9_-]{20,}",  # Google
     r"1//0[A-Za-z0-9_-]{40,}",  # Google
     r"GOCSPX-[A-Za-z0-9_-]{20,}",
+    r"[A-Za-z0-9]{52}JQQJ9[9D][A-Za-z0-9]{20,30}",  # Azure
     r"[A-Za-z0-9_~.]{3}\dQ~[A-Za-z0-9_~.-]{31,34}",  # Microsoft Entra
     r"LTAI[A-Za-z0-9]{12,}",  # Alibaba
     r"AKID[A-Za-z0-9]{13,}",  # Tencent
@@ -359,6 +401,8 @@ _FORMS: Final = (
     r"sb_secret_[A-Za-z0-9_-]{20,}",  # Supabase
     r"pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.=-]{30,}",
     r"napi_[a-z0-9]{50,}",  # Neon
+    r"vc[aikpr]_[A-Za-z0-9]{40,}",  # Vercel
+    r"mdb_sa_sk_[A-Za-z0-9_-]{40,}",  # MongoDB
     r"AVNS_[A-Za-z0-9_-]{18,}",  # Aiven
     r"AQVN[A-Za-z0-9_-]{34,}",  # Yandex
     r"y0_[A-Za-z0-9_-]{50,}",  # Yandex
@@ -376,7 +420,7 @@ _FORMS: Final = (
     # messages and mail
     r"xox[abeoprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,}",
     r"xapp-[A-Za-z0-9-]{10,}",
-    r"(?<!::)(?<!-\d:)\d{6,}:[A-Za-z0-9_-]{20,}",  # Telegram; an account in a name of Amazon's is none
+    r"(?<!::)(?<!-\d:)(?:bot)?\d{6,}:[A-Za-z0-9_-]{20,}",  # Telegram; an account in a name of Amazon's is none
     r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}",  # Discord
     r"SK[a-f0-9]{32}",  # Twilio
     r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",  # SendGrid
@@ -395,6 +439,8 @@ _FORMS: Final = (
     r"EZ[AT]K[A-Za-z0-9]{54}",  # EasyPost
     r"duffel_(?:live|test)_[A-Za-z0-9_=-]{43}",
     r"shippo_(?:live|test)_[a-fA-F0-9]{40}",
+    r"polar_[a-z]{2,4}_[A-Za-z0-9]{30,}",
+    r"pdl_[a-z]{4}_apikey_[A-Za-z0-9_]{40,}",  # Paddle
     r"FLWSECK(?:_TEST)?-[A-Za-z0-9-]{12,}",  # Flutterwave
     # other services
     r"secret_[A-Za-z0-9]{43}",  # Notion
@@ -420,6 +466,11 @@ _FORMS: Final = (
     r"dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,}",  # Doppler
     r"ops_eyJ[A-Za-z0-9+/=_-]{100,}",  # 1Password
     r"A3-[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}",  # 1Password
+    r"[t-z]prv[A-Za-z0-9]{90,}",  # BIP 32
+    r"nsec1[a-z0-9]{58}",  # Nostr
+    r"LS0tLS1CRUdJTiB(?:QUklW|SU0EgUFJJ|FQyBQ|PUEVO|FTkNS)[A-Za-z0-9+/=]{40,}",  # -----BEGIN ... PRIVATE KEY
+    r"v[1-4]\.local\.[A-Za-z0-9_-]{40,}",  # PASETO
+    r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]{10,}){3}",  # JSON Web Encryption
     r"AGE-SECRET-KEY-1[A-Z0-9]{50,}",
     r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",  # JSON Web Token
 )
@@ -433,9 +484,12 @@ _MIXED_FORMS: Final = (
 )
 _CHARACTERS: Final = r"A-Za-z0-9_.:~+/=%\-"
 _LEAST: Final = 11
-_RUN: Final = re.compile(rf"[{_CHARACTERS}]{{{_LEAST},}}")
+_RUN: Final = re.compile(
+    rf"(?P<lead>(?<=\\)(?:[nrt]|u00[0-9a-f]{{2}})|(?<=\x1b\[)[0-9;]{{1,12}}m)?(?P<run>[{_CHARACTERS}]{{{_LEAST},}})"
+)
+"""Behind what a line break is written as in JSON, and behind a colour, which are no part of it."""
 _TOKEN: Final = re.compile(
-    rf"(?<![A-Za-z0-9_])(?:{'|'.join(_FORMS)}"
+    rf"(?:(?<![A-Za-z0-9_])|(?<=%[0-9A-Fa-f]{{2}}))(?:{'|'.join(_FORMS)}"
     rf"|(?P<mixed>(?<![+=])(?:{'|'.join(_MIXED_FORMS)})(?![A-Za-z0-9+/=])))"
 )
 _MIXED: Final = re.compile(r"(?=.*\d)(?=.*[a-z].*[a-z])(?=.*[A-Z].*[A-Z])")
@@ -443,7 +497,7 @@ _MIXED: Final = re.compile(r"(?=.*\d)(?=.*[a-z].*[a-z])(?=.*[A-Z].*[A-Z])")
 
 def redact_shapes(text: str) -> str:
     """Masks everything that has one of the shapes."""
-    return _RUN.sub(lambda run: _TOKEN.sub(_masked_shape, run[0]), text)
+    return _RUN.sub(lambda run: (run["lead"] or "") + _TOKEN.sub(_masked_shape, run["run"]), text)
 
 
 def _masked_shape(match: re.Match[str]) -> str:
@@ -486,7 +540,7 @@ _WORDS: Final = (
     "пароль 密码 密碼 パスワード 비밀번호 contraseña senha passwort"
 ).split()
 _PASSWORDS: Final = frozenset(_WORDS) - {"key", "token", "secret", "credential", "credentials"}
-_QUOTED: Final = r"(?P<quote>\\{0,4}[\"'`])(?P<quoted>[^\n]{1,4096}?)(?P=quote)"
+_QUOTED: Final = r"(?P<quote>\\{0,7}[\"'`])(?P<quoted>[^\n]{1,4096}?)(?<!\\)(?P=quote)"
 # No possessive repeat of several characters: before Python 3.11.5 it keeps the part of a round that failed.
 _BARE: Final = (
     r"(?P<bare>[^\s\"'`&;\\](?:[^\s\"'`&;\\]|[&;](?![\w ]{1,40}=)|\\(?![\"'n])"
@@ -494,7 +548,7 @@ _BARE: Final = (
 )
 _ASSIGNMENT: Final = re.compile(
     rf"(?P<word>{'|'.join(sorted(_WORDS, key=len, reverse=True))})"
-    r"(?P<sign>\\{0,4}[\"'`]?\s{0,8}(?:=>|:=|=(?!=)|:|：|＝)\s{0,8})"
+    r"(?P<sign>\\{0,7}[\"'`]?(?:\*\*)?\s{0,8}(?:=>|:=|=(?!=)|:|：|＝)(?:\*\*(?=\s))?\s{0,8})"
     rf"(?:{_QUOTED}|{_BARE})",
     re.IGNORECASE,
 )
@@ -504,7 +558,7 @@ _FLAG: Final = re.compile(
     rf"(?:{_QUOTED}|(?P<bare>[^\s\"'`-][^\s\"'`]*+))",
     re.IGNORECASE,
 )
-_HINT: Final = re.compile(rf"(?:{'|'.join(_WORDS)})[\\\"'`]{{0,5}}[\s=:：＝]")
+_HINT: Final = re.compile(rf"(?:{'|'.join(_WORDS)})[\\\"'`*]{{0,8}}[\s=:：＝]")
 """On lower-case text; a search without regard to case takes twenty times as long."""
 _NAME_BEFORE: Final = re.compile(r"[A-Za-z0-9_.-]{0,40}\Z")
 _KEY_OF: Final = re.compile(
