@@ -145,6 +145,9 @@ class CollectionPlaces:
         self.exports = exports
         self.collections = {one.name: one for one in planned}
         self.roots = CollectionRoots(settings.workspace, collections=planned)
+        notes = tuple(one for one in planned if one.source != "sessions")
+        self._notes = CollectionRoots(settings.workspace, collections=notes)
+        """Not the exports: by `qmd/sessions/<name>.md` alone a chat gateway knows them as conversations."""
         self._memory = MemoryRoots.of(settings)
 
     def read(self, request: ReadRequest) -> ReadAnswer:
@@ -215,4 +218,4 @@ class CollectionPlaces:
             if location is not None:
                 named = self.exports.of_export(below) and replace(location, path=path)
                 return (named or location,)
-        return (*self._memory.locate(path), *self.roots.locate(path))
+        return (*self._memory.locate(path), *self._notes.locate(path))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from backends.backend_errors import PathNotAllowedError
 from backends.files.scan import scan
@@ -12,8 +13,9 @@ from backends.interface import ReadRequest
 from backends.qmd.collections import CollectionPlaces, plan_collections
 from backends.qmd.exporting import Exports
 from backends.transcripts.agent_transcripts import AgentTranscripts
-from config.settings import QmdPath
+from config.settings import QmdPath, QmdSessionsSettings
 from fakes.qmd import qmd_settings, write
+from fakes.transcripts import Transcript
 
 
 @pytest.fixture
@@ -75,3 +77,17 @@ def test_what_qmd_never_looks_at_is_not_waited_for(places, tmp_path):
     assert "qmd/shelf/builds/x.md" in seen
     assert {name for name in seen if name.endswith("x.md")} == {"qmd/shelf/builds/x.md"}
     assert "qmd/shelf/empty.md" not in seen
+
+
+def test_an_export_is_read_by_the_name_that_tells_a_conversation_alone(tmp_path, notes):
+    settings = qmd_settings(tmp_path, "qmd")
+    Transcript(settings.sessions_dir, "talk").say("Where is the ladder?")
+    sessions = QmdSessionsSettings(enabled=True, export_dir=tmp_path / "exports")
+    settings = replace(settings, qmd=replace(settings.qmd, sessions=sessions))
+    exports = Exports(AgentTranscripts.of(settings), sessions, tmp_path / "ledger")
+    exports.refresh()
+    places = CollectionPlaces(settings, plan_collections(settings), exports)
+    assert "ladder" in places.read(ReadRequest(path="qmd/sessions/talk.md")).text
+    for path in (f"{tmp_path}/exports/talk.md", "../exports/talk.md"):
+        with pytest.raises(PathNotAllowedError):
+            places.read(ReadRequest(path=path))
