@@ -328,6 +328,8 @@ def _without_amazon_secrets(text: str) -> str:
 
 # --- Shapes ---------------------------------------------------------------------------------------
 
+_HEADER: Final = r"eyJ(?:[A-Za-z0-9_]|-(?!eyJ)){8,}"
+"""Of a JSON Web Token; it ends where another one may begin, so that no place is looked at twice."""
 _FORMS: Final = (
     # models and what belongs to them
     r"sk-[A-Za-z0-9_-]{8,}",  # OpenAI, Anthropic, OpenRouter, DeepSeek, Langfuse and many more
@@ -470,9 +472,9 @@ _FORMS: Final = (
     r"nsec1[a-z0-9]{58}",  # Nostr
     r"LS0tLS1CRUdJTiB(?:QUklW|SU0EgUFJJ|FQyBQ|PUEVO|FTkNS)[A-Za-z0-9+/=]{40,}",  # -----BEGIN ... PRIVATE KEY
     r"v[1-4]\.local\.[A-Za-z0-9_-]{40,}",  # PASETO
-    r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]{10,}){3}",  # JSON Web Encryption
+    rf"{_HEADER}\.[A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]{{10,}}){{3}}",  # JSON Web Encryption
     r"AGE-SECRET-KEY-1[A-Z0-9]{50,}",
-    r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",  # JSON Web Token
+    rf"{_HEADER}\.eyJ[A-Za-z0-9_-]{{8,}}(?:\.[A-Za-z0-9_-]*)?",  # JSON Web Token
 )
 _MIXED_FORMS: Final = (
     # Prefixes that words have, too: the rest has digits, small and capital letters.

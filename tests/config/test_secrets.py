@@ -147,7 +147,7 @@ def test_a_known_secret_never_survives(secret, before, after):
         assert known not in redact(before + known + after, [secret]) or "***" in known
 
 
-@each("piece", ["a-", "sk-", "://", "eyJ", "Bearer ", "api_key", 'token="'])
+@each("piece", ["a-", "sk-", "://", "eyJ", "eyJ-", "Bearer ", "api_key", 'token="'])
 def test_hostile_text_takes_linear_time(piece):
     # Quadratic patterns would need minutes here; the suite's own time limit is the judge.
-    assert redact(f"{piece * 20_000} sk-abcdefgh1234").endswith(MASK)
+    assert redact(f"{piece * 100_000} sk-abcdefgh1234").endswith(MASK)

@@ -395,7 +395,7 @@ def test_ordinary_lines_are_hardly_ever_masked():
 @each(
     "piece",
     ["Authorization: ", "Cookie: a=", "curl -u a:", "pass", "token,", "key\n", "secret | ", "://a:", "**", "\\", "\x1b[1", "mysql -p ", "machine a login b ", "a.b:1234:c:d:",
-     "pa-aA1", "https://aA1", "Private-Lines: 1 ", "echo a", "auth: ", "AKIAABCDEFGHIJKLMNOP ", "xoxb-", "eyJ.eyJ",
+     "pa-aA1", "https://aA1", "Private-Lines: 1 ", "echo a", "auth: ", "AKIAABCDEFGHIJKLMNOP ", "xoxb-", "eyJ.eyJ", "eyJ-",
      "net use ", "aA1/", "docker login ", "1234567:", "_PASS", "a_", "M" * 24 + ".", "define('KEY',"],
 )  # fmt: skip
 def test_the_time_grows_with_the_length_only(piece):
