@@ -22,7 +22,7 @@ import msgspec
 
 from backends.files.globs import ANY_DEPTH, Steps, fits, fits_name, joined
 from backends.files.roots import Location
-from backends.files.safe_open import walked
+from backends.files.safe_open import fault_of, may_pass, walked
 from config.runtime.remembered import Remembered, size_of
 
 LONGEST: Final = 4_096
@@ -330,7 +330,10 @@ class IgnoreFiles:
         return self._roots[key]
 
     def within(self, outer: Rules, descriptor: int, absolute: str, names: Collection[str]) -> Rules:
-        """What holds in a directory that is open and has entries of these names."""
+        """What holds in a directory that is open and has entries of these names.
+
+        Raises OSError where an ignore file cannot be read this time: what it keeps out must not get in by that.
+        """
         if MEMORYIGNORE not in names and GITIGNORE not in names:
             return outer
         stamps = tuple(_stamp(name, descriptor) for name in (MEMORYIGNORE, GITIGNORE))
@@ -436,16 +439,25 @@ def _patterns(lines: Iterable[str], refused: Sequence[str] = ()) -> _Patterns:
 def _stamp(name: str, parent: int) -> _Stamp | None:
     try:
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)
-    except OSError:
+    except OSError as error:
+        if _is_momentary(error):
+            raise
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
+def _is_momentary(error: OSError) -> bool:
+    """Whether the next attempt may succeed; to read a directory always fails."""
+    return fault_of(error) == "failed" and may_pass(error) and error.errno != errno.EISDIR
+
+
 def _read(name: str, parent: int) -> _Patterns:
-    """None where it cannot be read, is a link or no file."""
+    """None where it may not be read, is a link or no file. Raises OSError where that may pass."""
     try:
         descriptor = os.open(name, _READ, dir_fd=parent)
     except OSError as error:
+        if _is_momentary(error):
+            raise
         why = "it is a link" if error.errno == errno.ELOOP else error.strerror or str(error)
         return _Patterns(refused=(f"none of it counts: {why}",))
     try:
@@ -453,6 +465,8 @@ def _read(name: str, parent: int) -> _Patterns:
             return _Patterns(refused=("none of it counts: it is a pipe",))
         data = os.read(descriptor, MAX_BYTES + 1)
     except OSError as error:
+        if _is_momentary(error):
+            raise
         return _Patterns(refused=(f"none of it counts: {error.strerror or error}",))
     finally:
         os.close(descriptor)

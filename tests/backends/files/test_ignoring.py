@@ -1,3 +1,4 @@
+import errno
 import os
 import time
 
@@ -102,6 +103,30 @@ def test_verdicts_and_patterns_take_so_many_bytes_and_what_was_forgotten_is_judg
 def test_an_ignore_file_that_is_a_link_is_not_heeded(found, folder, write, tmp_path):
     (folder / ".memoryignore").symlink_to(write(tmp_path / "patterns", "*.md\n"))
     assert "a.md" in found()
+
+
+def test_what_an_ignore_file_leaves_out_stays_out_while_it_cannot_be_read(
+    roots, folder, write, monkeypatch
+):
+    write(folder / "deep/.memoryignore", "drafts/\n")
+    opening = os.open
+
+    def exhausted(path, *args, **options):
+        if path == ".memoryignore":
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return opening(path, *args, **options)
+
+    made, ignoring = roots(), IgnoreFiles()
+    monkeypatch.setattr(os, "open", exhausted)
+    result = scan(made, ignoring=ignoring)
+    monkeypatch.undo()
+    assert not any(one.path.endswith("deep/drafts/c.md") for one in result.files)
+    assert [one.may_pass for one in result.failed_dirs] == [True]
+    assert result.keeps(made.index_path(str(folder / "deep/drafts/c.md")))
+    later = scan(made, ignoring=ignoring)
+    assert len(later.files) == 3
+    assert not later.failed_dirs
+    assert not any(one.path.endswith("deep/drafts/c.md") for one in later.files)
 
 
 def test_lines_that_are_no_patterns_cost_the_others_nothing(found, folder, write):
