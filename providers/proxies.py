@@ -38,10 +38,10 @@ def open_client(*, is_encrypted: bool = True, **options: Any) -> httpx2.AsyncCli
     One that only sends unencrypted requests trusts no certificate. Others are blocking for some milliseconds: they
     load those of the authorities. Raises ProviderUnavailableError if these cannot be read.
     """
+    trusted = certificates() if is_encrypted else _no_certificates()
     if not getproxies():
-        trusted = certificates() if is_encrypted else _no_certificates()
         return httpx2.AsyncClient(trust_env=False, verify=trusted, **options)
-    return httpx2.AsyncClient(transport=_Chosen(), **options)
+    return httpx2.AsyncClient(transport=_Chosen(trusted), **options)
 
 
 @cache
@@ -67,8 +67,8 @@ def _no_certificates() -> ssl.SSLContext:
 class _Chosen(httpx2.AsyncBaseTransport):
     """Directly to this machine, and everywhere else as the environment says."""
 
-    def __init__(self) -> None:
-        self._direct = httpx2.AsyncHTTPTransport(verify=certificates())
+    def __init__(self, trusted: ssl.SSLContext) -> None:
+        self._direct = httpx2.AsyncHTTPTransport(verify=trusted)
         self._usual: httpx2.AsyncClient | None = None
         """Made for the first request that needs it: a proxy that cannot be used is no matter of this machine."""
         self._known: dict[str, tuple[float, bool]] = {}

@@ -391,6 +391,16 @@ def test_certificates_that_cannot_be_read_are_named(content, tmp_path, monkeypat
         proxies.open_client()
 
 
+async def test_certificates_that_cannot_be_read_are_no_matter_of_this_machine(
+    tmp_path, host, service_for, collected, monkeypatch
+):
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "absent.pem"))
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    proxies.certificates.cache_clear()
+    await service_for(host).embed_documents(TEXTS, on_batch=collected)
+    assert sorted(collected.vectors) == [0, 1, 2]
+
+
 async def test_a_name_server_that_hangs_holds_nothing_up(monkeypatch):
     released = threading.Event()
 
