@@ -414,9 +414,8 @@ class Supervisor:
             try:
                 await self._run_worker()
             except ProviderError as error:
-                if (
-                    self._ending is None
-                ):  # else it is the model that was replaced while it was loaded
+                # The fault of a model that was replaced while it was loaded is not that of the next one.
+                if self._ending is None:
                     self._queue.fail_all(error)
             await anyio.sleep(self.pause_s())
 

@@ -9,7 +9,7 @@ which is one host's view of the files (`store.view`). A store is opened for one 
 
 A keyword search asks for `corpus`, `count`, `best` and `cards`, once each if one block of candidates suffices: a store
 behind a network answers it in three round trips if it reads the cards with the candidates. For languages that write
-words together it asks for `longer` and for another `count` before.
+words together, and for words that no chunk holds, it asks for `longer` and for another `count` before.
 """
 
 from __future__ import annotations
