@@ -533,8 +533,8 @@ class Analyser:
     def _word_concepts(
         self, token: str, level: int = 0, *, has_words: bool
     ) -> Iterator[tuple[str, ...]]:
-        if level == 0 and (amount := _AMOUNT.fullmatch(token)) and (amount[1] or amount[3]):
-            token = amount[2]  # of what is told by the words around it
+        if level == 0:
+            token = _without_unit(token)
         if level == len(_JOINT_LEVELS) or token.isalnum():
             yield from self._part_concepts(token, has_words=has_words)
             return
@@ -634,6 +634,12 @@ def _whole(token: str) -> str:
     return ("_" if is_number else "").join(words)
 
 
+def _without_unit(token: str) -> str:
+    """The grouped number of an amount: of what it is, the words around it tell."""
+    amount = _AMOUNT.fullmatch(token)
+    return amount[2] if amount else token
+
+
 # As texts: what is seldom needed is compiled when it is.
 _CLOCK: Final = r"([01]?\d|2[0-3])(?::([0-5]\d)|[hH]([0-5]\d)?)"
 _HALF_CLOCK: Final = r"(1[0-2]|0?[1-9])(?::([0-5]\d))?([apAP])[mM]"
@@ -647,6 +653,7 @@ _ORDINAL: Final = "(10|[1-9])(?i:st|nd|rd|th)"
 
 def other_forms(token: str) -> tuple[str, ...]:
     """The index terms of the same number, time of day or day, as others write it: `17_00` for `5pm`."""
+    token = _without_unit(token)
     if not token[0].isdigit():
         return (_ordinal(_ORDINALS.index(token.lower()) + 1),) if token.lower() in _ORDINALS else ()
     if match := re.fullmatch(_ORDINAL, token):
