@@ -31,6 +31,7 @@ from backends.builtin.store.port import long_words
 from backends.builtin.store.sqlite.connections import connect_reader
 from backends.builtin.store.sqlite.store import SqliteView
 from backends.interface import SearchRequest, SyncRequest
+from backends.text.analyser import Analyser
 from config.loading.load import load_settings
 from config.settings import Settings, StoreSettings, SyncSettings
 from config.source.discover import LoadRequest
@@ -277,9 +278,11 @@ def make_queries(counts: Iterable[tuple[str, int]]) -> list[str]:
     """Fifty of one to four words, from the rarest to the most frequent, always the same.
 
     `counts` has each word with the number of its chunks. Words whose chunks are not all scored are left out: of those
-    the newest rows are scored, which every index has in its own order.
+    the newest rows are scored, which every index has in its own order. So are words that have such a part (`0006md`).
     """
-    words = [word for _, word in sorted((n, word) for word, n in counts if n <= MIN_SCORED)]
+    concepts = Analyser().concepts
+    rare = ((n, word) for word, n in counts if n <= MIN_SCORED and len(concepts(word)) == 1)
+    words = [word for _, word in sorted(rare)]
     if not words:
         return []
     step = max(1, len(words) // QUERIES)
