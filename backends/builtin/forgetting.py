@@ -34,7 +34,7 @@ def forget(store: Store, disk: Surveyor, request: ForgetRequest) -> ForgetReport
                 chunks=one.chunks,
                 is_there=disk.stands(one.source, one.path),
             )
-            for one in _wanted(view, request)
+            for one in _wanted(view, disk, request)
         )
         gone = [one for one in kept if not one.is_there]
         lines = {line for one in gone for line in _lines(view.files.texts(one.source, one.path))}
@@ -65,10 +65,11 @@ def forget(store: Store, disk: Surveyor, request: ForgetRequest) -> ForgetReport
     )
 
 
-def _wanted(view: View, request: ForgetRequest) -> Iterable[FileCard]:
+def _wanted(view: View, disk: Surveyor, request: ForgetRequest) -> Iterable[FileCard]:
     cards = view.files.all_cards(with_tags=False)
     if request.path is not None:
-        return [one for one in cards if one.path == request.path]
+        as_indexed = disk.roots.index_path(disk.roots.absolute(request.path.strip()))
+        return [one for one in cards if one.path in {request.path, as_indexed}]
     if request.older_than_ms is None:
         return []
     try:

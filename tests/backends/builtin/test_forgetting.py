@@ -43,6 +43,18 @@ async def test_what_is_gone_is_removed_with_proof_and_what_is_there_stays(home):
         assert [hit.path for hit in found.hits] == ["memory/2020-01-06.md"]
 
 
+async def test_a_note_that_is_gone_is_meant_by_every_spelling_of_its_path(home):
+    secret = home.write("memory/safe.md", "- The cellar door opens with Xyl0phone-7731.\n")
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        secret.unlink()
+        for path in ("./memory/safe.md", "memory//safe.md", str(secret), " memory/safe.md"):
+            shown = await backend.forget(ForgetRequest(path=path))
+            assert [one.path for one in shown.kept] == ["memory/safe.md"]
+        done = await backend.forget(ForgetRequest(path=str(secret), remove=True))
+        assert done.removed == 1
+
+
 async def test_its_vectors_go_at_once_where_no_gateway_runs(embedding_home):
     secret = embedding_home.write(
         "memory/safe.md", "- The cellar door opens with Xyl0phone-7731.\n"
