@@ -323,8 +323,7 @@ class PassageRanker:
         for one, values in zip(weighed, odds, strict=True):
             aged = aged_odds(one.units, one.evidence, values, asks_last=self._asks_last)
             file = File(one.file_id, one.path, one.units, one.evidence, aged, self._max_chars)
-            for start, end in self._taken[one.file_id]:
-                file.take(start, end)
+            file.take(self._taken[one.file_id])
             files.append(file)
         return files
 

@@ -5,7 +5,7 @@ it readable, none shown twice.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, reduce
 from heapq import heapify, heappop, heappush
@@ -141,21 +141,32 @@ class File:
     def is_taken(self, at: int) -> bool:
         return self._taken[at]
 
-    def take(self, start: int, end: int) -> None:
+    def take(self, spans: Iterable[tuple[int, int]]) -> None:
         """No selection will be made for one of these characters again. Units of overlapping chunks may overlap
-        without beginning at the same place.
+        without beginning at the same place. In one walk: there may be many of both.
         """
+        starts: list[int] = []
+        ends: list[int] = []
+        for start, end in sorted(spans):
+            if ends and start < ends[-1]:
+                ends[-1] = max(ends[-1], end)
+            else:
+                starts.append(start)
+                ends.append(end)
+        if not ends:
+            return
         for at, unit in enumerate(self.units):
-            if unit.start < end and start < unit.end:
+            number = bisect_right(ends, unit.start)
+            if number < len(ends) and starts[number] < unit.end:
                 self._taken[at] = True
 
     def take_all(self, selection: Selection) -> None:
         """What a selection of this file, or of the same units, shows."""
         self.worth *= learnt.AGAIN
-        for at, unit in zip(selection.at, selection.units(), strict=True):
+        for at in selection.at:
             self._taken[at] = True  # also what is empty
-            if self._is_cut_twice:
-                self.take(unit.start, unit.end)
+        if self._is_cut_twice:
+            self.take((unit.start, unit.end) for unit in selection.units())
 
     def best(self) -> Selection | None:
         """The best lines, each with what it cannot be read without, as much as fits into one snippet; None where
@@ -392,7 +403,8 @@ class File:
 
     def _code_around(self, at: int) -> range | None:
         """The block of code that a unit is in."""
-        return next((block for block in self._code if at in block), None)
+        number = bisect_right(self._code, at, key=lambda block: block.start)
+        return self._code[number - 1] if number and at in self._code[number - 1] else None
 
     def _whole(self, at: int) -> range | None:
         """The units that a unit is read with: the block of code, or the lines of a paragraph or an item that an editor
@@ -444,13 +456,22 @@ class File:
 
     def _head_of_table(self, row: int) -> Iterator[int]:
         """The first row, and the rule below it."""
-        head = row
-        while head and self._adjoin(head - 1) and _is_row(self.units[head - 1].text):
-            head -= 1
+        head = self._first_rows[row]
         if head != row:
             yield head
             if head + 1 < row and re.fullmatch(_RULE, self.units[head + 1].text):
                 yield head + 1
+
+    @cached_property
+    def _first_rows(self) -> list[int]:
+        """By unit the first row of the table that it is a row of; of what is no row itself."""
+        found: list[int] = []
+        was_row = False
+        for at, unit in enumerate(self.units):
+            is_row = _is_row(unit.text)
+            found.append(found[-1] if is_row and was_row and self._adjoin(at - 1) else at)
+            was_row = is_row
+        return found
 
     def _parent_of_item(self, item: int) -> int | None:
         """The item that one is below, or the line that announces the list; None of what is no item."""

@@ -1,5 +1,6 @@
 """The passages of candidate chunks: which lines, how long, in which order, with which score."""
 
+import time
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from random import Random
@@ -25,6 +26,7 @@ from backends.ranking.passages import (
 from backends.ranking.query import Concept, Weights
 from backends.text.analyser import Analyser
 from backends.text.units import utf16_length
+from fakes.each import each
 
 WORDS = (
     "boiler pump membrane valve invoice supplier tea price garden kitchen meeting router".split()
@@ -305,11 +307,39 @@ def weighed(candidates_of, weigh):
                 odds = [rng.choice((0.0, 0.0, 1e-20, 0.5, 0.5, 2.0)) for _ in units]
                 file = File(file_id, path, units, [NO_EVIDENCE] * len(units), odds, 200)
                 if units and rng.random() < 0.3:
-                    file.take(units[0].start, rng.choice(units).end)
+                    file.take([(units[0].start, rng.choice(units).end)])
                 files.append(file)
         return files
 
     return make
+
+
+@given(seed=st.integers(0, 2**32), data=st.data())
+def test_what_shares_a_character_with_what_was_shown_is_taken(weighed, seed, data):
+    place = st.tuples(st.integers(0, 400), st.integers(0, 400)).map(sorted).map(tuple)
+    spans = data.draw(st.lists(place, max_size=8))
+    for file in weighed(seed, 2):
+        before = [file.is_taken(at) for at in range(len(file.units))]
+        file.take(spans)
+        for at, unit in enumerate(file.units):
+            is_shown = any(unit.start < end and start < unit.end for start, end in spans)
+            assert file.is_taken(at) == (before[at] or is_shown)
+
+
+@each("line", ["- a", "| a | b |", "```"])
+def test_the_time_for_a_note_of_short_lines_grows_with_its_length_only(line, candidates_of, weigh):
+    def cost(count: int) -> float:
+        chunks = candidates_of("\n".join([line] * count))
+        (units,) = units_by_file(chunks, weigh("boiler")).values()
+        odds = [0.0] * (len(units) - 60) + [1.0] * 60
+        file = File(1, "a.md", units, [NO_EVIDENCE] * len(units), odds, 700)
+        begin = time.process_time()
+        file.take([(one.start, one.end) for one in units[: count // 5]])
+        file.best()
+        return time.process_time() - begin
+
+    cost(1_000)
+    assert cost(20_000) < 40 * max(cost(2_000), 0.002)
 
 
 def selections_in_order(files: Sequence[File]) -> Iterator[Selection]:
