@@ -223,6 +223,8 @@ def _words(explain: Mapping[str, Any], snippet: str, query: str) -> str:
         return "none of the question's words"
     spans = matched_spans(snippet, query)
     found = list(dict.fromkeys(snippet[start:end].casefold() for start, end in spans))
+    instead = explain["otherForms"].items()
+    found += [f"{', '.join(terms)} instead of {asked}" for asked, terms in instead]
     held = f"{', '.join(found[:_SHOWN_WORDS])}: {explain['coverage']:.0%} of what the question says"
     if not found:
         held = "only in its path, title or headings, or in lines beside it"

@@ -46,16 +46,16 @@ TEXT = {"raw": 0.4, "calibrated": 0.74, "rank": 2, "weight": 0.3}
 VECTOR = {"raw": 0.62, "calibrated": 2.1, "rank": 1, "weight": 0.7}
 
 
-def why(snippet="Green tea", **changes):
+def why(snippet="Green tea", query="tea", **changes):
     explain = {
-        "matchedTerms": ["tea"], "coverage": 0.5, "fused": 3.0, "chunkId": 1, "text": TEXT,
+        "matchedTerms": ["tea"], "otherForms": {}, "coverage": 0.5, "fused": 3.0, "chunkId": 1, "text": TEXT,
         "vector": VECTOR, "freshness": 1.0, "assured": False, "date": "2026-02-01",
     } | changes  # fmt: skip
     hit = Hit(
         path="a.md", start_line=1, end_line=1, score=1, snippet=snippet, source="memory",
         explain=explain,
     )  # fmt: skip
-    return shown(result(hit))[2:-1]
+    return shown(result(hit), query)[2:-1]
 
 
 def test_an_explanation_says_in_words_what_matched_what_the_vector_said_the_age_and_the_rule():
@@ -65,6 +65,11 @@ def test_an_explanation_says_in_words_what_matched_what_the_vector_said_the_age_
         "  age: of 2026-02-01",
         "  order: by words and meaning together (weights 0.3 and 0.7)",
     ]
+
+
+def test_an_explanation_says_what_was_found_instead_of_a_word():
+    words, *_ = why(query="tee", otherForms={"tee": ["tea"]})
+    assert words.startswith("  words: tea instead of tee: 50% of what")
 
 
 def test_an_explanation_says_what_is_missing():
