@@ -645,8 +645,8 @@ _CLOCK: Final = r"([01]?\d|2[0-3])(?::([0-5]\d)|[hH]([0-5]\d)?)"
 _HALF_CLOCK: Final = r"(1[0-2]|0?[1-9])(?::([0-5]\d))?([apAP])[mM]"
 _ISO_DAY: Final = r"(\d{4})-(\d\d)-(\d\d)"
 _DOTTED_DAY: Final = r"(\d\d?)\.(\d\d?)\.(\d{4})"
-_MONEY: Final = r"(?!(?:19|20)\d\d$)([1-9]\d{0,2}(?:[.,]\d{3})+|[1-9]\d{3,8})(?:[.,](\d\d))?"
-"""From a thousand on; four digits that may be a year are one."""
+_MONEY: Final = r"(?!(?:19|20)\d\d$)([1-9]\d{0,2}(?:[.,]\d{3}){1,9}|[1-9]\d{3,8})(?:[.,](\d\d))?"
+"""From a thousand on; four digits that may be a year are one, and many groups are a list of numbers."""
 _ORDINALS: Final = "first second third fourth fifth sixth seventh eighth ninth tenth".split()
 _ORDINAL: Final = "(10|[1-9])(?i:st|nd|rd|th)"
 

@@ -208,6 +208,12 @@ def test_a_number_is_found_however_it_is_written(asked, said):
     assert not set(whole.alternatives).isdisjoint(Analyser("english").terms(said).split())
 
 
+def test_a_long_list_of_numbers_is_no_number():
+    listed = ",".join(str(100 + number % 900) for number in range(2_000))
+    (whole, *_) = QueryAnalyser(["english"]).analyse(listed).concepts
+    assert len(whole.alternatives) == 1
+
+
 @each(
     ("asked", "said"), [("1.20", "120"), ("0.1.9", "019"), ("2026", "2.026"), ("5pm", "5:00"), ("1.5", "15")]
 )  # fmt: skip
