@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from itertools import accumulate, count, islice
@@ -627,4 +628,5 @@ def resolve_links(files: NamedFiles, names: Iterable[str]) -> dict[str, str]:
 
 
 def _key(name: str) -> str:
-    return name.strip().removesuffix(MARKDOWN_SUFFIX).removeprefix("./").casefold()
+    composed = unicodedata.normalize("NFC", name.strip())  # macOS takes accents apart
+    return composed.removesuffix(MARKDOWN_SUFFIX).removeprefix("./").casefold()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os.path
+import unicodedata
 from datetime import date
 from functools import cached_property
 from pathlib import Path
@@ -135,10 +136,13 @@ class MemoryRoots(msgspec.Struct, frozen=True, dict=True):
         """The places a client's path may mean, most literal first; none if it is not permitted.
 
         A path that holds backslashes is also tried with slashes in their place, one that begins or ends with
-        blanks also without them.
+        blanks also without them, and one with accents in both forms of Unicode: macOS names files in one, and
+        whoever types or repeats a name writes the other.
         """
         trimmed = path.strip()
-        spellings = dict.fromkeys((path, trimmed, trimmed.replace("\\", "/")))
+        slashed = trimmed.replace("\\", "/")
+        forms = (unicodedata.normalize(form, slashed) for form in ("NFC", "NFD"))
+        spellings = dict.fromkeys((path, trimmed, slashed, *forms))
         return tuple(
             location
             for spelling in spellings
@@ -186,8 +190,8 @@ class Filter:
     """Which files a request permits, but for their source."""
 
     def __init__(self, request: SearchRequest) -> None:
-        self._include = [Glob(pattern) for pattern in request.include]
-        self._exclude = [Glob(pattern) for pattern in request.exclude]
+        self._include = [Glob(_composed(pattern)) for pattern in request.include]
+        self._exclude = [Glob(_composed(pattern)) for pattern in request.exclude]
         self._after, self._before = _written(request.after), _written(request.before)
         self._tags = request.tags
         self.dated = bool(request.after or request.before)
@@ -209,9 +213,15 @@ class Filter:
     def permits_but_for_date(self, path: str, tags: tuple[str, ...] = ()) -> bool:
         if not all(has_tag(tags, wanted) for wanted in self._tags):
             return False
+        path = _composed(path)
         if self._include and not any(glob.matches(path) for glob in self._include):
             return False
         return not any(glob.matches(path) for glob in self._exclude)
+
+
+def _composed(name: str) -> str:
+    """In the form of Unicode in which names are compared."""
+    return unicodedata.normalize("NFC", name)
 
 
 def _written(day: date | None) -> str | None:

@@ -16,6 +16,8 @@ from fakes.each import each
         ({"include": ("memory/**",)}, "MEMORY.md", None, False),
         ({"include": ("memory/**", "*.md")}, "MEMORY.md", None, True),
         ({"include": ("**",), "exclude": ("memory/*",)}, "memory/a.md", None, False),
+        ({"include": ("K\u00fcche/*",)}, "Ku\u0308che/a.md", None, True),
+        ({"exclude": ("Ku\u0308che/*",)}, "K\u00fcche/a.md", None, False),
         ({"after": date(2026, 2, 8)}, "memory/a.md", "2026-02-08", True),
         ({"after": date(2026, 2, 8)}, "memory/a.md", "2026-02-07", False),
         ({"before": date(2026, 2, 8)}, "memory/a.md", "2026-02-07", True),

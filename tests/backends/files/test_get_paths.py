@@ -247,6 +247,17 @@ def test_a_name_that_begins_with_a_blank_is_another_note(tmp_path):
     assert read(notes, "lead.md").text == "the other"
 
 
+def test_a_name_is_read_in_either_form_of_unicode_and_each_form_may_have_its_file(tmp_path):
+    apart, composed = "Cafe\u0301.md", "Caf\u00e9.md"
+    roots = MemoryRoots(tmp_path)
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory" / apart).write_text("apart", encoding="utf-8")
+    assert read(roots, f"memory/{composed}").path == f"memory/{apart}"
+    (tmp_path / "memory" / composed).write_text("composed", encoding="utf-8")
+    assert read(roots, f"memory/{composed}").text == "composed"
+    assert read(roots, f"memory/{apart}").text == "apart"
+
+
 def test_what_is_too_deep_to_be_indexed_cannot_be_read(tmp_path):
     notes = MemoryRoots(tmp_path, (ExtraPath(path=tmp_path, raw="."),))
     for depth in (MAX_DEPTH, MAX_DEPTH + 1):

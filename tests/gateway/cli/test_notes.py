@@ -179,6 +179,16 @@ def test_wiki_links_are_words_and_lead_to_their_notes(cli, vault):
     assert hit["path"] == "Heating.md" and hit["explain"]["links"] == links
 
 
+def test_a_name_in_the_other_form_of_unicode_is_the_same_name(cli, folder):
+    (folder / "Ku\u0308che.md").write_text("The stove.\n", encoding="utf-8")
+    (folder / "plan.md").write_text("See [[K\u00fcche]].\n", encoding="utf-8")
+    cli("index", "--notes", str(folder))
+    for name in ("K\u00fcche.md", "[[K\u00fcche]]"):
+        assert cli.json("get", "--notes", str(folder), name)["text"] == "The stove.\n"
+    links = cli.json("get", "--notes", str(folder), "plan.md")["links"]
+    assert links == {"K\u00fcche": "Ku\u0308che.md"}
+
+
 def test_notes_in_other_encodings_are_found_read_and_told_of(cli, folder):
     (folder / "latin.md").write_bytes("Die Wärmepumpe läuft.\n".encode("latin-1"))
     (folder / "wide.md").write_bytes("Der Wäschetrockner läuft.\n".encode("utf-16"))
