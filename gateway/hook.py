@@ -237,9 +237,7 @@ def _answer(client: str, route: Route, ends: float) -> None:
 def _complain(reply: bytes) -> None:
     """Says what is wrong with the event itself, to whoever wrote it: clients show that on demand only."""
     message = reply.partition(b'"message":"')[2].partition(b'","data"')[0]
-    if (
-        b'"kind":"parse_error"' in reply
-    ):  # its words count the bytes of the call around the event, too
+    if b'"kind":"parse_error"' in reply:  # counts the bytes of the call around the event, too
         message = b"The event is no JSON that can be read."
     elif b'"kind":"invalid_params"' not in reply:
         return
