@@ -102,19 +102,15 @@ class LoadedFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """The kind of the error."""
 
 
-def parts_of(
-    session_key: str, chat_kind: ChatKind | None, today: str, yesterday: str
-) -> tuple[SessionPart, ...]:
-    """What this session loads: `today` and `yesterday` are the paths of their logs. `chat_kind` is what the caller
-    says; the stricter of it and the key decides.
-    """
-    logs = SessionPart("today", (today,)), SessionPart("yesterday", (yesterday,))
+def lasting_parts(session_key: str, chat_kind: ChatKind | None) -> tuple[SessionPart, ...]:
+    """What a private session alone loads. Of the key and `chat_kind`, which the caller says, the stricter decides."""
     is_private = chat_kind in {None, "direct"} and is_main_session(session_key)
-    return (
-        (SessionPart("longterm", _LONG_TERM), SessionPart("user", _USER), *logs)
-        if is_private
-        else logs
-    )
+    return (SessionPart("longterm", _LONG_TERM), SessionPart("user", _USER)) if is_private else ()
+
+
+def log_parts(today: str, yesterday: str) -> tuple[SessionPart, ...]:
+    """What every session loads, by the paths of these logs."""
+    return SessionPart("today", (today,)), SessionPart("yesterday", (yesterday,))
 
 
 async def load(parts: tuple[SessionPart, ...], read: Read) -> tuple[LoadedFile, ...]:

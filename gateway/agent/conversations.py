@@ -43,8 +43,9 @@ from gateway.scope import (
 from gateway.session_start import (
     LoadedFile,
     daily_log,
+    lasting_parts,
     load,
-    parts_of,
+    log_parts,
     recall_instructions,
     today_and_yesterday,
 )
@@ -177,7 +178,7 @@ class Conversations:
                 files=(), denied=True, error=verdict.reason, kind=ErrorKind.DENIED
             )
         now = agent_now(memory.settings.user_timezone)
-        files = await load(parts_of(key, params.chat_type, *await self._logs(now)), memory.read)
+        files = await self._load(key, params.chat_type, now, DISK_PATIENCE_S)
         memory.shown.began(key, files)
         return SessionStartResult(
             files=files,
@@ -187,8 +188,10 @@ class Conversations:
             sync_started=memory.session_started(key),
         )
 
-    async def files(self, session: Session) -> tuple[LoadedFile, ...]:
-        """What `start` would load; nothing where memory is off or denied.
+    async def files(
+        self, session: Session, *, patience_s: float = DISK_PATIENCE_S
+    ) -> tuple[LoadedFile, ...]:
+        """What `start` would load; nothing where memory is off or denied. `patience_s` is that of `_logs`.
 
         Without a key nobody else is listening, as with citations: that is the main session.
         """
@@ -197,15 +200,22 @@ class Conversations:
         if memory.why_off is not None or not verdict.allowed:
             return ()
         key = session.session_key or f"agent:{memory.settings.agent_id}:main"
-        now = agent_now(memory.settings.user_timezone)
-        return await load(parts_of(key, None, *await self._logs(now)), memory.read)
+        return await self._load(key, None, agent_now(memory.settings.user_timezone), patience_s)
 
-    async def _logs(self, now: datetime) -> list[str]:
-        """The paths of today's and yesterday's log; in `memory/` where a folder of notes does not answer."""
+    async def _load(
+        self, key: str, chat_type: ChatKind | None, now: datetime, patience_s: float
+    ) -> tuple[LoadedFile, ...]:
+        """The lasting notes go first: to look through a large folder of notes may take too long for a hook."""
+        read = self._memory.read
+        lasting = await load(lasting_parts(key, chat_type), read)
+        return (*lasting, *await load(log_parts(*await self._logs(now, patience_s)), read))
+
+    async def _logs(self, now: datetime, patience_s: float) -> list[str]:
+        """The paths of today's and yesterday's log; in `memory/` where a folder of notes is not listed in time."""
         settings, days = self._memory.settings, today_and_yesterday(now)
         find = partial(daily_notes, settings, days)
         with suppress(TimeoutError):
-            notes = await self._days.run(find, DISK_PATIENCE_S, queue_s=DISK_PATIENCE_S)
+            notes = await self._days.run(find, patience_s, queue_s=patience_s)
             return [note.path for note in notes]
         return [daily_log(day) for day in days]
 

@@ -64,6 +64,8 @@ HOOK_PATIENCE_S: Final = 0.22
 """A hook waits for little longer."""
 VECTOR_PATIENCE_S: Final = 0.12
 """How long the vector of a prompt is waited for: its words alone answer within milliseconds."""
+_DAYS_PATIENCE_S: Final = 0.08
+"""How long a folder of notes is looked through for daily notes."""
 
 
 class HookParams(Params, frozen=True):
@@ -225,7 +227,7 @@ async def _heard(memory: Memory, event: HookEvent, session: Session) -> str:
     is_known = memory.shown.knows(event.conversation) and not event.is_emptied
     if event.kind != "start" or event.goes_on or is_known:
         return ""
-    files = await Conversations(memory).files(session)
+    files = await Conversations(memory).files(session, patience_s=_DAYS_PATIENCE_S)
     memory.session_started(event.conversation)
     told = started_block(files)
     memory.shown.began(event.conversation, told.files)

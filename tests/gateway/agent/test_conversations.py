@@ -95,6 +95,14 @@ async def test_a_session_over_a_folder_of_notes_starts_with_the_daily_notes_that
     assert [file.path for file in listed] == [file.path for file in result.files]
 
 
+async def test_a_folder_that_takes_too_long_to_list_costs_the_daily_notes_alone(talking, workspace):
+    notes = {"extra_paths": (ExtraPath(path=workspace, raw="."),)}
+    async with talking(notes_folder=workspace, search=notes) as (conversations, _):
+        listed = await conversations.files(of_session().session, patience_s=0)
+    assert listed[0].text == "# Memory\n\n- The boiler.\n"
+    assert [one.status for one in listed[1:]] == ["not_found"] * 3
+
+
 async def test_sessions_that_start_at_once_all_start_with_the_daily_notes_of_the_folder(
     talking, workspace
 ):

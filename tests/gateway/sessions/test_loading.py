@@ -5,10 +5,10 @@ import pytest
 from backends.files.reading import read_lines
 from backends.files.roots import MemoryRoots
 from fakes.each import each
-from gateway.session_start import MAX_CHARS, load, parts_of
+from gateway.session_start import MAX_CHARS, lasting_parts, load, log_parts
 
 pytestmark = pytest.mark.anyio
-LOGS = "memory/2026-02-08.md", "memory/2026-02-07.md"
+LOGS = log_parts("memory/2026-02-08.md", "memory/2026-02-07.md")
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def start(tmp_path):
         return read_lines(MemoryRoots(tmp_path), request)
 
     async def start(key="agent:main:main", chat=None):
-        return {file.role: file for file in await load(parts_of(key, chat, *LOGS), read)}
+        return {file.role: file for file in await load((*lasting_parts(key, chat), *LOGS), read)}
 
     return start
 
@@ -56,10 +56,8 @@ def start(tmp_path):
     ],
 )
 async def test_long_term_memory_is_for_the_main_private_session_only(key, chat, loads_long_term):
-    roles = [part.role for part in parts_of(key, chat, *LOGS)]
-    assert ("longterm" in roles) is loads_long_term
-    assert ("user" in roles) is loads_long_term
-    assert roles[-2:] == ["today", "yesterday"]
+    roles = [part.role for part in lasting_parts(key, chat)]
+    assert roles == (["longterm", "user"] if loads_long_term else [])
 
 
 async def test_the_logs_of_today_and_yesterday_and_the_long_term_memory_are_loaded(write, start):
