@@ -104,8 +104,13 @@ def links(options: Options, note: typed.NoteName) -> int:
         f"{path} links to {len(found.to)}, and {len(found.linked_from)} link to it.",
         *(f"  → {one}" for one in found.to),
         *(f"  ← {one}" for one in found.linked_from),
-        *(f"  → [[{name}]], which is no note yet" for name in found.missing),
+        *(f"  → {_as_linked(name)}, which is no note yet" for name in found.missing),
     )
+
+
+def _as_linked(name: str) -> str:
+    """Markdown links name files, wiki links names."""
+    return name if name.lower().endswith(".md") else f"[[{name}]]"
 
 
 def find_note(vault: Vault, name: str) -> str:

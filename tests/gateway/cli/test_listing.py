@@ -84,6 +84,7 @@ def test_markdown_links_to_notes_are_links_too_and_lead_from_where_they_stand(va
     found = json.loads(vault("links", "Plan", "--json").out)
     assert found["to"] == ["house/Heizung.md", "house/My tools.md", "Daily/2026_02_09.md"]
     assert found["missing"] == ["./gone.md"]
+    assert "→ ./gone.md, which is no note yet" in vault("links", "Plan").out
     assert "house/Plan.md" in json.loads(vault("links", "My tools", "--json").out)["from"]
 
 
