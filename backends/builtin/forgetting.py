@@ -12,6 +12,7 @@ from typing import Final
 
 from backends.builtin.store.port import FileCard, Store, View
 from backends.builtin.syncing.surveying import Surveyor
+from backends.files.roots import composed
 from backends.interface import ForgetReport, ForgetRequest, Kept
 
 _PATIENCE_S: Final = 30.0
@@ -68,8 +69,9 @@ def forget(store: Store, disk: Surveyor, request: ForgetRequest) -> ForgetReport
 def _wanted(view: View, disk: Surveyor, request: ForgetRequest) -> Iterable[FileCard]:
     cards = view.files.all_cards(with_tags=False)
     if request.path is not None:
-        as_indexed = disk.roots.index_path(disk.roots.absolute(request.path.strip()))
-        return [one for one in cards if one.path in {request.path, as_indexed}]
+        as_indexed = composed(disk.roots.index_path(disk.roots.absolute(request.path.strip())))
+        exact = [one for one in cards if one.path == request.path]
+        return exact or [one for one in cards if composed(one.path) == as_indexed]
     if request.older_than_ms is None:
         return []
     try:

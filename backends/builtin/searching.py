@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from itertools import accumulate, count, islice
@@ -33,7 +32,7 @@ from backends.builtin.store.port import (
     Word,
     WordPart,
 )
-from backends.files.roots import MARKDOWN_SUFFIX, Filter
+from backends.files.roots import MARKDOWN_SUFFIX, Filter, composed
 from backends.interface import Hit, Mode, SameLine, SearchRequest, Stretch
 from backends.ranking import learnt
 from backends.ranking.evidence import KEYWORDS_ONLY, Lanes
@@ -628,5 +627,4 @@ def resolve_links(files: NamedFiles, names: Iterable[str]) -> dict[str, str]:
 
 
 def _key(name: str) -> str:
-    composed = unicodedata.normalize("NFC", name.strip())  # macOS takes accents apart
-    return composed.removesuffix(MARKDOWN_SUFFIX).removeprefix("./").casefold()
+    return composed(name.strip()).removesuffix(MARKDOWN_SUFFIX).removeprefix("./").casefold()

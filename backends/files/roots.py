@@ -190,8 +190,8 @@ class Filter:
     """Which files a request permits, but for their source."""
 
     def __init__(self, request: SearchRequest) -> None:
-        self._include = [Glob(_composed(pattern)) for pattern in request.include]
-        self._exclude = [Glob(_composed(pattern)) for pattern in request.exclude]
+        self._include = [Glob(composed(pattern)) for pattern in request.include]
+        self._exclude = [Glob(composed(pattern)) for pattern in request.exclude]
         self._after, self._before = _written(request.after), _written(request.before)
         self._tags = request.tags
         self.dated = bool(request.after or request.before)
@@ -213,14 +213,14 @@ class Filter:
     def permits_but_for_date(self, path: str, tags: tuple[str, ...] = ()) -> bool:
         if not all(has_tag(tags, wanted) for wanted in self._tags):
             return False
-        path = _composed(path)
+        path = composed(path)
         if self._include and not any(glob.matches(path) for glob in self._include):
             return False
         return not any(glob.matches(path) for glob in self._exclude)
 
 
-def _composed(name: str) -> str:
-    """In the form of Unicode in which names are compared."""
+def composed(name: str) -> str:
+    """In the form of Unicode in which names are compared: macOS takes accents apart, who types does not."""
     return unicodedata.normalize("NFC", name)
 
 

@@ -55,6 +55,15 @@ async def test_a_note_that_is_gone_is_meant_by_every_spelling_of_its_path(home):
         assert done.removed == 1
 
 
+async def test_a_note_that_is_gone_is_meant_by_its_name_in_either_form_of_unicode(home):
+    gone = home.write("memory/Ku\u0308che.md", "- The cellar door opens with Xyl0phone-7731.\n")
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        gone.unlink()
+        shown = await backend.forget(ForgetRequest(path="memory/K\u00fcche.md"))
+        assert [one.path for one in shown.kept] == ["memory/Ku\u0308che.md"]
+
+
 async def test_its_vectors_go_at_once_where_no_gateway_runs(embedding_home):
     secret = embedding_home.write(
         "memory/safe.md", "- The cellar door opens with Xyl0phone-7731.\n"
