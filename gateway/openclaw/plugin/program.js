@@ -2,7 +2,7 @@
 // of the host's environment.
 
 import { spawn } from "node:child_process";
-import { accessSync, constants, existsSync, readFileSync } from "node:fs";
+import { accessSync, constants, existsSync, readFileSync, realpathSync } from "node:fs";
 import { homedir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -120,8 +120,17 @@ export function readConfiguration(file, chain = []) {
   const text = readText(file);
   const lists = [...text.matchAll(INCLUDE)].map((match) => match[1]);
   const names = lists.flatMap((list) => [...list.matchAll(/"([^"]*)"|'([^']*)'/g)].map((match) => match[1] ?? match[2]));
-  const included = names.map((name) => readConfiguration(path.resolve(path.dirname(file), name), [...chain, file]));
+  const included = names.map((name) => readConfiguration(realPath(path.resolve(path.dirname(file), name)), [...chain, file]));
   return [text, ...included].join("\n");
+}
+
+/** Where a link leads: what it includes stands beside that. */
+function realPath(file) {
+  try {
+    return realpathSync(file);
+  } catch {
+    return file;
+  }
 }
 
 function readText(file) {

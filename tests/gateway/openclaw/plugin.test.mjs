@@ -378,6 +378,15 @@ test("variables that included files name count as those of the configuration its
   assert.deepEqual(childEnvironment(host, readConfiguration(path.join(folder, "openclaw.json"))), { MY_KEY: "m", OTHER_KEY: "o" });
 });
 
+test("what an included file that is a link includes stands beside where the link leads", () => {
+  const [folder, elsewhere] = ["config-", "elsewhere-"].map((name) => mkdtempSync(path.join(scratch, name)));
+  writeFileSync(path.join(folder, "openclaw.json"), '{$include: "./memory.json5"}');
+  writeFileSync(path.join(elsewhere, "memory.json5"), '{search: {$include: "./keys.json5"}}');
+  writeFileSync(path.join(elsewhere, "keys.json5"), '{remote: {apiKey: "${MY_KEY}"}}');
+  symlinkSync(path.join(elsewhere, "memory.json5"), path.join(folder, "memory.json5"));
+  assert.deepEqual(childEnvironment({ MY_KEY: "m" }, readConfiguration(path.join(folder, "openclaw.json"))), { MY_KEY: "m" });
+});
+
 test("a configuration that refers to another variable wants another process, since this one does not have it", () => {
   const folder = mkdtempSync(path.join(scratch, "state-"));
   const runtime = {
