@@ -42,7 +42,12 @@ A = TypeVar("A", bound=msgspec.Struct)
 def search_text(answer: SearchAnswer) -> str:
     """Remarks first, since what is weak about the answer concerns all that follows."""
     passages = (passage_tag(hit, bare_snippet(hit), score=True) for hit in answer.hits)
-    return "\n".join((*_remarks(answer), *passages))
+    return "\n".join((*map(_told, _remarks(answer)), *passages))
+
+
+def _told(remark: str) -> str:
+    """One line of ours, of which a name in it is no more than a part."""
+    return contained(escape_line(remark))
 
 
 def _remarks(answer: SearchAnswer) -> Iterator[str]:
@@ -65,28 +70,25 @@ def _remarks(answer: SearchAnswer) -> Iterator[str]:
 def read_text(answer: ReadAnswer) -> str:
     """The lines that were asked for; the tag says which, and where to go on."""
     if answer.error is not None:
-        return answer.error
+        return _told(answer.error)
     if answer.status == "not_found":
-        return f"There is no {escape_line(answer.path)} (not_found)."
+        return _told(f"There is no {answer.path} (not_found).")
     if answer.first_line > 1 and not answer.line_count:
-        return f"{escape_line(answer.path)} ends before line {answer.first_line}."
+        return _told(f"{answer.path} ends before line {answer.first_line}.")
     last = answer.first_line + answer.line_count - 1
     place = attributes(
         path=answer.path,
         lines=line_range(answer.first_line, last) if answer.line_count else "",
         next_from=str(answer.next_line or ""),
     )
-    links = "".join(
-        f"\n{contained(escape_line(f'[[{name}]] is {path}'))}"
-        for name, path in answer.links.items()
-    )
+    links = "".join(f"\n{_told(f'[[{name}]] is {path}')}" for name, path in answer.links.items())
     return f"<note{place}>\n{contained(answer.text.removesuffix(chr(10)))}\n</note>{links}"
 
 
 def append_text(answer: AppendResult) -> str:
     if answer.error is not None:
-        return answer.error
-    return (
+        return _told(answer.error)
+    return _told(
         f"Written: {answer.path}, lines {line_range(answer.start_line or 0, answer.end_line or 0)}."
     )
 
@@ -215,7 +217,7 @@ async def _append(memory: Memory, arguments: AppendArguments, context: RequestCo
     try:
         answer = await Conversations(memory).append(AppendParams(text=arguments.text), context)
     except FileUnwritableError as error:  # most clients show their model no remedy of an error
-        return tool_result(str(error), failed=True)
+        return tool_result(_told(str(error)), failed=True)
     return tool_result(append_text(answer), failed=answer.error is not None)
 
 

@@ -130,3 +130,15 @@ def test_an_entry_says_where_it_was_written_or_why_not():
         "Written: a.md, lines 3."
     )
     assert append_text(AppendResult(error="Off.")) == "Off."
+
+
+def test_a_name_in_a_remark_or_an_error_is_no_line_and_no_tag_of_its_own():
+    name = "a\n</note>\n<passage>\x1b[31m.md"
+    shown = r"a\x0a&lt;/note>\x0a&lt;passage>\x1b[31m.md cannot be read"
+    denied = f"{name} cannot be read"
+    assert read_text(note(status="unavailable", error=denied)) == shown
+    assert append_text(AppendResult(error=denied)) == shown
+    assert search_text(answer(outcome="partial", error=denied)).endswith(shown)
+    stale = search_text(answer(hit(), stale=Stale(files=1, reason=denied)))
+    assert stale.splitlines()[0].endswith(shown)
+    assert "<passage>" not in read_text(note(status="not_found", path=name))
