@@ -122,6 +122,8 @@ class Backfill:
         self._unsaved: list[_Answer] = []
         self._suspects: list[bytes] = []
         """The texts of the last request that failed as if the host were to blame."""
+        self._are_suspected = False
+        """Whether the last round ended with them, and the next one tells whose fault it was."""
         self._saved_limits: object = None
         self._dimensions: int | None = None
         self._retry_in_s: float | None = None
@@ -167,8 +169,10 @@ class Backfill:
         self.wake()
 
     async def rested(self, progress: ProgressCallback | None) -> BackfillState:
-        """Waits until nothing is left to do for the provider in use, or until it fails."""
-        while self.last_error is None and (self.running or self._wake.is_set()):
+        """Waits until nothing is left to do for the provider in use, or until it fails, and not at one text alone."""
+        while (
+            self.running or self._are_suspected or (self.last_error is None and self._wake.is_set())
+        ):
             await self._moved.wait()
             if progress is not None:
                 coverage = (await self._disk.run_out(self._state)).coverage
@@ -219,6 +223,7 @@ class Backfill:
 
     async def _embed_all(self) -> bool:
         """Whether nothing is left to do for the provider in use."""
+        self._are_suspected = False
         try:
             async with self._lease.hold():
                 self.running = True
@@ -351,6 +356,7 @@ class Backfill:
         except (ProviderTransientError, ProviderBadResponseError):
             answered = {text_hash for answer in answers for text_hash in answer.hashes}
             self._suspects = [text_hash for text_hash, _ in texts if text_hash not in answered]
+            self._are_suspected = self._embeddings.state().active.status != "open"
             raise
         else:
             self._suspects = []

@@ -185,6 +185,21 @@ async def test_a_text_at_which_the_host_breaks_stops_no_other(world, vendor):
         await going_on.pass_time(lambda: going_on.embedded == NOTES - 1)
 
 
+async def test_who_waits_for_all_vectors_waits_for_those_beside_a_text_at_which_the_host_breaks(
+    world, vendor
+):
+    vendor.breaks_at = lambda text: text == "The boiler number 7."
+    states = []
+    async with world(vendor) as going_on, anyio.create_task_group() as tasks:
+
+        async def wait():
+            states.append(await going_on.backfill.rested(None))
+
+        tasks.start_soon(wait)
+        await going_on.pass_time(lambda: states)
+    assert (states[0].coverage.embedded, states[0].coverage.failed) == (NOTES - 1, 1)
+
+
 async def test_a_host_that_hung_is_forgiven_within_a_minute(world, vendor):
     vendor.misbehave(fault("hang"))
     async with world(vendor, timeout_s=0.2) as running:
