@@ -76,8 +76,11 @@ def with_joined_numbers(text: str) -> str:
     """Normalised text with each number that is written in groups as one run, too, behind it: a phone number, a large
     one, that of an account.
     """
-    text = _pattern(_SPACED).sub(lambda match: f"{match[0]} {match[0].replace(' ', '')}", text)
-    return _pattern(_PHONE).sub(_with_digits, text)
+    return _pattern(f"(?P<spaced>{_SPACED})|{_PHONE}").sub(_joined_number, text)
+
+
+def _joined_number(match: re.Match[str]) -> str:
+    return f"{match[0]} {match[0].replace(' ', '')}" if match["spaced"] else _with_digits(match)
 
 
 def _with_digits(match: re.Match[str]) -> str:

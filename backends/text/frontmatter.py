@@ -16,8 +16,9 @@ from typing import Final
 import msgspec
 
 from backends.chunking import shorten_title
+from backends.text.times import date_in
 
-FRONT_MATTER_VERSION: Final = 6
+FRONT_MATTER_VERSION: Final = 7
 """Goes up with every change of what is read: the notes of stored indexes are then prepared again."""
 MAX_VALUES: Final = 100
 """The most values of one list; more say nothing about a note."""
@@ -26,7 +27,9 @@ MAX_VALUES: Final = 100
 _KEY: Final = r"([A-Za-z]+)[ \t]*:(?:[ \t]+(.*))?$"
 _ITEM: Final = r"[ \t]*-[ \t]+(.*)$"
 _FLOW_ITEM: Final = r"\s*(\"[^\"]*\"|'[^']*'|[^,\[\]]+)"
-_DAY: Final = r"(\d{4})-(\d{2})-(\d{2})(?!\d)"
+_DAY: Final = r"(\d{4})([-/])(\d{2})\2(\d{2})(?!\d)"
+_BLOCK: Final = r"[>|][+-]?[1-9]?[+-]?"
+"""What stands for a value that is the indented lines below; of a title the first of them counts."""
 _COMMENT: Final = r"[ \t]#.*$"
 _WRITTEN_TAG: Final = r"\[\[([^\[\]\n]+)\]\]|[^,\s]+"
 _DATES: Final = ("date", "created", "updated")
@@ -205,8 +208,13 @@ def has_tag(tags: tuple[str, ...], wanted: str) -> bool:
 
 def _entries(block: str) -> Iterator[tuple[str, str]]:
     """Each key with each of its values, in order."""
-    name = ""
+    name, is_in_block = "", False
     for line in block.split("\n"):
+        if is_in_block and (line[:1].isspace() or not line):
+            if line.strip():
+                yield name, line.strip()
+            continue
+        is_in_block = False
         item = re.match(_ITEM, line) if name else None
         key = re.match(_KEY, line.rstrip())
         if item:
@@ -214,7 +222,8 @@ def _entries(block: str) -> Iterator[tuple[str, str]]:
         elif key:
             lowered = key[1].lower()
             name = _KEYS.get(lowered, lowered)
-            values = _values(key[2] or "")
+            is_in_block = re.fullmatch(_BLOCK, key[2] or "") is not None
+            values = [] if is_in_block else _values(key[2] or "")
         elif line.strip() and not line[0].isspace():
             name, values = "", []
         else:
@@ -241,10 +250,12 @@ def _plain(value: str) -> str:
 
 
 def _day(values: list[str] | None) -> date | None:
-    match = re.match(_DAY, values[0]) if values else None
-    if match is None:
+    if not values:
         return None
+    match = re.match(_DAY, values[0])
+    if match is None:
+        return date_in(values[0])
     try:
-        return date(*map(int, match.groups()))
+        return date(int(match[1]), int(match[3]), int(match[4]))
     except ValueError:
         return None

@@ -71,13 +71,13 @@ class Peeked:
     async def first_line(self) -> bytes:
         """The first line that is not blank, or the first `_LONGEST_LOOK` bytes; empty at the end."""
         while True:
-            line, newline, _ = self._held.lstrip().partition(b"\n")
+            line, newline, _ = self._held.partition(b"\n")
             if newline or len(line) >= _LONGEST_LOOK:
                 return line
             data = await self._reader.receive()
             if not data:
                 return line
-            self._held += data
+            self._held = (self._held + data).lstrip()
 
     async def receive(self) -> bytes:
         if self._held:

@@ -54,7 +54,7 @@ _WINDOW = 16
 _NOT_TEXTS = frozenset({"model", "taskType", "input_type", "encoding_format"})
 _STATUSES = frozenset({400, 413, 422, 429, 500})
 """500: llama.cpp's server answers so when a text exceeds its physical batch."""
-_N = r"(?P<limit>\d[\d_,]*)"
+_N = r"(?P<limit>\d[\d_,]{0,30})"
 _WORDINGS: tuple[tuple[SizeReason, str], ...] = (
     ("input", r"too large to process"),
     ("tokens", rf"request too large.{{0,160}}limit:? {_N}"),

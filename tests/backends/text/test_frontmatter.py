@@ -71,11 +71,23 @@ def test_tags_are_read_in_each_of_the_usual_forms(lines, tags):
         (["updated: 2026-03-03", "created: '2026-01-01'"], date(2026, 1, 1)),
         (["date: soon", "updated: 2026-03-03"], date(2026, 3, 3)),
         (["date: 2026-02-30"], None),
+        (["date: 2026/02/08"], date(2026, 2, 8)),
+        (["date: 08.02.2026"], date(2026, 2, 8)),
+        (["date: 20260208"], date(2026, 2, 8)),
+        (["date: 8 February 2026"], date(2026, 2, 8)),
+        (["date: 2026-02-08T10:00:00+01:00"], date(2026, 2, 8)),
+        (["date: 1234567890"], None),
         (["date:"], None),
     ],
 )
 def test_the_first_real_date_counts(lines, day):
     assert read(*lines).day == day
+
+
+@each("mark", [">-", "|", ">", "|2-"])
+def test_a_value_may_stand_in_the_indented_lines_below_its_key(mark):
+    found = read(f"title: {mark}", "  The garden", "", "  of Anna: a plan", "tags: [house]")
+    assert (found.title, found.tags) == ("The garden", ("house",))
 
 
 @each("text", ["", "title: x\n", "---\ntitle: x\n", "# A\n---\ntitle: x\n---\n"])
