@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
+from string import ascii_lowercase
 from typing import Final
 
 from backends.ranking.query import Concept, Query
 
 _LEAST_LETTERS: Final = 5
 """Of a word: shorter ones have too many neighbours."""
+_SHORT: Final = 7
+"""The most letters of a word with a slip in the second of them that is looked for letter by letter: an index knows the
+ends of long words alone.
+"""
 _MOST_WORDS: Final = 4
 _MOST_TERMS: Final = 4
 """For each word."""
@@ -44,14 +49,18 @@ class Misspelt:
         """What the terms begin with, or (True) end with."""
 
     def found(self, longer: Iterable[Sequence[str]]) -> tuple[Concept, ...]:
-        """Takes the terms that begin or end with each of `parts`; weaker evidence of the words."""
+        """Weaker evidence of the words, among it terms that no text may hold.
+
+        `longer`: the terms that begin or end with each of `parts`.
+        """
         unread = iter(longer)
-        meant: defaultdict[str, set[str]] = defaultdict(set)
+        meant: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for name, word in self._words:
-            for _ in _halves(word):
-                meant[name].update(term for term in next(unread) if is_slip(word, term))
+            terms = {term for _ in _halves(word) for term in next(unread) if is_slip(word, term)}
+            meant[name].update(dict.fromkeys(sorted(terms)[:_MOST_TERMS]))
+            meant[name].update(dict.fromkeys(_by_second_letter(word)))
         return tuple(
-            Concept(tuple(sorted(terms)[:_MOST_TERMS]), SLIP_SHARE, instead_of=name)
+            Concept(tuple(terms), SLIP_SHARE, instead_of=name)
             for name, terms in meant.items()
             if terms
         )
@@ -61,6 +70,21 @@ def _halves(word: str) -> tuple[tuple[str, bool], ...]:
     """One of them is without the slip, and without both letters of two that changed places."""
     half = (len(word) - 1) // 2
     return (word[:half], False), (word[-half:], True)
+
+
+def _by_second_letter(word: str) -> list[str]:
+    """A short word as it may have been meant, with a slip there."""
+    if len(word) > _SHORT or not word.isascii():
+        return []
+    first, second, rest = word[0], word[1], word[2:]
+    others = ascii_lowercase.replace(second, "")
+    longer = (first + letter + second + rest for letter in ascii_lowercase)
+    return [
+        first + rest,
+        first + rest[0] + second + rest[1:],
+        *(first + one + rest for one in others),
+        *longer,
+    ]
 
 
 def is_slip(word: str, other: str) -> bool:

@@ -1,6 +1,6 @@
 """Slips of the pen: which words are taken for which, and what they count."""
 
-from backends.ranking.query import Concept, QueryAnalyser
+from backends.ranking.query import QueryAnalyser
 from backends.ranking.spelling import SLIP_SHARE, Misspelt, is_slip
 from fakes.each import each
 
@@ -29,9 +29,9 @@ def test_other_words_are_other_words(word, other):
 
 
 def meant(question, vocabulary, counts=()):
-    """What a question may mean, of an index that has these words."""
+    """By word, what is found for it in an index that has these words."""
     misspelt = Misspelt(QueryAnalyser().analyse(question), dict(counts))
-    return misspelt.found(
+    longer = (
         [
             word
             for word in vocabulary
@@ -39,18 +39,30 @@ def meant(question, vocabulary, counts=()):
         ]
         for part, is_end in misspelt.parts
     )
+    concepts = misspelt.found(longer)
+    assert all(one.share == SLIP_SHARE for one in concepts)
+    found = {
+        one.instead_of: [term for term in one.alternatives if term in vocabulary]
+        for one in concepts
+    }
+    return {word: terms for word, terms in found.items() if terms}
 
 
 def test_a_word_that_no_text_holds_is_looked_for_with_a_slip_in_either_half():
     vocabulary = ["hartmann", "harmony", "hartwig", "haertman", "bartman"]
-    expected = Concept(("haertman", "hartmann"), SLIP_SHARE, instead_of="hartman")
-    assert meant("Hartman", vocabulary) == (expected,)
+    assert meant("Hartman", vocabulary) == {"hartman": ["haertman", "hartmann"]}
+
+
+@each("word", ["meyer", "mary", "myaer", "maayer", "myer"])
+def test_a_slip_in_the_second_letter_of_a_short_word_is_looked_for_letter_by_letter(word):
+    assert meant("Mayer", [word]) == ({"mayer": [word]} if is_slip("mayer", word) else {})
+    assert is_slip("mayer", word) is (word != "mary")
 
 
 def test_known_short_and_numbered_words_mean_nothing_else():
     vocabulary = ["hartmann", "boat", "sda1b"]
-    assert meant("Hartman", vocabulary, {"hartman": 1}.items()) == ()
-    assert meant("bota sda1c 2026-02-01 犬の名前", vocabulary) == ()
+    assert meant("Hartman", vocabulary, {"hartman": 1}.items()) == {}
+    assert meant("bota sda1c 2026-02-01 犬の名前", vocabulary) == {}
 
 
 def test_a_prompt_full_of_unknown_words_asks_the_index_a_little():
