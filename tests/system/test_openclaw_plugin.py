@@ -201,7 +201,10 @@ def test_a_turn_during_which_the_process_is_killed_ends_and_the_next_one_works(i
 
 
 def test_a_process_that_never_lives_for_long_is_told_to_the_model_with_a_remedy(installed, running):
-    assert kill_all_the_time(running, installed.model) == "unavailable"
+    outcome, turns = "ok", 0
+    while outcome == "ok" and turns < 5:  # on a busy machine a process may live for long enough
+        outcome, turns = kill_all_the_time(running, installed.model), turns + 1
+    assert outcome == "unavailable"
     assert outcome_of(search_turn(running, installed.model)) == "ok"
 
 
