@@ -254,7 +254,9 @@ def _store(store: StoreDetails) -> Iterator[Family]:
     about = "Where the index is kept, and what this gateway does there; always 1."
     yield _gauge("store_info", about, 1.0, where)
     if isinstance(store.read_only, bool):
-        yield _gauge("store_read_only", "1 while the database takes nothing.", store.read_only)
+        yield _gauge(
+            "store_read_only", "1 while the database takes nothing.", float(store.read_only)
+        )
     if isinstance(store.lag_s, float):
         behind = "How far the standby that is asked is behind."
         yield _gauge("store_lag_seconds", behind, store.lag_s)

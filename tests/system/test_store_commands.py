@@ -6,6 +6,7 @@ import json
 from collections import Counter
 
 import pytest
+from anyio import to_thread
 
 from fakes import postgres
 from fakes.canaries import leaks
@@ -186,6 +187,19 @@ def test_status_and_metrics_know_the_store_without_its_password(
     assert database in status["databasePath"]
     config = configured.run("config", "--json")
     assert leaks({"password": PASSWORD}, {"status": str(status), "config": config.stdout}) == []
+
+
+@pytest.mark.anyio
+async def test_the_metrics_of_a_gateway_that_serves_from_a_database_are_numbers(
+    home, configured, postgres_server, database
+):
+    configured.use("postgres")
+    await to_thread.run_sync(migrated, configured, postgres_server, database)
+    async with home.gateway() as client:
+        await client.call("sync", {})
+        printed = await to_thread.run_sync(configured.run, "metrics")
+    assert (printed.returncode, printed.stderr) == (0, "")
+    assert "memory_gateway_store_read_only 0.0\n" in printed.stdout
 
 
 @pytest.mark.parametrize(("source", "target"), [("sqlite", "postgres"), ("postgres", "sqlite")])
