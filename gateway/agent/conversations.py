@@ -159,8 +159,6 @@ class Conversations:
         self._memory = memory
         self._compactions = KnownSessions()
         self._records = BoundedWork("records of flushes", _AT_ONCE)
-        self._appending = BoundedWork("append to a note", _AT_ONCE)
-        self._days = BoundedWork("places of daily notes", _AT_ONCE)
 
     async def start(
         self, params: SessionStartParams, context: RequestContext
@@ -215,7 +213,7 @@ class Conversations:
         settings, days = self._memory.settings, today_and_yesterday(now)
         find = partial(daily_notes, settings, days)
         with suppress(TimeoutError):
-            notes = await self._days.run(find, patience_s, queue_s=patience_s)
+            notes = await self._memory.daily_notes.run(find, patience_s, queue_s=patience_s)
             return [note.path for note in notes]
         return [daily_log(day) for day in days]
 
@@ -302,7 +300,7 @@ class Conversations:
         if denial is not None:
             return AppendResult(denied=True, error=denial, kind=ErrorKind.DENIED)
         added = await _written(
-            self._appending, partial(_append, settings, params.target, entry), "The note"
+            self._memory.daily_notes, partial(_append, settings, params.target, entry), "The note"
         )
         self._memory.sync_later("append")
         return AppendResult(

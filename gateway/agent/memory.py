@@ -34,7 +34,7 @@ from backends.transcripts.agent_transcripts import is_conversation
 from config.errors import ErrorKind, MemoryGatewayError, ungrouped
 from config.host_keys import is_disabled, why_disabled
 from config.runtime.logs import Log
-from config.runtime.tasks import Wakeup
+from config.runtime.tasks import BoundedWork, Wakeup
 from config.settings import CitationsMode, Settings, Source
 from gateway.metrics import Metrics
 from gateway.recalled import Shown, UseRecord, keep_record
@@ -151,6 +151,7 @@ async def run_backend(
         await running.unused()
 
 
+_DAILY_NOTES_AT_ONCE: Final = 4
 _FOR_THE_MAIN_SESSION: Final = "transcripts are remembered for the main session alone"
 
 StartBackend = Callable[[Settings, str], Awaitable[RunningBackend]]
@@ -178,6 +179,8 @@ class Memory:
         """Whether the hint was given that a search by meaning would find more; it is given once."""
         self.uses = UseRecord()
         self.shown = Shown(self.uses.used)
+        self.daily_notes = BoundedWork("daily notes", _DAILY_NOTES_AT_ONCE)
+        """Finds and writes them: a folder that hangs holds so many threads, and not one for each conversation."""
 
     @property
     def why_off(self) -> str | None:
