@@ -297,7 +297,8 @@ class ByteSize(Amount, frozen=True):
 
     def parsed(self, text: str) -> int | None:
         match = re.fullmatch(_SIZE, text)
-        return round(float(match[1]) * 1024 ** _POWERS[match[2].lower()]) if match else None
+        size = float(match[1]) * 1024 ** _POWERS[match[2].lower()] if match else math.inf
+        return round(size) if math.isfinite(size) else None
 
     def counted(self, number: float) -> int:
         return math.floor(number)

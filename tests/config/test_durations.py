@@ -101,3 +101,12 @@ def test_what_is_written_is_read_back(milliseconds):
 def test_any_text_is_a_length_or_refused(text):
     with contextlib.suppress(ValueError):
         assert parse_duration(text, "s") >= 0
+
+
+@each("text", ["9" * 400, "9" * 300 + "tb"])
+def test_a_size_beyond_all_numbers_is_refused(machine, text):
+    (problem,) = machine.problems(
+        f"{{plugins: {{entries: {{'memory-gateway': {{config: {{compaction: "
+        f"{{maxActiveTranscriptBytes: '{text}'}}}}}}}}}}}}"
+    )
+    assert "allowed is a number of bytes, or a size" in problem.message
