@@ -95,11 +95,17 @@ def parse_dotenv(text: str) -> dict[str, str]:
     return dict(assignment for assignment in assignments if assignment)
 
 
+_QUOTED = re.compile(r"""((["'])(?:\\\2|(?!\2).)*\2)[ \t]*(?:#.*)?""")
+"""A value in quotation marks; those in the comment behind it are not its."""
+
+
 def _assignment(line: str) -> tuple[str, str] | None:
     name, equals, value = line.removeprefix("export ").partition("=")
     name, value = name.strip(), value.strip()
     if not equals or not _is_name(name):
         return None
+    if quoted := _QUOTED.fullmatch(value):
+        value = quoted[1]
     end = value.rfind(value[0], 1) if value[:1] in ("'", '"') else -1
     if end > 0:
         return name, value[1:end].replace("\\n", "\n") if value[0] == '"' else value[1:end]
