@@ -195,7 +195,7 @@ def remembers_in_private_only(values: Mapping[str, Chosen]) -> bool:
         return False
     sources = values.get(_SOURCES)
     named = sources is not None and sources.given is not None and "sessions" in sources.given.value
-    return not named
+    return not (named and _value(values, _SESSION_MEMORY, default=False))
 
 
 def _withhold_keys(values: _Values) -> None:
