@@ -10,6 +10,7 @@ import difflib
 import errno
 import os
 from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -195,9 +196,9 @@ def find_key(text: str) -> NamedKey:
     wanted = short_name(text)
     known = [(section, key, path) for section in SECTIONS for key in section.keys
              for path in (key.path, *key.aliases)]  # fmt: skip
-    for section, key, path in known:
+    for name, (section, key, path) in product((text.strip(), wanted), known):
         documented = section.documented(msgspec.structs.replace(key, path=path))
-        names = _matched(documented, text.strip()) or _matched(documented, wanted)
+        names = _matched(documented, name)
         if names is not None:
             depth = documented.count(".") - path.count(".")
             own = tuple(key.path.split(".")) if ANY_NAME not in path else names[depth:]

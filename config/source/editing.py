@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from config.source.json5 import LEXEME, parse_json5, require_object
-from config.source.located import KeyPath, Located
+from config.source.json5 import LEXEME, error_at, parse_json5, require_object
+from config.source.located import KeyPath, Located, render_path, type_words
 
 BOM: Final = "\ufeff"
 
@@ -35,6 +35,7 @@ def with_member(text: str, path: Path, at: KeyPath, value: object) -> str:
     while depth < len(at):
         below = _step(node, at[depth])
         if below is None:
+            _require_members(node, at[:depth])
             return bom + _insert(text, node, str(at[depth]), _nested(at[depth + 1 :], value))
         node, depth = below, depth + 1
         if depth < len(at) and node.value is None:
@@ -91,6 +92,14 @@ def _step(node: Located, name: str | int) -> Located | None:
         return node.value[name] if isinstance(node.value, list) else None
     found = node.value.get(name) if isinstance(node.value, dict) else None
     return found if isinstance(found, Located) else None
+
+
+def _require_members(node: Located, at: KeyPath) -> None:
+    if not isinstance(node.value, dict):
+        found = f"{render_path(at)}: found {type_words(node.value)}, allowed is an object"
+        raise error_at(
+            node.source, node.offset, found, "Nothing was written; correct it there first."
+        )
 
 
 def _nested(at: KeyPath, value: object) -> object:

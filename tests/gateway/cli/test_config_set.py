@@ -151,3 +151,20 @@ def test_settings_that_are_not_utf_8_are_told_how_to_mend_and_stay_as_they_are(n
     assert done.code == 78
     assert "is not UTF-8" in done.err and "Save the file in the encoding UTF-8." in done.err
     assert own_file(notes).read_bytes() == b'{"provider": "n\xf6ne"}'
+
+
+def test_the_workspace_of_the_defaults_is_set_by_its_name(notes):
+    done = notes("config", "set", "agents.defaults.workspace", "/w")
+    assert done.code == 0
+    assert '"agents": {\n    "defaults": {\n      "workspace": "/w"' in own_file(notes).read_text()
+
+
+@pytest.mark.parametrize(("value", "found"), [("'x'", "a string"), ("[]", "a list")])
+def test_what_is_no_object_on_the_way_to_a_key_is_named(cli, value, found):
+    file = cli.home / ".openclaw/openclaw.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(f"{{\n  plugins: {value}\n}}\n")
+    refused = cli("config", "set", "store.schema", "mine")
+    assert refused.code == 78
+    assert f"line 2, column 3: plugins: found {found}, allowed is an object" in refused.err
+    assert file.read_text() == f"{{\n  plugins: {value}\n}}\n"
