@@ -111,6 +111,7 @@ def _free_names(settings: Settings) -> Iterator[Row]:
     """What stands below names that the user chose, as far as the file gives it."""
     members: dict[KeyPath, object] = {}
     for name, model in settings.model_providers.items():
+        members["models", "providers", name, "api"] = model.api
         members["models", "providers", name, "baseUrl"] = WebAddress().render(model.base_url)
         members["models", "providers", name, "apiKey"] = ApiKey().render(model.api_key)
         members["models", "providers", name, "headers"] = Headers().render(model.headers)

@@ -444,6 +444,13 @@ class ModelPath(FreeText, frozen=True):
     def settle(self, value: Any, dirs: Directories) -> object:
         return value if value.startswith(_URI_PREFIXES) else str(dirs.resolve(value))
 
+    def render(self, value: str | None) -> object:
+        if value is None or not value.startswith(_URI_PREFIXES):
+            return value
+        from config.secrets import redact  # noqa: PLC0415 - only for output
+
+        return redact(value)
+
 
 class TimeZoneName(FreeText, frozen=True):
     """An IANA name; one that this machine does not know is ignored."""

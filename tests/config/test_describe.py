@@ -21,7 +21,8 @@ TEXT = f"""{{
     store: {{path: '/i/{{agentId}}'}}, unknown: 1,
   }}}}}},
   models: {{providers: {{
-    openai: {{apiKey: '{KEY}', baseUrl: 'https://h/?key={KEY}', headers: {{a: '{KEY}'}}}}, google: {{}},
+    openai: {{api: 'openai-completions', apiKey: '{KEY}',
+      baseUrl: 'https://h/?key={KEY}', headers: {{a: '{KEY}'}}}}, google: {{}},
     'my.host': {{apiKey: '${{MISSING}}', baseUrl: 'x'}}}}}},
   auth: {{profiles: {{p: {{provider: 'openai', mode: 'api_key'}}}}, order: {{openai: ['p']}}}},
 }}"""
@@ -70,6 +71,7 @@ def test_identity_comes_first(settings):
             None,
         ),
         ("scope", None, "–"),
+        ("models.providers.openai.api", "openai-completions", None),
         ("models.providers.openai.apiKey", "***", "***"),
         ("models.providers.openai.baseUrl", "https://h/?key=***", None),
         ("models.providers.openai.headers", {"a": "***"}, None),
@@ -91,6 +93,19 @@ def test_no_secret_is_in_any_of_it(settings):
     assert KEY not in repr(describe_rows(settings))
     assert KEY not in json.dumps(describe_json(settings))
     assert KEY not in repr(settings.search.remote.api_key)
+
+
+@each(
+    ("path", "shown"),
+    [
+        (f"https://ada:{KEY}@h/m.gguf", "https://***@h/m.gguf"),
+        (f"https://h/m.gguf?token={KEY}", "https://h/m.gguf?token=***"),
+        ("/m/sk-12345678", "/m/sk-12345678"),
+    ],
+)
+def test_a_password_in_the_address_of_a_model_is_not_shown(machine, path, shown):
+    described = describe_json(machine.load(f"{{memorySearch: {{local: {{modelPath: '{path}'}}}}}}"))
+    assert described["values"]["local.modelPath"]["value"] == shown
 
 
 def test_an_origin_is_shown_with_its_kind(settings):
