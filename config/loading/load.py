@@ -325,7 +325,7 @@ def _refuse_unknown_agent(request: LoadRequest, settings: Settings) -> None:
     found = discover(request)
     variables = gather_variables(request.environment, found.state_dir, found.root)
     root = None if found.is_ours else found.root
-    content = read_content(root, Reading(variables.values))
+    content = read_content(root, Reading(variables.values, tolerates=tolerates))
     listed = {entry.id for entry in content.agents} | {name for name, _ in content.in_own_entry}
     agent_id = settings.agent_id
     if agent_id in listed or agent_id == content.default_agent:

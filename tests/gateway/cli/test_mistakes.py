@@ -70,6 +70,14 @@ def test_a_wrong_configuration_is_told_with_file_line_and_key(cli, command):
     assert "Traceback" not in done.err
 
 
+def test_naming_the_agent_makes_no_error_of_what_is_a_warning_without(cli):
+    """A service always names its agent, and so does a gateway that reads the configuration again."""
+    cli.configure({"agents": {"defaults": {"memorySearch": {"query": {"maxResults": "x"}}}}})
+    (unnamed, named) = (cli.json("status"), cli.json("status", "--agent", "main"))
+    assert named["warnings"] == unnamed["warnings"]
+    assert "it is ignored" in named["warnings"][0]
+
+
 @each("command", [["index"], ["search", "x"], ["status"]])
 def test_an_index_that_cannot_be_opened_is_told_with_69(cli, command):
     (cli.state / "memory").write_text("in the way", encoding="utf-8")
