@@ -161,7 +161,7 @@ _IRREGULAR_ENGLISH: Final = """
     feed: fed|lend: lent|light: lit|seek: sought|shoot: shot|shrink: shrank shrunk
     sink: sank sunk|stick: stuck|strike: struck|swear: swore sworn|sweep: swept|weave: wove woven
     child: children|person: people|man: men|woman: women|foot: feet|tooth: teeth|mouse: mice
-    goose: geese|wife: wives|life: lives|knife: knives|leaf: leaves|half: halves|shelf: shelves
+    goose: geese|wife: wives|knife: knives|half: halves|shelf: shelves
     analysis: analyses|index: indices indexes|criterion: criteria|medium: media
     good: better best|bad: worse worst
 """
@@ -652,11 +652,15 @@ _MONEY: Final = r"(?!(?:19|20)\d\d$)([1-9]\d{0,2}(?:[.,]\d{3}){1,9}|[1-9]\d{3,8}
 """From a thousand on; four digits that may be a year are one, and many groups are a list of numbers."""
 _ORDINALS: Final = "first second third fourth fifth sixth seventh eighth ninth tenth".split()
 _ORDINAL: Final = "(10|[1-9])(?i:st|nd|rd|th)"
+_LEAVES: Final = {"leaf": ("leav",), "leaves": ("leaf",)}
+"""In an index `leaves` are what a train does, too."""
 
 
 def other_forms(token: str) -> tuple[str, ...]:
     """The index terms of the same number, time of day or day, as others write it: `17_00` for `5pm`."""
     token = _without_unit(token)
+    if leaves := _LEAVES.get(token.lower()):
+        return leaves
     if not token[0].isdigit():
         return (_ordinal(_ORDINALS.index(token.lower()) + 1),) if token.lower() in _ORDINALS else ()
     if match := re.fullmatch(_ORDINAL, token):

@@ -22,6 +22,12 @@ def asked(query: str, *languages: str) -> list[str]:
     return [concept.alternatives[0] for concept in concepts]
 
 
+@each(("query", "term"), [("the leaf", "leav"), ("the leaves", "leaf"), ("the leaf", "leaf")])
+def test_a_leaf_is_found_among_leaves_and_the_other_way_round(query, term):
+    (concept,) = QueryAnalyser(("english",)).analyse(query).concepts
+    assert term in concept.alternatives
+
+
 def test_a_question_asks_for_its_content_words():
     assert asked("When did we order the new membrane for the heating pump?") == [
         "order", "new", "membran", "heat", "pump",

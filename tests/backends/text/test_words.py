@@ -12,6 +12,8 @@ from fakes.each import each
         ("english", "children", "child"),
         ("english", "wrote", "written"),
         ("english", "Running", "run"),
+        ("english", "lives", "live"),
+        ("english", "leaves", "leaving"),
         ("german", "Häuser", "Haus"),
         ("french", "réunions", "réunion"),
         ("spanish", "canciones", "canción"),
