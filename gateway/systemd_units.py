@@ -118,6 +118,9 @@ def read_state(unit: str) -> UnitState | ManagerAnswer:
 
 
 def _unit_state(unit: str, shown: Mapping[str, str]) -> UnitState:
+    is_over = (
+        shown.get("ActiveState") == "inactive"
+    )  # the last words of one that ended are no state
     return UnitState(
         unit=unit,
         installed=shown.get("LoadState") == "loaded",
@@ -125,7 +128,7 @@ def _unit_state(unit: str, shown: Mapping[str, str]) -> UnitState:
         active=shown.get("ActiveState") == "active",
         state=f"{shown.get('ActiveState', 'unknown')} ({shown.get('SubState', 'unknown')})",
         pid=int(shown.get("MainPID", "0")) or None,
-        status=shown.get("StatusText", ""),
+        status="" if is_over else shown.get("StatusText", ""),
     )
 
 
@@ -136,6 +139,8 @@ class UnitChange(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
     by_hand: tuple[str, ...] = ()
     """The commands that were not run."""
+    refused: bool = False
+    """Whether the manager answered, and did not do it."""
     hidden: tuple[str, ...] = ()
     """What the service needs and cannot see, since `PrivateTmp=` gives it a /tmp of its own."""
 
@@ -188,6 +193,8 @@ def uninstall(directory: Path, name: str) -> UnitChange:
     if not others:
         units = (directory / SERVICE, directory / SOCKET)
         removed += [path for path in units if path.exists()]
+    if stopped.refused and not removed:
+        return UnitChange(paths=())  # there is no such service
     for path in removed:
         path.unlink()
     if drop_in.parent.is_dir() and not any(drop_in.parent.iterdir()):
@@ -197,6 +204,7 @@ def uninstall(directory: Path, name: str) -> UnitChange:
         reloaded,
         problem=stopped.problem or reloaded.problem,
         by_hand=stopped.by_hand + reloaded.by_hand,
+        refused=stopped.refused or reloaded.refused,
     )
 
 
@@ -207,5 +215,6 @@ def _follow(paths: Sequence[Path], commands: Sequence[tuple[str, ...]]) -> UnitC
         answer = systemctl(*command)
         if answer.problem:
             left = tuple(f"systemctl --user {' '.join(one)}" for one in commands[number:])
-            return UnitChange(paths=written, problem=answer.problem, by_hand=left)
+            refused = not systemctl("show", "--property=Version").problem
+            return UnitChange(paths=written, problem=answer.problem, by_hand=left, refused=refused)
     return UnitChange(paths=written)

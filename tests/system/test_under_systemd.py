@@ -210,6 +210,30 @@ def test_a_stop_amid_work_is_orderly_and_within_its_time(manager):
     assert (shown(manager, "Result"), shown(manager, "ExecMainStatus")) == ("success", "0")
 
 
+def test_a_service_that_does_not_start_is_told_as_such_and_one_that_is_not_there_is_no_fault(
+    manager,
+):
+    """Its manager was told: no login of one's own would change a thing."""
+    manager.write(DROP_IN, "[Service]\nExecStartPre=/bin/false\n")
+    done = manager.gateway("service", "install", "--agent", "main")
+    assert done.returncode == 69
+    assert "systemd did not do it: Job for" in done.stderr
+    assert f"`journalctl --user -u {UNIT}` tells why" in done.stderr
+    assert f"run: systemctl --user restart {UNIT}" in done.stderr
+    assert "login" not in done.stderr
+    assert not manager.gateway("service", "uninstall", "--agent", "main").returncode
+    again = manager.gateway("service", "uninstall", "--agent", "main")
+    assert (again.returncode, again.stderr) == (0, "")
+    assert again.stdout == f"{UNIT} is not installed.\n"
+
+
+def test_the_last_words_of_a_service_that_was_stopped_are_not_its_state(manager):
+    install(manager)
+    manager.systemctl("stop", UNIT)
+    done = manager.gateway("service", "status", "--agent", "main")
+    assert (done.returncode, done.stdout) == (3, f"{UNIT}: inactive (dead), enabled\n")
+
+
 def test_an_uninstalled_service_leaves_nothing_not_even_the_link_of_an_enabled_socket(manager):
     install(manager)
     manager.systemctl("enable", "--now", SOCKET)

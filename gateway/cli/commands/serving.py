@@ -104,10 +104,15 @@ def _show_change(options: Options, action: str, change: UnitChange, name: str) -
                 f"{', '.join(change.hidden)}. Move it, or set PrivateTmp=no in a drop-in."
             )
         if change.problem:
-            output.note_text(f"systemd could not be told: {change.problem}.")
-            output.note("After a login of your own, run: " + "; ".join(change.by_hand))
+            told = "did not do it" if change.refused else "could not be told"
+            output.note_text(f"systemd {told}: {change.problem.rstrip('.')}.")
+            why = f"`journalctl --user -u {instance(name)}` tells why. Once it is mended, run: "
+            when = why if change.refused else "After a login of your own, run: "
+            output.note(when + "; ".join(change.by_hand))
         elif change.paths:
             output.say(f"{'started' if action == 'install' else 'stopped'} {instance(name)}")
+        else:
+            output.say(f"{instance(name)} is not installed.")
     return os.EX_UNAVAILABLE if change.problem else os.EX_OK
 
 
