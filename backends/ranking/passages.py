@@ -430,6 +430,8 @@ class File:
         line, following = units[at].text, units[at + 1].text
         if not following or _BEGINS.match(following) or not (line.strip() and following.strip()):
             return False
+        if _CALLOUT.match(line) or (following.startswith(": ") and not _BEGINS.match(line)):
+            return self._adjoin(at)
         is_item = _ITEM.match(line) is not None
         if not self._adjoin(at) or (not is_item and _BEGINS.match(line)):
             return False
@@ -592,6 +594,8 @@ _BEGINS: Final = re.compile(
     r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]|#{1,6}(?:\s|\Z)|\||```|~~~|---|===|\$\$|:::|[A-Za-z-]+::)"
 )
 """What is no line of a paragraph that goes on: an item, a heading, a row, a fence, a rule, a property."""
+_CALLOUT: Final = re.compile(r">[ \t]*\[![\w-]+\]|(?:!!!|\?\?\?\+?)[ \t]+\w")
+"""The line above a note or a warning, which says nothing without it."""
 _SENTENCE_ENDS: Final = (".", "!", "?", "…", ":", "。", "！", "？", "：")
 _RULE: Final = r"[ \t]*\|?[ :|-]*-[ :|-]*"
 """The line below the head of a table."""

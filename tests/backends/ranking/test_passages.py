@@ -519,3 +519,20 @@ def test_what_a_note_says_twice_in_the_same_words_is_shown_once_in_a_passage(pas
     line = "- The boiler needs a membrane, and the supplier in the old town has none left."
     text = f"{line}\n\n{FILLING}\n\n{line}\n\n{FILLING}"
     assert passages(text, "boiler membrane")[0].text.count(line) == 1
+
+
+@each(
+    ("head", "told"),
+    [
+        ("Term of lease", ": The boiler is let for 45 hours."),
+        ("Term of lease\n: In short, a time.", ": The boiler is let for 45 hours."),
+        ("!!! warning", "    The boiler is let for 45 hours."),
+        ("> [!WARNING]", "> The boiler is let for 45 hours."),
+    ],
+)
+def test_a_definition_is_shown_below_its_term_and_a_warning_below_its_name(passages, head, told):
+    text = f"{FILLING}\n\n{head}\n{told}\n\n{FILLING}"
+    assert f"{head}\n{told}" in passages(text, "boiler")[0].text
+    for one in passages(text, "filling lease warning"):
+        for stretch in one.text.split(GAP):
+            assert not stretch.endswith(head.split("\n")[0])
