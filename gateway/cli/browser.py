@@ -16,6 +16,7 @@ from prompt_toolkit.application import Application, run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import (
     BufferControl,
     FormattedTextControl,
@@ -25,6 +26,7 @@ from prompt_toolkit.layout import (
     Window,
 )
 from prompt_toolkit.styles import Style
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
@@ -76,6 +78,8 @@ class Browser:
         """The best line of each hit."""
         self._answered: str | None = None
         """What the hits are of; None before the newest notes are known."""
+        self._opened: str | None = None
+        """The note that was in an editor, which may have changed it: it is looked for anew, and chosen again."""
         self._told = _NOTHING_TYPED
         self._away = ""
         """Why there are no notes, or not all, ..."""
@@ -107,6 +111,9 @@ class Browser:
                 text = self._query.text.strip()
                 if text != self._answered:
                     await (self._search(memory, text) if text else self._list_newest())
+                    paths = [hit.path for hit in self._hits]
+                    self._chosen = paths.index(self._opened) if self._opened in paths else 0
+                    shown = self._opened = None
                 if shown != (self._answered, self._chosen):
                     shown = self._answered, self._chosen
                     await self._show_note(memory)
@@ -117,7 +124,7 @@ class Browser:
     async def _list_newest(self) -> None:
         vault = await anyio.to_thread.run_sync(Vault, self._settings)
         notes = vault.newest()[:_MOST]
-        self._answered, self._chosen = "", 0
+        self._answered = ""
         self._away = self._missing = visible_line(why_missing(vault))
         self._told = self._away or _NOTHING_TYPED
         self._lines = tuple(Line(1, one.title) for one in notes)
@@ -134,7 +141,7 @@ class Browser:
             self._app.invalidate()
         found = await memory.search(SearchParams(query=text, max_results=_MOST, explain=True))
         shown = await look_around(memory, found.hits, text)
-        self._answered, self._chosen = text, 0
+        self._answered = text
         self._hits = tuple(hit for hit, _ in shown)
         self._lines = tuple(shown_line(hit, text, around) for hit, around in shown)
         self._told = _told(found, len(shown))
@@ -214,10 +221,10 @@ class Browser:
             line = self._lines[at]
             at_line = f":{line.number or hit.start_line}" if self._answered else ""
             place = visible_line(f"{hit.path}{at_line}")
-            name = place if len(place) < width else f"…{place[2 - width :]}"
             style = "class:chosen" if at == self._chosen else "bold"
-            shown.append((style, f"{name:<{width}}"[:width] + "\n"))
-            shown.append(("class:told", visible_line(line.text.strip())[: width - 1] + "\n"))
+            shown.append((style, set_cell_size(_end_of(place, width), width) + "\n"))
+            text = visible_line(line.text.strip())
+            shown.append(("class:told", set_cell_size(text, width - 1) + "\n"))
         return shown
 
     def _note(self) -> StyleAndTextTuples:
@@ -242,19 +249,35 @@ class Browser:
         for name in ("escape", "c-c", "c-d", "c-q"):
             keys.add(name, eager=name == "escape")(lambda event: event.app.exit())
         keys.add("enter")(self._open)
+        keys.add(Keys.BracketedPaste)(self._paste)
         return keys
+
+    def _paste(self, event: KeyPressEvent) -> None:
+        """As one line: there is room for no other, and what is not seen would be searched for as well."""
+        self._query.insert_text(" ".join(event.data.splitlines()))
 
     def _open(self, _: KeyPressEvent) -> None:
         if self._hits and is_file(hit := self._hits[self._chosen]):
             line = self._lines[self._chosen].number or hit.start_line
             path = absolute_path(self._base, hit.path)
-            run_in_terminal(lambda: self._edit(path, line))
+            run_in_terminal(lambda: self._edit(hit.path, path, line))
 
-    def _edit(self, path: str, line: int) -> None:
+    def _edit(self, note: str, path: str, line: int) -> None:
         try:
             open_in_editor(path, line)
+            self._answered, self._opened = None, note
+            self._ask()
         except MemoryGatewayError as error:
             self._told = visible_line(" ".join(filter(None, (error.message, error.remedy))))
+
+
+def _end_of(place: str, width: int) -> str:
+    """As much of its end as there is room for in columns of the screen, of which some signs take two."""
+    if cell_len(place) < width:
+        return place
+    while cell_len(place) > width - 2:
+        place = place[1:]
+    return f"…{place}"
 
 
 def _told(found: SearchAnswer, shown: int) -> str:

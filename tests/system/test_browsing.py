@@ -104,6 +104,39 @@ def test_how_to_leave_is_seen_on_the_narrowest_screen(notes):
         terminal.wait_for_text("Esc quit")
 
 
+def test_what_an_editor_changed_is_seen_when_it_ends(notes):
+    editor = notes.root / "append"
+    editor.write_text('#!/bin/sh\nfor one; do :; done\necho "- The quince bore 20 kg." >> "$one"\n')
+    editor.chmod(0o755)
+    notes.write("memory/quince.md", "# The quince\n\n- Quince quince quince.\n")
+    with browsing(notes, "browse", *notes.arguments, EDITOR=str(editor)) as (terminal, _):
+        terminal.wait_for_text("Type what you look for.")
+        terminal.type("quince pruned")
+        terminal.wait_for_text("• The quince is pruned.")
+        terminal.type("\r")
+        terminal.wait_for_text("• The quince bore 20 kg.")
+
+
+def test_lines_that_are_pasted_are_one_line(notes):
+    with browsing(notes, "browse", *notes.arguments) as (terminal, _):
+        terminal.wait_for_text("Type what you look for.")
+        terminal.type("\x1b[200~krause\nserviced\x1b[201~")
+        terminal.wait_for_text("> krause serviced")
+        terminal.type("\x15quince")
+        shown = terminal.wait_for_text("The quince is pruned.")
+        assert "boiler" not in shown
+
+
+def test_of_a_long_name_in_wide_signs_the_end_is_seen_with_its_line(notes):
+    notes.write(f"memory/{'庭の木についての長い覚え書き' * 3}.md", "# 庭\n\n- Yuzu.\n")
+    with browsing(notes, "browse", *notes.arguments) as (terminal, _):
+        terminal.wait_for_text("Type what you look for.")
+        terminal.type("yuzu")
+        shown = terminal.wait_for_text("• Yuzu.")
+        (place,) = [line for line in shown.splitlines() if line.startswith("…")]
+        assert "覚え書き.md:3  │" in place or "覚え書き.md:3 │" in place
+
+
 def test_a_list_of_notes_breaks_between_words_on_a_narrow_screen(notes):
     notes.write("memory/oven.md", "# The oven and everything else that was noted on it\n")
     with browsing(notes, "recent", *notes.arguments, columns=40) as (terminal, _):
