@@ -30,7 +30,14 @@ from backends.text.analyser import (
     tokens,
     with_joined_numbers,
 )
-from backends.text.times import LAST_WORDS, Days, asks_when, day_terms, days_in
+from backends.text.times import (
+    LAST_WORDS,
+    Days,
+    asks_when,
+    day_terms,
+    days_in,
+    without_newest,
+)
 
 MAX_CONCEPTS: Final = 1_000
 """Read from one query; the index then looks for the most telling of them."""
@@ -186,7 +193,8 @@ def content_words(text: str, language: str) -> list[str]:
     stop_words = stop_words_of(language) | stop_words_of("russian")
     if asks_when(text):
         stop_words |= LAST_WORDS
-    return [word for word in words if not _is_stop_word(word, stop_words)] or words
+    asked = tokens(without_newest(text))
+    return [word for word in asked if not _is_stop_word(word, stop_words)] or words
 
 
 def _is_stop_word(word: str, stop_words: frozenset[str]) -> bool:

@@ -165,11 +165,25 @@ LAST_WORDS: Final = frozenset(
 """What a question for a time has, and hardly any note that answers it."""
 
 
+_NEWEST: Final = r"""
+    \b(?:(?<!at\sthe\s)latest|newest|most\s+recent|last\s+time
+        |neueste[nrs]?|letzte[ns]?\s+mal|plus\s+récente?s?|dernière\s+fois|más\s+recientes?|última\s+vez
+        |mais\s+recentes?|più\s+recent[ei]|ultima\s+volta|nieuwste|laatste\s+keer|последний\s+раз)\b
+"""
+
+
 def asks_last(question: str) -> bool:
-    """Whether a question asks for the last time: `When did I last ...?`"""
+    """Whether a question asks for the last time, or for what is the newest: `When did I last ...?`, `my latest ...`."""
+    if _pattern(_NEWEST, re.IGNORECASE | re.VERBOSE).search(question):
+        return True
     return asks_when(question) and not LAST_WORDS.isdisjoint(
         word.casefold() for word in _WORD.findall(question)
     )
+
+
+def without_newest(question: str) -> str:
+    """A question without the words that say so: hardly any note that answers it has them."""
+    return _pattern(_NEWEST, re.IGNORECASE | re.VERBOSE).sub(" ", question)
 
 
 def tells_time(line: str) -> bool:

@@ -275,8 +275,15 @@ async def test_a_field_of_front_matter_that_is_asked_for_is_shown(home, found, q
 async def test_a_question_for_the_last_time_is_not_about_the_word_and_means_the_newest(home, found):
     home.write("memory/2026-01-04.md", "# 2026-01-04\n\nThe dentist cleaned the teeth.\n")
     home.write("memory/2026-02-11.md", "# 2026-02-11\n\nThe dentist fitted the crown.\n")
-    home.write("memory/lists.md", "# Series\n\nThe last episode of the series was dull.\n")
-    for question in ("When did I last go to the dentist?", "when was the dentist last"):
+    home.write(
+        "memory/lists.md", "# Series\n\nThe last episode of the latest series took its time.\n"
+    )
+    for question in (
+        "When did I last go to the dentist?",
+        "when was the dentist last",
+        "last time the dentist was here",
+        "my latest dentist",
+    ):
         assert (await found(question))[0].path == "memory/2026-02-11.md"
 
 

@@ -5,7 +5,7 @@ from datetime import date
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.text.times import asks_when, days_in, tells_time
+from backends.text.times import asks_last, asks_when, days_in, tells_time
 from fakes.each import each
 
 TODAY = date(2026, 11, 19)
@@ -40,6 +40,28 @@ def test_a_question_for_a_time_is_known_in_the_languages_of_notes(question):
 )
 def test_other_questions_ask_for_no_time(question):
     assert not asks_when(question)
+
+
+@each(
+    "question",
+    [
+        "When did I last see Anna?",
+        "last time Anna called",
+        "my latest weight",
+        "the most recent invoice",
+        "das letzte Mal beim Zahnarzt",
+        "mein neuestes Gewicht",
+        "la dernière fois chez Anna",
+        "la última vez en Lisboa",
+    ],
+)
+def test_a_question_for_what_was_last_is_known_in_the_languages_of_notes(question):
+    assert asks_last(question)
+
+
+@each("question", ["Anna's last name", "due on Friday at the latest", "What happened last week?"])
+def test_not_all_that_is_last_is_the_newest(question):
+    assert not asks_last(question)
 
 
 @each(
