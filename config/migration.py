@@ -359,8 +359,10 @@ class _Editor:
                 _plant(tree, move.to[depth:], self._piece(move.node))
         edits += [self._insertion(container, tree) for container, tree in grown.values()]
         text = self._text
+        newline = "\r\n" if "\r\n" in text else "\n"
         for edit in sorted(edits, key=lambda one: (one.start, one.end), reverse=True):
-            text = text[: edit.start] + edit.instead + text[edit.end :]
+            instead = edit.instead.replace("\r\n", "\n").replace("\n", newline)
+            text = text[: edit.start] + instead + text[edit.end :]
         return _without_last_commas(text) if self._plain_json else text
 
     def _cuts(self, node: Located, at: KeyPath, gone: set[int]) -> Iterator[_Cut]:

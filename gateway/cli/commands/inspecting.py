@@ -341,9 +341,10 @@ def _move_as_data(move: Move) -> dict[str, object]:
 def _replace(migration: Migration) -> Path | None:
     """Raises ConfigInvalidError where the file has changed meanwhile, or cannot be written."""
     from config.changing import open_file
-    from config.source.editing import BOM
+    from config.source.editing import split_bom
 
     file = open_file(migration.path)
-    if file.text.removeprefix(BOM) != migration.before:
+    bom, before = split_bom(file.text)
+    if before != migration.before:
         raise file.changed()
-    return file.write(migration.text, keeps_copy=True)
+    return file.write(bom + migration.text, keeps_copy=True)

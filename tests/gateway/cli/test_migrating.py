@@ -49,6 +49,15 @@ def test_with_write_it_replaces_the_file_and_keeps_the_old_one_with_its_mode(cli
     assert len(list(cli.state.glob("openclaw.json.before*"))) == 2
 
 
+def test_a_byte_order_mark_and_the_ends_of_lines_stay(cli):
+    lines = "\ufeff{\n  memorySearch: {\n    // mine\n    store: {path: '/i'}, // kept\n  },\n}\n"
+    cli.config.write_bytes(lines.replace("\n", "\r\n").encode())
+    assert cli("config", "--migrate", "--write").code == 0
+    after = cli.config.read_bytes().decode()
+    assert after.startswith("\ufeff{\r\n") and "memory-gateway" in after
+    assert after.count("\n") == after.count("\r\n")
+
+
 def test_a_file_that_is_a_link_stays_one(cli):
     target = cli.state / "real.json5"
     target.write_text(OLD, encoding="utf-8")
