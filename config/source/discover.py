@@ -7,7 +7,7 @@ A folder may be named by its path, or by the name that `setup` gave it.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import reduce
 from pathlib import Path
@@ -172,11 +172,22 @@ def _usual_config(
     request: LoadRequest, home: Path, state: Path
 ) -> tuple[Located | None, SettingOrigin]:
     everywhere = request.state_dir is None
-    for path in paths.config_candidates(state, home=home, everywhere=everywhere):
+    places = tuple(paths.config_candidates(state, home=home, everywhere=everywhere))
+    for path in places:
         root = _read(path) if paths.exists(path) else None
         if root is not None:
             return root, SettingOrigin(kind="default")
+    _refuse_broken_link(places)
     return None, SettingOrigin(kind="default")
+
+
+def _refuse_broken_link(places: Sequence[Path]) -> None:
+    """Whoever put a link there has settings: a disk that is away must not mean the defaults."""
+    link = next(filter(os.path.islink, places), None)
+    if link is not None:
+        message = f"is a link to {os.path.realpath(link)}, which cannot be found"
+        problem = ConfigProblem(message=message, file=str(link))
+        raise ConfigInvalidError([problem], remedy="Bring that file back, or remove the link.")
 
 
 def _read(path: Path) -> Located | None:

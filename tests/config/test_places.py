@@ -103,6 +103,23 @@ def test_a_file_may_be_left_behind_in_an_older_directory(machine):
     assert (settings.config_path, settings.state_dir) == (path, machine.state)
 
 
+def test_a_link_to_a_file_that_is_away_does_not_mean_the_defaults(machine):
+    away = machine.home / "disk/openclaw.json"
+    machine.state.mkdir()
+    machine.config.symlink_to(away)
+    with pytest.raises(ConfigInvalidError, match=f"{machine.config}: is a link to {away}, which"):
+        machine.load()
+    machine.write(BACKEND % "off", away)
+    assert machine.load().citations == "off"
+
+
+def test_a_file_elsewhere_is_found_beside_a_link_that_leads_nowhere(machine):
+    machine.state.mkdir()
+    machine.config.symlink_to("away.json")
+    older = machine.write(BACKEND % "off", machine.home / ".clawdbot/clawdbot.json")
+    assert machine.load().config_path == older
+
+
 class TestStateDirectory:
     @pytest.mark.parametrize("variable", ["OPENCLAW_STATE_DIR", "CLAWDBOT_STATE_DIR"])
     def test_a_variable_moves_everything(self, machine, variable):
