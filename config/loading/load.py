@@ -218,7 +218,9 @@ def load_found(request: LoadRequest, found: FoundConfig) -> Settings:
         folder = notes_folder(request, found.home)
         settings = settings_of_notes(settings, folder, request.notes_origin)
     others = content.places_of_others(agent_id)
-    return msgspec.structs.replace(settings, warnings=reading.warnings(except_below=others))
+    used = (settings.search.provider, settings.search.fallback)
+    warnings = reading.warnings(except_below=others, providers=used)
+    return msgspec.structs.replace(settings, warnings=warnings)
 
 
 def _settle(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -115,12 +115,13 @@ def _number_words(number: float) -> str:
 
 
 OWN_PROVIDERS = ("openai", "google", "gemini", "voyage")
-"""Entries of `models.providers` that embeddings use; nothing is said about mistakes in others."""
+"""Entries of `models.providers` that embeddings use unasked; of others only mistakes in those that are named count."""
 
 
-def is_foreign(at: KeyPath) -> bool:
+def is_foreign(at: KeyPath, named: Iterable[str]) -> bool:
     """Whether the path belongs to a model provider that memory has no use for."""
-    return at[:2] == ("models", "providers") and len(at) > 2 and at[2] not in OWN_PROVIDERS
+    is_provider = at[:2] == ("models", "providers") and len(at) > 2
+    return is_provider and str(at[2]).lower() not in (*OWN_PROVIDERS, *named)
 
 
 class ConfigWarning(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,8 +177,6 @@ class Reading:
         self.problems.append(place)
 
     def warn(self, at: KeyPath, node: Located | None, message: str) -> None:
-        if is_foreign(at):
-            return
         line, file = (node.line, str(node.source.path)) if node else (None, None)
         warning = ConfigWarning(path=render_path(at), message=message, line=line, file=file)
         self.remarks.append(Remark(at, warning))
@@ -193,8 +192,15 @@ class Reading:
             remedy = "Correct these values, or remove them to get the defaults."
             raise ConfigInvalidError(self.problems, remedy=remedy)
 
-    def warnings(self, *, except_below: Iterable[KeyPath]) -> tuple[ConfigWarning, ...]:
-        """The warnings so far, without those about other agents."""
+    def warnings(
+        self, *, except_below: Iterable[KeyPath], providers: Sequence[str]
+    ) -> tuple[ConfigWarning, ...]:
+        """The warnings so far, without those about other agents and other providers than these."""
         others = tuple(except_below)
-        own = [r for r in self.remarks if not any(r.at[: len(p)] == p for p in others)]
+        own = [
+            remark
+            for remark in self.remarks
+            if not any(remark.at[: len(place)] == place for place in others)
+            and not is_foreign(remark.at, providers)
+        ]
         return tuple(remark.warning for remark in own)

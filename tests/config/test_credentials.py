@@ -191,6 +191,15 @@ class TestModelProviders:
         )
         assert problem.path == f"models.providers.{provider}.baseUrl"
 
+    @pytest.mark.parametrize("key", ["provider", "fallback"])
+    def test_mistakes_in_the_entry_of_a_named_provider_are_told(self, machine, key):
+        entry = "{models: {providers: {MyHost: {headers: 'x', apiKey: '${NOPE}'}, other: {headers: 'x'}}}"
+        warnings = machine.load(f"{entry}, memorySearch: {{{key}: 'myhost'}}}}").warnings
+        assert [one.path for one in warnings] == [
+            "models.providers.MyHost.headers",
+            "models.providers.MyHost.apiKey",
+        ]
+
 
 def test_profiles_and_their_order_are_read_without_secrets(machine):
     settings = machine.load("""{auth: {
