@@ -163,6 +163,25 @@ async def test_notes_are_found_by_title_tag_and_day_and_read_without_a_server(pa
     assert shown_rows(page) == ["Übergabe"]
 
 
+def test_a_click_on_a_tag_finds_the_notes_that_are_counted_beside_it(page, home, tmp_path):
+    for number, tag in enumerate(("car", "car/Tyres", "career", "cars", "Car")):
+        home.write(f"memory/tagged{number}.md", f"# Tagged {number}\n\n- said #{tag}\n")
+    file = tmp_path / "report.html"
+    assert home.run("report", "-o", str(file)).returncode == 0
+    page.open(file.as_uri())
+    clicked = """
+        [...document.querySelectorAll('.chips [data-find^="#"]')].map(chip => {
+          chip.click();
+          const found = [...document.querySelectorAll('.notes > li')].filter(one => !one.hidden).length;
+          return [chip.innerText, found, Number(chip.parentElement.querySelector('.soft').innerText)];
+        })
+    """
+    found = {name: (rows, told) for name, rows, told in page.evaluate(clicked)}
+    assert found["#car"] == (3, 3)
+    assert found["#career"] == found["#cars"] == found["#car/Tyres"] == (1, 1)
+    assert all(rows == told for rows, told in found.values())
+
+
 LOWEST_WORD = """Math.min(...[...document.querySelectorAll("svg text")].map(one => one.getBoundingClientRect().height))"""
 
 

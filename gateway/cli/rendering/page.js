@@ -2,13 +2,16 @@
   const field = document.querySelector("#find"), rows = [...document.querySelectorAll(".notes > li")];
   if (!field) return;
   const fold = text => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
-  const keys = rows.map(row => fold(row.querySelector(".key").textContent));
+  const keys = rows.map(row => `${fold(row.querySelector(".key").textContent)} `);
+  // A tag with a space behind it is whole: that one, or one below it.
+  const holds = (key, word) => /^#.*\s$/.test(word)
+    ? [" ", "/"].some(end => key.includes(word.trim() + end)) : key.includes(word);
   const older = document.querySelector("#older"), said = document.querySelector("#found");
   const find = () => {
-    const words = fold(field.value).split(/\s+/).filter(one => one);
+    const words = fold(field.value).match(/#\S+\s|\S+/g) || [];
     let found = 0;
     rows.forEach((row, at) => {
-      row.hidden = !words.every(one => keys[at].includes(one));
+      row.hidden = !words.every(one => holds(keys[at], one));
       found += !row.hidden;
     });
     if (older) older.open = words.length > 0;
@@ -31,7 +34,7 @@
     const asked = event.target.closest("[data-find]");
     if (!asked) return;
     event.preventDefault();
-    field.value = asked.dataset.find;
+    field.value = `${asked.dataset.find} `;
     find();
     field.scrollIntoView();
     field.focus({preventScroll: true});
