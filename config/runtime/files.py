@@ -82,12 +82,14 @@ class Denial(msgspec.Struct, frozen=True):
 
     @property
     def remedy(self) -> str:
+        from shlex import quote  # noqa: PLC0415 - only when something is denied
+
         user = name_of_user(os.geteuid())
         if self.is_own:
-            return f"chmod u+rwX {self.place}"
+            return f"chmod u+rwX {quote(self.place)}"
         if self.is_on_the_way:
             return f"have {self.owner} let {user} enter {self.place}"
-        return f"have {self.owner} permit it, or run `sudo chown {user} {self.place}`"
+        return f"have {self.owner} permit it, or run `sudo chown {user} {quote(self.place)}`"
 
 
 def denial_of(path: Path, wanted: int = os.R_OK) -> Denial | None:

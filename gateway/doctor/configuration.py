@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import Final, NamedTuple
 
 from backends.backend_errors import IndexUnavailableError
@@ -140,7 +141,7 @@ def _judge_mode(one: _Directory, there: Path) -> Iterator[Observation]:
         yield finding.warning(
             f"{one.what} can be written to by other users (mode {mode:03o}).",
             one.path,
-            fix=f"chmod go-w {one.path}",
+            fix=f"chmod go-w {quote(str(one.path))}",
         )
         return
     cause = "can be read and written" if there == one.path else "will be created at the first start"
@@ -164,7 +165,9 @@ def _open_to_others(path: Path, what: str) -> Iterator[Observation]:
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & _OTHERS:
         yield finding.warning(
-            f"{what}, and other users can open it (mode {mode:03o}).", path, fix=f"chmod 600 {path}"
+            f"{what}, and other users can open it (mode {mode:03o}).",
+            path,
+            fix=f"chmod 600 {quote(str(path))}",
         )
 
 
@@ -202,9 +205,13 @@ def _check_workspace(settings: Settings) -> Iterator[Observation]:
         return
     roots = MemoryRoots.of(settings)
     found = scan(roots)
-    unreadable = [one.path for one in found.files if not _may(workspace / one.path, os.R_OK)]
-    unreadable += [f"{one.path} ({one.reason})" for one in found.failed_dirs]
-    yield from (_unreadable(workspace, one) for one in unreadable)
+    unreadable = [
+        _unreadable(workspace / one.path)
+        for one in found.files
+        if not _may(workspace / one.path, os.R_OK)
+    ]
+    unreadable += [_unreadable(workspace / one.path, one.reason) for one in found.failed_dirs]
+    yield from unreadable
     for path in found.missing:
         yield finding.note(
             "This extra path does not exist (yet).",
@@ -237,13 +244,11 @@ def _left_out(found: ScanResult) -> Iterator[Observation]:
     )
 
 
-def _unreadable(workspace: Path, path: str) -> Observation:
+def _unreadable(path: Path, reason: str = "") -> Observation:
     return finding.warning(
         "This cannot be read: it is not searched, or only as it was indexed.",
-        workspace / path,
-        fix=_fix(
-            workspace / path.split(" (", maxsplit=1)[0], os.R_OK, "leave it out of the memory."
-        ),
+        f"{path} ({reason})" if reason else path,
+        fix=_fix(path, os.R_OK, "leave it out of the memory."),
     )
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -107,7 +108,7 @@ def _remedy(path: Path, used: Path, store: StoreSettings) -> str:
     if path == store.former_path:
         return "Start the gateway once (or run `memory-gateway status`): it moves the file."
     if path != used:
-        return f"It is an older index, or a copy that OpenClaw made; this gateway does not use it: rm {path}"
+        return f"It is an older index, or a copy that OpenClaw made; this gateway does not use it: rm {quote(str(path))}"
     return "Remove store.path, or let it name a file outside of this directory."
 
 
@@ -123,7 +124,7 @@ def _explain(state: IndexState, place: str) -> Observation:
         return finding.error(
             state.problem,
             place,
-            fix=f"Find the process (fuser {place}) and end it, if it is not a gateway at work.",
+            fix=f"Find the process (fuser {quote(place)}) and end it, if it is not a gateway at work.",
         )
     if state.problem:
         return finding.error(state.problem, place, fix=state.remedy or _REBUILD)
@@ -183,7 +184,8 @@ def _broken(record: OwnerRecord, lock: Path, error: MemoryGatewayError) -> Obser
     return finding.error(
         f"The owner of the index (process {record.pid}) does not answer as it should: {error.message}",
         record.socket or str(lock),
-        fix=error.remedy or f"End it (kill {record.pid}) and start it again.",
+        fix=error.remedy
+        or f"End it (kill {record.pid}, or kill -9 {record.pid} where it hears nothing) and start it again.",
     )
 
 
@@ -211,7 +213,7 @@ def _open_socket(record: OwnerRecord) -> list[Observation]:
         finding.warning(
             f"Other users can enter the directory of the socket (mode {mode:03o}).",
             directory,
-            fix=f"chmod 700 {directory}",
+            fix=f"chmod 700 {quote(str(directory))}",
         )
     ]
 

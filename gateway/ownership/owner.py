@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Final, TypeVar
 
 import msgspec
@@ -274,7 +275,7 @@ def _check_place(directory: Path, users: frozenset[int]) -> None:
         raise _untrusted(
             directory,
             f"other users can write to it (mode {mode:04o})",
-            f"chmod 700 {directory}, and start the gateway again.",
+            f"chmod 700 {quote(str(directory))}, and start the gateway again.",
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -234,7 +235,7 @@ async def _acquire(place: ModelFiles, clock: Clock, on_wait: Callable[[], None])
         elif clock.now() - since > PATIENCE_S:
             raise ModelBusyError(
                 f"Another process has the model {place.model.name} locked and downloads nothing.",
-                remedy=f"End that process; `fuser {place.lock}` names it.",
+                remedy=f"End that process; `fuser {shlex.quote(str(place.lock))}` names it.",
             )
         on_wait()
         await clock.sleep(_POLL_S)

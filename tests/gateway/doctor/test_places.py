@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +13,7 @@ import apsw
 from msgspec.structs import replace
 
 from backends.interface import SyncRequest
+from config.runtime.files import name_of_user
 from config.settings import ExtraPath
 from fakes.settings import remote
 from gateway.agent.memory import open_memory
@@ -61,6 +63,29 @@ def test_others_who_may_write_or_read_are_told(settings, root, index):
     index.chmod(0o644)
     fixes = {one.fix for one in check_places(settings) if one.severity == "warning"}
     assert fixes >= {f"chmod go-w {root}", f"chmod 600 {index}"}
+
+
+def test_a_remedy_with_a_command_can_be_typed_as_it_stands_whatever_the_names(
+    settings, root, unprivileged
+):
+    note, closed = root / "workspace/memory/plan (old) & so on.md", root / "workspace/memory/a (b)"
+    note.write_text("# Plan\n", encoding="utf-8")
+    closed.mkdir()
+    keys = root / "my state"
+    keys.mkdir(mode=0o755)
+    (keys / ".env").write_text(f"OPENAI_API_KEY={KEY}\n", encoding="utf-8")
+    (keys / ".env").chmod(0o644)
+    for path in (root, note, closed):
+        path.chmod(0o755 if path == root else 0)
+    with unprivileged():
+        user = name_of_user(os.geteuid())
+        places = [one for one in check_places(settings) if "not searched" in one.cause]
+    secret = next(iter(check_secrets(replace(settings, state_dir=keys))))
+    assert shlex.split(secret.fix) == ["chmod", "600", str(keys / ".env")]
+    for path in (note, closed):
+        (one,) = [one for one in places if one.place.startswith(str(path))]
+        named = shlex.quote(str(path))
+        assert f"chmod u+rwX {named};" in one.fix or f"`sudo chown {user} {named}`" in one.fix
 
 
 def test_places_of_notes_that_do_not_exist_are_noted(settings, root, with_search, severities):
