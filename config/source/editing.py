@@ -62,6 +62,8 @@ def without_member(text: str, path: Path, at: KeyPath) -> str:
     start, end = node.offset, node.end
     comma = next(_lexemes(text, end))
     if comma.group() == ",":
+        if (between := text[end : comma.start()]).strip():
+            return bom + text[:start] + between + text[comma.end() :]
         end = comma.end()
     elif len(container.value) > 1:
         before = [one for one in _lexemes(text, 0, start) if one.group() == ","][-1]

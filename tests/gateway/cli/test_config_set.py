@@ -153,6 +153,14 @@ def test_settings_that_are_not_utf_8_are_told_how_to_mend_and_stay_as_they_are(n
     assert own_file(notes).read_bytes() == b'{"provider": "n\xf6ne"}'
 
 
+def test_a_comment_before_the_comma_of_what_is_taken_out_stays(notes):
+    file = own_file(notes)
+    file.parent.mkdir(parents=True)
+    file.write_text("{\n  citations: 'on' // why\n  , query: {maxResults: 3}\n}\n")
+    notes("config", "unset", "citations")
+    assert file.read_text() == "{\n   // why\n   query: {maxResults: 3}\n}\n"
+
+
 def test_the_workspace_of_the_defaults_is_set_by_its_name(notes):
     done = notes("config", "set", "agents.defaults.workspace", "/w")
     assert done.code == 0
