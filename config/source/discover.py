@@ -334,6 +334,7 @@ def read_folders(root: Located | None) -> Folders:
     """Raises `ConfigInvalidError` for what is no name or no path."""
     if root is None:
         return Folders()
+    _check_names(root)
     block = descend(root, *FOLDERS)
     if block is not None and not isinstance(block.value, dict):
         raise _wrong(block, f"found {type_words(block.value)}, allowed is an object of paths")
@@ -347,6 +348,18 @@ def read_folders(root: Located | None) -> Folders:
     if not isinstance(default.value, str) or default.value not in by_name:
         raise _wrong(default, "notes.default names none of notes.folders")
     return Folders(by_name, default.value)
+
+
+def _check_names(root: Located) -> None:
+    """A slip would mean another memory than the folder. Raises `ConfigInvalidError`."""
+    notes = descend(root, FOLDERS[0])
+    if notes is None or notes.value is None:
+        return
+    if not isinstance(notes.value, dict):
+        raise _wrong(notes, f"notes: found {type_words(notes.value)}, allowed is an object")
+    for name, node in notes.value.items():
+        if name not in (FOLDERS[1], DEFAULT[1]):
+            raise _wrong(node, f"notes holds folders and default; {quote(name)} is not a known key")
 
 
 def _wrong(node: Located, message: str) -> ConfigInvalidError:

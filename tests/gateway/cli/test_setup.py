@@ -193,6 +193,8 @@ def test_settings_of_the_folder_stand_in_the_same_file_and_outlive_setup(newcome
         ("{ query: { maxResults: 0 } }", "allowed is a whole number, at least 1"),
         ("{ notes: { default: 'gone' } }", "notes.default names none of notes.folders"),
         ("{ notes: { folders: { a: 1 } } }", "needs a path as a string"),
+        ("{ notes: '/n' }", "notes: found a string, allowed is an object"),
+        ("{ notes: { folders: { a: '/' }, defualt: 'a' } }", '"defualt" is not a known key'),
     ],
 )
 def test_a_slip_in_our_own_file_names_its_line(newcomer, text, complaint):
