@@ -252,6 +252,11 @@ def change_setting(request: LoadRequest, text: str, value: str | None) -> Settin
 
 def _read_value(named: NamedKey, text: str) -> object:
     """The value as JSON if that is allowed, else the text itself. Raises SettingError with what is allowed."""
+    if text.strip() == "null":
+        raise SettingError(
+            f"Nothing is written: null is no value for {named.path}.",
+            remedy=f"`memory-gateway config unset {named.path}` takes the key out.",
+        )
     for read in (_json, str):
         try:
             root = parse_json5(msgspec.json.encode({"value": read(text)}), Path("value"))
