@@ -23,6 +23,11 @@ def bind(**fields: object) -> None:
     _bound.set({**_bound.get({}), **fields})
 
 
+def unbind() -> None:
+    """What this task does from now on is no part of what it was started by."""
+    _bound.set({})
+
+
 def merge_bound(
     _logger: object, _method: str, record: MutableMapping[str, object]
 ) -> MutableMapping[str, object]:

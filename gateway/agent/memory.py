@@ -33,7 +33,7 @@ from backends.interface import (
 from backends.transcripts.agent_transcripts import is_conversation
 from config.errors import ErrorKind, MemoryGatewayError, ungrouped
 from config.host_keys import is_disabled, why_disabled
-from config.runtime.logs import Log
+from config.runtime.logs import Log, unbind
 from config.runtime.tasks import BoundedWork, Wakeup
 from config.settings import CitationsMode, Settings, Source
 from gateway.metrics import Metrics
@@ -132,6 +132,7 @@ async def run_backend(
     With a `boot_reason` the index is brought up to date at once and then as `sync.*` says; without,
     only when somebody asks. `observe` is called after each sync in the background. Raises what `open_backend` raises.
     """
+    unbind()  # a backend outlives the request to reload that started it
     async with open_backend(settings) as backend:
         async with anyio.create_task_group() as background:
             scheduler = watcher = None

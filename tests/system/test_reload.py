@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 
 import anyio
@@ -9,7 +10,7 @@ import pytest
 
 from config.errors import ErrorKind
 from fakes.vendors import FakeVendor
-from gateway.client import RemoteError
+from gateway.client import RemoteError, spawn_gateway
 
 pytestmark = pytest.mark.anyio
 
@@ -33,6 +34,27 @@ async def test_a_changed_key_applies_to_the_next_request(home):
         }  # fmt: skip
         assert len((await client.call("memory_search", {"query": "the"}))["results"]) == 1
         assert (await client.call("reload"))["changed"] == []
+
+
+async def test_what_a_reopened_index_does_by_itself_is_no_part_of_the_request_in_the_log(
+    home, capfd
+):
+    line, environment = [*home.arguments, "--log-level", "debug"], home.environment
+    async with spawn_gateway(line, environment=environment, share_stderr=True) as client:
+        await client.call("sync")
+        home.configure(settings(query={"maxResults": 1}))
+        assert (await client.call("reload"))["reopened"]
+        with anyio.fail_after(PATIENCE_S):
+            while not (status := await client.call("status"))["recentSyncs"]:
+                pass
+        assert status["recentSyncs"][0]["reason"] == "reload"
+    records = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    (reloaded,) = [one for one in records if one["event"] == "reloaded"]
+    assert reloaded["method"] == "reload"
+    (synced,) = [
+        one for one in records if (one["event"], one.get("reason")) == ("synced", "reload")
+    ]
+    assert not {"connection", "request", "method"} & synced.keys()
 
 
 async def test_sighup_reloads(home):
