@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from config.keys.kinds import ApiKey, Headers, WebAddress
 from config.keys.tree import OWN_ENTRY
@@ -47,9 +48,18 @@ def rows_of(rows: Sequence[Row], key: str) -> tuple[Row, ...]:
 
     Empty if there is none.
     """
-    wanted = short_name(key)
+    wanted = _main_path(short_name(key))
     found = tuple(row for row in rows if f"{row.path}.".startswith(f"{wanted}."))
     return found or tuple(row for row in rows if wanted.lower() in row.path.lower())
+
+
+def _main_path(path: str) -> str:
+    """The path of the same key under which it has its row."""
+    for section in SECTIONS:
+        for key in section.keys:
+            if path in (section.documented(replace(key, path=alias)) for alias in key.aliases):
+                return section.documented(key)
+    return path
 
 
 def nearest_path(rows: Sequence[Row], key: str) -> str | None:

@@ -156,6 +156,13 @@ def test_a_setting_is_found_by_every_place_where_it_may_stand(machine, key):
     assert row.path == "query.maxResults"
 
 
+def test_a_setting_is_found_by_its_other_name(machine):
+    (row,) = rows_of(
+        describe_rows(machine.load()), "memorySearch.query.hybrid.temporalDecay.enabled"
+    )
+    assert row.path == "query.decay.enabled"
+
+
 def test_a_part_of_a_path_means_all_below_it(machine):
     rows = rows_of(describe_rows(machine.load()), "query")
     assert len(rows) > 5
