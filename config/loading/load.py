@@ -176,8 +176,8 @@ def refuse_shared_index(
 
 
 def _places(store: StoreSettings) -> set[Path]:
-    """The former path counts, too: an index there would be moved away from the other agent."""
-    return {store.path, store.former_path or store.path}
+    """The former path counts, too: an index there would be moved away from the other agent. Behind links."""
+    return {Path(os.path.realpath(one)) for one in (store.path, store.former_path or store.path)}
 
 
 _DEFAULT = SettingOrigin(kind="default")

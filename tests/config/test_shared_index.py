@@ -33,6 +33,12 @@ class TestSharedIndex:
         text = self.shared("store: {path: '/x/../i'}", "store: {path: '/i'}")
         assert len(machine.problems(text)) == 1
 
+    def test_a_link_to_the_directory_of_another_is_its_place(self, machine):
+        (machine.home / "i").mkdir()
+        (machine.home / "j").symlink_to("i")
+        text = self.shared("store: {path: '~/i/x'}", "store: {path: '~/j/x'}")
+        assert len(machine.problems(text)) == 1
+
     def test_taking_the_default_place_of_another_agent_is_refused(self, machine):
         text = self.shared("store: {path: '~/.openclaw/memory/b.sqlite'}", "")
         (problem,) = machine.problems(text, agent_id="b")
