@@ -26,7 +26,8 @@ from config.errors import (
     ErrorKind,
     MemoryGatewayError,
 )
-from config.host_keys import OWN_ENTRY_PATH, is_own_entry
+from config.host_keys import OWN_ENTRY_PATH, is_own_entry, search_place
+from config.host_keys import SEARCH as HOSTS_SEARCH
 from config.keys.tree import ANY_ITEM, ANY_NAME, Given, Key, Section
 from config.loading.load import load_found, normalize_agent_id, read_found
 from config.runtime.files import (
@@ -244,6 +245,8 @@ def change_setting(request: LoadRequest, text: str, value: str | None) -> Settin
             changed = ""
     else:
         at = _kept_place(request, named, ours) or _new_place(request, found, named)
+        if not _hosts_accept(at, read):
+            at = _place_instead(request, found, named, at)
         changed = with_member(changed, file.path, at, read)
     left = tuple(render_path(one.at) for one in places if _file_of(one.node) != file.path)
     settings = _load(request, found, changed, file.path)
@@ -341,6 +344,24 @@ def _new_place(request: LoadRequest, found: FoundConfig, named: NamedKey) -> Key
         return (*OWN_ENTRY_PATH, "agents", agent, "search", *named.names)
     place = tuple(section.places[0].split(".")) if section.places[0] else ()
     return (*place, *named.names)
+
+
+def _hosts_accept(at: KeyPath, value: object) -> bool:
+    """Whether the host would not refuse its own key for this value."""
+    place = search_place(at)
+    if place is None or place[-2:] != ("memory", "search"):
+        return True
+    accepts = HOSTS_SEARCH.get(".".join(map(str, at[len(place) :])))
+    return accepts is None or accepts(value)
+
+
+def _place_instead(
+    request: LoadRequest, found: FoundConfig, named: NamedKey, at: KeyPath
+) -> KeyPath:
+    """Where our own entry has the key that stands at a place of the host's, and wins over it."""
+    agent = load_found(request, found).agent_id
+    above = ("agents", agent) if at[0] == "agents" else ()
+    return (*OWN_ENTRY_PATH, *above, "search", *named.names)
 
 
 def without_key(text: str, path: Path, at: KeyPath, *, is_ours: bool) -> str:

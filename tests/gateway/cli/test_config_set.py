@@ -177,3 +177,23 @@ def test_what_is_no_object_on_the_way_to_a_key_is_named(cli, value, found):
     assert refused.code == 78
     assert f"line 2, column 3: plugins: found {found}, allowed is an object" in refused.err
     assert file.read_text() == f"{{\n  plugins: {value}\n}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("{memory: {search: {extraPaths: ['/a']}}}", "config.search.extraPaths"),
+        (
+            "{agents: {list: [{id: 'ops', memory: {search: {extraPaths: ['/a']}}}]}}",
+            "config.agents.ops.search.extraPaths",
+        ),
+    ],
+)
+def test_a_value_that_openclaw_would_refuse_at_its_own_key_goes_to_our_entry(cli, text, place):
+    cli.config.write_text(text)
+    done = cli("config", "set", "extraPaths", "[{path: '/a', exclude: ['x']}]")
+    assert done.code == 0 and f"{place}, line" in done.out
+    assert "Nothing has to be moved" in cli("config", "--migrate", "--write").out
+    assert row(cli, "extraPaths")["value"] == [{"path": "/a", "exclude": ["x"]}]
+    cli("config", "set", "extraPaths", "['/b']")
+    assert row(cli, "extraPaths")["value"] == ["/b"]
