@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -126,11 +127,13 @@ def check_service(settings: Settings) -> Iterator[Observation]:
     if not drop_in.exists():
         return
     place, unit = str(drop_in), instance(name_of(settings))
+    folder = settings.notes_folder
+    whose = ("--agent", settings.agent_id) if folder is None else ("--notes", str(folder))
     if not (directory / SERVICE).exists():
         yield finding.warning(
             f"{unit} is set up, but its unit file is missing.",
             directory / SERVICE,
-            fix="memory-gateway service install",
+            fix=f"memory-gateway service install {shlex.join(whose)}",
         )
         return
     state = read_state(unit)

@@ -14,7 +14,8 @@ from fakes.each import each
 from gateway.doctor.configuration import check_configuration, check_places, check_secrets
 from gateway.doctor.index import canary_settings, check_canary, check_index
 from gateway.doctor.providers import check_libraries, check_model, check_provider
-from gateway.doctor.surroundings import check_disk, check_watches, judge_room
+from gateway.doctor.surroundings import check_disk, check_service, check_watches, judge_room
+from gateway.systemd_units import drop_in_path, name_of
 
 pytestmark = pytest.mark.anyio
 
@@ -49,6 +50,20 @@ def test_a_limit_of_the_system_that_hinders_watching_is_told(settings, worst, fe
     one = worst(check_watches(settings))
     assert (one.severity, "too many files are open" in one.cause) == ("note", True)
     assert "max_user_watches" in one.fix
+
+
+@each(("notes", "named"), [(None, "--agent work"), ("my notes", "--notes '{}/my notes'")])
+def test_a_service_without_its_unit_file_is_installed_anew_for_the_same_memory(
+    settings, root, monkeypatch, notes, named
+):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(root / "config"))
+    folder = None if notes is None else root / notes
+    settings = replace(settings, agent_id="work", notes_folder=folder)
+    drop_in = drop_in_path(root / "config/systemd/user", name_of(settings))
+    drop_in.parent.mkdir(parents=True)
+    drop_in.write_text("", encoding="utf-8")
+    (one,) = check_service(settings)
+    assert one.fix == f"memory-gateway service install {named.format(root)}"
 
 
 async def test_the_canary_sings_far_from_the_users_memory(settings, root, severities):
