@@ -194,6 +194,8 @@ class SettingChange(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_key(text: str) -> NamedKey:
     """The key of this name, in any spelling. Raises SettingError, which proposes what is near."""
+    if ANY_NAME in text.split("."):
+        raise SettingError(f"{text} names no entry.", remedy="Put its name in place of the *.")
     wanted = short_name(text)
     known = [(section, key, path) for section in SECTIONS for key in section.keys
              for path in (key.path, *key.aliases)]  # fmt: skip

@@ -73,6 +73,7 @@ def test_comments_and_the_layout_of_our_own_file_stay(notes):
         ("query.maxResult", "3", "Did you mean query.maxResults?"),
         ("maxResults", "3", "qmd.limits.maxResults or query.maxResults"),
         ("workspace", "/x", "a setting of OpenClaw"),
+        ("models.providers.*.apiKey", "k", "Put its name in place of the *"),
         ("model", "null", "`memory-gateway config unset model` takes the key out"),
     ],
 )
