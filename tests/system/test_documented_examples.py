@@ -172,7 +172,8 @@ def test_every_line_of_a_shell_runs(home, example):
 @pytest.mark.parametrize("example", settings())
 def test_every_example_of_settings_is_one(home, type_in, example):
     home.config.write_text(example, encoding="utf-8")
-    done = type_in("config", *home.arguments)
+    keys = dict.fromkeys(re.findall(r'source: "env", [^{}]*id: "(\w+)"', example), "sk-local")
+    done = type_in("config", *home.arguments, environment=home.environment | keys)
     assert (done.returncode, done.stderr) == (0, "")
 
 
