@@ -73,6 +73,17 @@ def test_the_demo_shows_the_log_of_its_gateway_when_asked(demo):
     assert (events[0], events[-1]) == ("serving", "ended")
 
 
+def test_the_demo_ends_as_other_commands_do_when_nobody_reads_on(home):
+    """Such as `demo | head -1`. The next line is one of progress, while an answer is waited for."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "gateway", "demo"], env=home.environment | {"PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
+    ) as process:  # fmt: skip
+        assert "serves a copy" in process.stdout.readline()
+        process.stdout.close()
+        assert (process.wait(WAIT_S), process.stderr.read()) == (141, "")
+
+
 def test_the_demo_as_json_is_the_transcript_of_requests_and_replies(demo):
     done = demo("--json")
     assert (done.returncode, done.stderr) == (0, "")

@@ -162,7 +162,14 @@ def demo(options: Options) -> int:
         exchanges = [found for one in events if (found := getattr(one, "exchange", None))]
         output.write_json({"complete": complete, "exchanges": exchanges})
     else:
-        complete = anyio.run(run_demo, _show, options.log_level)
+        try:
+            complete = anyio.run(run_demo, _show, options.log_level)
+        except (
+            BaseExceptionGroup
+        ) as group:  # the client may be told of progress, and wait for an answer
+            if group.subgroup(BrokenPipeError):
+                raise BrokenPipeError from None
+            raise
     return os.EX_OK if complete else os.EX_SOFTWARE
 
 
