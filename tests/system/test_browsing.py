@@ -132,7 +132,7 @@ def test_of_a_long_name_in_wide_signs_the_end_is_seen_with_its_line(notes):
     with browsing(notes, "browse", *notes.arguments) as (terminal, _):
         terminal.wait_for_text("Type what you look for.")
         terminal.type("yuzu")
-        shown = terminal.wait_for_text("• Yuzu.")
+        shown = terminal.wait_for_text(".md:3")
         (place,) = [line for line in shown.splitlines() if line.startswith("…")]
         assert "覚え書き.md:3  │" in place or "覚え書き.md:3 │" in place
 
