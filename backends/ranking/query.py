@@ -36,7 +36,7 @@ from backends.text.times import (
     asks_when,
     day_terms,
     days_in,
-    without_newest,
+    without_asking,
 )
 
 MAX_CONCEPTS: Final = 1_000
@@ -193,7 +193,7 @@ def content_words(text: str, language: str) -> list[str]:
     stop_words = stop_words_of(language) | stop_words_of("russian")
     if asks_when(text):
         stop_words |= LAST_WORDS
-    asked = tokens(without_newest(text))
+    asked = tokens(without_asking(text))
     return [word for word in asked if not _is_stop_word(word, stop_words)] or words
 
 

@@ -165,8 +165,12 @@ LAST_WORDS: Final = frozenset(
 """What a question for a time has, and hardly any note that answers it."""
 
 
+_ASKING: Final = r"""
+    \b(?:how\s+(?:much|many|often)|wie\s+(?:viele?|oft|lange)|combien\s+de\s+fois
+        |cuántas\s+veces|quantas\s+vezes|quante\s+volte)\b
+"""
 _NEWEST: Final = r"""
-    \b(?:(?<!at\sthe\s)latest|newest|most\s+recent|last\s+time
+    \b(?:(?<!at\sthe\s)(?<![-:/@.=])(?:latest|newest)(?![-:/@.=]\w)|most\s+recent|last\s+time
         |neueste[nrs]?|letzte[ns]?\s+mal|plus\s+récente?s?|dernière\s+fois|más\s+recientes?|última\s+vez
         |mais\s+recentes?|più\s+recent[ei]|ultima\s+volta|nieuwste|laatste\s+keer|последний\s+раз)\b
 """
@@ -181,9 +185,13 @@ def asks_last(question: str) -> bool:
     )
 
 
-def without_newest(question: str) -> str:
-    """A question without the words that say so: hardly any note that answers it has them."""
-    return _pattern(_NEWEST, re.IGNORECASE | re.VERBOSE).sub(" ", question)
+def without_asking(question: str) -> str:
+    """A question without `how much`, `last time` and the like: the note that answers it has a number, or a day, and
+    others have `too much`.
+    """
+    for words in (_ASKING, _NEWEST):
+        question = _pattern(words, re.IGNORECASE | re.VERBOSE).sub(" ", question)
+    return question
 
 
 def tells_time(line: str) -> bool:

@@ -28,6 +28,21 @@ def test_a_leaf_is_found_among_leaves_and_the_other_way_round(query, term):
     assert term in concept.alternatives
 
 
+@each(
+    ("query", "terms"),
+    [
+        ("How much did the dentist cost?", ["dentist", "cost"]),
+        ("how many drops", ["drop"]),
+        ("Which day is the report due?", ["day", "report", "due"]),
+        ("the last time the router was restarted", ["router", "restart"]),
+        ("how much", ["how", "much"]),
+        ("too much salt", ["much", "salt"]),
+    ],
+)
+def test_the_words_that_ask_are_not_asked_for(query, terms):
+    assert asked(query) == terms
+
+
 def test_a_question_asks_for_its_content_words():
     assert asked("When did we order the new membrane for the heating pump?") == [
         "order", "new", "membran", "heat", "pump",

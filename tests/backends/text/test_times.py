@@ -59,7 +59,16 @@ def test_a_question_for_what_was_last_is_known_in_the_languages_of_notes(questio
     assert asks_last(question)
 
 
-@each("question", ["Anna's last name", "due on Friday at the latest", "What happened last week?"])
+@each(
+    "question",
+    [
+        "Anna's last name",
+        "due on Friday at the latest",
+        "What happened last week?",
+        "node:latest",
+        "cat latest.log",
+    ],
+)
 def test_not_all_that_is_last_is_the_newest(question):
     assert not asks_last(question)
 
