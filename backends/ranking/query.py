@@ -189,12 +189,11 @@ def _times(times: Sequence[Days], others: Iterable[Concept]) -> Iterator[Concept
 
 def content_words(text: str, language: str) -> list[str]:
     """The words of a normalised question without its stop words; all of them where nothing is left."""
-    words = tokens(text)
     stop_words = stop_words_of(language) | stop_words_of("russian")
     if asks_when(text):
         stop_words |= LAST_WORDS
-    asked = tokens(without_asking(text))
-    return [word for word in asked if not _is_stop_word(word, stop_words)] or words
+    words = tokens(without_asking(text))
+    return [word for word in words if not _is_stop_word(word, stop_words)] or tokens(text)
 
 
 def _is_stop_word(word: str, stop_words: frozenset[str]) -> bool:
