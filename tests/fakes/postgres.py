@@ -254,8 +254,8 @@ def pooling(server: Server) -> Iterator[Pooled]:
 
 
 @contextmanager
-def running() -> Iterator[Server]:
-    """A new server with the role that serves; it goes with all that it holds."""
+def _placed() -> Iterator[Server]:
+    """A server without data that does not run yet; it goes with all that it comes to hold."""
     programs = binaries()
     assert programs is not None
     # Paths of sockets may have some hundred bytes, so pytest's directories will not do.
@@ -264,9 +264,6 @@ def running() -> Iterator[Server]:
     try:
         if os.geteuid() == 0:
             os.chown(root, _NOBODY, _NOBODY)
-        server.initialise()
-        server.start()
-        server.sql(f"CREATE ROLE {SERVING} LOGIN")
         yield server
     finally:
         server.stop(signal.SIGQUIT)  # nothing of it is needed any more
@@ -274,15 +271,19 @@ def running() -> Iterator[Server]:
 
 
 @contextmanager
+def running() -> Iterator[Server]:
+    """A new server with the role that serves."""
+    with _placed() as server:
+        server.initialise()
+        server.start()
+        server.sql(f"CREATE ROLE {SERVING} LOGIN")
+        yield server
+
+
+@contextmanager
 def following(primary: Server) -> Iterator[Server]:
-    """A standby of the other, with all that it holds."""
-    programs = binaries()
-    assert programs is not None
-    root = Path(tempfile.mkdtemp(prefix="mg-pg-"))
-    server = Server(root, programs)
-    try:
-        if os.geteuid() == 0:
-            os.chown(root, _NOBODY, _NOBODY)
+    """A standby of the other."""
+    with _placed() as server:
         source = f"--host={primary.root} --username={SUPERUSER}".split()
         server.run(
             "pg_basebackup",
@@ -292,12 +293,9 @@ def following(primary: Server) -> Iterator[Server]:
             "--checkpoint=fast",
         )
         with (server.data / "postgresql.conf").open("a") as file:
-            file.write(f"unix_socket_directories = '{root}'\n")
+            file.write(f"unix_socket_directories = '{server.root}'\n")
         server.start()
         yield server
-    finally:
-        server.stop(signal.SIGQUIT)
-        shutil.rmtree(root, ignore_errors=True)
 
 
 def _as_nobody() -> dict[str, object]:
