@@ -33,7 +33,6 @@ from rich.text import Text
 from backends.interface import Hit
 from config.errors import MemoryGatewayError
 from config.settings import Settings
-from gateway.cli.commands.listing import why_missing
 from gateway.cli.places import absolute_path, is_file, open_in_editor
 from gateway.cli.rendering.on_terminal import (
     Look,
@@ -125,7 +124,7 @@ class Browser:
         vault = await anyio.to_thread.run_sync(Vault, self._settings)
         notes = vault.newest()[:_MOST]
         self._answered = ""
-        self._away = self._missing = visible_line(why_missing(vault))
+        self._away = self._missing = visible_line(vault.why_missing())
         self._told = self._away or _NOTHING_TYPED
         self._lines = tuple(Line(1, one.title) for one in notes)
         self._hits = tuple(

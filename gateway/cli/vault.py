@@ -29,6 +29,7 @@ from backends.text.analyser import UNSPACED, guess_latin_language, script_langua
 from backends.text.frontmatter import INLINE_CODE, has_tag, read_front_matter, without_noise
 from backends.text.times import date_in, date_of, tells_time
 from config.settings import Settings
+from gateway.cli.options import PROGRAM
 
 _SLIP, _NEAR, _FAR = 0.85, 0.75, 0.6
 """How alike two names are: one is the other with a slip, may be meant, or is at least worth showing."""
@@ -168,6 +169,24 @@ class Vault:
     def names(self) -> list[NoteNames]:
         by_length = sorted(self.notes, key=lambda one: (len(one.path), one.path))
         return [NoteNames(one.path, one.title, one.aliases) for one in by_length]
+
+    def why_missing(self) -> str:
+        """Why there are no notes, or not all; empty where there are."""
+        if self.unread:
+            return self.why_not_all()
+        if self.notes:
+            return ""
+        from gateway.cli.terminal import short_path
+
+        nothing = f"There are no notes in {short_path(self.roots.base)}."
+        remedy = f"`{PROGRAM} setup` says once where your notes are; --notes DIR names any folder of Markdown."
+        return " ".join((nothing, *self.issues, remedy))
+
+    def why_not_all(self) -> str:
+        """For where some cannot be read."""
+        first, *more = self.unread
+        others = f", nor can {len(more):,} more" if more else ""
+        return f"Notes may be missing: {first}{others}. `{PROGRAM} status` says more."
 
 
 def _note(content: FileContent) -> Note:

@@ -50,34 +50,15 @@ def _listed(
     """`last_cell`: where in each line that begins which goes on below itself on a narrow terminal."""
     code = os.EX_OK if found else NOTHING_FOUND
     if vault.unread:  # then nobody knows that there is nothing
-        output.note(_may_be_missing(vault))
+        output.note(vault.why_not_all())
     elif not found and not options.json:
-        output.note(why_missing(vault) or nothing)
+        output.note(vault.why_missing() or nothing)
     if options.json or not output.is_terminal():
         return output.answer(options, found, *lines, code=code)
     from gateway.cli.terminal import print_lines, row_of
 
     print_lines(row_of(one, last_cell) for one in lines)
     return code
-
-
-def why_missing(vault: Vault) -> str:
-    """Why there are no notes, or not all; empty where there are."""
-    if vault.unread:
-        return _may_be_missing(vault)
-    if vault.notes:
-        return ""
-    from gateway.cli.terminal import short_path
-
-    nothing = f"There are no notes in {short_path(vault.roots.base)}."
-    remedy = f"`{PROGRAM} setup` says once where your notes are; --notes DIR names any folder of Markdown."
-    return " ".join((nothing, *vault.issues, remedy))
-
-
-def _may_be_missing(vault: Vault) -> str:
-    first, *more = vault.unread
-    others = f", nor can {len(more):,} more" if more else ""
-    return f"Notes may be missing: {first}{others}. `{PROGRAM} status` says more."
 
 
 def tags(options: Options) -> int:
@@ -120,7 +101,7 @@ def find_note(vault: Vault, name: str) -> str:
         listed = f"`{PROGRAM} recent` lists notes, `{PROGRAM} search` looks into them."
         remedy = f"Do you mean {', '.join(near)}?" if near else listed
         if vault.unread:
-            remedy = f"{_may_be_missing(vault)} {remedy}"
+            remedy = f"{vault.why_not_all()} {remedy}"
         raise NotThereError(f"There is no note {name}.", remedy=remedy)
     return path
 
