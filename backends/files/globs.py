@@ -65,10 +65,15 @@ def _choices(text: str, braces: re.Match[str]) -> list[str]:
 def _step(name: str) -> str | re.Pattern[str] | None:
     if name == "**":
         return ANY_DEPTH
-    if not _SPECIAL.search(name):
+    if not is_special(name):
         return name
     # Shells, git and QMD know both signs, `fnmatch` one of them.
     return re.compile(fnmatch.translate(name.replace("[^", "[!")))
+
+
+def is_special(name: str) -> bool:
+    """Whether it may match other names than itself."""
+    return _SPECIAL.search(name) is not None
 
 
 def joined(steps: Iterable[str | re.Pattern[str] | None]) -> Steps:

@@ -12,7 +12,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec.structs import replace
 
-from backends.files.globs import Glob
+from backends.files.globs import Glob, is_special
 from backends.interface import SearchRequest
 from backends.text.frontmatter import has_tag
 from config.runtime.files import is_addressable
@@ -190,8 +190,8 @@ class Filter:
     """Which files a request permits, but for their source."""
 
     def __init__(self, request: SearchRequest) -> None:
-        self._include = [Glob(composed(pattern)) for pattern in request.include]
-        self._exclude = [Glob(composed(pattern)) for pattern in request.exclude]
+        self._include = [_glob(pattern) for pattern in request.include]
+        self._exclude = [_glob(pattern) for pattern in request.exclude]
         self._after, self._before = _written(request.after), _written(request.before)
         self._tags = request.tags
         self.dated = bool(request.after or request.before)
@@ -222,6 +222,14 @@ class Filter:
 def composed(name: str) -> str:
     """In the form of Unicode in which names are compared: macOS takes accents apart, who types does not."""
     return unicodedata.normalize("NFC", name)
+
+
+def _glob(pattern: str) -> Glob:
+    """What ends in a plain name, or in `/`, may name a folder: all below it is meant, too."""
+    pattern = composed(pattern)
+    last = pattern.rstrip("/").rpartition("/")[2]
+    names_folder = last and (pattern.endswith("/") or not is_special(last))
+    return Glob(f"{pattern}/**" if names_folder else pattern)
 
 
 def _written(day: date | None) -> str | None:

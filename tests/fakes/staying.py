@@ -8,12 +8,20 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def end_staying(below: Path) -> None:
-    """Ends those that were told of a path below this one."""
+def staying(below: Path) -> list[int]:
+    """The processes of those that were told of a path below this one."""
+    found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():
             continue
         with suppress(OSError):
             words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
             if "--serve" in words and any(one.startswith(f"{below}/") for one in words):
-                os.kill(int(entry.name), signal.SIGKILL)
+                found.append(int(entry.name))
+    return found
+
+
+def end_staying(below: Path) -> None:
+    for process in staying(below):
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)

@@ -20,7 +20,7 @@ from fakes import hung_disk
 from fakes.client_models import FakeAnthropic, FakeGemini, FakeResponses
 from fakes.clients import ClaudeCode, Codex, CopilotCli, GeminiCli, install_client
 from fakes.hung_disk import HungDisk
-from fakes.staying import end_staying
+from fakes.staying import end_staying, staying
 from gateway.ownership.owner import read_owner
 
 CLIENTS = {
@@ -87,9 +87,9 @@ def join(client, *more):
 
 
 def wake(client):
-    """Runs the hook as the client does, until a gateway answers it."""
+    """Runs the hook as the client does, until a gateway answers it that stays; a server of the client's ends with it."""
     deadline, number = time.monotonic() + 60, 0
-    while not ask_hook(client, f"wake-{number}"):
+    while not (ask_hook(client, f"wake-{number}") and owner_of(client) in staying(client.home)):
         assert time.monotonic() < deadline
         number += 1
 
@@ -105,7 +105,8 @@ def ask_hook(client, session):
 
 
 def owner_of(client):
-    return next(owner.pid for lock in client.home.rglob("*.lock") if (owner := read_owner(lock)))
+    locks = client.home.rglob("*.lock")
+    return next((owner.pid for lock in locks if (owner := read_owner(lock))), None)
 
 
 def turn(client, question, *, again=False):
@@ -138,8 +139,10 @@ def test_the_model_is_told_before_its_turn_once_and_never_after_disconnect(clien
     before = file.read_bytes()
     join(client)
     assert told_turn(client).count(FACT) == 1
+    owner = owner_of(client)
     for question in ("Thanks!", QUESTION):  # the request has what was told in the first turn
-        assert turn(client, question, again=True).count(FACT) == 1
+        request = turn(client, question, again=True)
+        assert (request.count(FACT), owner_of(client)) == (1, owner)
     assert FACT not in turn(client, "Thanks!")
     gateway(client, "disconnect", client.name, "--yes")
     assert file.read_bytes() == before
