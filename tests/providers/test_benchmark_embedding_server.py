@@ -18,7 +18,6 @@ import anyio.streams.buffered
 import anyio.to_thread
 import httpx2
 import numpy as np
-import openai
 import pytest
 
 from benchmarks.embedding_server import EmbeddingServer, embedding_server
@@ -45,12 +44,14 @@ async def post(server: EmbeddingServer, body: object, path: str = "/embeddings",
         return await client.post(server.base_url + path, content=sent, headers=sent_headers)
 
 
-@each("encoding", [openai.omit, "float", "base64"])
+@each("encoding", [None, "float", "base64"])
 async def test_the_openai_library_gets_the_vectors_in_every_encoding(server, encoding):
+    import openai  # takes a second
+
     texts = ["one note", "another note", "日本"]
     async with openai.AsyncOpenAI(base_url=server.base_url, api_key=server.key) as client:
         answer = await client.embeddings.create(
-            model="hash-384", input=texts, encoding_format=encoding
+            model="hash-384", input=texts, encoding_format=encoding or openai.omit
         )
     assert answer.model == "hash-384"
     assert [row.index for row in answer.data] == [0, 1, 2]

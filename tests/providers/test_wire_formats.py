@@ -8,7 +8,6 @@ from config.vendors import GEMINI, OPENAI, VENDORS, VOYAGE
 from fakes.each import each
 from fakes.faults import fault
 from fakes.settings import make_settings, remote
-from fakes.vendor_libraries import send
 from fakes.vendors import FakeVendor
 from fakes.wire import embedding
 from providers.choosing import provider
@@ -75,6 +74,8 @@ HEADERS_OF_A_REQUEST = {"content-type", "authorization", "x-goog-api-key", "x-te
 async def test_texts_are_sent_as_the_vendors_library_sends_them(
     vendor, model, search, official, purpose, embedder_for, monkeypatch
 ):
+    from fakes.vendor_libraries import send  # they take seconds to import
+
     monkeypatch.setattr(RemoteSpec, "official", official)
     with FakeVendor(vendor, models=(model,)) as host:
         block = remote(host.base_url, host.key, x_team="ours")
