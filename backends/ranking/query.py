@@ -127,7 +127,9 @@ class QueryAnalyser:
     def _plain_words(self, words: Iterable[str], language: str) -> Iterator[tuple[Concept, str]]:
         """The first few of one concept, of letters."""
         seen = set()
-        plain = (word for word in words if len(word) >= _MIN_PART and word.isalpha())
+        plain = (
+            word for word in words if _MIN_PART <= len(word) <= _MAX_COMPOUND and word.isalpha()
+        )
         for word in islice((word for word in plain if not is_unspaced(word)), _MOST_WORDS):
             first, *others = self._concepts([word], language)
             spelling = fold(word)

@@ -122,7 +122,7 @@ def read_request(params: SearchParams) -> SearchRequest:
         query=query[:MAX_QUERY_CHARS],
         max_results=min(params.max_results, MAX_RESULTS) if params.max_results else None,
         min_score=params.min_score,
-        sources=params.sources,
+        sources=params.sources or None,
         include=params.include,
         exclude=params.exclude,
         after=params.after,

@@ -71,6 +71,11 @@ def test_a_query_of_stop_words_alone_asks_for_them(query):
     assert asked(query)
 
 
+def test_a_pasted_run_of_letters_that_nobody_reads_is_not_looked_for_in_compounds():
+    query = QueryAnalyser(("german",)).analyse("Versicherung " + "q" * (MAX_QUERY_CHARS - 20))
+    assert [word for _, word in query.words] == ["versicherung"]
+
+
 def test_words_that_are_repeated_count_once():
     assert asked("pump Pump pumps PUMP!") == asked("pump")
 

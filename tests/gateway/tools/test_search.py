@@ -35,6 +35,11 @@ def test_every_parameter_reaches_the_backend(params_of):
     )  # fmt: skip
 
 
+def test_an_empty_list_of_sources_counts_as_not_given(params_of):
+    params = params_of(SearchParams, query="boiler", sources=[])
+    assert read_request(params) == SearchRequest(query="boiler")
+
+
 @each("query", ["", " ", "\t\n", "\u3000"])
 def test_a_blank_query_is_an_invalid_parameter(query, params_of):
     with pytest.raises(InvalidParamsError) as caught:
