@@ -57,11 +57,19 @@ def normalise(text: str) -> str:
 
 # Its first character comes first, so that the search goes from one such character to the next.
 _PHONE: Final = (
-    r"[+(0-9](?<![\w.,:/-].)(?:(?<=[+(0])(?=\d)|(?=\d\d[-. ]\d{3}[-. ]\d{4}\b))"
+    r"[+(0-9](?<![\w.,:/-].)(?:(?<=[+(0])(?=\d)|(?=\d\d[-. ]\d{3}[-. ]\d{4}\b)"
+    r"|(?<=1)(?=\d\d \d{4} \d{4}\b)|(?<=[6-9])(?=\d{4} \d{5}\b)"  # China, India
+    r"|(?<=8)(?= ?\(\d{3,5}\)| \d{3} \d{3}[- ]\d\d[- ]\d\d\b))"  # Russia
     r"(?!\d?[./]\d\d?[./]\d)[\d() ./-]{5,21}\d(?!\w)"
 )
 _ENOUGH_DIGITS: Final = 10
 _FEWEST_DIGITS: Final = 7
+_FROM_ABROAD: Final = (
+    r"(?:00)?(1|7|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]|[2-9]\d\d)0?(\d{7,12})"
+)
+"""The code of a country (ITU-T E.164: none is the beginning of another) and the number within it."""
+_WITHIN: Final = {"7": "8", "36": "06"}
+"""What stands before a number within these countries; in most others it is a nought or nothing."""
 
 
 _SPACED: Final = (
@@ -74,7 +82,7 @@ _SPACED: Final = (
 
 def with_joined_numbers(text: str) -> str:
     """Normalised text with each number that is written in groups as one run, too, behind it: a phone number, a large
-    one, that of an account.
+    one, that of an account. A phone number with the code of its country stands there without it, too.
     """
     return _pattern(f"(?P<spaced>{_SPACED})|{_PHONE}").sub(_joined_number, text)
 
@@ -87,12 +95,17 @@ def _with_digits(match: re.Match[str]) -> str:
     """Numbers that follow are no part of it: with these many digits, and one more of a country, it is complete."""
     written, digits = match[0], ""
     groups = re.findall(r"\d+", written)
+    enough = _ENOUGH_DIGITS + (1 if written[0] == "+" else 3 if written.startswith("00") else 0)
     for group in groups:
-        if len(digits) >= _ENOUGH_DIGITS + written.startswith("+"):
+        if len(digits) >= enough:
             break
         digits += group
-    is_one = len(groups) > 1 and len(digits) >= _FEWEST_DIGITS
-    return f"{written} {digits}" if is_one else written
+    said = [written]
+    if len(groups) > 1 and len(digits) >= _FEWEST_DIGITS:
+        said.append(digits)
+    if enough > _ENOUGH_DIGITS and (abroad := re.fullmatch(_FROM_ABROAD, digits)):
+        said.append(abroad[2])
+    return " ".join(said)
 
 
 def fold(word: str) -> str:
@@ -436,7 +449,7 @@ def may_hold_compounds(text: str) -> bool:
     return most >= max(found.values(), default=0)
 
 
-ANALYSER_VERSION: Final = 5
+ANALYSER_VERSION: Final = 6
 """Goes up with every change of the terms that a text gives: stored indexes are then rebuilt."""
 
 _MAX_TERM = 64
@@ -676,7 +689,21 @@ def other_forms(token: str) -> tuple[str, ...]:
         return _days(*reversed(match.groups()))
     if match := re.fullmatch(_MONEY, token):
         return _amounts(int(re.sub("[.,]", "", match[1])), match[2] or "00")
+    if len(token) >= _ENOUGH_DIGITS - 1 and token.isdigit():
+        return tuple(_as_dialled(token))
     return ()
+
+
+def _as_dialled(digits: str) -> Iterator[str]:
+    """A phone number without what stands before it within a country, and without the country's code."""
+    for before in ("0", *_WITHIN.values()):
+        if digits.startswith(before):
+            yield digits.removeprefix(before)
+    if len(digits) == _ENOUGH_DIGITS:
+        yield f"1{digits}"
+    if abroad := re.fullmatch(_FROM_ABROAD, digits):
+        country, number = abroad.groups()
+        yield from (number, f"0{number}", f"{_WITHIN.get(country, '')}{number}")
 
 
 def _amounts(number: int, cents: str) -> tuple[str, ...]:
