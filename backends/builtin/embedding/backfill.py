@@ -233,6 +233,8 @@ class Backfill:
         except LeaseLostError as error:
             _log.info("embedding passed on", reason=str(error))
         except (ProviderError, IndexUnavailableError) as error:
+            if isinstance(error, IndexUnavailableError):
+                self._wake.clear()  # nothing was looked at, so it would end each pause at once
             # "The next attempt is in 20 s" would be read much later.
             self.last_error = str(error.cause if isinstance(error, CircuitOpenError) else error)
             _log.warning("embedding paused", error=str(error), kind=error.kind)

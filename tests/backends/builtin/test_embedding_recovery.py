@@ -9,8 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from backends.builtin.embedding.backfill import Backfill
+from backends.builtin.store.postgres.store import PostgresStore
 from backends.builtin.store.sqlite.store import SqliteStore
-from config.settings import CacheSettings
+from config.settings import CacheSettings, Secret, StoreSettings
 from fakes.clock import SteppedClock
 from fakes.faults import fault, openai_quota, rate_limited, redirect, status
 from fakes.settings import make_settings, remote
@@ -309,3 +310,24 @@ async def test_a_new_note_whose_vector_did_not_come_has_one_within_a_minute_of_t
         healed = running.clock.now()
         await pass_a_while(1_000, lambda: running.embedded == NOTES + 1)
         assert running.clock.now() - healed <= HEALED_S
+
+
+async def test_a_database_that_is_away_while_texts_wait_is_asked_after_a_pause(tmp_path, capfd):
+    clock = SteppedClock()
+    url = Secret(f"postgresql://gateway@/memory?host={tmp_path}")
+    address = StoreSettings(path=tmp_path / "index.sqlite", driver="postgres", url=url)
+    search = {"provider": "openai", "remote": remote("http://127.0.0.1:9", "key")}
+    embedder = provider("openai").create(
+        ProviderRequest(make_settings(tmp_path, search=search), "primary")
+    )
+    embeddings = Embeddings(EmbeddingService(embedder, clock=clock), clock=clock)
+    store = PostgresStore(address, "main", viewpoint="here")
+    backfill = Backfill(store, embeddings, CacheSettings(), clock=clock)
+    running = World(None, clock, Watched(embedder), embeddings, backfill, None)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(backfill.run)
+        await running.pass_time(lambda: backfill.last_error)
+        await running.settle()
+        tasks.cancel_scope.cancel()
+    await embeddings.aclose()
+    assert capfd.readouterr().out.count("embedding paused") == 1
