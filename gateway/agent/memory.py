@@ -372,7 +372,12 @@ class Memory:
         return OverviewResult(index, counted)
 
     async def metrics(self) -> MetricsResult:
-        return write_metrics(self.counted, await self.status())
+        """Also while the index cannot answer, without what is read from it: then they are needed most."""
+        try:
+            status = await self.status()
+        except (IndexUnavailableError, FileUnreadableError):
+            status = None
+        return write_metrics(self.counted, status)
 
     async def health(self) -> Health:
         """Cheap: it calls nothing outside this process and lists no directory."""

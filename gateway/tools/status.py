@@ -230,6 +230,7 @@ def families_of(status: StatusResult) -> Iterator[Family]:
     yield _gauge("enabled", "1 while memory is on.", float(status.enabled))
     if not status.enabled:
         return
+    yield _available(answers=True)
     yield from _sources(status)
     yield _gauge("chunks", "Chunks in the index.", status.chunks)
     yield _gauge("database_bytes", "Size of the index on disk.", status.database_bytes)
@@ -302,8 +303,16 @@ class MetricsResult(msgspec.Struct, frozen=True):
     families: tuple[Family, ...]
 
 
-def write_metrics(metrics: Metrics, status: StatusResult) -> MetricsResult:
-    """Counts of the process and, from a status of the same moment, of index and providers."""
+def write_metrics(metrics: Metrics, status: StatusResult | None) -> MetricsResult:
+    """Counts of the process and, from a status of the same moment, of index and providers.
+
+    Without a status the index cannot answer.
+    """
     began = "When the process began to serve, in seconds since 1970."
     start = _gauge("start_time_seconds", began, round(metrics.started_at, 3))
-    return MetricsResult((start, *families_of(status), *metrics.families()))
+    of_index = families_of(status) if status else [_available(answers=False)]
+    return MetricsResult((start, *of_index, *metrics.families()))
+
+
+def _available(*, answers: bool) -> Family:
+    return _gauge("index_available", "0 while the index cannot answer.", float(answers))

@@ -86,6 +86,11 @@ async def healed(memory):
             await anyio.sleep(0.05)
 
 
+async def gauges(memory):
+    families = (await memory.metrics()).families
+    return {one.name: one.samples[0].value for one in families if one.kind == "gauge"}
+
+
 @contextmanager
 def down(server, database):
     server.stop(signal.SIGQUIT)
@@ -184,7 +189,10 @@ async def test_a_fault_in_the_middle_is_told_and_passes(settings, server, databa
             await files_are_read(memory)
             health = await memory.health()
             assert (health.status, PASSWORD in str(health)) == ("failing", False)
+            counted = await gauges(memory)
+            assert (counted["index_available"], "chunks" in counted) == (0, False)
         await healed(memory)
+        assert (await gauges(memory))["index_available"] == 1
 
 
 @pytest.mark.parametrize("fault", FAULTS)
