@@ -323,6 +323,8 @@ class _Connection:
         self._gateway: _Gateway | None = None
 
     def open(self) -> None:
+        if self._gateway is not None:
+            raise GatewayError("open", "The client is open already.", "Use it in one `with` block.")
         self._gateway = _Gateway(self._arguments, self._environment)
 
     def close(self) -> None:
@@ -402,9 +404,8 @@ class MemoryClient(_Client):
                after: date | None = None, before: date | None = None,
                tags: Sequence[str] = ()) -> Passages:  # fmt: skip
         """The passages that answer a question, the best first."""
-        params = _given(query=query, maxResults=max_results, minScore=min_score, sources=tuple(sources),
-                        include=tuple(include), exclude=tuple(exclude), after=after, before=before,
-                        tags=tuple(tags))  # fmt: skip
+        params = _given(query=query, maxResults=max_results, minScore=min_score, sources=sources,
+                        include=include, exclude=exclude, after=after, before=before, tags=tags)  # fmt: skip
         return _answer(self.call("memory_search", params), Passages)
 
     def get(
@@ -434,7 +435,7 @@ class MemoryClient(_Client):
         connection = self._connection
         call_id, future = connection.ask(method, params)
         try:
-            return future.result(connection.timeout_s)
+            return future.result(min(connection.timeout_s, threading.TIMEOUT_MAX))
         except TimeoutError:
             connection.take_back(call_id)
             raise connection.late(method) from None
@@ -470,9 +471,8 @@ class AsyncMemoryClient(_Client):
                      after: date | None = None, before: date | None = None,
                      tags: Sequence[str] = ()) -> Passages:  # fmt: skip
         """As `MemoryClient.search`."""
-        params = _given(query=query, maxResults=max_results, minScore=min_score, sources=tuple(sources),
-                        include=tuple(include), exclude=tuple(exclude), after=after, before=before,
-                        tags=tuple(tags))  # fmt: skip
+        params = _given(query=query, maxResults=max_results, minScore=min_score, sources=sources,
+                        include=include, exclude=exclude, after=after, before=before, tags=tags)  # fmt: skip
         return _answer(await self.call("memory_search", params), Passages)
 
     async def get(
@@ -502,7 +502,8 @@ class AsyncMemoryClient(_Client):
         connection = self._connection
         call_id, future = connection.ask(method, params)
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(future), connection.timeout_s)
+            async with asyncio.timeout(connection.timeout_s):
+                return await asyncio.wrap_future(future)
         except TimeoutError:
             connection.take_back(call_id)
             raise connection.late(method) from None

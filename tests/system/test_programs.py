@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import re
 import signal
@@ -30,6 +31,7 @@ from memory_gateway import client
 from memory_gateway.client import (
     AsyncMemoryClient,
     GatewayEndedError,
+    GatewayError,
     LateAnswerError,
     MemoryClient,
     RefusedError,
@@ -220,6 +222,38 @@ async def test_a_call_that_is_cancelled_while_the_client_closes_is_cancelled(opt
             await asked
         process.send_signal(signal.SIGCONT)
         await closing
+
+
+async def test_nor_does_an_answer_that_comes_with_the_cancellation_undo_it(options):
+    async with AsyncMemoryClient(**options) as memory:
+        asked = [asyncio.create_task(memory.search("boiler")) for _ in range(5)]
+        await asyncio.sleep(0)
+        memory._connection.close()  # in this thread, so that all of them learn of it in the next rounds
+        for one in asked:
+            if not one.cancel():
+                break
+            await asyncio.sleep(0)
+        done = await asyncio.gather(*asked, return_exceptions=True)
+    assert isinstance(done[1], asyncio.CancelledError)
+    assert [one.cancelling() for one in asked] == [one.cancelled() for one in asked]
+
+
+def test_a_client_that_is_open_is_not_opened_again(options):
+    with MemoryClient(**options) as memory:
+        with pytest.raises(GatewayError, match="open already"), memory:
+            pass
+        assert memory.search("boiler").results
+
+
+def test_a_client_may_wait_without_end(options):
+    with MemoryClient(**options | {"timeout_s": math.inf}) as memory:
+        assert memory.search("boiler").results
+
+
+@each("name", ["sources", "include", "exclude", "tags"])
+def test_a_text_in_place_of_a_list_is_refused(options, name):
+    with MemoryClient(**options) as memory, pytest.raises(RefusedError, match=name):
+        memory.search("boiler", **{name: "memory"})
 
 
 @pytest.mark.parametrize(
