@@ -266,7 +266,7 @@ class HybridSettings(SettingsGroup):
     )
     candidate_multiplier: int = setting(
         Whole(minimum=1, floors=True, ceiling=20),
-        "Candidates per wanted result that each lane contributes.",
+        "Candidates that each lane contributes, for each of query.maxResults: never under 50 (by words alone 100), nor over 200.",
         default=4,
     )
     fusion: Literal["weighted", "rrf"] = setting(

@@ -252,7 +252,7 @@ class Metrics:
             "search_mode_seconds", "Whole searches, by backend and mode.", "backend", "mode"
         )
         self._recalls = Counter("recalls", "Prompts for which memory was asked.", "outcome")
-        self._recall_time = Histogram("recall_seconds", "From a prompt to what is told.")
+        self._recall_time = Histogram("recall_seconds", "From a prompt to its answer.")
         self._shown = ShownNotes()
         self._syncs = Counter("syncs", "Syncs of index and disk.", "outcome")
         self._sync_time = Histogram("sync_seconds", "How long syncs took.")

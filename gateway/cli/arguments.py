@@ -101,7 +101,7 @@ IndexAll = Annotated[bool, typer.Option("--force", help="Index every file again,
 JobNumber = Annotated[int,
     typer.Argument(metavar="JOB", max=2**63 - 1, help="The job's number, as `batch list` shows it.")]
 ModelToPull = Annotated[str | None, typer.Argument(metavar="MODEL",
-    help="A path, hf:org/repo/file.gguf[#revision] or an http(s) address. Without it, the configured model.")]
+    help="A path, hf:org/repo/file.onnx[#revision] (or .gguf) or an http(s) address. Without it, the configured model.")]
 ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="As `models list` shows it, by name or path.")]
 InstallMissing = Annotated[bool,
     typer.Option("--yes", "-y", help="Install and download what is missing without asking.")]
@@ -144,10 +144,10 @@ ClientName = Annotated[str | None, typer.Argument(metavar="CLIENT",
 ServerName = Annotated[str, typer.Option("--name", metavar="NAME", help="What the client calls this server.")]
 OnlyPrint = Annotated[bool, typer.Option("--print", help="Only print what belongs there; for any client.")]
 RecallInClient = Annotated[bool | None, typer.Option("--recall/--no-recall",
-    help="Tell the model before each prompt what memory holds on it; --yes takes it.")]
+    help="Show the model before each prompt what memory says about it; --yes takes it.")]
 WriteInClient = Annotated[bool | None,
     typer.Option("--write/--no-write", help="Let the agent write into today's log; --yes does not.")]
 OpenClawCommand = Annotated[str | None,
     typer.Option("--openclaw", metavar="PROGRAM", help="OpenClaw's command; else that on PATH.")]
 RecallInHost = Annotated[bool,
-    typer.Option("--recall", help="Tell the model before each turn what memory holds on it.")]
+    typer.Option("--recall", help="Show the model before each turn what memory says about it.")]

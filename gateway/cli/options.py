@@ -59,7 +59,7 @@ class SharedOption(msgspec.Struct, frozen=True, gc=False):
 
 # fmt: off
 SHARED_OPTIONS: Final = (
-    SharedOption("agent", "ID", "The agent whose memory it is; else the default agent.", "-a"),
+    SharedOption("agent", "ID", "The agent whose memory it is; else the folder of setup, or the default agent.", "-a"),
     SharedOption("workspace", "DIR", "Where MEMORY.md, USER.md and memory/ are.", "-w"),
     SharedOption("notes", "DIR", "A folder of Markdown as the whole memory, by its path or by its name in setup.", "-n"),
     SharedOption("state_dir", "DIR", "Where the index and, without --config, openclaw.json are; else ~/.openclaw."),

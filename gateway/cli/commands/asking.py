@@ -479,7 +479,7 @@ def recall(
     hook: typed.HookOf = None,
     serve: typed.Stays = False,
 ) -> int:
-    """Show what a model is told before a prompt, without being asked."""
+    """Show what recall shows a model before this prompt."""
     from gateway.cli.access import with_memory
     from gateway.tools.search import RecallParams
 

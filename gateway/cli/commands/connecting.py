@@ -35,7 +35,7 @@ _NAME: Final = "memory-gateway"
 _NAMES: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-_RECALL: Final = "Tell the model before each prompt what memory holds on it?"
+_RECALL: Final = "Show the model before each prompt what memory says about it?"
 _WRITE: Final = "May the agent write into today's log?"
 
 
@@ -52,7 +52,7 @@ def connect(
     """Give an MCP client this memory, in its own configuration; without CLIENT, list them all.
 
     It shows what is added and asks. Everything else in the file stays, and a copy of it is kept. Which memory:
-    --notes, or --workspace, or --agent; else the default agent of openclaw.json.
+    --notes, or --workspace, or --agent; else the folder that `setup` named, or the default agent of openclaw.json.
     """
     if client is None and not show:
         return _list_clients(options)

@@ -143,7 +143,7 @@ def forget(
     older_than: typed.OlderThan = None,
     yes: typed.Yes = False,
 ) -> int:
-    """Show what is kept of notes and conversations that are gone, and remove it from everything that is ours.
+    """Show what is kept of notes and conversations that are gone, and remove it.
 
     Afterwards all files of the index are searched for their lines. Markdown is never touched: what is still there stays
     indexed. With --json nothing is removed without --yes.

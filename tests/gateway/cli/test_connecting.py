@@ -347,7 +347,7 @@ def test_a_person_is_asked_once_whether_to_recall_and_whether_the_agent_may_writ
     monkeypatch.setattr(output, "may_ask", lambda: True)
     monkeypatch.setattr("typer.confirm", confirm)
     done = cli("connect", "codex")
-    assert len([one for one in asked if one.startswith(("Tell the model", "May the agent"))]) == 2
+    assert len([one for one in asked if one.startswith(("Show the model", "May the agent"))]) == 2
     assert hooks_of(cli, "codex").exists() is is_written
     assert ("has trusted" in done.out or "have trusted" in done.out) is is_written
     servers = tomllib.loads((cli.home / ".codex/config.toml").read_text())["mcp_servers"]
