@@ -2,7 +2,9 @@
 
 import errno
 import os
+import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -240,6 +242,24 @@ def test_an_index_that_another_process_replaced_is_taken_over(database, tmp_path
     put(successor, "b")
     successor.close()
     assert keys(database) == ["b"]
+
+
+def test_a_copy_by_another_program_that_took_the_place_is_set_aside_where_its_checksums_are_wrong(
+    database, tmp_path
+):
+    put(database, "a")
+    SqliteStore(tmp_path / "earlier.sqlite").close()
+    copy = tmp_path / "copy"
+    with (
+        closing(sqlite3.connect(tmp_path / "earlier.sqlite")) as ours,
+        closing(sqlite3.connect(copy)) as theirs,
+    ):
+        ours.backup(theirs)
+    copy.rename(database.path)
+    assert keys(database) == []
+    put(database, "b")
+    assert keys(database) == ["b"]
+    assert len(list(tmp_path.glob("main.sqlite.damaged-*"))) == 1
 
 
 def test_damage_met_at_work_is_set_aside_at_the_next_use(database, tmp_path, damage):

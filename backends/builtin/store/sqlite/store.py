@@ -469,8 +469,7 @@ class SqliteStore:
         else:
             raise apsw.CorruptError(f"damaged again and again, see the disk ({self._damage})")
         self._opened = None
-        self._find_or_make()
-        self._connect()
+        self._open()
 
     def _set_aside(self, cause: str) -> None:
         self.note(set_aside(self.path, cause))
