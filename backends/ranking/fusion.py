@@ -255,17 +255,20 @@ class PassageRanker:
         )
 
     def same_lines(self, ranked: RankedPassage) -> list[tuple[int, int]]:
-        """The other files, by id, and the line in each, that say the same as the best line of a passage."""
+        """The other files, by id, and the first line in each, that say the same as the best line of a passage."""
         selection = ranked.selection
         best = selection.file.units[selection.best()]
         words = in_words(best.text)
-        return [
-            (file_id, unit.line)
-            for file_id, unit in self._holding(best.concepts)
-            if file_id != selection.file.file_id
-            and abs(unit.length - best.length) <= _OTHER_MARKS
-            and in_words(unit.text) == words
-        ]
+        places: dict[int, int] = {}
+        for file_id, unit in self._holding(best.concepts):
+            if (
+                file_id not in places
+                and file_id != selection.file.file_id
+                and abs(unit.length - best.length) <= _OTHER_MARKS
+                and in_words(unit.text) == words
+            ):
+                places[file_id] = unit.line
+        return list(places.items())
 
     def _holding(self, concepts: int) -> Sequence[tuple[int, Unit]]:
         """The units that hold just these concepts, with their files: looked through once for all results."""

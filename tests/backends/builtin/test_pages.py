@@ -36,6 +36,13 @@ async def test_a_line_in_several_notes_is_shown_once_with_the_other_places(home,
     assert {one.line for one in hit.also_in} == {3}
 
 
+async def test_a_note_whose_long_line_fills_several_chunks_is_one_other_place(home, found):
+    for number in (1, 2, 3):
+        home.write(f"memory/{number}.md", f"# {number}\n\n" + "gym " * 2_000 + "\n")
+    for hit in await found("gym"):
+        assert len({one.path for one in hit.also_in}) == len(hit.also_in) == 2
+
+
 async def test_what_is_asked_for_by_its_heading_is_shown_below_it(home, found):
     about = "Delivers within two weeks.\n\nPayment in thirty days, no discount.\n\n"
     names = ("Hartmann", "Brandt", "Lorenz")
