@@ -68,12 +68,14 @@ class OwnerLock:
 
     def announce(self, record: OwnerRecord) -> None:
         """Tells others how to reach the owner. Raises OSError."""
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, msgspec.json.encode(record), 0)
+        text = msgspec.json.encode(record)
+        os.pwrite(self._descriptor, text, 0)
+        os.ftruncate(self._descriptor, len(text))
 
     def release(self) -> None:
+        """The file keeps its space, so that the next owner can be announced on a full disk."""
         try:
-            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, b" " * os.fstat(self._descriptor).st_size, 0)
         finally:
             os.close(self._descriptor)
 

@@ -37,3 +37,15 @@ async def test_an_owner_that_never_could_be_announced_ends_in_order():
         async with announced(lock, RECORD):
             await anyio.lowlevel.checkpoint()
     assert not patience.cancelled_caught
+
+
+def test_a_lock_that_was_released_keeps_the_space_that_the_next_record_takes(tmp_path):
+    path = tmp_path / "main.sqlite.lock"
+    for _ in range(2):
+        lock = OwnerLock.acquire(path)
+        assert lock is not None
+        lock.announce(RECORD)
+        assert read_owner(path) == RECORD
+        announced_size = path.stat().st_size
+        lock.release()
+        assert (read_owner(path), path.stat().st_size) == (None, announced_size)
