@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from backends.interface import SearchAnswer, SyncReport
+from backends.interface import Hit, SearchAnswer, SyncReport
 from config.errors import MemoryGatewayError
 from config.runtime.files import replace_file
 from config.runtime.remembered import ENTRY_BYTES, size_of
@@ -295,9 +295,12 @@ class Metrics:
                 self._weakened.add(cause)
         self._search_time.observe(seconds, "total")
         self._mode_time.observe(seconds, answer.backend or "none", mode)
-        self._shown.add({hit.path for hit in answer.hits})
         for stage, milliseconds in answer.timings_ms.items():
             self._search_time.observe(milliseconds / 1000, stage)
+
+    def shown(self, hits: Iterable[Hit]) -> None:
+        """What an answer shows of notes; a search of ours may find more."""
+        self._shown.add({hit.path for hit in hits})
 
     def recalled(self, outcome: str, seconds: float) -> None:
         """A prompt; `outcome` is `told`, or why nothing was."""

@@ -206,6 +206,8 @@ class Memory:
         context.stages.update(answer.timings_ms)
         conversation = context.session.conversation(params.session_key)
         self.shown.searched(conversation, answer.hits)
+        self.counted.shown(answer.hits)
+        self._has_hinted |= search.ONLY_WORDS in (answer.warning or "")
         return answer
 
     async def find(
@@ -252,12 +254,10 @@ class Memory:
     def _with_citations(
         self, answer: SearchAnswer, params: SearchParams, session: Session, key: str | None
     ) -> SearchAnswer:
-        """Adds the limits that were met too and, once, the hint that there is no search by meaning."""
+        """Adds the limits that were met too and, until it was shown, the hint that there is no search by meaning."""
         citations: CitationsMode = "off" if session.operator else self.settings.citations
         limits, hints = search.limits_met(params), params.explain or not self._has_hinted
-        result = search.with_citations(answer, citations, key, limits, hints=hints)
-        self._has_hinted |= search.ONLY_WORDS in (result.warning or "")
-        return result
+        return search.with_citations(answer, citations, key, limits, hints=hints)
 
     async def get(
         self, params: notes.GetParams, context: RequestContext | None = None

@@ -182,6 +182,7 @@ def _told(memory: Memory, conversation: str, parts: Sequence[RecallPart]) -> Rec
     for part in parts:
         memory.shown.recalled(conversation, part.hit.path, part.shown)
         memory.uses.recalled(part.hit.path)
+    memory.counted.shown(part.hit for part in parts)
     text = block(parts)
     notes = tuple(
         RecalledNote(

@@ -17,6 +17,7 @@ from gateway.agent.reloading import Reloader
 from gateway.methods import build_registry
 from gateway.rpc.registry import RequestContext, Session, decode_params
 from gateway.rpc.wire import InvalidParamsError
+from gateway.tools.search import ONLY_WORDS
 
 pytestmark = pytest.mark.anyio
 
@@ -104,6 +105,26 @@ async def test_what_a_session_started_with_is_not_told_until_it_starts_again(ope
         assert await host.recall() == {"tokens": 0, "reason": "already_shown"}
         await host.ask("session_start", sessionKey=MAIN, chatType="group")
         assert "text" in await host.recall()
+
+
+async def test_notes_that_a_search_for_a_prompt_found_and_nobody_was_told_are_not_counted_as_shown(
+    open_host,
+):
+    async with open_host() as host:
+        host.session.operator = True
+        for _ in range(3):
+            await host.recall()
+        (note,) = (await host.ask("overview"))["counted"]["shown"]
+    assert (note["path"], note["answers"]) == ("memory/home.md", 1)
+
+
+async def test_a_hint_that_a_recall_keeps_to_itself_is_given_with_the_next_search(open_host):
+    async with open_host() as host:
+        assert await host.recall("Who repairs the zeppelin?") == {
+            "tokens": 0,
+            "reason": "nothing_likely",
+        }
+        assert ONLY_WORDS in (await host.ask("memory_search", query="zeppelin"))["warning"]
 
 
 async def test_after_a_compaction_the_same_may_be_told_again(open_host):

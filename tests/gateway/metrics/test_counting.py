@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from backends.backend_errors import IndexUnavailableError
-from backends.interface import Hit, SearchAnswer, SyncRequest
+from backends.interface import Hit, SyncRequest
 from fakes.details import details
 from fakes.sessions import OPERATOR
 from fakes.settings import make_settings
@@ -167,7 +167,7 @@ def test_the_names_of_shown_notes_are_in_no_metric(settings):
         snippet="x",
         source="memory",
     )
-    counted.searched(SearchAnswer(hits=(note,), outcome="ok"), 0.01)
+    counted.shown([note])
     assert counted.counted(UseRecord(), with_notes=True).shown == (
         ShownNote("memory/secret plan.md", 1),
     )
