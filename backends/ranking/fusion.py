@@ -72,7 +72,8 @@ class _Assured(msgspec.Struct, frozen=True, gc=False):
 
     def rest(self) -> Selection:
         """What was not shown."""
-        return replace(self.selection, file=self.file, at=tuple(self._missing()))
+        missing = tuple(self._missing())
+        return replace(self.selection, file=self.file, at=missing, new=missing)
 
     def _missing(self) -> list[int]:
         return [at for at in self.selection.at if not self.file.is_taken(at)]
@@ -177,7 +178,7 @@ class PassageRanker:
         self._min_score = min_score
         self._asks_when = asks_when
         self._asks_last = asks_last
-        self._taken: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        self._taken: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
         self._repeats = Repeats()
         self._ceiling = 1.0
         self._promises = background is not None and lanes.text > 0
@@ -228,7 +229,7 @@ class PassageRanker:
     ) -> Iterator[RankedPassage]:
         """The selection, whole, unless all that it was chosen for was shown before."""
         units = selection.units()
-        self._taken[selection.file.file_id] += [(unit.start, unit.end) for unit in units]
+        self._taken[selection.file.file_id].update((unit.start, unit.end) for unit in units)
         if self._repeats.tell_all([unit.text for unit in selection.earned()]):
             return
         self._repeats.show([unit.text for unit in units])
@@ -332,8 +333,8 @@ class PassageRanker:
 
     def _strength(self, selection: Selection) -> _Strength:
         file = selection.file
-        evidence = [file.evidence[at] for at in selection.at]
-        cosines = [one.cosine for one in selection.units() if one.cosine is not None]
+        evidence = [file.evidence[at] for at in selection.new]
+        cosines = [one.cosine for one in selection.new_units() if one.cosine is not None]
         text = max([one.text for one in evidence]) if self._lanes.text else 0.0
         cosine = min(1.0, max(0.0, *cosines)) if cosines else None
         # Where no note has a word of the question but a name that all of them have, that is what there is.
@@ -343,7 +344,7 @@ class PassageRanker:
     def _signs(self, selection: Selection, strength: _Strength) -> Signs:
         weights, background = self._weights, self._background
         share = math.log(selection.mass / self._whole) if 0 < selection.mass < self._whole else 0.0
-        units = selection.units()
+        units = selection.new_units()
         names_only = all(not one.text.strip() or is_heading(one.text) for one in units)
         held = 0.0 if names_only else max([weights.coverage(one.concepts) for one in units])
         signs = Signs(
@@ -444,13 +445,14 @@ def _rounded(signs: Signs) -> Mapping[str, float]:
 def _line_shares(ranked: RankedPassage) -> list[LineShare]:
     """Sentences of a long line count as that line."""
     file = ranked.selection.file
+    new = set(ranked.selection.new)
     by_line: defaultdict[int, list[int]] = defaultdict(list)
     for at in ranked.selection.at:
         by_line[file.units[at].line].append(at)
-    whole = sum(file.odds[at] for at in ranked.selection.at) or 1.0
+    whole = sum(file.odds[at] for at in ranked.selection.new) or 1.0
     return [
         LineShare(
-            share=round(sum(file.odds[at] for at in units) / whole, 4),
+            share=round(sum(file.odds[at] for at in units if at in new) / whole, 4),
             text=round(max(calibrate(file.evidence[at].text) for at in units), 4),
             vector=_highest_cosine(file.units[at].cosine for at in units),
         )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, reduce
 from heapq import heapify, heappop, heappush
 from itertools import compress, islice, pairwise
@@ -83,19 +83,24 @@ class Selection(msgspec.Struct, frozen=True, gc=False):
     file: File
     at: tuple[int, ...]
     """Their numbers, in the order of the file; never empty."""
+    new: tuple[int, ...]
+    """Those that were not shown before; the others are there so that these can be read."""
     mass: float
-    """The sum of the odds of those that were not shown before."""
+    """The sum of their odds."""
 
     def units(self) -> list[Unit]:
         return [self.file.units[at] for at in self.at]
 
+    def new_units(self) -> list[Unit]:
+        return [self.file.units[at] for at in self.new]
+
     def best(self) -> int:
-        """The unit that most speaks for."""
-        return max(self.at, key=self.file.odds.__getitem__)
+        """The new unit that most speaks for."""
+        return max(self.new, key=self.file.odds.__getitem__)
 
     def earned(self) -> list[Unit]:
         """The units that the place was earned by: those that hold what was asked for, or else the best one."""
-        units = [unit for unit in self.units() if unit.concepts]
+        units = [unit for unit in self.new_units() if unit.concepts]
         return units or [self.file.units[self.best()]]
 
     def order(self) -> Order:
@@ -177,7 +182,7 @@ class File:
         named: set[tuple[str, ...]] = set()
         room, breadcrumbs, least = self.max_chars + len(GAP), 0, 0.0
         for at in self._by_odds:
-            if self._taken[at] or at in chosen:
+            if self._taken[at] or at in chosen or self._was_answered(at):
                 continue
             if self.odds[at] < least or room < _LEAST_ROOM:
                 break
@@ -215,19 +220,31 @@ class File:
         unit = self.units[at]
         if at < self._text_start:
             return bool(unit.concepts) and not any(self._taken)
-        if is_heading(unit.text) and self._was_answered(at):
-            return False
         return bool(unit.concepts or unit.context) or self.evidence[at].vector > 0
 
-    def _was_answered(self, heading: int) -> bool:
-        """Whether what stands below a heading was shown, and with it the heading's name."""
-        at = heading + 1
-        while at < len(self.units) and self._adjoin(at - 1):
-            text = self.units[at].text
-            if text.strip() and not is_heading(text):
-                return self._taken[at]
-            at += 1
+    def _was_answered(self, at: int) -> bool:
+        """Whether it announces something that was shown, without which it says nothing."""
+        if not self._announces(at):
+            return False
+        below = at + 1
+        while below < len(self.units) and self._adjoin(below - 1):
+            if self.units[below].text.strip() and not self._is_heading(below):
+                return self._taken[below]
+            below += 1
         return False
+
+    def _announces(self, at: int) -> bool:
+        """Whether it is a heading, or a short line that announces what stands below it."""
+        unit = self.units[at]
+        if is_heading(unit.text) or (
+            unit.length < 2 * READABLE and unit.text.rstrip().endswith(":")
+        ):
+            return self._code_around(at) is None
+        return False
+
+    def _is_heading(self, at: int) -> bool:
+        """Whether it is a heading, and no comment in code."""
+        return is_heading(self.units[at].text) and self._code_around(at) is None
 
     def _adds(self, at: int, chosen: Collection[int], room: int) -> bool:
         """Whether it fits, says nothing again, and something of its own, or stands beside what does: that its file, its
@@ -288,8 +305,7 @@ class File:
             (number, *parsed)
             for number, unit in enumerate(self.units)
             if unit.text[:1] == "#"
-            and is_heading(unit.text)
-            and self._code_around(number) is None
+            and self._is_heading(number)
             and (parsed := parse_heading(unit.text)) is not None
         ]
 
@@ -351,6 +367,10 @@ class File:
             length += cost
             run[:] = sorted({*run, *more})
             is_below = not is_below
+        while run[-1] not in chosen and (
+            not units[run[-1]].text.strip() or self._announces(run[-1])
+        ):
+            length -= units[run.pop()].length + 1  # a heading without what stands below it
         return length - before
 
     def _free(self, at: int, free: range, shown: Collection[int]) -> range | None:
@@ -367,12 +387,23 @@ class File:
     def _needed(self, at: int) -> list[int]:
         """What a unit cannot be read without, the most important first: the beginning of its line; the rest of a
         paragraph or an item of several lines; the item, the head of the table or the announcement that it stands below;
-        what stands below a heading or an announcement; the other steps of a short procedure. Of code, the code around.
+        what stands below a heading or an announcement; the other steps of a short procedure. Of code, the code around
+        and the line that announces it.
         """
-        if self._code_around(at) is not None:
-            beside = self._whole(at) or range(max(at - 1, 0), min(at + 2, len(self.units)))
-            return sorted((one for one in beside if one != at), key=lambda one: abs(one - at))
+        if (code := self._code_around(at)) is not None:
+            whole = self._whole(at)
+            beside = whole or range(max(at - 1, 0), min(at + 2, len(self.units)))
+            near = sorted((one for one in beside if one != at), key=lambda one: abs(one - at))
+            return [*near, *self._announcement_of(code)] if whole else near
         return [*self._above(at), *self._below(at), *self._steps(at)]
+
+    def _announcement_of(self, code: range) -> Iterator[int]:
+        """The line above a block of code that announces it, and what is blank between them."""
+        at = code.start - 1
+        while at > 0 and self._adjoin(at) and not self.units[at].text.strip():
+            at -= 1
+        if at >= 0 and self._adjoin(at) and self._announces(at) and not self._is_heading(at):
+            yield from range(at, code.start)
 
     @cached_property
     def _text_start(self) -> int:
@@ -464,6 +495,11 @@ class File:
             if head + 1 < row and re.fullmatch(_RULE, self.units[head + 1].text):
                 yield head + 1
 
+    def heads_of_tables(self, shown: Iterable[int]) -> set[int]:
+        """Where the heads begin of the tables that rows of are shown."""
+        rows = (at for at in shown if _is_row(self.units[at].text))
+        return {self.units[first].start for at in rows if (first := self._first_rows[at]) + 1 < at}
+
     @cached_property
     def _first_rows(self) -> list[int]:
         """By unit the first row of the table that it is a row of; of what is no row itself."""
@@ -504,25 +540,24 @@ class File:
         if at < self._text_start:
             yield from self._beginning()
             return
-        line = self.units[at].text
-        announces = line.rstrip().endswith(":") and self.units[at].length < 2 * READABLE
-        if not (is_heading(line) or announces):
+        if not self._announces(at):
             return
         room = WITH_HEADING
         below = at + 1
         while room > 0 and below < len(self.units) and self._adjoin(below - 1):
-            unit = self.units[below]
-            if is_heading(unit.text):
+            lines = self._code_around(below) or range(below, below + 1)
+            length = sum(self.units[one].length for one in lines)
+            if self._is_heading(below):
                 if room < WITH_HEADING:
                     return
-            elif room < WITH_HEADING and unit.length > room:
+            elif room < WITH_HEADING and length > room:
                 return
             else:
-                room -= unit.length
-            if self._whole(below) is None:
+                room -= length
+            if self._whole(below) is None or self._taken[below]:
                 return
-            yield below
-            below += 1
+            yield from lines
+            below = lines.stop
 
     def _beginning(self) -> Iterator[int]:
         """What the note begins with: that is what its front matter speaks of."""
@@ -557,7 +592,8 @@ class File:
     def selection(self, at: Iterable[int]) -> Selection:
         """The selection of these units, which are in the order of the file."""
         units = tuple(at)
-        return Selection(self, units, sum(self.odds[one] for one in units if not self._taken[one]))
+        new = tuple(one for one in units if not self._taken[one])
+        return Selection(self, units, new, sum(self.odds[one] for one in new))
 
     @cached_property
     def _by_odds(self) -> list[int]:
@@ -659,7 +695,8 @@ def passage_near(
 
 def to_passage(selection: Selection, weights: Weights) -> Passage:
     """The selection as a result: without blank ends of stretches and headings at its end."""
-    file, stretches = selection.file, _stretches(selection.units())
+    file = selection.file
+    stretches = _stretches(selection.units(), file.heads_of_tables(selection.at))
     units = [unit for stretch in stretches for unit in stretch]
     matched = reduce(or_, (unit.concepts for unit in units))
     return Passage(
@@ -711,15 +748,17 @@ def _snippet(file: File, stretches: Sequence[Sequence[Unit]], at: Mapping[int, i
     return GAP.join(parts)
 
 
-def _stretches(units: Sequence[Unit]) -> list[list[Unit]]:
-    """Runs between which something is left out, none of them blank; at least one."""
+def _stretches(units: Sequence[Unit], heads: Container[int]) -> list[list[Unit]]:
+    """Runs between which something is left out, none of them blank; at least one. `heads`: where the heads of tables
+    begin that rows of are shown.
+    """
     runs = [[units[0]]]
     for before, unit in pairwise(units):
         if 0 <= unit.start - before.end <= 1:
             runs[-1].append(unit)
         else:
             runs.append([unit])
-    stretches = [run for run in map(_trim, runs) if run[0].text.strip()]
+    stretches = [run for run in (_trim(run, heads) for run in runs) if run[0].text.strip()]
     while len(stretches) > 1 and all(map(_names_only, stretches[-1])):
         stretches.pop()
     return stretches or runs[:1]
@@ -738,20 +777,21 @@ def _names_only(unit: Unit) -> bool:
     return not unit.concepts and is_heading(unit.text)
 
 
-def _says_nothing(units: Sequence[Unit]) -> int:
+def _says_nothing(units: Sequence[Unit], heads: Container[int]) -> int:
     """How many units at the end say nothing: a blank one, a heading, the head of a table of which no row is shown."""
     last = units[-1]
     if not last.text.strip() or _names_only(last):
         return 1
     is_head = len(units) > 1 and _is_row(units[-2].text) and not units[-2].concepts
     is_first = len(units) < 3 or not _is_row(units[-3].text)
-    return 2 if is_head and is_first and re.fullmatch(_RULE, last.text) else 0
+    is_alone = is_head and is_first and units[-2].start not in heads
+    return 2 if is_alone and re.fullmatch(_RULE, last.text) else 0
 
 
-def _trim(units: list[Unit]) -> list[Unit]:
+def _trim(units: list[Unit], heads: Container[int]) -> list[Unit]:
     """Without blank units at either end and without headings that nothing follows."""
     first, last = 0, len(units)
-    while last > first + 1 and (below := _says_nothing(units[first:last])):
+    while last > first + 1 and (below := _says_nothing(units[first:last], heads)):
         last = max(first + 1, last - below)
     while first < last - 1 and not units[first].text.strip():
         first += 1

@@ -12,7 +12,7 @@ from msgspec.structs import asdict, replace
 
 from backends.chunking import ChunkLimits
 from backends.interface import GAP
-from backends.ranking.evidence import NO_EVIDENCE
+from backends.ranking.evidence import NO_EVIDENCE, Evidence
 from backends.ranking.fusion import PassageRanker, RankedPassage
 from backends.ranking.lines import units_by_file
 from backends.ranking.names import is_heading
@@ -314,6 +314,18 @@ def weighed(candidates_of, weigh):
     return make
 
 
+@pytest.fixture
+def weighed_text(candidates_of, weigh):
+    """A file of one text, of whose lines words tell that much."""
+
+    def make(text: str, query: str, *, told: float = 1.0) -> File:
+        (units,) = units_by_file(candidates_of(text), weigh(query)).values()
+        odds = [1.0 if unit.concepts else 0.0 for unit in units]
+        return File(1, "a.md", units, [Evidence(told, 0.0)] * len(units), odds, 700)
+
+    return make
+
+
 @given(seed=st.integers(0, 2**32), data=st.data())
 def test_what_shares_a_character_with_what_was_shown_is_taken(weighed, seed, data):
     place = st.tuples(st.integers(0, 400), st.integers(0, 400)).map(sorted).map(tuple)
@@ -465,6 +477,64 @@ def test_no_row_is_shown_beside_a_line_without_the_head_of_its_table(passages):
     (first, *_) = passages(f"{table}\n- The invoice.\n- A plate.\n", "invoice membrane valve pump")
     assert "- The invoice." in first.text
     assert "| account" not in first.text or "| service |" in first.text
+
+
+def test_a_row_is_shown_with_the_head_of_its_table_whatever_lies_between(passages):
+    head = "| device | price |\n|---|---|"
+    chair = "| a chair of my grandmother from the old town and its two cushions, green | 30 EUR |"
+    text = f"{head}\n{chair}\n| boiler | 899 EUR |\n"
+    assert passages(text, "boiler")[0].text == f"{head}{GAP}| boiler | 899 EUR |"
+
+
+def test_code_is_shown_to_its_end_though_a_comment_in_it_looks_like_a_heading(passages):
+    long = "x" * 90
+    code = f"```sh\nboil --index {long}\n# Then wait {long}\nboil --more {long}\n```"
+    text = f"Start it:\n\n{code}\n\n{FILLING}"
+    assert f"Start it:\n\n{code}" in passages(text, "start")[0].text
+
+
+def test_code_is_shown_with_the_line_that_announces_it_and_neither_of_them_twice(passages):
+    code = """```python
+import asyncio
+
+async def gather_limited(limit, *coros):
+    sem = asyncio.Semaphore(limit)
+    async def run(c):
+        async with sem:
+            return await c
+    return await asyncio.gather(*map(run, coros))
+```"""
+    text = f"Run things concurrently, with a limit:\n\n{code}\n\n{FILLING}"
+    for question in ("limit concurrency asyncio", "asyncio"):
+        first, *others = passages(text, question)
+        assert f"limit:\n\n{code}" in first.text
+        assert not any("asyncio" in one.text or "limit:" in one.text for one in others)
+
+
+def test_what_was_shown_below_a_heading_is_not_shown_again_for_its_sake(weighed_text):
+    file = weighed_text("## The boiler\n\n- A pump.\n- A membrane.\n- A valve.", "boiler")
+    file.take([(file.units[3].start, file.units[3].end)])
+    best = file.best()
+    assert best is not None
+    assert best.at == (0, 1, 2)
+
+
+def test_no_stretch_grows_until_a_heading_without_what_stands_below_it(weighed_text):
+    text = f"The boiler membrane broke.\n\n## The boiler\n\n{'It stood for years. ' * 30}"
+    file = weighed_text(text, "boiler membrane", told=0.75)
+    file.odds = [1.0] + [0.0] * (len(file.units) - 1)
+    best = file.best()
+    assert best is not None
+    assert best.at == (0,)
+
+
+def test_a_line_that_was_shown_and_stands_between_others_earns_nothing(weighed_text):
+    file = weighed_text("- An old pump.\n- The boiler pump.\n- A new pump.", "boiler pump")
+    file.odds = [1.0, 100.0, 1.0]
+    file.take([(file.units[1].start, file.units[1].end)])
+    best = file.best()
+    assert best is not None
+    assert (best.at, best.new, best.mass) == ((0, 1, 2), (0, 2), 2.0)
 
 
 def test_properties_of_logseq_are_not_shown_with_a_line_that_answers(passages):
