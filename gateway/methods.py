@@ -86,8 +86,8 @@ class PipeMethods:
         return {"version": VERSION}
 
     async def sync(self, params: SyncParams, context: RequestContext) -> object:
-        if not params.wait:
-            self._memory.sync_later(params.reason, force=params.force)
+        if not params.wait and self._memory.why_off is None:
+            self._memory.sync_later(params.reason, force=params.force, verify=params.verify)
             return {"scheduled": True}
 
         def progress(state: SyncProgress) -> None:

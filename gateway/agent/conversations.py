@@ -173,7 +173,10 @@ class Conversations:
         if not verdict.allowed:
             _log.info("session start denied", reason=verdict.reason)
             return SessionStartResult(
-                files=(), denied=True, error=verdict.reason, kind=ErrorKind.DENIED
+                files=(),
+                denied=True,
+                error=f"This conversation may not load memory: {verdict.reason}.",
+                kind=ErrorKind.DENIED,
             )
         now = agent_now(memory.settings.user_timezone)
         files = await self._load(key, params.chat_type, now, DISK_PATIENCE_S)
@@ -298,7 +301,8 @@ class Conversations:
         if not session.operator:
             denial = _why_not_append(settings, params.target, key, session.guest)
         if denial is not None:
-            return AppendResult(denied=True, error=denial, kind=ErrorKind.DENIED)
+            error = f"This conversation may not write there: {denial}."
+            return AppendResult(denied=True, error=error, kind=ErrorKind.DENIED)
         added = await _written(
             self._memory.daily_notes, partial(_append, settings, params.target, entry), "The note"
         )

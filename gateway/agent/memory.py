@@ -98,9 +98,9 @@ class RunningBackend:
             return self._watcher.state
         return OFF if self.scheduler else ON_DEMAND
 
-    def sync_later(self, reason: str, *, force: bool = False) -> None:
+    def sync_later(self, reason: str, *, force: bool = False, verify: bool = False) -> None:
         if self.scheduler is not None:
-            self.scheduler.request(reason, force=force)
+            self.scheduler.request(reason, force=force, verify=verify)
 
     def take_over(self, former: RunningBackend) -> None:
         """Does what the former one was asked for and did not get to."""
@@ -333,9 +333,9 @@ class Memory:
             self.sync_later("session-delta")
         return is_due
 
-    def sync_later(self, reason: str, *, force: bool = False) -> None:
+    def sync_later(self, reason: str, *, force: bool = False, verify: bool = False) -> None:
         if self._running is not None:
-            self._running.sync_later(reason, force=force)
+            self._running.sync_later(reason, force=force, verify=verify)
 
     def session_started(self, session_key: str | None) -> bool:
         """The first sign of a session asks for a sync, if `sync.onSessionStart` says so."""

@@ -24,7 +24,7 @@ from gateway.agent.conversations import Conversations
 from gateway.agent.memory import Memory
 from gateway.escaping import escape_line
 from gateway.mcp.eras import Result, tool_result
-from gateway.rpc.registry import RequestContext
+from gateway.rpc.registry import RequestContext, decode_params
 from gateway.tools.notes import AppendParams, AppendResult, GetParams
 from gateway.tools.search import (
     MAX_RESULTS,
@@ -115,7 +115,8 @@ class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, r
     # fmt: on
 
     def to_params(self) -> SearchParams:
-        return SearchParams(**_given(self))
+        """Raises InvalidParamsError: limits are those of the method, and cost no words of the schema."""
+        return decode_params("memory_search", SearchParams, msgspec.json.encode(self))
 
 
 class GetArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -130,7 +131,8 @@ class GetArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # fmt: on
 
     def to_params(self) -> GetParams:
-        return GetParams(**_given(self))
+        """As `SearchArguments.to_params`."""
+        return decode_params("memory_get", GetParams, msgspec.json.encode(self))
 
 
 class AppendArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -140,11 +142,6 @@ class AppendArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         str,
         Meta(min_length=1, description="The entry, as Markdown: one fact, or a few short lines."),
     ]
-
-
-def _given(arguments: msgspec.Struct) -> dict[str, Any]:
-    values = msgspec.structs.asdict(arguments)
-    return {name: value for name, value in values.items() if value is not UNSET}
 
 
 def arguments_schema(kind: type[msgspec.Struct]) -> dict[str, object]:

@@ -6,11 +6,13 @@ import json
 
 import jsonschema
 import msgspec
+import pytest
 
 from fakes.each import each
 from gateway.mcp.tools import TOOLS, GetArguments, SearchArguments, tool_list
+from gateway.rpc.wire import InvalidParamsError
 from gateway.tools.notes import GetParams
-from gateway.tools.search import SearchParams
+from gateway.tools.search import MAX_GLOB_CHARS, MAX_GLOBS, MAX_PATH_CHARS, SearchParams
 
 LISTED = {tool["name"]: tool for tool in tool_list(appends=True)}
 
@@ -44,6 +46,20 @@ def test_schemas_are_valid_objects_without_null_and_references(name):
     assert found["type"] == "object"
     assert "null" not in json.dumps(found)
     assert "$" not in json.dumps(found)
+
+
+@each(
+    "arguments",
+    [
+        SearchArguments("boiler", include=("memory/*",) * (MAX_GLOBS + 1)),
+        SearchArguments("boiler", exclude=("x" * (MAX_GLOB_CHARS + 1),)),
+        SearchArguments("boiler", tags=("house",) * (MAX_GLOBS + 1)),
+        GetArguments("x" * (MAX_PATH_CHARS + 1)),
+    ],
+)
+def test_a_model_meets_the_limits_of_the_methods(arguments):
+    with pytest.raises(InvalidParamsError, match="cannot be what was given"):
+        arguments.to_params()
 
 
 @each("name", LISTED)
