@@ -185,6 +185,7 @@ class _Gateway:
             stdout=subprocess.PIPE,
             stderr=self._last_words,
             env=None if environment is None else dict(environment),
+            start_new_session=True,  # Ctrl-C is this program's, which may go on after it
         )
         self._ids = itertools.count(1)
         self._waiting: dict[int | str | None, Future[Any]] = {}

@@ -159,6 +159,29 @@ async def test_nor_does_it_hold_up_the_event_loop(options):
         assert all(one.result().notes == () for one in asked)
 
 
+def test_ctrl_c_is_for_the_program_and_not_for_its_gateway(options):
+    """A terminal sends it to all processes of the group."""
+    program = (
+        "import os, pathlib, signal, sys\n"
+        "from memory_gateway.client import MemoryClient\n"
+        "with MemoryClient(workspace=sys.argv[1], state_dir=sys.argv[2], timeout_s=120) as memory:\n"
+        "    try:\n"
+        "        os.killpg(0, signal.SIGINT)\n"
+        "        memory.call('sync')\n"
+        "    except KeyboardInterrupt:\n"
+        "        pass\n"
+        "    for _ in range(9):\n"
+        "        print(memory.search('boiler').results[0].path)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, options["workspace"], options["state_dir"]], start_new_session=True,
+        env=options["environment"] | {"PYTHONPATH": str(ROOT)}, capture_output=True, encoding="utf-8", timeout=120,
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "MEMORY.md\n" * 9
+
+
 def test_a_gateway_that_cannot_start_says_why(options, tmp_path):
     options["workspace"] = tmp_path / "nowhere"
     with pytest.raises(GatewayEndedError, match="exit code 78"), MemoryClient(**options):
