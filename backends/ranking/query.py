@@ -17,10 +17,12 @@ import msgspec
 from backends.interface import MAX_QUERY_CHARS
 from backends.text.analyser import (
     COMPOUNDING,
+    KANA,
     Analyser,
     detect_language,
     every_stop_word,
     fold,
+    in_simplified,
     is_unspaced,
     may_hold_compounds,
     normalise,
@@ -216,7 +218,6 @@ def _bases(word: str) -> Iterator[str]:
 
 
 _IDEOGRAPH: Final = "[\u3005\u3400-\u9fff]"
-_KANA: Final = "[\u3041-\u3096\u30a1-\u30fa]"
 _CHINESE_AROUND: Final = "[的了在是和与與把被给給吗嗎呢吧我你他她它们們这這那哪有没沒不也都还還就做怎什多几幾谁誰只隻个個]"
 """What stands around Chinese words in questions."""
 _SYLLABLE: Final = "^[\uac00-\ud7a3](?=[은는이가을를에의도로와과만]$)"
@@ -226,12 +227,13 @@ _SYLLABLE: Final = "^[\uac00-\ud7a3](?=[은는이가을를에의도로와과만]
 def _alone(words: Iterable[str]) -> Iterator[Concept]:
     """Words of one character beside another one than was asked for: `犬` of `犬の`, `洗` of `洗う`, `狗` of `狗的`."""
     for run in map(fold, (word for word in words if len(word) > 1 and is_unspaced(word))):
-        around = _KANA if re.search(_KANA, run) else _CHINESE_AROUND
+        around = KANA if re.search(KANA, run) else _CHINESE_AROUND
         letter = f"(?!{around}){_IDEOGRAPH}"
         before = f"(?<!{_IDEOGRAPH})|(?<={around})"
         for match in re.finditer(f"(?:{before}){letter}(?={around}|$)|{_SYLLABLE}", run):
             at = min(match.start(), len(run) - 2)
-            yield Concept((match[0],), RELATED_SHARE, is_prefix=True, instead_of=run[at : at + 2])
+            forms = tuple(dict.fromkeys((match[0], in_simplified(match[0]))))
+            yield Concept(forms, RELATED_SHARE, is_prefix=True, instead_of=run[at : at + 2])
 
 
 _MIN_PART: Final = 4

@@ -1,6 +1,7 @@
 """The analyser: text in, index terms out, in every script; the same rules for what is stored and what is asked.
 
-NFKC, case and diacritics folded, stemmed where a stemmer exists, unspaced scripts as overlapping bigrams.
+NFKC, case and diacritics folded, stemmed where a stemmer exists, unspaced scripts as overlapping bigrams, Chinese as
+simplified.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import cache, lru_cache
 from itertools import chain
 from typing import Final
 
+from backends.text.simplified import simplified
 from config.runtime.remembered import Remembered, size_of
 
 _MARKS = (
@@ -141,6 +143,15 @@ MARKS = (
     "\u0f18\u0f19\u0f35\u0f37\u0f39\u0f3e-\u0f84\u0f86-\u0fbc"  # Tibetan
 )
 """Signs that belong to the letter before them and that `\\w` does not know."""
+
+KANA: Final = "[\u3041-\u3096\u30a1-\u30fa]"
+"""What tells Japanese from Chinese."""
+
+
+def in_simplified(run: str) -> str:
+    """A folded run in simplified Chinese, as notes are stored unless they are Japanese; questions are read as both."""
+    return run.translate(simplified())
+
 
 EMOJI = "\u2190-\u24ff\u25a0-\u27ff\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
 """Arrows, symbols and pictographs, each a term of its own; not what frames and bars are drawn with."""
@@ -449,7 +460,7 @@ def may_hold_compounds(text: str) -> bool:
     return most >= max(found.values(), default=0)
 
 
-ANALYSER_VERSION: Final = 6
+ANALYSER_VERSION: Final = 7
 """Goes up with every change of the terms that a text gives: stored indexes are then rebuilt."""
 
 _MAX_TERM = 64
@@ -520,7 +531,9 @@ class Analyser:
         order of the concepts do not depend on the language, only their terms do.
         """
         if is_unspaced(token):
-            return tuple((bigram,) for bigram in _bigrams(fold(token)))
+            run = fold(token)
+            pairs = zip(_bigrams(run), _bigrams(in_simplified(run)), strict=True)
+            return tuple(tuple(dict.fromkeys(pair)) for pair in pairs)
         if token.isalnum() and not _CAMEL.search(token) and not _UNIT.fullmatch(token):
             stems = self._stems(token)
             return (stems,) if stems[0] else ()  # only marks that folding drops
@@ -536,6 +549,7 @@ class Analyser:
             (joined,) = self._stems(token)
         elif is_unspaced(token):
             run = fold(token)
+            run = run if _pattern(KANA).search(run) else in_simplified(run)
             joined = " ".join((*_bigrams(run), run[-1]) if len(run) > 1 else run)
         else:
             concepts = dict.fromkeys(self.concepts(token))

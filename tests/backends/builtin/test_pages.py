@@ -325,3 +325,21 @@ async def test_a_phone_number_is_found_however_its_digits_are_grouped(home, foun
     hit = (await found(asked))[0]
     assert hit.path == "memory/people.md"
     assert written in hit.snippet
+
+
+@each(
+    ("note", "asked"),
+    [
+        ("冬季轮胎放在车库", "車庫裡的輪胎"),
+        ("保險箱的密碼寫在筆記本", "保险箱密码"),
+        ("猫的疫苗", "貓"),
+        ("会議の資料は書庫にある", "会議 資料"),
+        ("発表、会議資料。", "会議の資料"),
+    ],
+)
+async def test_chinese_is_found_in_traditional_and_simplified_and_japanese_as_before(
+    home, found, note, asked
+):
+    home.write("memory/one.md", f"# 1\n\n- {note}\n")
+    home.write("memory/two.md", "# 2\n\n- 明天下午三点开会。\n- 朝ごはんを食べた。\n")
+    assert (await found(asked))[0].path == "memory/one.md"
