@@ -65,7 +65,7 @@ def check_hooks(_settings: Settings) -> Iterator[Observation]:
         yield finding.ok(cause)
         return
     yield finding.note(
-        f"Hooks of clients told nothing {silent:,} times: {counts['slow']:,} got no answer in time, {counts['away']:,} "
+        f"Hooks of clients showed nothing {silent:,} times: {counts['slow']:,} got no answer in time, {counts['away']:,} "
         f"found no gateway, {counts['broken']:,} got an answer that is none. The first after a pause starts one.",
         hook.folder(),
         fix="If it happens often, keep one running: `memory-gateway service install`. Remove the files *.missed there to "

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _RECALL = (
     "It will read each prompt and put before it what the notes likely answer (at most 400 tokens): for that OpenClaw asks a "
     "permission, plugins.entries.memory-gateway.hooks.allowConversationAccess, which is set. Groups that scope "
-    "denies are told nothing. Uninstalling takes it back."
+    "denies are shown nothing. Uninstalling takes it back."
 )
 
 

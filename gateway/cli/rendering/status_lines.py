@@ -145,7 +145,7 @@ def _recall(status: StatusResult) -> str:
     if activity and activity.prompts:
         told = activity.prompts.get("told", 0)
         asked = sum(activity.prompts.values())
-        parts.append(f"{told:,} of {counted(asked, 'prompt')} told something")
+        parts.append(f"something shown for {told:,} of {counted(asked, 'prompt')}")
     if activity and activity.recalled:
         was = counted(activity.recalled, "passage")
         parts.append(f"{was} so far, {activity.recalled_of_use:,} of use")
