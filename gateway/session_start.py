@@ -142,8 +142,8 @@ async def _read_pages(path: str, read: Read) -> tuple[str | None, bool]:
         pages.append(answer.text)
         line = answer.next_line
         if not answer.truncated or line is None:
-            return "".join(pages), not answer.truncated
-    return "".join(pages), False
+            return "\n".join(pages), not answer.truncated
+    return "\n".join(pages), False
 
 
 def _loaded(path: str, role: Role, text: str, *, is_whole: bool) -> LoadedFile:

@@ -110,7 +110,9 @@ async def test_a_huge_log_is_loaded_with_its_end(write, start):
 
 
 async def test_the_end_of_a_file_of_many_megabytes_is_found(write, start):
-    write("memory/2026-02-08.md", "- an entry\n" * 300_000 + "- the last\n")
+    text = "".join(f"- entry {number}\n" for number in range(1, 300_001))
+    write("memory/2026-02-08.md", text)
     file = (await start())["today"]
-    assert file.text.endswith("- the last\n")
-    assert file.left_out_to is not None
+    assert file.text.endswith("- entry 300000\n")
+    assert file.text.partition(" ...]\n\n")[2].startswith(f"- entry {file.left_out_to + 1}\n")
+    assert file.chars == len(text)
