@@ -24,8 +24,9 @@ import anyio
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from config.errors import ErrorKind, MemoryGatewayError, ungrouped
+from config.errors import ErrorKind, MemoryGatewayError
 from config.runtime.start import command_of
+from config.runtime.tasks import background_tasks
 from gateway.rpc.wire import DeadlineExceededError, LineSplitter, RpcError
 
 if TYPE_CHECKING:
@@ -271,11 +272,10 @@ class GatewayClient:
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Carries the calls until the gateway goes away; `connect` and `spawn_gateway` start it."""
         try:
-            async with anyio.create_task_group() as tasks:
+            async with background_tasks() as tasks:
                 tasks.start_soon(self._write)
                 task_status.started()
                 self._end_with(await self._read() or await self._why_ended())
-                tasks.cancel_scope.cancel()
         finally:
             self._end_with("The connection was closed from this side.")
 
@@ -337,13 +337,9 @@ async def connect(
 ) -> AsyncIterator[GatewayClient]:
     """A client for as long as the body runs; closes both streams."""
     client = GatewayClient(receive, send, notified=notified)
-    with ungrouped():
-        async with receive, send, anyio.create_task_group() as tasks:
-            await tasks.start(client.run)
-            try:
-                yield client
-            finally:
-                tasks.cancel_scope.cancel()
+    async with receive, send, background_tasks() as tasks:
+        await tasks.start(client.run)
+        yield client
 
 
 class SpawnedGateway(GatewayClient):
@@ -421,12 +417,10 @@ async def spawn_gateway(
         cwd=working_directory,
     )
     gateway = SpawnedGateway(process, notified)
-    with ungrouped():
-        async with process, anyio.create_task_group() as tasks:
-            try:
-                await tasks.start(gateway.run)
-                tasks.start_soon(gateway.listen)
-                yield gateway
-            finally:
-                await gateway.stop(patience_s)
-                tasks.cancel_scope.cancel()
+    async with process, background_tasks() as tasks:
+        try:
+            await tasks.start(gateway.run)
+            tasks.start_soon(gateway.listen)
+            yield gateway
+        finally:
+            await gateway.stop(patience_s)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from config.errors import ungrouped
 from config.runtime.logs import Log
+from config.runtime.tasks import background_tasks
 
 if TYPE_CHECKING:
     from gateway.agent.memory import Memory
@@ -134,11 +134,9 @@ async def supervised(notifier: Notifier, memory: Memory) -> AsyncIterator[None]:
     if not notifier.listens:
         yield
         return
-    with ungrouped():
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_supervise, notifier, memory)
-            yield
-            tasks.cancel_scope.cancel()
+    async with background_tasks() as tasks:
+        tasks.start_soon(_supervise, notifier, memory)
+        yield
 
 
 async def _supervise(notifier: Notifier, memory: Memory) -> None:

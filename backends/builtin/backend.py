@@ -53,7 +53,7 @@ from backends.transcripts.agent_transcripts import (
 )
 from config.errors import ungrouped
 from config.runtime.logs import Log
-from config.runtime.tasks import BoundedWork, SearchPriority
+from config.runtime.tasks import BoundedWork, SearchPriority, background_tasks
 from config.settings import Settings
 
 if TYPE_CHECKING:
@@ -487,10 +487,6 @@ async def open_builtin(
             remedy="See whether the disk that it is on hangs (local.modelPath).",
         ) from None
     backend = BuiltinBackend(settings, store, limits, background=background)
-    with ungrouped():
-        async with create_task_group() as tasks:
-            tasks.start_soon(backend.run)
-            try:
-                yield backend
-            finally:
-                tasks.cancel_scope.cancel()
+    async with background_tasks() as tasks:
+        tasks.start_soon(backend.run)
+        yield backend

@@ -44,7 +44,7 @@ from backends.qmd.sidecar import home_of, open_sidecar, qmd_command, qmd_environ
 from backends.transcripts.agent_transcripts import AgentTranscripts
 from config.runtime.files import lock_within, open_lock, try_lock
 from config.runtime.logs import Log
-from config.runtime.tasks import Backoff, BoundedWork, Wakeup
+from config.runtime.tasks import Backoff, BoundedWork, Wakeup, background_tasks
 from config.settings import Settings, Source
 
 _COUNTED: Final = """
@@ -440,12 +440,9 @@ async def open_qmd(
     While `away` gives a reason why notes are missing, QMD is not told of the disk as it is.
     """
     backend = QmdBackend(settings, environment, away=away)
-    async with anyio.create_task_group() as tasks:
+    async with background_tasks() as tasks:
         tasks.start_soon(backend.run)
-        try:
-            yield backend
-        finally:
-            tasks.cancel_scope.cancel()
+        yield backend
 
 
 _CHANGING: Final = frozenset(("cleanup", "collection", "context", "embed", "update"))

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import unquote
 
 import anyio
-from anyio.abc import ByteReceiveStream, Process
+from anyio.abc import ByteReceiveStream
 from anyio.to_thread import run_sync
 
 from backends.interface import MAX_QUERY_CHARS, Mode
@@ -27,7 +27,7 @@ from backends.ranking.query import content_words
 from backends.text.analyser import detect_language, is_unspaced, normalise
 from config.runtime.children import resident_bytes
 from config.runtime.logs import Log
-from config.runtime.tasks import Backoff, ResettableEvent
+from config.runtime.tasks import Backoff, ResettableEvent, background_tasks, cancelled_after
 
 HOST: Final = "127.0.0.1"
 _log = Log()
@@ -137,27 +137,19 @@ class WarmServer:
         argv = (*self._sidecar.program.command.argv, *arguments)
         self.starts += 1
         self._models_loaded, self._said, self._announced = False, b"", anyio.Event()
-        failure: QmdUnavailableError | None = None
         async with started(argv, self._sidecar.variables) as process:
             self.pid = process.pid
-            async with anyio.create_task_group() as tasks:
-                assert process.stdout is not None
-                assert process.stderr is not None
+            assert process.stdout is not None
+            assert process.stderr is not None
+            async with background_tasks() as tasks, cancelled_after(process.wait):
                 tasks.start_soon(self._listen, process.stdout, port)
                 tasks.start_soon(self._listen, process.stderr, port)
-                tasks.start_soon(self._await_end, process, tasks.cancel_scope)
-                try:
-                    await self._serve(port)
-                except QmdUnavailableError as error:
-                    failure = error
-                tasks.cancel_scope.cancel()
+                await self._serve(port)
             ended_by_itself = process.returncode is not None
-        if failure is None and ended_by_itself:
+        if ended_by_itself:
             said = self._said.decode("utf-8", "replace").strip().splitlines()
             reason = said[-1] if said else f"exit {process.returncode}"
-            failure = QmdUnavailableError("crashed", f"QMD's server ended: {reason[:200]}.")
-        if failure is not None:
-            raise failure
+            raise QmdUnavailableError("crashed", f"QMD's server ended: {reason[:200]}.")
 
     async def _serve(self, port: int) -> None:
         await self._await_start(port)
@@ -190,10 +182,6 @@ class WarmServer:
             ):
                 return
             index = now
-
-    async def _await_end(self, process: Process, scope: anyio.CancelScope) -> None:
-        await process.wait()
-        scope.cancel()
 
     async def _listen(self, stream: ByteReceiveStream, port: int) -> None:
         async for piece in stream:

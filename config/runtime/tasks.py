@@ -1,5 +1,5 @@
-"""What long-running tasks wait for (a signal, the time to try again), and blocking work with a time limit, in
-threads of its own.
+"""Tasks beside other work, what long-running ones wait for (a signal, the time to try again), and blocking work with
+a time limit, in threads of its own.
 
 A hung mount may hold such a thread for ever. The threads are daemons, so the process can end without them,
 and how many of them one kind of work may hold is limited. A thread is kept for a while, for whatever work comes
@@ -11,15 +11,18 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache, partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import anyio
 
+from config.errors import ungrouped
+
 if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
     from anyio.lowlevel import EventLoopToken, RunVar
 
 T = TypeVar("T")
@@ -31,6 +34,30 @@ LONGEST_PAUSE_S: Final = 0.25
 def lacks_threads(error: BaseException) -> bool:
     """Whether no further thread can be started. Python says so only in the text of the error."""
     return isinstance(error, RuntimeError) and str(error) == "can't start new thread"
+
+
+@asynccontextmanager
+async def background_tasks() -> AsyncIterator[TaskGroup]:
+    """Tasks that run beside the body and are cancelled at its end. What one of them or the body raises ends all, and
+    is raised as it is where it is the only one.
+    """
+    with ungrouped():
+        async with anyio.create_task_group() as tasks:
+            yield tasks
+            tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def cancelled_after(wait: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
+    """Ends the body, without an error, as soon as what it waits for has come."""
+    async with background_tasks() as tasks:
+
+        async def end() -> None:
+            await wait()
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(end)
+        yield
 
 
 class Wakeup:

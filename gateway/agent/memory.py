@@ -31,10 +31,10 @@ from backends.interface import (
     Trial,
 )
 from backends.transcripts.agent_transcripts import is_conversation
-from config.errors import ErrorKind, MemoryGatewayError, ungrouped
+from config.errors import ErrorKind, MemoryGatewayError
 from config.host_keys import is_disabled, why_disabled
 from config.runtime.logs import Log, unbind
-from config.runtime.tasks import BoundedWork, Wakeup
+from config.runtime.tasks import BoundedWork, Wakeup, background_tasks
 from config.settings import CitationsMode, Settings, Source
 from gateway.metrics import Metrics
 from gateway.recalled import Shown, UseRecord, keep_record
@@ -134,7 +134,7 @@ async def run_backend(
     """
     unbind()  # a backend outlives the request to reload that started it
     async with open_backend(settings) as backend:
-        async with anyio.create_task_group() as background:
+        async with background_tasks() as background:
             scheduler = watcher = None
             if boot_reason is not None:
                 interval = settings.search.sync.interval_minutes
@@ -148,7 +148,6 @@ async def run_backend(
             task_status.started(running)
             await running.replaced()
             backend.retire()
-            background.cancel_scope.cancel()
         await running.unused()
 
 
@@ -481,28 +480,24 @@ async def open_memory(
     if is_disabled(settings):
         yield Memory(settings, None, _cannot_start, metrics)
         return
-    with ungrouped():
-        async with (
-            open_store(settings, is_owner=background) as store,
-            anyio.create_task_group() as tasks,
-        ):
+    async with (
+        open_store(settings, is_owner=background) as store,
+        background_tasks() as tasks,
+    ):
 
-            def open_backend(settings: Settings) -> AbstractAsyncContextManager[MemoryBackend]:
-                return _open_backend(store, settings, embeds=background or embeds, wait_s=wait_s)
+        def open_backend(settings: Settings) -> AbstractAsyncContextManager[MemoryBackend]:
+            return _open_backend(store, settings, embeds=background or embeds, wait_s=wait_s)
 
-            async def start(settings: Settings, reason: str) -> RunningBackend:
-                boot_reason = reason if background else None
-                run = partial(run_backend, settings, open_backend, metrics.observe_sync)
-                running: RunningBackend = await tasks.start(partial(run, boot_reason=boot_reason))
-                return running
+        async def start(settings: Settings, reason: str) -> RunningBackend:
+            boot_reason = reason if background else None
+            run = partial(run_backend, settings, open_backend, metrics.observe_sync)
+            running: RunningBackend = await tasks.start(partial(run, boot_reason=boot_reason))
+            return running
 
-            memory = Memory(settings, await start(settings, "boot"), start, metrics)
-            if background:
-                tasks.start_soon(keep_record, store, memory.uses)
-            try:
-                yield memory
-            finally:
-                tasks.cancel_scope.cancel()
+        memory = Memory(settings, await start(settings, "boot"), start, metrics)
+        if background:
+            tasks.start_soon(keep_record, store, memory.uses)
+        yield memory
 
 
 async def _cannot_start(_settings: Settings, _reason: str) -> RunningBackend:

@@ -32,6 +32,7 @@ from rich.text import Text
 
 from backends.interface import Hit
 from config.errors import MemoryGatewayError
+from config.runtime.tasks import background_tasks
 from config.settings import Settings
 from gateway.cli.places import absolute_path, is_file, open_in_editor
 from gateway.cli.rendering.on_terminal import (
@@ -91,10 +92,9 @@ class Browser:
 
     async def run(self, memory: Access) -> None:
         """Until the person leaves."""
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._search_on, memory)
+        async with background_tasks() as tasks:
+            tasks.start_soon(self._search_on, memory)
             await self._app.run_async()
-            group.cancel_scope.cancel()
 
     # --- What is asked ---
 

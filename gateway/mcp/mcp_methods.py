@@ -15,7 +15,7 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
-from config.errors import ungrouped
+from config.runtime.tasks import background_tasks
 from gateway.agent.conversations import Conversations
 from gateway.agent.memory import Memory
 from gateway.mcp import eras
@@ -134,18 +134,16 @@ class McpMethods:
         if (tool := TOOLS.get(params.name)) is None:
             shown = f"There is no tool {params.name[:64]!r}."
             raise InvalidParamsError(shown, remedy=f"The tools are {', '.join(TOOLS)}.")
-        with ungrouped():
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_tell_progress, tool, params.meta, context)
-                try:
-                    given = _as_meant(params.arguments or {})
-                    arguments = decode_params(tool.name, tool.arguments, given)
-                    result = await tool.run(self._memory, arguments, _of_model(context))
-                except InvalidParamsError as error:
-                    if not revision.explains_arguments:
-                        raise
-                    result = tool_result(str(error), failed=True)
-                tasks.cancel_scope.cancel()
+        async with background_tasks() as tasks:
+            tasks.start_soon(_tell_progress, tool, params.meta, context)
+            try:
+                given = _as_meant(params.arguments or {})
+                arguments = decode_params(tool.name, tool.arguments, given)
+                result = await tool.run(self._memory, arguments, _of_model(context))
+            except InvalidParamsError as error:
+                if not revision.explains_arguments:
+                    raise
+                result = tool_result(str(error), failed=True)
         return eras.dressed(result, revision)
 
     async def resources(self, params: ListParams, context: RequestContext) -> Result:

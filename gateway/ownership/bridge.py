@@ -6,6 +6,7 @@ What is forwarded is remembered until it is answered, so that nothing is lost wh
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +19,7 @@ from backends.backend_errors import IndexUnavailableError
 from config.errors import ErrorKind, MemoryGatewayError
 from config.runtime.decoding import prepared
 from config.runtime.logs import Log
-from config.runtime.tasks import Wakeup
+from config.runtime.tasks import Wakeup, cancelled_after
 from gateway.ownership.owner import (
     OWNER,
     OWNER_PATIENCE_S,
@@ -513,16 +514,8 @@ async def _outlast(lock_path: Path, ending: anyio.Event, disk: LockDisk) -> bool
     stream = await connect_owner(lock_path, disk)
     if stream is None:
         return False
-    async with stream, anyio.create_task_group() as tasks:
-        tasks.start_soon(_cancel_at, ending, tasks.cancel_scope)
-        try:
+    async with stream, cancelled_after(ending.wait):
+        with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
             while True:
                 await stream.receive()
-        except (anyio.EndOfStream, anyio.BrokenResourceError):
-            tasks.cancel_scope.cancel()
     return True
-
-
-async def _cancel_at(event: anyio.Event, scope: anyio.CancelScope) -> None:
-    await event.wait()
-    scope.cancel()

@@ -16,9 +16,10 @@ from anyio.abc import SocketStream
 from msgspec.structs import replace
 
 from backends.backend_errors import IndexUnavailableError
-from config.errors import MemoryGatewayError, ungrouped
+from config.errors import MemoryGatewayError
 from config.host_keys import is_disabled
 from config.runtime.logs import Log
+from config.runtime.tasks import background_tasks, cancelled_after
 from config.settings import Settings
 from gateway.notify import STANDING_BY, Notifier
 from gateway.ownership.owner import (
@@ -153,7 +154,7 @@ class Host:
 
     async def run(self) -> None:
         """Raises IndexUnavailableError when the index can be neither owned nor visited."""
-        async with anyio.create_task_group() as tasks:
+        async with background_tasks() as tasks:
             tasks.start_soon(self._close_at_shutdown)
             if self._idle_s is not None:
                 tasks.start_soon(self._clients.end_without, self._idle_s, self._shutdown)
@@ -163,7 +164,6 @@ class Host:
                     await self._serve_pipe(make_handler)
             else:
                 await self._run(await self._disk.run(partial(place_of, self._settings)))
-            tasks.cancel_scope.cancel()
 
     async def _recognise_client(self) -> None:
         """Looks at the first line where it decides whether memory is on.
@@ -178,11 +178,9 @@ class Host:
 
         peeked = Peeked(self._pipe.reader)
         self._pipe = Pipe(peeked, self._pipe.writer, self._pipe.process)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_cancel_after, self._shutdown, tasks.cancel_scope)
+        async with cancelled_after(self._shutdown.wait):
             if speaks_mcp(await peeked.first_line()):
                 self._settings = as_mcp
-            tasks.cancel_scope.cancel()
 
     async def reload(self) -> None:
         """Reads the configuration again, if this process is the one that answers by it."""
@@ -359,11 +357,10 @@ class Host:
                 session=Session(connection=name, leave=leaving.set),
                 lane=self._lane,
             )
-            async with anyio.create_task_group() as tasks:
+            async with background_tasks() as tasks:
                 tasks.start_soon(_set_after, self.closing, leaving)
                 with self._clients.one_more():
                     await connection.serve(make_handler)
-                tasks.cancel_scope.cancel()
 
         async with serving(sockets, serve_client, self.closing):
             yield
@@ -379,11 +376,6 @@ async def _set_after(first: anyio.Event, second: anyio.Event) -> None:
     second.set()
 
 
-async def _cancel_after(event: anyio.Event, scope: anyio.CancelScope) -> None:
-    await event.wait()
-    scope.cancel()
-
-
 @asynccontextmanager
 async def announced(lock: OwnerLock, record: OwnerRecord) -> AsyncIterator[None]:
     """The record stands in the lock file while the body runs, as soon as it can be written."""
@@ -393,13 +385,9 @@ async def announced(lock: OwnerLock, record: OwnerRecord) -> AsyncIterator[None]
         yield
         return
     _log.warning("the owner of the index is not announced yet", error=str(problem))
-    with ungrouped():
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_announce_later, disk, lock, record)
-            try:
-                yield
-            finally:
-                tasks.cancel_scope.cancel()
+    async with background_tasks() as tasks:
+        tasks.start_soon(_announce_later, disk, lock, record)
+        yield
 
 
 async def _announce_later(disk: LockDisk, lock: OwnerLock, record: OwnerRecord) -> None:

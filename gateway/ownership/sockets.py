@@ -16,6 +16,7 @@ from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskGroup
 
 from backends.backend_errors import IndexUnavailableError
 from config.runtime.logs import Log
+from config.runtime.tasks import background_tasks
 from gateway.ownership.owner import (
     LockDisk,
     OwnerSocket,
@@ -158,11 +159,10 @@ async def _accept_all(
     serve_client: ServeClient,
     closing: anyio.Event,
 ) -> None:
-    async with anyio.create_task_group() as acceptors:
+    async with background_tasks() as acceptors:
         for listener in listeners:
             acceptors.start_soon(_accept, listener, clients, serve_client)
         await closing.wait()
-        acceptors.cancel_scope.cancel()
 
 
 async def _accept(listener: SocketListener, clients: TaskGroup, serve_client: ServeClient) -> None:

@@ -22,12 +22,12 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
-from config.errors import ungrouped
 from config.host_keys import is_disabled
 from config.paths import CONFIG_NAMES, home_dir, own_file
 from config.runtime import IS_LINUX
 from config.runtime.logs import Log
 from config.runtime.standard_error import claim_standard_error
+from config.runtime.tasks import background_tasks
 from config.settings import Settings
 from gateway.hook import Route, connect
 from gateway.notify import Notifier
@@ -86,8 +86,7 @@ def serve(
     )
     ending = Ending()
     try:
-        with ungrouped():
-            anyio.run(_run, make_host, claimed, notifier, ending, socket_only)
+        anyio.run(_run, make_host, claimed, notifier, ending, socket_only)
     finally:
         ending.call_off()
     _log.info("ended", agent=settings.agent_id)
@@ -121,14 +120,13 @@ async def _run(
     pipe = Pipe(DescriptorReader(claimed.input), writer, process)
     shutdown = anyio.Event()
     host = make_host(pipe=None if socket_only else pipe, shutdown=shutdown)
-    async with anyio.create_task_group() as tasks:
+    async with background_tasks() as tasks:
         tasks.start_soon(_receive_signals, shutdown, host, tasks)
         tasks.start_soon(ending.limit, host.closing, shutdown, writer)
         tasks.start_soon(notifier.keep_alive)
         if not socket_only:
             tasks.start_soon(end_with_parent, PARENT, shutdown)
         await host.run()
-        tasks.cancel_scope.cancel()
 
 
 async def _receive_signals(shutdown: anyio.Event, host: Host, tasks: TaskGroup) -> None:

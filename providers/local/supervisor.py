@@ -20,11 +20,11 @@ import anyio
 import msgspec
 from anyio.abc import Process
 
-from config.errors import ErrorKind, ungrouped
+from config.errors import ErrorKind
 from config.runtime.children import end_child, kill_group, resident_bytes, start_child
 from config.runtime.logs import Log
 from config.runtime.start import command_of
-from config.runtime.tasks import Backoff, Wakeup
+from config.runtime.tasks import Backoff, Wakeup, background_tasks
 from config.runtime.worker import FrameReader, ProtocolError, frame
 from providers.local.worker import (
     Cancel,
@@ -438,16 +438,14 @@ class Supervisor:
         try:
             async with started(self._environment, self._command) as worker:
                 self._worker = worker
-                with ungrouped():
-                    async with anyio.create_task_group() as tasks:
-                        tasks.start_soon(worker.listen_to_errors)
-                        opened = await worker.open(self._order, within_s=self._patience.open_s)
-                        self.dimensions = opened.dimensions
-                        self._status, self._silent_beats = "running", 0
-                        tasks.start_soon(self._feed, worker)
-                        tasks.start_soon(self._watch)
-                        await self._listen(worker)
-                        tasks.cancel_scope.cancel()
+                async with background_tasks() as tasks:
+                    tasks.start_soon(worker.listen_to_errors)
+                    opened = await worker.open(self._order, within_s=self._patience.open_s)
+                    self.dimensions = opened.dimensions
+                    self._status, self._silent_beats = "running", 0
+                    tasks.start_soon(self._feed, worker)
+                    tasks.start_soon(self._watch)
+                    await self._listen(worker)
                 await self._take_back(worker)
         finally:
             self._worker, self._status = None, "off"

@@ -27,7 +27,14 @@ from backends.builtin.store.port import LeaseLostError, Store, Version, View, Wr
 from backends.interface import BackfillState, ProgressCallback, SyncProgress
 from config.errors import ErrorKind
 from config.runtime.logs import Log
-from config.runtime.tasks import Backoff, BoundedWork, ResettableEvent, SearchPriority, Wakeup
+from config.runtime.tasks import (
+    Backoff,
+    BoundedWork,
+    ResettableEvent,
+    SearchPriority,
+    Wakeup,
+    cancelled_after,
+)
 from config.settings import CacheSettings
 from providers.embedding.failover import Embeddings, ProviderChange
 from providers.embedding.service import Delivery
@@ -321,15 +328,8 @@ class Backfill:
         if timeout_s is None:
             await self._wake.wait()
             return
-        async with anyio.create_task_group() as tasks:
-
-            async def elapsed() -> None:
-                await self._clock.sleep(timeout_s)
-                tasks.cancel_scope.cancel()
-
-            tasks.start_soon(elapsed)
+        async with cancelled_after(partial(self._clock.sleep, timeout_s)):
             await self._wake.wait()
-            tasks.cancel_scope.cancel()
 
     async def _embed(self, texts: Sequence[tuple[bytes, str]]) -> None:
         """Raises `ProviderError`, also if the provider itself is to blame for missing vectors."""

@@ -14,9 +14,8 @@ import anyio
 
 from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import Lease, LeaseLostError, Store, Work, Writer
-from config.errors import ungrouped
 from config.runtime.logs import Log
-from config.runtime.tasks import BoundedWork
+from config.runtime.tasks import BoundedWork, background_tasks
 
 _log = Log()
 
@@ -93,14 +92,12 @@ class LeaseHolder:
         if not self._store.is_shared:
             yield
             return
-        with ungrouped():
-            async with anyio.create_task_group() as tasks:
+        try:
+            async with background_tasks() as tasks:
                 tasks.start_soon(self._renew)
-                try:
-                    yield
-                finally:
-                    tasks.cancel_scope.cancel()
-                    await self._give_back()
+                yield
+        finally:
+            await self._give_back()
 
     async def _renew(self) -> None:
         """Until it is lost. The work itself is told by the first thing that it wants to write."""

@@ -1,4 +1,4 @@
-"""What a task waits for: a signal that is kept or not, and the time to try again."""
+"""Tasks beside a body, and what a task waits for: a signal that is kept or not, and the time to try again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from config.runtime.tasks import Backoff, ResettableEvent, Wakeup
+from config.runtime.tasks import (
+    Backoff,
+    ResettableEvent,
+    Wakeup,
+    background_tasks,
+    cancelled_after,
+)
 
 BOUND_S = 60
 
@@ -58,3 +64,38 @@ async def test_a_wakeup_wakes_those_who_wait_and_none_who_come_later():
     with anyio.move_on_after(0.01) as later:
         await wakeup.wait()
     assert later.cancelled_caught
+
+
+@pytest.mark.anyio
+async def test_background_tasks_end_with_the_body_they_stand_beside():
+    with anyio.fail_after(BOUND_S):
+        async with background_tasks() as tasks:
+            tasks.start_soon(anyio.sleep_forever)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_body", [True, False])
+async def test_what_a_background_task_or_its_body_raises_is_raised_as_it_is(is_body):
+    async def fail():
+        raise ValueError("x")
+
+    async def fail_somewhere():
+        async with background_tasks() as tasks:
+            tasks.start_soon(anyio.sleep_forever)
+            if is_body:
+                await fail()
+            tasks.start_soon(fail)
+            await anyio.sleep_forever()
+
+    with anyio.fail_after(BOUND_S), pytest.raises(ValueError, match="x"):
+        await fail_somewhere()
+
+
+@pytest.mark.anyio
+async def test_a_body_is_left_when_what_it_waits_for_has_come_or_when_it_is_done():
+    came = anyio.Event()
+    with anyio.fail_after(BOUND_S):
+        async with cancelled_after(anyio.sleep_forever):
+            came.set()
+        async with cancelled_after(came.wait):
+            await anyio.sleep_forever()
