@@ -223,7 +223,6 @@ def _content(found: FoundFile, data: bytes, status: os.stat_result) -> FileConte
             mtime_ns=stamp(status.st_mtime_ns),
             ctime_ns=stamp(status.st_ctime_ns),
             inode=stamp(status.st_ino),
-            device=status.st_dev,
         ),
         text="" if encoding == UNKNOWN else decode(data, encoding),
         content_hash=content_hash(data),

@@ -80,7 +80,6 @@ class FoundFile(msgspec.Struct, frozen=True, gc=False):
     ctime_ns: int
     inode: int
     """This and the times as `stamp` makes them."""
-    device: int
     source: Source = "memory"
 
 
@@ -395,7 +394,6 @@ class _Scan:
                     stamp(status.st_mtime_ns),
                     stamp(status.st_ctime_ns),
                     stamp(status.st_ino),
-                    status.st_dev,
                 )
             )
         elif first.casefold() != path.casefold():

@@ -158,8 +158,6 @@ def _write_note(
     data = "".join(parts).encode()
     file.write_bytes(data)
     status = file.stat()
-    found = FoundFile(
-        path, 0, len(data), status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev
-    )
+    found = FoundFile(path, 0, len(data), status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
     read = ReadFile(found, content_hash(data), status.st_mtime_ns + 10**10)
     return read, PreparedFile(tuple(prepared), day.isoformat(), frozenset({LANGUAGE}))

@@ -254,7 +254,7 @@ class RestoredDatabase(DatabaseFault):
 
     def _intrude(self, settings: Settings) -> None:
         place = msgspec.structs.replace(settings.search.store, tenant="intruder")
-        note = FoundFile("memory/intruder.md", 0, len(self._of_other), 1, 1, 1, 1)
+        note = FoundFile("memory/intruder.md", 0, len(self._of_other), 1, 1, 1)
         prepared = Preparer(chunk_limits(settings)).prepare(note.path, self._of_other)
         store = PostgresStore(place, settings.agent_id, viewpoint="there")
         with closing(store), store.writer() as writer:

@@ -40,7 +40,7 @@ class Pile:
             )
             for place, words in enumerate(chunks)
         )
-        read = ReadFile(FoundFile(path, 0, 1, 1, 1, 1, 1), path.encode(), 1)
+        read = ReadFile(FoundFile(path, 0, 1, 1, 1, 1), path.encode(), 1)
         with self.store.writer() as writer:
             writer.files.publish(read, "test", PreparedFile(prepared, None, frozenset()))
 

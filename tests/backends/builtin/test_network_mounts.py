@@ -37,7 +37,7 @@ print("begun", flush=True)
 input()
 number = 0
 while True:
-    found = FoundFile(f"memory/{name}-{number}.md", 0, 5, 1, 1, number, 1)
+    found = FoundFile(f"memory/{name}-{number}.md", 0, 5, 1, 1, number)
     with suppress(IndexUnavailableError), store.writer() as writer:
         writer.files.publish(ReadFile(found, b"hash", 1), "test", PreparedFile((), None, frozenset()))
         writer.remember(name, str(number))

@@ -158,7 +158,7 @@ def test_of_an_index_whose_vectors_cannot_be_read_nothing_is_kept(opened, place,
 
 
 def publish(database: SqliteStore, path: str) -> None:
-    found = FoundFile(path, 0, 5, 11, 12, 13, 1)
+    found = FoundFile(path, 0, 5, 11, 12, 13)
     with database.writer() as writer:
         read = ReadFile(found, b"hash", read_at_ns=14)
         writer.files.publish(read, "pipeline", PreparedFile((), None, frozenset()))

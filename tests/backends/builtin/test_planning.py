@@ -37,7 +37,7 @@ def scanned(tmp_path):
 
 
 def on_disk(path="memory/a.md", *, size=10, mtime_ns=STAMP, ctime_ns=STAMP, inode=7) -> FoundFile:
-    return FoundFile(path, 2, size, mtime_ns, ctime_ns, inode, 1)
+    return FoundFile(path, 2, size, mtime_ns, ctime_ns, inode)
 
 
 def indexed(

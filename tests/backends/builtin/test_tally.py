@@ -23,7 +23,7 @@ LINK = SkippedFile(path="memory/link.md", reason="symbolic link")
 
 
 def found(path: str) -> FoundFile:
-    return FoundFile(path, 2, 100, 1, 1, 1, 1)
+    return FoundFile(path, 2, 100, 1, 1, 1)
 
 
 @pytest.fixture

@@ -52,7 +52,6 @@ def test_a_file_is_read_with_its_hash_and_the_stamps_of_what_was_read(listed, no
             mtime_ns=status.st_mtime_ns,
             ctime_ns=status.st_ctime_ns,
             inode=status.st_ino,
-            device=status.st_dev,
         ),
         text="# Title\n\nBody\n",
         content_hash=content_hash(b"# Title\n\nBody\n"),

@@ -55,7 +55,6 @@ def test_a_found_file_carries_the_stamps_of_its_file(workspace, write, roots_of)
             mtime_ns=status.st_mtime_ns,
             ctime_ns=status.st_ctime_ns,
             inode=status.st_ino,
-            device=status.st_dev,
             source="memory",
         ),
     )

@@ -97,7 +97,7 @@ sizes = st.lists(st.integers(0, 3_000), max_size=12)
 
 @given(sizes, sizes)
 def test_neither_source_waits_for_more_than_one_step_of_the_other(memory, talk):
-    files = [FoundFile(f"memory/{n}.md", 0, size, 1, 1, n, 1) for n, size in enumerate(memory)]
+    files = [FoundFile(f"memory/{n}.md", 0, size, 1, 1, n) for n, size in enumerate(memory)]
     parts = [TranscriptPart(f"sessions/{n}.jsonl", size, size, True) for n, size in enumerate(talk)]
     order = fair_order(files, parts)
     assert [one for one in order if one in files] == files

@@ -81,7 +81,7 @@ class Shelf:
     def read(
         self, path: str, text: str, *, at: int = 1, encoding: str = UTF8, inode: int = 7
     ) -> ReadFile:
-        found = FoundFile(path, 0, len(text), at, at, inode, 1)
+        found = FoundFile(path, 0, len(text), at, at, inode)
         return ReadFile(found, text.encode(), at, encoding)
 
     def prepare(self, path: str, text: str) -> PreparedFile:

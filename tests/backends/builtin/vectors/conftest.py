@@ -77,7 +77,7 @@ class Library:
             )
             for place, text in enumerate(texts)
         )
-        found = FoundFile(path, 0, 1, self._clock, self._clock, 1, 1)
+        found = FoundFile(path, 0, 1, self._clock, self._clock, 1)
         read = ReadFile(found, hash_of("\n".join(texts)), self._clock)
         with self.database.writer() as writer:
             writer.files.publish(read, "test", PreparedFile(chunks, None, frozenset()))
