@@ -245,21 +245,22 @@ class FingerprintState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     variant: tuple[str, ...]
 
 
-class Statistics(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A snapshot. `requests` counts every request sent, repeated and refused ones included."""
+class Statistics(msgspec.Struct, kw_only=True, rename="camel"):
+    """Running counts. Who is given some has those of that moment."""
 
-    requests: int
-    retries: int
-    failures: int
+    requests: int = 0
+    """Every one that was sent, repeated and refused ones included."""
+    retries: int = 0
+    failures: int = 0
     """Requests given up, after their retries."""
-    documents: int
+    documents: int = 0
     """Texts that got a vector."""
-    item_errors: int
+    item_errors: int = 0
     """Texts that got no vector although their request succeeded, or that were refused alone."""
-    queries: int
+    queries: int = 0
     """Query embeddings that were requested, cached ones included."""
-    query_cache_hits: int
-    tokens: int
+    query_cache_hits: int = 0
+    tokens: int = 0
     """As counted by the host."""
 
 

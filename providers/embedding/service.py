@@ -119,7 +119,7 @@ class EmbeddingService:
         self._draw = draw or random.SystemRandom().random
         self._circuit = Circuit(self._clock, self.options.circuit)
         self._pacer = Pacer(self._clock, self.options.at_once)
-        self.counters = Counters()
+        self.counters = Statistics()
         self._refused: ProviderRejectedError | None = None
         """The rejection of the last query, if the host rejected it. That is no failure of the host, so the
         circuit stays closed, but `status` shows it."""
@@ -224,7 +224,7 @@ class EmbeddingService:
             dimensions=self.dimensions,
             fingerprint=msgspec.convert(mark, prepared(FingerprintState), from_attributes=True),
             learned_limits=self.learned.to_dict(),
-            statistics=self.counters.snapshot(),
+            statistics=msgspec.structs.replace(self.counters),
             details=self._embedder.report(),
         )
 
@@ -507,19 +507,3 @@ class QueryCache:
 
 def _query_bytes(text: str, vector: Vector) -> int:
     return size_of(text) + _ARRAY_BYTES + len(vector) * vector.itemsize
-
-
-class Counters(msgspec.Struct):
-    """The running counts; belongs to one event loop."""
-
-    requests: int = 0
-    retries: int = 0
-    failures: int = 0
-    documents: int = 0
-    item_errors: int = 0
-    queries: int = 0
-    query_cache_hits: int = 0
-    tokens: int = 0
-
-    def snapshot(self) -> Statistics:
-        return msgspec.convert(self, prepared(Statistics), from_attributes=True)
