@@ -63,15 +63,15 @@ def run(arguments: Sequence[str]) -> int:
 
 # To import what a command needs is part of it: that may fail, too, where files or memory are short.
 def _serve(plain: PlainServe) -> int:
-    from gateway.cli.running import run_gateway
+    from gateway.cli.commands.serving import serve
 
-    return run_gateway(plain.options, socket_only=plain.socket_only, write=plain.write)
+    return serve(plain.options, socket_only=plain.socket_only, write=plain.write)
 
 
 def _stay(options: Options) -> int:
-    from gateway.cli.running import run_staying
+    from gateway.cli.commands.serving import serve_hooks
 
-    return run_staying(options)
+    return serve_hooks(options)
 
 
 def _ask(question: PlainQuestion) -> int:

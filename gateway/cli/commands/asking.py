@@ -484,9 +484,9 @@ def recall(
     from gateway.tools.search import RecallParams
 
     if serve:
-        from gateway.cli.running import run_staying
+        from gateway.cli.commands.serving import serve_hooks
 
-        return run_staying(options)
+        return serve_hooks(options)
     del hook  # `gateway.hook` answers it before any of this is imported
     if not prompt:
         raise CommandLineError(

@@ -3,29 +3,87 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
 
 from config.paths import home_dir
 from gateway.cli import output
-from gateway.cli.options import Options, arguments_of, load, named_state_dir
+from gateway.cli.options import LogLevel, Options, arguments_of, load, named_state_dir
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from config.settings import Settings
+    from config.settings import Settings, StartedAs
     from gateway.cli import arguments as typed
     from gateway.sample.demo import Event
     from gateway.systemd_units import UnitChange, UnitPlan
+
+
+_LOG_LEVEL: Final[LogLevel] = "info"
 
 
 def serve(
     options: Options, socket_only: typed.SocketOnly = False, write: typed.WriteGranted = False
 ) -> int:
     """Answer JSON-RPC on standard input and output until the input ends."""
-    from gateway.cli.running import run_gateway
+    from config.runtime.standard_error import claim_standard_error
 
-    return run_gateway(options, socket_only=socket_only, write=write)
+    claim_standard_error().write_behind()
+    if socket_only:
+        return _serve_sockets(options, write=write)
+    return _serve(options, "sidecar", write=write)
+
+
+def _serve_sockets(options: Options, *, write: bool) -> int:
+    """Runs as a service; a child of a chat gateway leaves the service manager to its parent."""
+    from gateway.notify import handed_in_sockets, notifying
+    from gateway.process.log_output import configure_logs
+
+    configure_logs(options.log_level or _LOG_LEVEL)  # what is handed in may be worth a line
+    sockets = handed_in_sockets()
+    with notifying() as notifier:
+        return _serve(
+            options, "service", write=write, socket_only=True, sockets=sockets, notifier=notifier
+        )
+
+
+def _serve(options: Options, started_as: StartedAs, *, write: bool, **service: Any) -> int:
+    """A reload is about the same agent. With `write` that of this client may append, whatever the configuration says."""
+    from gateway.process import serve as process
+
+    def read(options: Options, *args: StartedAs) -> Settings:
+        settings = load(options, *args)
+        return replace(settings, write_granted=True) if write else settings
+
+    settings = read(options, started_as)
+    if (folder := settings.notes_folder) is not None:
+        same = replace(options, notes=str(folder))
+    else:
+        same = replace(options, agent=settings.agent_id)
+    return process.serve(
+        settings,
+        read_settings=partial(read, same),
+        log_level=options.log_level or _LOG_LEVEL,
+        **service,
+    )
+
+
+def serve_hooks(options: Options) -> int:
+    """Until nobody asks any more. The route is that of this very command line."""
+    from gateway.hook import Route
+    from gateway.process.serve import stay
+
+    settings = load(options, "mcp")
+    return stay(
+        settings,
+        Route([one for one in sys.argv[2:] if one != "--serve"]),
+        read_settings=partial(load, options, "mcp"),
+        log_level=options.log_level or "warning",
+    )
 
 
 NOT_RUNNING: Final = 3
