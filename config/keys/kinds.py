@@ -187,7 +187,12 @@ class TextKind(Kind[ValueT], Generic[ValueT], frozen=True):
             return self.mismatch(node, at, reading, "a string with a NUL character")
         if filled.used:
             reading.variables[at] = filled.used
-        return filled.text.strip() or UNSET
+        text = filled.text.strip()
+        return self.check(text, node, at, reading) if text else UNSET
+
+    def check(self, text: str, _node: Located, _at: KeyPath, _reading: Reading) -> str | UnsetType:
+        """The value that this text means, as `read`."""
+        return text
 
 
 class FreeText(TextKind[str], frozen=True):
@@ -203,10 +208,7 @@ class Name(FreeText, frozen=True):
     def allowed(self) -> str:
         return f"a string of at most {self.most_bytes} bytes"
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
-        text = TextKind.read(self, node, at, reading)
-        if text is UNSET:
-            return text
+    def check(self, text: str, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
         if (size := len(text.encode(errors="surrogatepass"))) > self.most_bytes:
             return self.mismatch(node, at, reading, f"one of {size:,} bytes")
         return text
@@ -223,9 +225,8 @@ class OneOf(TextKind[ValueT], Generic[ValueT], frozen=True):
     def allowed(self) -> str:
         return "one of " + ", ".join(quote(str(value)) for value in self.values)
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
-        text = TextKind.read(self, node, at, reading)
-        if text is UNSET or text in self.values:
+    def check(self, text: str, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
+        if text in self.values:
             return text
         from config.secrets import redact  # noqa: PLC0415 - only for a message
 
@@ -316,10 +317,7 @@ class CommandLine(FreeText, frozen=True):
 
     allowed: ClassVar[str] = "the name or path of a program, and its arguments if it has any"
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
-        text = TextKind.read(self, node, at, reading)
-        if text is UNSET:
-            return UNSET
+    def check(self, text: str, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
         import shlex  # noqa: PLC0415 - only when the key is set
 
         try:
@@ -346,9 +344,8 @@ class WebAddress(FreeText, frozen=True):
 
     allowed: ClassVar[str] = "an address that starts with http:// or https://"
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
-        text = TextKind.read(self, node, at, reading)
-        if text is UNSET or not self.checked:
+    def check(self, text: str, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
+        if not self.checked:
             return text
         if not text.lower().startswith(("http://", "https://")):
             return self.mismatch(node, at, reading, "another string")
@@ -403,15 +400,13 @@ class ProviderId(FreeText, frozen=True):
         known = ", ".join(quote(one) for one in self.known)
         return f"one of {known}, or the id of an entry of models.providers"
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
-        text = TextKind.read(self, node, at, reading)
-        if text is UNSET or text.lower() in self.known:
-            return text if text is UNSET else text.lower()
-        from config.secrets import redact  # noqa: PLC0415 - only for an id that is not known here
+    def check(self, text: str, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
+        if text.lower() not in self.known:
+            from config.secrets import redact  # noqa: PLC0415 - only for an id that is not known here
 
-        # Quoted as written, so that no content of a variable is shown.
-        if redact(text) != text or not text.isprintable():
-            return self.mismatch(node, at, reading, redact(quote(node.value)))
+            # Quoted as written, so that no content of a variable is shown.
+            if redact(text) != text or not text.isprintable():
+                return self.mismatch(node, at, reading, redact(quote(node.value)))
         return text.lower()
 
 
@@ -457,20 +452,17 @@ class TimeZoneName(FreeText, frozen=True):
 
     allowed: ClassVar[str] = 'the name of a time zone, such as "Europe/Vienna"'
 
-    def read(self, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
-        name = TextKind.read(self, node, at, reading)
-        if name is UNSET:
-            return UNSET
+    def check(self, text: str, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
         import zoneinfo  # noqa: PLC0415 - only when the key is set
 
         try:
-            zoneinfo.ZoneInfo(name)
+            zoneinfo.ZoneInfo(text)
         except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
             reading.warn(
-                at, node, f"is ignored: {quote(name)} is not a time zone that this machine knows"
+                at, node, f"is ignored: {quote(text)} is not a time zone that this machine knows"
             )
             return UNSET
-        return name
+        return text
 
 
 class Unresolved(msgspec.Struct, frozen=True):
