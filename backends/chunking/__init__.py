@@ -7,6 +7,7 @@ What goes in and comes out, headings, and the weight of a text in tokens stand h
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from typing import Final
 
@@ -127,14 +128,8 @@ def prefix_end(text: str, start: int, end: int, weight: int) -> int:
     end = min(end, start + weight)
     if weigh(text[start:end]) <= weight:
         return end
-    low, high = start, end
-    while high - low > 1:
-        middle = (low + high) // 2
-        if weigh(text[start:middle]) <= weight:
-            low = middle
-        else:
-            high = middle
-    return low
+    between = range(start + 1, end)
+    return start + bisect_right(between, weight, key=lambda at: weigh(text[start:at]))
 
 
 def suffix_start(text: str, start: int, end: int, weight: int) -> int:
@@ -142,11 +137,5 @@ def suffix_start(text: str, start: int, end: int, weight: int) -> int:
     start = max(start, end - weight)
     if weigh(text[start:end]) <= weight:
         return start
-    low, high = start, end
-    while high - low > 1:
-        middle = (low + high) // 2
-        if weigh(text[middle:end]) <= weight:
-            high = middle
-        else:
-            low = middle
-    return high
+    between = range(start + 1, end)
+    return start + 1 + bisect_left(between, -weight, key=lambda at: -weigh(text[at:end]))
