@@ -21,7 +21,6 @@ import msgspec
 from backends.backend_errors import FileUnreadableError, PathNotAllowedError
 from backends.files.roots import Location
 from backends.files.safe_open import may_pass, opened
-from backends.interface import SkippedFile
 from backends.transcripts.source import (
     CLAUDE_PREFIX,
     HASH_BYTES,
@@ -35,8 +34,8 @@ from backends.transcripts.source import (
     TranscriptListing,
     is_claude,
     list_transcripts,
+    listing_of,
     location_of,
-    look_at,
     transcript_path,
 )
 from backends.transcripts.turns import RENDERING_VERSION, joined, render_turn, speaker_of, texts_of
@@ -241,19 +240,13 @@ class ClaudeTranscripts(JsonlTranscripts):
                 for entry in os.scandir(self._directory)
                 if is_addressable(entry.name) and entry.is_dir(follow_symlinks=False)
             )
+            listing = listing_of(one for project in projects for one in self._in(project))
         except (FileNotFoundError, NotADirectoryError):
             return TranscriptListing()
         except OSError as error:
             return TranscriptListing(failure=error.strerror or str(error), may_pass=may_pass(error))
-        files: list[FoundTranscript] = []
-        skipped: list[SkippedFile] = []
-        try:
-            for project in projects:
-                self._list(project, files, skipped)
-        except OSError as error:
-            return TranscriptListing(failure=error.strerror or str(error), may_pass=may_pass(error))
-        self._keep_counts(found.path for found in files)
-        return TranscriptListing(tuple(files), tuple(skipped))
+        self._keep_counts(found.path for found in listing.files)
+        return listing
 
     def path_of(self, reference: str) -> str | None:
         """A session by its index path or by the path of its file."""
@@ -280,20 +273,16 @@ class ClaudeTranscripts(JsonlTranscripts):
     def _file(self, path: str) -> Path:
         return self._directory.joinpath(*self._location(path).names)
 
-    def _list(self, project: str, files: list[FoundTranscript], skipped: list[SkippedFile]) -> None:
+    def _in(self, project: str) -> Iterator[tuple[os.DirEntry[str], str]]:
+        """Its transcripts, each with its index path."""
         try:
             entries = sorted(os.scandir(self._directory / project), key=lambda entry: entry.name)
         except (FileNotFoundError, NotADirectoryError):
             return  # it vanished since it was listed
         for entry in entries:
             # What agents of a conversation did has files of its own.
-            if not entry.name.endswith(SUFFIX) or entry.name.startswith("agent-"):
-                continue
-            found = look_at(entry, f"{CLAUDE_PREFIX}{project}@{entry.name}")
-            if isinstance(found, FoundTranscript):
-                files.append(found)
-            elif found is not None:
-                skipped.append(found)
+            if entry.name.endswith(SUFFIX) and not entry.name.startswith("agent-"):
+                yield entry, f"{CLAUDE_PREFIX}{project}@{entry.name}"
 
 
 def render_entry(line: bytes) -> str | None:

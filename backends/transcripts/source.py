@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
@@ -120,14 +120,16 @@ def list_transcripts(directory: Path) -> TranscriptListing:
         return TranscriptListing()
     except OSError as error:
         return TranscriptListing(failure=error.strerror or str(error), may_pass=may_pass(error))
-    files, skipped = [], []
-    for entry in listed:
-        found = look_at(entry, PREFIX + entry.name)
-        if isinstance(found, FoundTranscript):
-            files.append(found)
-        elif found is not None:
-            skipped.append(found)
-    return TranscriptListing(tuple(files), tuple(skipped))
+    return listing_of((entry, PREFIX + entry.name) for entry in listed)
+
+
+def listing_of(entries: Iterable[tuple[os.DirEntry[str], str]]) -> TranscriptListing:
+    """What these are, each under its index path; what vanished meanwhile is left out."""
+    found = [_look_at(entry, path) for entry, path in entries]
+    return TranscriptListing(
+        files=tuple(one for one in found if isinstance(one, FoundTranscript)),
+        skipped=tuple(one for one in found if isinstance(one, SkippedFile)),
+    )
 
 
 def location_of(directory: Path, path: str) -> Location:
@@ -150,7 +152,7 @@ def transcript_path(directory: Path, reference: str) -> str | None:
     return f"{PREFIX}{name if name.endswith(SUFFIX) else name + SUFFIX}"
 
 
-def look_at(entry: os.DirEntry[str], path: str) -> FoundTranscript | SkippedFile | None:
+def _look_at(entry: os.DirEntry[str], path: str) -> FoundTranscript | SkippedFile | None:
     """What stands there, under this index path; None when it vanished."""
     if not is_addressable(path):
         shown = os.fsencode(path).decode(errors="backslashreplace")
