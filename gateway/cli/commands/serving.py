@@ -52,7 +52,7 @@ def _serve_sockets(options: Options, *, write: bool) -> int:
 
 
 def _serve(options: Options, started_as: StartedAs, *, write: bool, **service: Any) -> int:
-    """A reload is about the same agent. With `write` that of this client may append, whatever the configuration says."""
+    """A reload is about the same agent. With `write` this one may append, whatever the configuration says."""
     from gateway.process import serve as process
 
     def read(options: Options, *args: StartedAs) -> Settings:
