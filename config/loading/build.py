@@ -280,7 +280,7 @@ def settings_of_notes(settings: Settings, folder: Path, origin: SettingOrigin) -
         extra_paths=(ExtraPath(path=folder, raw=str(folder)),),
         sessions_in_private_only=False,
     )
-    places = ["workspace", "extraPaths"]
+    places = ["workspace", "extraPaths", "sources", "backend"]
     places += [
         name
         for name in settings.origins

@@ -132,7 +132,8 @@ def _change(options: Options, key: str, value: str | None) -> int:
     from config.changing import change_setting
     from config.describe import describe_rows, rows_of
 
-    change = change_setting(load_request(options), key, value)
+    request = load_request(options)
+    change = change_setting(request, key, value)
     change.write()
     row = next(iter(rows_of(describe_rows(change.settings), change.key)), None)
     if options.json:
@@ -148,6 +149,10 @@ def _change(options: Options, key: str, value: str | None) -> int:
         return os.EX_OK
     if row is not None:
         output.say(f"{row.path} is {row.value_text} ({row.origin_text}).")
+        if value is not None and request.notes is not None and row.origin == request.notes_origin:
+            output.note(
+                f"A folder of notes has a {row.path} of its own: {value} does not count for it."
+            )
     if change.changes:
         output.say(f"{change.file.path} is written; a gateway that runs takes it with `reload`.")
     elif value is None:

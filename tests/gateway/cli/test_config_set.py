@@ -169,6 +169,14 @@ def test_the_workspace_of_the_defaults_is_set_by_its_name(notes):
     assert '"agents": {\n    "defaults": {\n      "workspace": "/w"' in own_file(notes).read_text()
 
 
+@pytest.mark.parametrize(("key", "value"), [("backend", "qmd"), ("store.driver", "postgres")])
+def test_what_a_folder_of_notes_has_of_its_own_is_said_not_to_count_for_it(notes, key, value):
+    done = notes("config", "set", key, value)
+    assert done.code == 0
+    assert f"A folder of notes has a {key} of its own: {value} does not count for it." in done.err
+    assert row(notes, key)["origin"]["detail"] == "MEMORY_GATEWAY_NOTES"
+
+
 @pytest.mark.parametrize(("value", "found"), [("'x'", "a string"), ("[]", "a list")])
 def test_what_is_no_object_on_the_way_to_a_key_is_named(cli, value, found):
     file = cli.home / ".openclaw/openclaw.json"
