@@ -211,6 +211,10 @@ def own_file(environment: Mapping[str, str], *, home: Path) -> Path:
     return base / "memory-gateway" / "config.json5"
 
 
+NOTES_INDEX: Final = "index.sqlite"
+"""The index of a folder of notes, in its state directory."""
+
+
 def notes_state_dir(base: Path, folder: Path) -> Path:
     """The state directory of one folder of notes; folders of the same name have different ones."""
     mark = hashlib.blake2s(os.fsencode(folder), digest_size=4).hexdigest()

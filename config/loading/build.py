@@ -271,7 +271,7 @@ def build_settings(chosen: Mapping[str, Chosen], dirs: Directories) -> Settings:
 def settings_of_notes(settings: Settings, folder: Path, origin: SettingOrigin) -> Settings:
     """The same with a folder of Markdown as the whole memory, whatever the file says of places."""
     store = StoreSettings(
-        path=settings.state_dir / "index.sqlite", vector=settings.search.store.vector
+        path=settings.state_dir / paths.NOTES_INDEX, vector=settings.search.store.vector
     )
     search = msgspec.structs.replace(
         settings.search,

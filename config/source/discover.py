@@ -100,9 +100,7 @@ def read_own_file(request: LoadRequest, home: Path) -> Located | None:
 def _discover_notes(request: LoadRequest, home: Path) -> FoundConfig:
     """For a folder of notes a configuration file that the command line names is read, else our own."""
     folder = notes_folder(request, home)
-    base, origin = paths.data_dir(request.environment, home=home), SettingOrigin(kind="default")
-    if request.state_dir is not None:
-        base, origin = _state_dir(request, home)
+    base, origin = _notes_base(request, home)
     state = paths.notes_state_dir(base, folder)
     named = _named_config(request, home) if request.config_path is not None else None
     if named is not None:
@@ -111,14 +109,30 @@ def _discover_notes(request: LoadRequest, home: Path) -> FoundConfig:
     return FoundConfig(home, state, origin, ours, SettingOrigin(kind="default"), is_ours=True)
 
 
-def notes_folder(request: LoadRequest, home: Path) -> Path:
-    """The folder, with links resolved. Raises `ConfigNotFoundError` if there is none, and `UnusableFolderError`."""
+def _notes_base(request: LoadRequest, home: Path) -> tuple[Path, SettingOrigin]:
+    """The directory in which each folder of notes has that of its index."""
+    if request.state_dir is not None:
+        return _state_dir(request, home)
+    return paths.data_dir(request.environment, home=home), SettingOrigin(kind="default")
+
+
+def notes_folder(request: LoadRequest, home: Path, *, may_be_away: bool = True) -> Path:
+    """The folder, with links resolved: one that is indexed `may_be_away`, as its disk may be.
+
+    Raises `ConfigNotFoundError` if there is none, and `UnusableFolderError`.
+    """
     text = str(request.notes)
     path = paths.resolve_path(text, home=home, base=request.cwd) if text.strip() else None
     if path is not None:
         _refuse_odd_name(os.path.realpath(path))
     if path is None or not path.is_dir():
-        what = "is not a folder" if path is not None and paths.exists(path) else "does not exist"
+        is_there = path is not None and paths.exists(path)
+        if path is not None and may_be_away and not is_there:
+            away = Path(os.path.realpath(path))  # which takes links that lead nowhere
+            state = paths.notes_state_dir(_notes_base(request, home)[0], away)
+            if (state / paths.NOTES_INDEX).is_file():
+                return away
+        what = "is not a folder" if is_there else "does not exist"
         named = request.notes_origin.detail
         message = f"{path} {what}." if path else f"{named} is empty."
         raise ConfigNotFoundError(message, remedy=f"Let {named} name the folder with the notes.")

@@ -375,7 +375,8 @@ def _append(
 ) -> Appended:
     if target == "daily":
         note = daily_note(settings, agent_now(settings.user_timezone).date())
-        if note.new_folder is not None:
+        # A folder that is missing is told as that, below.
+        if note.new_folder is not None and settings.workspace.is_dir():
             raise FileUnwritableError(
                 f"There are no daily notes yet, and {note.new_folder}/ is not made unasked.",
                 remedy="Make it, or let `memory-gateway remember --yes TEXT` do it.",

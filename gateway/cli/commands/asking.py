@@ -424,7 +424,7 @@ def _has_place(options: Options, settings: Settings, *, yes: bool) -> bool:
     from gateway.tools.search import agent_now
 
     name = daily_note(settings, agent_now(settings.user_timezone).date()).new_folder
-    if name is None:
+    if name is None or not settings.workspace.is_dir():  # who appends says so
         return True
     folder = settings.workspace / name
     question = f"There are no daily notes yet. Make the folder {folder} for them?"

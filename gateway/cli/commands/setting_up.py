@@ -212,7 +212,7 @@ def _given(text: str) -> NotesFolder:
 
     origin = SettingOrigin(kind="command-line", detail="DIR")
     request = LoadRequest(environment=os.environ, cwd=Path.cwd(), notes=text, notes_origin=origin)
-    path = notes_folder(request, home_dir(os.environ, Path.cwd()))
+    path = notes_folder(request, home_dir(os.environ, Path.cwd()), may_be_away=False)
     return NotesFolder(path, kind_of(path), count_notes(path))
 
 

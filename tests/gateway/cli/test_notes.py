@@ -66,6 +66,18 @@ def test_a_folder_that_does_not_exist_is_an_error_and_makes_nothing(cli):
     assert not (cli.home / ".local").exists()
 
 
+def test_an_indexed_folder_whose_disk_is_away_is_answered_as_it_was_and_made_by_nobody(cli, folder):
+    cli("index", "--notes", str(folder))
+    folder.rename(cli.home / "away")
+    found = cli.json("search", "--notes", str(folder), "boiler")
+    assert found["results"] and "is missing" in found["stale"]["reason"]
+    assert cli("health", "--notes", str(folder)).code == 1
+    for options in ((), ("--yes",)):
+        written = cli("remember", "--notes", str(folder), *options, "The boiler has 1.4 bar.")
+        assert written.code == 73 and f"{folder} does not exist." in written.err
+    assert not folder.exists()
+
+
 @pytest.mark.parametrize("other", ["--workspace", "--agent"])
 def test_a_folder_goes_with_neither_workspace_nor_agent(cli, folder, other):
     done = cli("search", "--notes", str(folder), other, str(folder), "boiler")
