@@ -16,6 +16,8 @@ from functools import cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from backends.text import day_words
+
 # In the languages whose spoken dates differ from digits; Chinese, Japanese and Korean write digits with a unit.
 MONTH_NAMES: Final = {
     "en": "January February March April May June July August September October November December",
@@ -61,7 +63,7 @@ def date_in(name: str) -> date | None:
     for match in re.finditer(_DATE_IN_WORDS, name[:200]):
         parts = match.groupdict()
         year, word, day = (parts[one] or parts[one + "2"] for one in "ymd")
-        if month := _MONTHS.get(word.lower()):
+        if month := _MONTHS_BY_NAME.get(word.lower()):
             return _real_day(int(year), month, int(day))
     return None
 
@@ -101,10 +103,12 @@ _ASKED: Final = r"""
         |quand|quel\s+jour|quelle\s+(?:date|année)|depuis\s+combien
         |cuándo|cuando\s+fue|qué\s+(?:día|fecha|mes|año)
         |quando|que\s+dia|qual\s+(?:a\s+data|dia|mês|ano)
-        |wanneer|när|milloin|kiedy
+        |wanneer|när|hvornår|milloin|kiedy|kdy|коли|ne\s+zaman|hangi\s+(?:gün|ay|yıl)|mikor|πότε|kapan|متى|מתי
+        |khi\s+nào|bao\s+giờ|ngày\s+nào
         |когда|какого\s+числа|в\s+каком\s+(?:году|месяце)|в\s+какой\s+день|как\s+долго)\b
     |什么时候|什麼時候|何时|何時|哪天|哪一天|几号|幾號|几月|幾月|哪年|哪一年|多久
     |いつ|何日|何月|何年|何曜日|何時
+    |เมื่อไ|วันไหน|เดือนไหน|कब
     |언제|며칠|몇\s*월|몇\s*시|무슨\s*요일|어느\s*날
 """
 _DIGITS: Final = (
@@ -139,7 +143,7 @@ _WORDS: Final = frozenset(
     января февраля марта апреля мая июня июля августа сентября октября ноября декабря
     январе феврале марте апреле мае июне июле августе сентябре октябре ноябре декабре
     """.split()
-)
+).union(day_words.TELLING)
 _PLAIN_WORDS: Final = frozenset(word.encode() for word in _WORDS if word.isascii())
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _LETTERS: Final = bytes(code if chr(code).isalpha() and code < 128 else 32 for code in range(256))
@@ -248,7 +252,7 @@ _NUMBERS: Final = {
         12: "十二",
     }.items()
     for word in words.split()
-}
+} | day_words.NUMBERS
 _MONTHS: Final = {
     word: number
     for number, words in enumerate(
@@ -270,7 +274,8 @@ _MONTHS: Final = {
     )
     for word in words.split()
 }
-_ALSO_OTHER_WORDS: Final = frozenset(
+_MONTHS_BY_NAME: Final = day_words.MONTHS | _MONTHS
+_ALSO_OTHER_WORDS: Final = day_words.ALSO_OTHER_WORDS.union(
     "may march mars mar april june august juni juli julio марта jan apr jun jul aug sep sept oct okt nov dec dez"
     " mai feb".split()
 )
@@ -287,7 +292,7 @@ _WEEKDAYS_BY_NAME: Final = {
         sunday sonntag dimanche domingo воскресенье""".split("\n")
     )
     for word in words.split()
-}
+} | day_words.WEEKDAYS
 _BY_WORD: Final = {
     "day before yesterday": -2, "yesterday": -1, "last night": -1, "today": 0, "tonight": 0, "this morning": 0,
     "day after tomorrow": 2, "tomorrow": 1,
@@ -299,15 +304,18 @@ _BY_WORD: Final = {
     "前天": -2, "昨天": -1, "昨日": -1, "昨晚": -1, "今天": 0, "今日": 0, "今晚": 0, "明天": 1, "后天": 2, "後天": 2,
     "一昨日": -2, "おととい": -2, "きのう": -1, "今朝": 0, "明日": 1, "あした": 1, "明後日": 2, "あさって": 2,
     "그저께": -2, "그제": -2, "어제": -1, "오늘": 0, "내일": 1, "모레": 2,
+    **day_words.BY_WORD,
 }  # fmt: skip
 _LAST: Final = (
     "last|past|previous|letzte[mnrs]?|vorige[mnrs]?|vergangene[mnrs]?|прошл(?:ой|ом|ый|ую|ые|ое)"
-    "|última|último"
+    f"|última|último|{day_words.LAST}"
 )
-_THIS: Final = "this|diese[mnrs]?|эт(?:ой|ом|от|у|и)|cette|ce|esta|este|n?esta|n?este"
-_NEXT: Final = "next|coming|nächste[mnrs]?|kommende[mnrs]?|следующ(?:ей|ем|ий|ую|ее|ие)|próxim[ao]"
-_LAST_AFTER: Final = "dernière|dernier|passée?|pasad[ao]|passad[ao]"
-_NEXT_AFTER: Final = r"prochaine?|que\s+viene|que\s+vem"
+_THIS: Final = (
+    f"this|diese[mnrs]?|эт(?:ой|ом|от|у|и)|cette|ce|esta|este|n?esta|n?este|{day_words.THIS}"
+)
+_NEXT: Final = f"next|coming|nächste[mnrs]?|kommende[mnrs]?|следующ(?:ей|ем|ий|ую|ее|ие)|próxim[ao]|{day_words.NEXT}"
+_LAST_AFTER: Final = f"dernière|dernier|passée?|pasad[ao]|passad[ao]|{day_words.LAST_AFTER}"
+_NEXT_AFTER: Final = rf"prochaine?|que\s+viene|que\s+vem|{day_words.NEXT_AFTER}"
 _LAST_UNSPACED: Final = "上个|上個|上|先|昨|去|지난|작"
 _THIS_UNSPACED: Final = "这个|這個|这|這|本|今|이번|올"
 _NEXT_UNSPACED: Final = "下个|下個|下|来|來|明|다음|내"
@@ -317,6 +325,10 @@ _UNITS: Final = {
     "week": "weeks?|wochen?|semaines?|semanas?|неделю|неделе|недели|недель",
     "month": "months?|monate?n?|mois|mes(?:es)?|mês|месяц(?:а|ев|е)?",
     "year": "years?|jahre?n?|années?|ans?|años?|anos?|году|года|год|лет",
+}
+_UNITS_BY_NAME: Final = {
+    name: f"{words}|{day_words.UNITS[name]}" if name in day_words.UNITS else words
+    for name, words in _UNITS.items()
 }
 _UNITS_UNSPACED: Final = {
     "day": "天|日|일",
@@ -341,7 +353,7 @@ _BOTH: Final = rf"\s*(?:and|und|et|y|e|и|和|と)\s*(?:(?:{_ARTICLE})\s+)?"
 _BETWEEN: Final = rf"(?:between|zwischen|entre|между)\s+(?:(?:{_ARTICLE})\s+)?\Z"
 _BEFORE_MONTH: Final = (
     r"\b(?:in|during|since|until|till|before|after|by|of|last|next|this|early|mid|late|between|from|to"
-    r"|im|ab|bis|seit|anfang|ende|mitte|letzten|nächsten|en|em|de|desde|até|hasta|au|du|fin|début|в|с|до|к|на|за)\s+\Z"
+    r"|im|ab|bis|seit|anfang|ende|mitte|letzten|nächsten|en|em|de|desde|até|hasta|au|du|fin|début|w|we|od|v|ve|vanaf|sinds|в|с|до|к|на|за)\s+\Z"
 )
 
 
@@ -350,9 +362,9 @@ def days_in(question: str, today: date) -> tuple[Days, ...]:
 
     A day or month without a year may be that of the last year, of this one and of the next.
     """
-    if not tells_time(question):
-        return ()
     text = question.lower()
+    if not tells_time(question) and day_words.BESIDE.isdisjoint(_WORD.findall(text)):
+        return ()
     mentions: list[_Mention] = []
     forms = _spaced_forms() if text.isascii() else (*_unspaced_forms(), *_spaced_forms())
     for pattern, read in forms:
@@ -393,11 +405,14 @@ def _ranges(mentions: list[_Mention], text: str) -> Iterator[_Mention]:
 
 
 def _is_named(match: re.Match[str]) -> bool:
+    """Whether notes are found by these words, of which `date_words` has those of `_MONTHS` and of digits."""
     found = match.groupdict()
-    is_date = not found.keys() & {"last", "count"} and (found.get("name") or found.get("month"))
-    return (
-        bool(is_date) and not found.get("to") and any(character.isalpha() for character in match[0])
-    )
+    if found.keys() & {"last", "count"} or found.get("to"):
+        return False
+    if name := found.get("name"):
+        return name in _MONTHS
+    is_digits = (found.get("month") or "").isdecimal()
+    return is_digits and any(character.isalpha() for character in match[0])
 
 
 def _in_year(day: date, year: int) -> date:
@@ -411,10 +426,10 @@ _Reader = Callable[[re.Match[str], date], Iterable[_Span]]
 @cache
 def _spaced_forms() -> Sequence[tuple[re.Pattern[str], _Reader]]:
     """The forms that days have in words, the longest first."""
-    month, weekday, number = map(_any_of, (_MONTHS, _WEEKDAYS_BY_NAME, _NUMBERS))
+    month, weekday, number = map(_any_of, (_MONTHS_BY_NAME, _WEEKDAYS_BY_NAME, _NUMBERS))
     step = f"(?:(?P<last>{_LAST})|(?P<this>{_THIS})|(?P<next>{_NEXT}))"
     after = f"(?:(?P<last>{_LAST_AFTER})|(?P<next>{_NEXT_AFTER}))"
-    units = _named(_UNITS)
+    units = _named(_UNITS_BY_NAME)
     count = rf"(?P<count>\d{{1,3}}|{number})"
     day = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|º|\.)?"
     to = rf"(?:\s*(?:{_TO})\s*(?:(?:{_ARTICLE})\s+)?{day.replace('<day>', '<to>')})?"
@@ -430,14 +445,21 @@ def _spaced_forms() -> Sequence[tuple[re.Pattern[str], _Reader]]:
         (rf"(?<!\w){day}{to}\s*(?:(?:of|de|do|den)\s+)?(?P<name>{month})\b\.?{year}", _of_date),
         (rf"\b(?P<name>{month})\b\.?\s+{day}(?![\d:]){to}(?!\d){year}", _of_date),
         (rf"\b(?P<name>{month})\b\.?{year}", _of_month),
-        (rf"\b(?:vor|il\s+y\s+a|hace|há)\s+{count}\s+(?:{units})\b", _of_distance),
+        (
+            rf"\b(?:vor|il\s+y\s+a|hace|há|{day_words.BEFORE})\s+{count}\s+(?:{units})\b",
+            _of_distance,
+        ),
         (rf"\b(?:{count}\s+)?(?:{units})\s+(?:ago|назад|atrás)\b", _of_distance),
+        (rf"\b{count}\s+(?:{units})\s+(?:{day_words.AGO})\b", _of_distance),
         (rf"\b(?:{_LAST}|letzten|últim[oa]s|последни[ех])\s+{count}\s+(?:{units})\b", _of_stretch),
         (rf"(?<!\w)(?:{words})(?!\w)", _of_word),
         (rf"\b{step}\s+(?:{units})\b", _of_unit),
         (rf"\b(?:{units})\s+{after}\b", _of_unit),
-        (rf"\b(?:{step}|on|am|le|el|na|no|во?)\s+(?P<weekday>{weekday})\b", _of_weekday),
         (rf"\b(?P<weekday>{weekday})(?:-feira)?\s+{after}\b", _of_weekday),
+        (
+            rf"\b(?:{step}|on|am|le|el|na|no|во?|{day_words.ON})\s+(?P<weekday>{weekday})\b",
+            _of_weekday,
+        ),
     )
 
 
@@ -486,7 +508,7 @@ def _of_date(match: re.Match[str], today: date) -> Iterator[_Span]:
     """A day, a range of days of one month, or a month."""
     found = match.groupdict()
     name = found.get("name")
-    month = _MONTHS[name] if name else _number(found["month"])
+    month = _MONTHS_BY_NAME[name] if name else _number(found["month"])
     day, to = found.get("day"), found.get("to")
     if day is None:
         yield from _months(month, found["year"], today)
@@ -511,7 +533,7 @@ def _of_slashes(match: re.Match[str], today: date) -> Iterator[_Span]:  # noqa: 
 def _of_month(match: re.Match[str], today: date) -> Iterator[_Span]:
     is_sure = match["name"] not in _ALSO_OTHER_WORDS or match["year"]
     if is_sure or _pattern(_BEFORE_MONTH).search(match.string, 0, match.start()):
-        yield from _months(_MONTHS[match["name"]], match["year"], today)
+        yield from _months(_MONTHS_BY_NAME[match["name"]], match["year"], today)
 
 
 def _of_word(match: re.Match[str], today: date) -> Iterator[_Span]:

@@ -29,6 +29,13 @@ def spans(question: str) -> list[tuple[str, str]]:
         "什么时候寄茶叶？",
         "いつ出発する？",
         "언제 출발해?",
+        "Kdy přijde zubař?",
+        "Ne zaman geldi?",
+        "Mikor jön?",
+        "Πότε έρχεται;",
+        "متى يصل؟",
+        "מתי הוא מגיע?",
+        "Khi nào đi?",
     ],
 )
 def test_a_question_for_a_time_is_known_in_the_languages_of_notes(question):
@@ -167,14 +174,54 @@ def test_a_line_of_plain_letters_tells_what_it_tells_beside_others(parts):
         ("2023年8月11日から15日まで", "2023-08-11", "2023-08-15"),
         ("지난주에 뭐 했어?", "2026-11-09", "2026-11-15"),
         ("어제", "2026-11-18", "2026-11-18"),
+        ("cosa ho fatto martedì scorso", "2026-11-17", "2026-11-17"),
+        ("due settimane fa", "2026-11-02", "2026-11-08"),
+        ("met wie sprak ik afgelopen dinsdag", "2026-11-17", "2026-11-17"),
+        ("vorige maand", "2026-10-01", "2026-10-31"),
+        ("förra tisdagen", "2026-11-17", "2026-11-17"),
+        ("for tre dager siden", "2026-11-16", "2026-11-16"),
+        ("w zeszły wtorek", "2026-11-17", "2026-11-17"),
+        ("14 marca 2026", "2026-03-14", "2026-03-14"),
+        ("minulý týden", "2026-11-09", "2026-11-15"),
+        ("минулого вівторка", "2026-11-17", "2026-11-17"),
+        ("geçen salı", "2026-11-17", "2026-11-17"),
+        ("3 gün önce", "2026-11-16", "2026-11-16"),
+        ("viime viikolla", "2026-11-09", "2026-11-15"),
+        ("múlt kedden", "2026-11-17", "2026-11-17"),
+        ("την περασμένη Τρίτη", "2026-11-17", "2026-11-17"),
+        ("minggu lalu", "2026-11-09", "2026-11-15"),
+        ("3 hari yang lalu", "2026-11-16", "2026-11-16"),
+        ("الشهر الماضي", "2026-10-01", "2026-10-31"),
+        ("ביום שלישי שעבר", "2026-11-17", "2026-11-17"),
+        ("בשבוע שעבר", "2026-11-09", "2026-11-15"),
     ],
 )
 def test_a_question_speaks_of_days_relative_to_the_day_it_is_asked(question, first, last):
     assert spans(question) == [(first, last)]
 
 
-def test_a_month_without_a_year_is_that_of_the_last_this_or_the_next():
-    assert spans("Was war im März?") == [
+@each(
+    "question",
+    [
+        "Was war im März?",
+        "cosa abbiamo fatto a marzo",
+        "in maart",
+        "vad gjorde vi i mars",
+        "w marcu",
+        "v březnu",
+        "у березні",
+        "martta ne yaptık",
+        "maaliskuussa",
+        "márciusban",
+        "τον Μάρτιο",
+        "bulan Maret",
+        "في مارس",
+        "במרץ",
+        "三月",
+    ],
+)
+def test_a_month_without_a_year_is_that_of_the_last_this_or_the_next(question):
+    assert spans(question) == [
         ("2025-03-01", "2025-03-31"),
         ("2026-03-01", "2026-03-31"),
         ("2027-03-01", "2027-03-31"),
@@ -197,6 +244,10 @@ def test_a_date_with_slashes_is_read_with_the_day_first_and_with_the_month_first
         "32.13.2026",
         "2026-13-45",
         "month 13月",
+        "qual marca de café",
+        "wie de leden zijn",
+        "jaka marca rowerów",
+        "pazardaki ocak",
         "",
     ],
 )
@@ -207,3 +258,8 @@ def test_a_question_that_names_no_day_speaks_of_none(question):
 def test_a_mention_keeps_the_words_of_the_question():
     (found,) = days_in("Who came LAST  Tuesday evening?", TODAY)
     assert found.text == "last tuesday"
+
+
+@each("question", ["in maart", "三月", "last Tuesday"])
+def test_days_are_looked_for_by_number_where_notes_do_not_have_their_names(question):
+    assert not any(one.is_named for one in days_in(question, TODAY))
