@@ -85,6 +85,19 @@ def test_every_link_leads_to_a_file_and_a_heading():
     assert missing == []
 
 
+def test_every_file_that_a_page_names_is_there():
+    """With or without its suffix; changes name what there was."""
+    floors = "backends|config|deploy|gateway|plugins|providers|publish|scripts|systemd|tests"
+    missing = [
+        f"{page.name}: {name}"
+        for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+        if page.name != "CHANGELOG.md"
+        for name in re.findall(rf"`((?:{floors})/[\w./-]+)`", page.read_text("utf-8"))
+        if not any((ROOT / f"{name}{suffix}").exists() for suffix in ("", ".py", ".js"))
+    ]
+    assert missing == []
+
+
 def anchors(page):
     """As GitHub makes them of headings."""
     found = {}
