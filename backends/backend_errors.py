@@ -17,6 +17,10 @@ class IndexUnavailableError(MemoryGatewayError):
     kind = ErrorKind.INDEX_UNAVAILABLE
 
 
+DISK_IS_FULL: Final = "The disk is full: free some space."
+"""By this remedy who asked a gateway knows, too, why the index took nothing."""
+
+
 class IndexFullError(IndexUnavailableError):
     """There is no space left for the index."""
 
@@ -24,7 +28,7 @@ class IndexFullError(IndexUnavailableError):
 def index_full(path: Path, error: BaseException) -> IndexFullError:
     return IndexFullError(
         f"The index {path} cannot be used: {getattr(error, 'strerror', None) or error}.",
-        remedy="The disk is full: free some space.",
+        remedy=DISK_IS_FULL,
     )
 
 

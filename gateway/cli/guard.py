@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, TypeGuard
 
-from backends.backend_errors import IndexFullError
+from backends.backend_errors import DISK_IS_FULL, IndexFullError
 from config.errors import ErrorKind, MemoryGatewayError, lone_error
 from config.runtime.files import denied
 from config.runtime.tasks import lacks_threads
@@ -155,7 +155,8 @@ def _tell(error: BaseException, options: Options) -> int:
             output.note_text("".join(traceback.format_exception(error)).rstrip())
         _report(told, options)
     output.settle()
-    return os.EX_TEMPFAIL if isinstance(told, IndexFullError) else EXIT_CODES[told.kind]
+    is_full = isinstance(told, IndexFullError) or told.remedy == DISK_IS_FULL
+    return os.EX_TEMPFAIL if is_full else EXIT_CODES[told.kind]
 
 
 def _report(error: MemoryGatewayError, options: Options) -> None:

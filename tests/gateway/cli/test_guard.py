@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from backends.backend_errors import IndexFullError, IndexUnavailableError
+from backends.backend_errors import IndexFullError, IndexUnavailableError, index_full
 from config.errors import MemoryGatewayError
 from gateway.cli.guard import guarded, shortage
 from gateway.cli.options import Options
+from gateway.client import RemoteError
+from gateway.rpc.wire import to_wire
 
 QUIET, JSON, DEBUG = Options(), Options(json=True), Options(log_level="debug")
 
@@ -42,6 +44,8 @@ def test_an_error_is_told_with_its_remedy_on_standard_error(capsys):
 def test_an_index_without_space_ends_as_any_full_disk_does(capsys):
     assert guarded(raising(IndexFullError("No.")), QUIET) == 75
     assert guarded(raising(OSError(errno.ENOSPC, "No space left")), QUIET) == 75
+    told = to_wire(index_full(Path("main.sqlite"), OSError(errno.ENOSPC, "No space left")))
+    assert guarded(raising(RemoteError(told.code, told.message, told.data)), QUIET) == 75
 
 
 def test_with_json_the_error_is_one_document_on_standard_output(capfd):
