@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple
 from backends.backend_errors import FileUnreadableError, FileUnwritableError
 from config.runtime.files import make_directories, read_file, replace_file
 from config.settings import CompactionSettings, MemoryFlushSettings
-from gateway.session_start import MEMORY_DIRECTORY, daily_log
+from gateway.session_start import MEMORY_DIRECTORY
 
 DEFAULT_CONTEXT_WINDOW: Final = 200_000
 """Tokens, as documented, where neither the caller nor the session says."""
@@ -30,7 +30,7 @@ SILENT_REPLY: Final = "NO_REPLY"
 """The chat gateway shows nobody a reply of this one word."""
 _PROMPT: Final = (
     f"This conversation is about to be compacted. Write what should outlast it into {{log}} now: "
-    f"decisions, facts, preferences, open tasks. Create {MEMORY_DIRECTORY}/ if it is missing, append "
+    f"decisions, facts, preferences, open tasks. Create {{folder}} if it is missing, append "
     f"to the file if it exists, and never overwrite what stands there. If there is nothing to keep, "
     f"reply with {SILENT_REPLY}."
 )
@@ -181,11 +181,12 @@ class FlushPrompts(NamedTuple):
     system_prompt: str
 
 
-def flush_prompts(settings: MemoryFlushSettings, today: date) -> FlushPrompts:
-    """Configured texts may hold `YYYY-MM-DD` for today and get the `NO_REPLY` rule if they lack it."""
-    ours = _PROMPT.format(log=daily_log(today))
+def flush_prompts(settings: MemoryFlushSettings, today: date, log: str) -> FlushPrompts:
+    """`log` is the path of today's. Configured texts may hold `YYYY-MM-DD` for today and get the `NO_REPLY` rule if
+    they lack it.
+    """
     return FlushPrompts(
-        prompt=_completed(settings.prompt or ours, today),
+        prompt=_completed(settings.prompt or _prompt_for(log), today),
         system_prompt=_completed(settings.system_prompt or _SYSTEM_PROMPT, today),
     )
 
@@ -193,12 +194,17 @@ def flush_prompts(settings: MemoryFlushSettings, today: date) -> FlushPrompts:
 def flush_texts() -> dict[str, str]:
     """The built-in texts before anything is filled in, for a host that fills them in itself."""
     return {
-        "prompt": _PROMPT.format(log=f"{MEMORY_DIRECTORY}/{_PLACEHOLDER}.md"),
+        "prompt": _prompt_for(f"{MEMORY_DIRECTORY}/{_PLACEHOLDER}.md"),
         "systemPrompt": _SYSTEM_PROMPT,
         "hint": _HINT,
         "placeholder": _PLACEHOLDER,
         "silentReply": SILENT_REPLY,
     }
+
+
+def _prompt_for(log: str) -> str:
+    folder, slash, _ = log.rpartition("/")
+    return _PROMPT.format(log=log, folder=folder + slash or "it")
 
 
 def _completed(text: str, today: date) -> str:

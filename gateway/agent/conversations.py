@@ -27,7 +27,7 @@ from config.runtime.tasks import BoundedWork
 from config.settings import Settings
 from gateway.agent.memory import Memory
 from gateway.daily_notes import daily_note, daily_notes
-from gateway.flush import Decision, SessionStore, Situation, WorkspaceAccess, decide, flush_prompts
+from gateway.flush import SessionStore, Situation, WorkspaceAccess, decide, flush_prompts
 from gateway.rpc.registry import Method, Params, RequestContext, Session
 from gateway.rpc.wire import InvalidParamsError
 from gateway.scope import (
@@ -250,7 +250,17 @@ class Conversations:
             ) from None
         decision = decide(settings.compaction, situation, state)
         await self._heed_compaction(params.session_key, decision.compaction_count)
-        return _flush_result(settings, decision)
+        if not decision.due:
+            return FlushResult(**decision._asdict())
+        now, wanted = agent_now(settings.user_timezone), settings.compaction.memory_flush
+        log, _yesterday = await self._logs(now, DISK_PATIENCE_S)
+        prompts = flush_prompts(wanted, now.date(), log)
+        return FlushResult(
+            **decision._asdict(),
+            prompt=prompts.prompt,
+            system_prompt=prompts.system_prompt,
+            model=wanted.model,
+        )
 
     async def _heed_compaction(self, session_key: str, count: int) -> None:
         """Has the index look at the transcripts when a session's count tells of another compaction."""
@@ -328,16 +338,6 @@ def _refuse_foreign(settings: Settings, session_key: str) -> None:
 def _store(settings: Settings) -> SessionStore:
     own = flush_records_path(settings.state_dir, settings.agent_id)
     return SessionStore(settings.sessions_dir, own)
-
-
-def _flush_result(settings: Settings, decision: Decision) -> FlushResult:
-    result = partial(FlushResult, **decision._asdict())
-    if not decision.due:
-        return result()
-    today = agent_now(settings.user_timezone).date()
-    prompts = flush_prompts(settings.compaction.memory_flush, today)
-    model = settings.compaction.memory_flush.model
-    return result(prompt=prompts.prompt, system_prompt=prompts.system_prompt, model=model)
 
 
 def _why_not_append(

@@ -89,6 +89,9 @@ async def test_a_session_over_a_folder_of_notes_starts_with_the_daily_notes_that
     async with talking(notes_folder=workspace, search=notes) as (conversations, _):
         result = await conversations.start(SessionStartParams(session_key=MAIN), of_session())
         listed = await conversations.files(of_session().session)
+        full = FlushParams(session_key=MAIN, total_tokens=180_000)
+        flush = await conversations.flush(full, of_session())
+    assert f"into journals/{today:%Y_%m_%d}.md now" in flush.prompt
     assert [(file.path, file.text) for file in result.files if file.role in {"today", "yesterday"}] == [
         (f"journals/{today:%Y_%m_%d}.md", f"- {today}\n"), (f"journals/{yesterday:%Y_%m_%d}.md", f"- {yesterday}\n"),
     ]  # fmt: skip

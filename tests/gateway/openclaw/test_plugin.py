@@ -17,6 +17,7 @@ from config.source.discover import LoadRequest
 from fakes.openclaw import SETUP, install_openclaw
 from gateway.flush import SessionState, Situation, decide, flush_prompts
 from gateway.openclaw.installation import PLUGIN, SHARED, shared_json
+from gateway.session_start import daily_log
 from gateway.version import VERSION
 
 HERE = Path(__file__).parent
@@ -134,7 +135,7 @@ def test_the_flush_plan_has_the_numbers_and_words_of_python(node, tmp_path, conf
     from gateway.tools.search import agent_now
 
     today = agent_now(settings.user_timezone, NOON).date()
-    prompts = flush_prompts(compaction.memory_flush, today)
+    prompts = flush_prompts(compaction.memory_flush, today, daily_log(today))
     assert (plan["prompt"], plan["systemPrompt"]) == prompts
     assert plan["relativePath"] == f"memory/{today.isoformat()}.md"
     assert plan.get("model") == compaction.memory_flush.model
