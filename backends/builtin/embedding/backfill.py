@@ -374,11 +374,7 @@ class Backfill:
         if not unanswered:
             return
         release = partial(self._store.release, sorted(unanswered))
-        with (
-            anyio.CancelScope(shield=True),
-            anyio.move_on_after(_RELEASING_S),
-            suppress(IndexUnavailableError),
-        ):
+        with anyio.move_on_after(_RELEASING_S, shield=True), suppress(IndexUnavailableError):
             await self._disk.run_out(release)
 
     def _offer_again(self, mark: Fingerprint) -> None:

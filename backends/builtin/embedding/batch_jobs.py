@@ -692,7 +692,7 @@ class BatchJobs:
                 with anyio.move_on_after(pause_s):
                     await self._wake.wait()
         finally:
-            with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING_S):
+            with anyio.move_on_after(_CLOSING_S, shield=True):
                 await self._close_host()
 
     async def _round(self) -> float | None:

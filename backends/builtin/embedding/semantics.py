@@ -293,7 +293,7 @@ class Semantics:
                 if self._residency is not None:
                     tasks.start_soon(self._residency.run)
         finally:
-            with anyio.CancelScope(shield=True), anyio.move_on_after(1.0):
+            with anyio.move_on_after(1.0, shield=True):
                 await self._embeddings.aclose()
                 if self._reader is not None:
                     await self._reader.aclose()

@@ -115,7 +115,7 @@ class LeaseHolder:
         lease, self._lease = self._lease, None
         if lease is None:
             return
-        with anyio.CancelScope(shield=True), anyio.move_on_after(_GIVING_BACK_S):
+        with anyio.move_on_after(_GIVING_BACK_S, shield=True):
             try:
                 await self._disk.run_out(partial(self._store.give_back, lease))
             except IndexUnavailableError as error:
