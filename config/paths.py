@@ -51,6 +51,14 @@ def variable(environment: Mapping[str, str], *names: str) -> tuple[str, str] | N
     return None
 
 
+def named_dir(environment: Mapping[str, str], name: str) -> Path | None:
+    """The directory that a variable such as `XDG_CONFIG_HOME` names; a relative one does not count, as its
+    specification demands.
+    """
+    named = variable(environment, name)
+    return Path(named[1]) if named and Path(named[1]).is_absolute() else None
+
+
 def home_dir(environment: Mapping[str, str], cwd: Path) -> Path:
     """`OPENCLAW_HOME`, else `HOME`, else `USERPROFILE`, else the system's entry for the user.
 
@@ -195,8 +203,7 @@ def former_index_path(state: Path, agent_id: str) -> Path:
 
 def data_dir(environment: Mapping[str, str], *, home: Path) -> Path:
     """The base of what belongs to no chat gateway: `XDG_DATA_HOME`, else `~/.local/share`."""
-    named = variable(environment, "XDG_DATA_HOME")
-    base = Path(named[1]) if named and Path(named[1]).is_absolute() else home / ".local" / "share"
+    base = named_dir(environment, "XDG_DATA_HOME") or home / ".local" / "share"
     return base / "memory-gateway"
 
 
@@ -206,8 +213,7 @@ NOTES_VARIABLE: Final = "MEMORY_GATEWAY_NOTES"
 
 def own_file(environment: Mapping[str, str], *, home: Path) -> Path:
     """The one file of settings that is ours alone, in `XDG_CONFIG_HOME`, else in `~/.config`."""
-    named = variable(environment, "XDG_CONFIG_HOME")
-    base = Path(named[1]) if named and Path(named[1]).is_absolute() else home / ".config"
+    base = named_dir(environment, "XDG_CONFIG_HOME") or home / ".config"
     return base / "memory-gateway" / "config.json5"
 
 
@@ -225,12 +231,10 @@ def notes_state_dir(base: Path, folder: Path) -> Path:
 def runtime_dir(environment: Mapping[str, str], *, state: Path, uid: int) -> Path:
     """The directory for this user's sockets; not created here, it must become mode 0700.
 
-    `XDG_RUNTIME_DIR` (a relative value is ignored, as its specification demands), else the directory that the
-    login manager makes, so that a service and a child of the chat gateway find each other although only one
-    of them has the variable. Without either, `run` in the state directory.
+    `XDG_RUNTIME_DIR`, else the directory that the login manager makes, so that a service and a child of the chat
+    gateway find each other although only one of them has the variable. Without either, `run` in the state directory.
     """
-    named = variable(environment, "XDG_RUNTIME_DIR")
-    if named and Path(named[1]).is_absolute():
-        return Path(named[1]) / "memory-gateway"
+    if (named := named_dir(environment, "XDG_RUNTIME_DIR")) is not None:
+        return named / "memory-gateway"
     login = Path("/run/user") / str(uid)
     return login / "memory-gateway" if os.access(login, os.W_OK | os.X_OK) else state / "run"

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 import gateway
+from config.paths import named_dir
 from config.runtime.files import make_directories
 from config.settings import Settings
 
@@ -31,8 +32,7 @@ def templates() -> Path:
 
 def unit_directory(environment: Mapping[str, str], home: Path) -> Path:
     """Where the service manager of the user looks for units."""
-    configured = environment.get("XDG_CONFIG_HOME", "")
-    base = Path(configured) if configured.startswith("/") else home / ".config"
+    base = named_dir(environment, "XDG_CONFIG_HOME") or home / ".config"
     return base / "systemd" / "user"
 
 

@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final, Literal
 
+from config.paths import named_dir
 from config.runtime.files import lock_within, make_directories
 from config.runtime.logs import Log
 
@@ -116,16 +117,15 @@ def _copy_index(source: Path, target: Path) -> None:
 
 def user_models(environment: Mapping[str, str]) -> Path:
     """Where the user's own QMD keeps models that it has downloaded."""
-    named = environment.get("XDG_CACHE_HOME", "")
-    cache = Path(named) if named.startswith("/") else Path(environment.get("HOME", "/")) / ".cache"
-    return cache / "qmd" / "models"
+    home = Path(environment.get("HOME", "/"))
+    return (named_dir(environment, "XDG_CACHE_HOME") or home / ".cache") / "qmd" / "models"
 
 
 def embed_lock(environment: Mapping[str, str]) -> Path:
     """One file for this user on this machine: whoever holds it may compute embeddings."""
-    runtime = environment.get("XDG_RUNTIME_DIR", "")
-    if runtime.startswith("/") and Path(runtime).is_dir():
-        return Path(runtime) / "memory-gateway-qmd-embed.lock"
+    runtime = named_dir(environment, "XDG_RUNTIME_DIR")
+    if runtime is not None and runtime.is_dir():
+        return runtime / "memory-gateway-qmd-embed.lock"
     return Path(tempfile.gettempdir()) / f"memory-gateway-qmd-embed-{os.getuid()}.lock"
 
 

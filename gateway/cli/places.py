@@ -20,6 +20,7 @@ from urllib.parse import quote
 import msgspec
 
 from backends.interface import Hit
+from config.paths import named_dir
 from config.runtime.files import make_directories, read_file, replace_file
 from gateway.cli.options import PROGRAM, CommandLineError
 
@@ -199,6 +200,5 @@ def may_hint() -> bool:
 
 
 def _place(name: str) -> Path:
-    state = os.environ.get("XDG_STATE_HOME", "")
-    base = Path(state) if state.startswith("/") else Path.home() / ".local/state"
+    base = named_dir(os.environ, "XDG_STATE_HOME") or Path.home() / ".local/state"
     return base / PROGRAM / name

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec.structs import replace
 
-from config.paths import claude_dir, resolve_path, variable
+from config.paths import claude_dir, named_dir, resolve_path, variable
 from config.runtime.files import replace_file
 
 Form = Literal["json", "toml"]
@@ -46,9 +46,7 @@ class Surroundings(msgspec.Struct, frozen=True):
         """Where desktop programs keep what they are told: that of the system."""
         if sys.platform == "darwin":
             return self.home / "Library" / "Application Support"
-        found = variable(self.environment, "XDG_CONFIG_HOME")
-        is_absolute = found is not None and Path(found[1]).is_absolute()
-        return Path(found[1]) if found and is_absolute else self.home / ".config"
+        return named_dir(self.environment, "XDG_CONFIG_HOME") or self.home / ".config"
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):

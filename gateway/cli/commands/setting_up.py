@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from config.errors import ConfigNotFoundError, MemoryGatewayError
 from config.loading.load import load_settings
-from config.paths import data_dir, home_dir, notes_state_dir, own_file
+from config.paths import data_dir, home_dir, named_dir, notes_state_dir, own_file
 from config.runtime.files import is_addressable, read_file
 from config.runtime.tasks import run_within
 from config.settings import SettingOrigin
@@ -380,8 +380,7 @@ def _candidates(
 
 def _known_to_obsidian(environment: Mapping[str, str], home: Path) -> list[Path]:
     """The vaults that Obsidian lists, the one used last first."""
-    base = environment.get("XDG_CONFIG_HOME", "")
-    settings = Path(base) if Path(base).is_absolute() else home / ".config"
+    settings = named_dir(environment, "XDG_CONFIG_HOME") or home / ".config"
     if sys.platform == "darwin":
         settings = home / "Library/Application Support"
     places = (settings, home / ".var/app/md.obsidian.Obsidian/config")

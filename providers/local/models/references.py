@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from config.errors import ErrorKind
-from config.paths import home_dir, variable
+from config.paths import home_dir, named_dir, variable
 from config.settings import Secret
 from providers.endpoints import Origin
 from providers.provider_errors import (
@@ -229,12 +229,9 @@ class ConfiguredModels(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def default_cache_dir(environment: Mapping[str, str]) -> Path:
-    """`memory-gateway/models` in XDG_CACHE_HOME (a relative one does not count) or `~/.cache`."""
-    named = variable(environment, "XDG_CACHE_HOME")
-    if named and Path(named[1]).is_absolute():
-        cache = Path(named[1])
-    else:
-        cache = home_dir(environment, Path("/")) / ".cache"
+    """`memory-gateway/models` in XDG_CACHE_HOME or `~/.cache`."""
+    named = named_dir(environment, "XDG_CACHE_HOME")
+    cache = named or home_dir(environment, Path("/")) / ".cache"
     return cache / "memory-gateway" / "models"
 
 
