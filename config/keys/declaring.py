@@ -22,12 +22,12 @@ GroupT = TypeVar("GroupT", bound="SettingsGroup")
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
     """What is said of one field: a setting where it has a kind, else a group of them."""
 
-    default: Any
+    default: object
     path: str | None = None
     """Dotted, below what holds the field; None: the field's name in camel case."""
     section: str | None = None
     """None: that of what holds the field."""
-    kind: Kind[Any] | None = None
+    kind: Kind[object] | None = None
     group: type[SettingsGroup] | None = None
     meaning: str = ""
     merge: Literal["replace", "concatenate"] = "replace"
@@ -74,7 +74,7 @@ def setting(
     section: str | None = None,
     merge: Literal["replace", "concatenate"] = "replace",
     aliases: tuple[str, ...] = (),
-) -> Any:
+) -> object:
     """A field that a file may fill. Without a default it depends on the agent (`loading.build`)."""
     return Declared(
         kind=kind,

@@ -50,7 +50,7 @@ class Section(msgspec.Struct, frozen=True):
     """Paths that other releases know and that have no effect here, each with the reason why."""
     foreign: tuple[str, ...] = ()
     """Paths that another program reads; they are skipped without a warning."""
-    unreadable: Mapping[str, tuple[Any, str]] = {}
+    unreadable: Mapping[str, tuple[object, str]] = {}
     """The value of a key that cannot be read, and that value in words, where the default would be unsafe.
     Only for keys whose mistakes are tolerated."""
 

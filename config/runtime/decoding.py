@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 T = TypeVar("T")
 
-_prepared: set[Any] = set()
+_prepared: set[object] = set()
 _lock = threading.Lock()
 
 

@@ -102,7 +102,7 @@ app = typer.Typer(
 )
 
 
-_TYPES: dict[str, Any] = {"json": bool, "claude_code": bool, "log_level": LogLevel | None}
+_TYPES: dict[str, object] = {"json": bool, "claude_code": bool, "log_level": LogLevel | None}
 
 
 class Command(TyperCommand):

@@ -252,7 +252,7 @@ def _starts_us(words: Sequence[str], command: str) -> bool:
     return before[-1:] == ["memory-gateway"] or before[-2:] == ["start.py", "gateway"]
 
 
-def hooks_in(group: object) -> list[Any]:
+def hooks_in(group: object) -> list[object]:
     """The hooks of a group; empty for what is none."""
     hooks = group.get("hooks") if isinstance(group, Mapping) else None
     return hooks if isinstance(hooks, list) else []

@@ -111,7 +111,7 @@ def _lone(line: bytes) -> Iterator[re.Match[bytes]]:
         yield high
 
 
-def replace_lone_surrogates(value: object) -> Any:
+def replace_lone_surrogates(value: object) -> object:
     """Return plain data (`dict`, `list`, `str`, ...) with every string fit for UTF-8."""
     if isinstance(value, str):
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

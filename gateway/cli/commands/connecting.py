@@ -442,7 +442,7 @@ def _check(plan: FilePlan, there: Surroundings) -> Seen:
     return check(plan.client, there, plan.name, data)
 
 
-def _as_data(plan: FilePlan, done: Done | None, seen: Seen | None) -> dict[str, Any]:
+def _as_data(plan: FilePlan, done: Done | None, seen: Seen | None) -> dict[str, object]:
     from gateway.connect.entries import shown
 
     copy = done.copy if done is not None else None

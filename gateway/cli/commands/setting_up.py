@@ -477,7 +477,7 @@ def _undo(options: Options, *, yes: bool, dry_run: bool) -> int:
     file = _own_file()
     root = _own_root()
     clients = _noted_clients(root)
-    data: dict[str, Any] = {"file": str(file.path), "written": False, "clients": []}
+    data: dict[str, object] = {"file": str(file.path), "written": False, "clients": []}
     if root is None or "setup" not in root.value:
         if not options.json:
             output.say("There is nothing to undo.")

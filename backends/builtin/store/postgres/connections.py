@@ -72,7 +72,7 @@ _SETTINGS: Final = {
 
 Statement = tuple[str | sql.Composed, Sequence[Any] | dict[str, Any]]
 Cursor = psycopg.Cursor[Any]
-Proof = Callable[[Any], None]
+Proof = Callable[[object], None]
 """Gets the row of the last statement of a beginning, and raises where nothing of the transaction may count."""
 T = TypeVar("T")
 

@@ -70,7 +70,7 @@ def new_number() -> int:
     return secrets.randbits(62) + 1
 
 
-AgentStatement = tuple[str, Mapping[str, Any]]
+AgentStatement = tuple[str, Mapping[str, object]]
 """SQL with names, and what they stand for."""
 
 
