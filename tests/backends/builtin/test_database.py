@@ -242,6 +242,7 @@ def test_an_index_that_another_process_replaced_is_taken_over(database, tmp_path
     put(successor, "b")
     successor.close()
     assert keys(database) == ["b"]
+    assert "another file than before" in database.notes[0]
 
 
 def test_a_copy_by_another_program_that_took_the_place_is_set_aside_where_its_checksums_are_wrong(

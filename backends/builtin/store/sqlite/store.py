@@ -463,7 +463,11 @@ class SqliteStore:
         self._close_connections()
         if self._damage is None or not self._is_in_place():
             self._damage = None
-            self.note(f"{self.path.name} was taken away and is rebuilt from Markdown.")
+            self.note(
+                f"{self.path.name} is another file than before; what it lacks is indexed from Markdown."
+                if self.path.exists()
+                else f"{self.path.name} was taken away and is rebuilt from Markdown."
+            )
         elif self._times_damaged < MAX_TIMES_DAMAGED:
             self._set_aside(self._damage)
         else:
