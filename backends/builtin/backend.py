@@ -28,7 +28,7 @@ from backends.builtin.syncing.preparing import Preparer, chunk_limits
 from backends.builtin.syncing.sessions import SessionIndexer, places_of
 from backends.builtin.syncing.surveying import Surveyor
 from backends.chunking import ChunkLimits
-from backends.files.reading import NoteReads, read_lines
+from backends.files.reading import NoteReads, not_found, read_lines
 from backends.files.roots import MemoryRoots
 from backends.interface import (
     BackendStatus,
@@ -330,6 +330,8 @@ class BuiltinBackend:
         named = links_in(written) if written.startswith("[[") else ()
         if named:
             path = self._links(named).get(named[0], written)
+            if path == written and written.endswith("]]"):
+                return not_found(written, request)
             request = msgspec.structs.replace(request, path=path)
         answer = read_lines(self._roots, request)
         reason = self._surveyor.out_of_reach(answer.path) if answer.status == "not_found" else None

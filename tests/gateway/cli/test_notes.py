@@ -187,6 +187,8 @@ def test_wiki_links_are_words_and_lead_to_their_notes(cli, vault):
     links = {"Boiler": "Boiler.md", "er/garden": "deep/er/Garden.md"}
     assert cli.json("get", "--notes", vault, "Heating.md")["links"] == links
     assert cli.json("get", "--notes", vault, "[[warmth|shown]]")["path"] == "Heating.md"
+    missing = cli.json("get", "--notes", vault, "[[nowhere]]", code=66)["error"]
+    assert missing["message"] == "There is no note [[nowhere]]."
     (hit, *_) = cli.json("search", "--notes", vault, "nowhere", "--explain")["results"]
     assert hit["path"] == "Heating.md" and hit["explain"]["links"] == links
 
