@@ -179,6 +179,7 @@ _CONTEXTS: Final = (
         rf"\b(?:mysql|mysqldump|mysqladmin|mysqlimport|mariadb(?:-\w+)?)\b{_COMMAND}-p{_VALUE}",
         flags=0,
     ),
+    _context(("7z",), rf"\b7z[a-z]{{0,2}}\b{_COMMAND}-p{_VALUE}", flags=0),
     _context(("sshpass",), rf"\bsshpass\b[^\n|;&]{{0,80}}?\s-p\s{{0,4}}{_VALUE}", flags=0),
     _context(
         ("login",),
@@ -268,7 +269,8 @@ _PUTTY: Final = re.compile(
     r"(?:[A-Za-z0-9+/=]{64}\s{1,4}){0,400}[A-Za-z0-9+/=]{8,64}(?=\s|\Z)"
 )
 _COOKIES: Final = re.compile(
-    r"(?:\b(?:Set-)?Cookie\b[\"']?\s{0,8}:|(?<!\S)--cookie[ =])[^\n]*", re.IGNORECASE
+    r"(?:\b(?:Set-)?Cookie\b[\"']?\s{0,8}[:=]|(?<!\S)--cookie[ =]|\bcurl\b[^\n|;&]{0,400}?\s-b\s)[^\n]*",
+    re.IGNORECASE,
 )
 _COOKIE: Final = re.compile(r"=(?P<secret>[A-Za-z0-9._~+/%!*|:-]{8,}={0,2})")
 _AMAZON_ID: Final = re.compile(r"(?<![A-Z0-9])A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Z0-9])")
@@ -283,7 +285,7 @@ def redact_contexts(text: str) -> str:
         text = _without_amazon_secrets(text)
     if "private-lines" in lower:
         text = _PUTTY.sub(lambda match: f"{match['lead']}{MARKER}", text)
-    if "cookie" in lower:
+    if "cookie" in lower or "curl" in lower:
         text = _COOKIES.sub(lambda line: _COOKIE.sub(_masked_cookie, line[0]), text)
     for context in _CONTEXTS:
         if any(word in lower for word in context.words):
@@ -538,9 +540,10 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGN
 _OPAQUE: Final = re.compile(r"[A-Za-z0-9_+/=~-]+")
 _LEAST_DIGITS: Final = 4
 _WORDS: Final = (
-    "key token secret password passwd passphrase passcode pwd credential credentials "
-    "пароль 密码 密碼 パスワード 비밀번호 contraseña senha passwort"
-).split()
+    *"key token secret password passwd passphrase passcode pwd credential credentials".split(),
+    *"пароль 密码 密碼 パスワード 비밀번호 contraseña senha passwort kennwort".split(),
+    *("wachtwoord", "hasło", "lösenord", "mot de passe"),
+)
 _PASSWORDS: Final = frozenset(_WORDS) - {"key", "token", "secret", "credential", "credentials"}
 _QUOTED: Final = r"(?P<quote>\\{0,7}[\"'`])(?P<quoted>[^\n]{1,4096}?)(?<!\\)(?P=quote)"
 # No possessive repeat of several characters: before Python 3.11.5 it keeps the part of a round that failed.
