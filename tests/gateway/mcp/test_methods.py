@@ -86,6 +86,7 @@ async def test_ping_answers_in_both_eras(desk):
         ("memory_search", {"query": "nothing of the kind zzz"}, "Nothing found (empty)"),
         ("memory_get", {"path": "memory/a.md", "from": 3, "lines": 1}, "serviced by Hartmann"),
         ("memory_get", {"path": "memory/absent.md"}, "There is no memory/absent.md"),
+        ("memory_get", {"path": "[[absent]]"}, "There is no [[absent]]"),
     ],
 )
 async def test_a_call_answers_once_as_text_in_every_era(desk, name, arguments, said):
