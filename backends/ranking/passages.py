@@ -22,6 +22,7 @@ from backends.ranking.evidence import NO_EVIDENCE, Evidence
 from backends.ranking.lines import Candidate, Unit, label_of, units_by_file
 from backends.ranking.names import FENCES, is_heading, stored_headings, text_start
 from backends.ranking.query import Concept, Weights
+from backends.text.frontmatter import is_field
 from backends.text.units import utf16_length
 
 
@@ -191,11 +192,7 @@ class File:
             words = in_words(self.units[at].text) if self.units[at].length >= READABLE else ""
             if words and words in said:
                 continue
-            needed = [
-                one
-                for one in self._needed(at)
-                if one not in chosen and not self._overlaps(one, (at, *chosen))
-            ]
+            needed = self._with(at, chosen)
             path = self.headings(at)
             breadcrumb = 0 if path in named else utf16_length(breadcrumb_of(path))
             cost = breadcrumb + self._cost(at) + sum(map(self._cost, needed))
@@ -214,6 +211,19 @@ class File:
                     chosen.add(one)
                     room -= self._cost(one)
         return self.selection(self._rounded(sorted(chosen), breadcrumbs)) if chosen else None
+
+    def _with(self, at: int, chosen: Collection[int]) -> list[int]:
+        """What is shown with a unit beside what is chosen: what it cannot be read without and, of a note that was
+        found by its name, its fields.
+        """
+        needed = [
+            one
+            for one in self._needed(at)
+            if one not in chosen and not self._overlaps(one, (at, *chosen))
+        ]
+        if not chosen and self._was_found_by_name(at) and not any(self._taken):
+            needed += self._fields
+        return needed
 
     def _may_earn(self, at: int) -> bool:
         """Whether it speaks for itself: what only stands beside a line that does is shown with that."""
@@ -538,6 +548,7 @@ class File:
     def _below(self, at: int) -> Iterator[int]:
         """What stands below a heading, or a short line that announces it."""
         if at < self._text_start:
+            yield from sorted(self._fields, key=lambda one: abs(one - at))
             yield from self._beginning()
             return
         if not self._announces(at):
@@ -558,6 +569,17 @@ class File:
                 return
             yield from lines
             below = lines.stop
+
+    @cached_property
+    def _fields(self) -> Sequence[int]:
+        """The lines of front matter that tell something, as those of a card do; none where they are many."""
+        units = self.units
+        fields = [at for at in range(self._text_start) if is_field(units[at].text)]
+        return fields if sum(units[at].length for at in fields) <= SHORT_PROCEDURE else ()
+
+    def _was_found_by_name(self, at: int) -> bool:
+        """Whether the title, path, date or headings of a line hold what was asked for, and not the line."""
+        return bool(self.units[at].context and not self.units[at].concepts)
 
     def _beginning(self) -> Iterator[int]:
         """What the note begins with: that is what its front matter speaks of."""

@@ -25,6 +25,8 @@ MAX_VALUES: Final = 100
 
 # As text: a start reads no front matter, and `re` remembers what it compiled.
 _KEY: Final = r"([A-Za-z]+)[ \t]*:(?:[ \t]+(.*))?$"
+_FIELD: Final = r"([^\W\d_][\w -]*?)[ \t]*:[ \t]+\S"
+"""What has a name in words, in any script, and a value."""
 _ITEM: Final = r"[ \t]*-[ \t]+(.*)$"
 _FLOW_ITEM: Final = r"\s*(\"[^\"]*\"|'[^']*'|[^,\[\]]+)"
 _DAY: Final = r"(\d{4})([-/])(\d{2})\2(\d{2})(?!\d)"
@@ -196,8 +198,8 @@ def told_in(line: str) -> str:
 
 def is_field(line: str) -> bool:
     """Whether a line of front matter tells something under a word of whoever wrote the note."""
-    entry = re.match(_KEY, line)
-    return entry is not None and bool(entry[2]) and entry[1].lower() not in _OF_FORMS
+    entry = re.match(_FIELD, line)
+    return entry is not None and entry[1].lower() not in _OF_FORMS
 
 
 def has_tag(tags: tuple[str, ...], wanted: str) -> bool:

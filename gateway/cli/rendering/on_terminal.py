@@ -1,6 +1,6 @@
 """Passages and notes as a terminal shows them: numbered lines of rendered Markdown, with the best one marked.
 
-What a pipe gets is in `results`. Nothing that a note says is left out but its front matter and the signs of Markdown.
+What a pipe gets is in `results`. Only front matter without words of its writer and the signs of Markdown are left out.
 `look_around` reads the lines around a hit; all else is pure.
 """
 
@@ -83,8 +83,9 @@ def shown_hit(hit: Hit, look: Look, number: int, around: Around) -> Iterator[Tex
     yield _heading(hit, look, number, line)
     if hit.headings:
         yield Text(f"   {' › '.join(hit.headings)}", style="dim italic")
-    lines = [one for one in lines if (one.number or line) > around.front_matter_end]
-    if around.front_matter_end:
+    end = around.front_matter_end
+    lines = [one for one in lines if _is_told(one, end, one.number or end + 1)]
+    if end:
         lines = list(dropwhile(lambda one: one.is_beside, lines))
     if around.lines:
         lines = [Line(at, text) for at, text in enumerate(around.lines, around.first_line)]
@@ -113,7 +114,7 @@ def _heading(hit: Hit, look: Look, number: int, line: int) -> Text:
 def best_line(hit: Hit, query: str, *, after: int = 0) -> Line:
     """The line that earned the passage its place; where the ranking does not tell, the one that matches most.
 
-    None of the lines up to `after`, if there are others.
+    None of front matter, whose last line is `after`, but a field that tells something, if there are others.
     """
     told = [one for one in lines_of(hit) if not one.is_beside]
     shares = [one["share"] for one in (hit.explain or {}).get("lines", ())]
@@ -122,10 +123,19 @@ def best_line(hit: Hit, query: str, *, after: int = 0) -> Line:
     weighed = [
         (share, matched_characters(one.text, query), not one.text.startswith("#"), one)
         for share, one in zip(shares, told, strict=True)
-        if (one.number or hit.end_line) > after
+        if _is_told(one, after, one.number or hit.end_line)
     ]
     best = max(weighed, key=lambda one: one[:3], default=None)
     return best[3] if best else Line(hit.start_line, "")
+
+
+def _is_told(line: Line, front_matter_end: int, number: int) -> bool:
+    """Whether a line stands below front matter, or is a field of it that tells something."""
+    if number > front_matter_end:
+        return True
+    from backends.text.frontmatter import is_field
+
+    return not line.is_beside and is_field(line.text)
 
 
 def shown_line(hit: Hit, query: str, around: Around) -> Line:

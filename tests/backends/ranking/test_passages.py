@@ -462,6 +462,29 @@ def test_what_front_matter_alone_knows_is_shown_with_the_beginning_of_the_note(p
     assert best.text == f"aliases: [pager, night shift]{GAP}# On-call\n\nA week from Tuesday noon."
 
 
+CARD = "---\nname: Anna Vogel\ntags: [client]\nrole: plumber\nphone: 0171 2298\n---\n\n"
+
+
+def test_of_a_note_that_front_matter_finds_all_fields_of_its_writer_are_shown(passages):
+    best = passages(f"{CARD}Met in Hanover.\n\n{FILLING}", "plumber")[0]
+    assert best.text.startswith(f"role: plumber\nphone: 0171 2298{GAP}Met in Hanover.")
+
+
+def test_a_note_that_is_found_by_its_name_alone_shows_its_fields(candidates_of, weigh, rank):
+    candidates = candidates_of(f"{CARD}Met in Hanover.\n\n{FILLING}")
+    named = [replace(one, context="anna", path="Anna.md") for one in candidates]
+    best, *others = rank(named, weigh("anna mobile"))
+    assert "role: plumber\nphone: 0171 2298" in best.passage.text
+    assert not any("phone" in one.passage.text for one in others)
+
+
+def test_many_fields_are_not_all_shown(passages):
+    fields = "".join(f"field_{number}: something else of no use here\n" for number in range(12))
+    text = f"---\n{fields}role: plumber\n---\n\nMet in Hanover.\n\n{FILLING}"
+    best = passages(text, "plumber")[0]
+    assert best.text.startswith(f"role: plumber{GAP}Met in Hanover.")
+
+
 def test_no_head_of_a_table_ends_a_stretch_without_a_row(passages):
     table = "| risk | owner |\n|---|---|\n" + "".join(f"| {'x' * 90} {n} | y |\n" for n in range(9))
     (first, *_) = passages(

@@ -4,7 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.builtin.searching import links_in
-from backends.text.frontmatter import FrontMatter, has_tag, read_front_matter, tags_in, told_in
+from backends.text.frontmatter import (
+    FrontMatter,
+    has_tag,
+    is_field,
+    read_front_matter,
+    tags_in,
+    told_in,
+)
 from fakes.each import each
 
 
@@ -42,6 +49,24 @@ def test_title_aliases_tags_and_date_are_read():
 )
 def test_a_line_tells_what_its_key_does_not(line, told):
     assert told_in(line) == told
+
+
+@each(
+    ("line", "is_told"),
+    [
+        ("phone: 0171 2298", True),
+        ("due_date: 2026-05-01", True),
+        ("next check-up: May", True),
+        ("Größe: 42", True),
+        ("電話: 0171", True),
+        ("phone:", False),
+        ("tags: [house]", False),
+        ("- phone: 0171", False),
+        ("---", False),
+    ],
+)
+def test_a_field_is_told_under_a_word_of_whoever_wrote_the_note(line, is_told):
+    assert is_field(line) is is_told
 
 
 def test_the_name_by_which_claude_code_links_a_note_is_an_alias():

@@ -56,6 +56,12 @@ async def test_lines_after_front_matter_keep_their_numbers_beside_the_path_of_he
     assert lines == [" ▶ 7 │ Due in March."]
 
 
+async def test_a_field_that_tells_something_is_shown_and_may_be_the_best_line():
+    snippet = "aliases: [Atlas]\nowner: Ivan, of the atlas\n…\nDue in March."
+    [lines] = await shown(hit(snippet, 3, 9, (3, 4), (9, 9)))
+    assert lines == [" ▶ 4 │ owner: Ivan, of the atlas", "     │ …", "   9 │ Due in March."]
+
+
 async def test_lines_around_the_best_one_begin_after_front_matter():
     [lines] = await shown(hit("aliases: [Atlas]", 3, 3), context=1)
     assert lines[0].endswith("│ Kickoff")
