@@ -62,13 +62,19 @@ class McpClient:
     def be_patient(self) -> None:
         """Once it is connected: has it wait for the server as long as a busy machine may take."""
 
+    @property
+    def kept(self) -> Path:
+        """Where the client may keep what it prepares for its next start, whatever its home."""
+        return Path(self.command).parents[2]
+
     def environment(self) -> dict[str, str]:
-        """Nothing of the user's own; the client's Node.js comes first."""
+        """Nothing of the user's own; the client's Node.js comes first, which keeps what it compiles."""
         programs = Path(self.command).parent
         return {
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(self.home),
             "TMPDIR": str(self.home),
+            "NODE_COMPILE_CACHE": str(self.kept / "compiled"),
             "LANG": "C.UTF-8",
             "NO_COLOR": "1",
             **self.variables,
@@ -155,9 +161,12 @@ class GeminiCli(McpClient):
         )
 
     def environment(self) -> dict[str, str]:
+        """It does not start itself a second time for more memory, and collects garbage more rarely."""
         return super().environment() | {
             "GEMINI_API_KEY": self.model.key,
             "GOOGLE_GEMINI_BASE_URL": self.model.base_url,
+            "GEMINI_CLI_NO_RELAUNCH": "true",
+            "NODE_OPTIONS": "--max-semi-space-size=64",
         }
 
     def turn(self, question: str) -> list[str]:
@@ -175,7 +184,9 @@ class CopilotCli(McpClient):
         self.config.write_text('{"mcpServers": {"x": {"type": "local", "command": "true"}}}')
 
     def environment(self) -> dict[str, str]:
+        """It unpacks itself, 240 MB, where it keeps caches."""
         return super().environment() | {
+            "COPILOT_CACHE_HOME": str(self.kept / "unpacked"),
             "COPILOT_OFFLINE": "true",
             "COPILOT_PROVIDER_TYPE": "anthropic",
             "COPILOT_PROVIDER_BASE_URL": self.model.base_url,
