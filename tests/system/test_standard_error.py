@@ -104,17 +104,19 @@ def test_all_is_answered_what_was_not_logged_is_counted_and_the_end_of_input_end
     home, standard_error
 ):
     with gateway(home, standard_error) as process:
-        ask(process, *[("health", {})] * REQUESTS)
-        found, status = ask(process, ("memory_search", {"query": "boiler"}), ("status", {}))
+        ask(process, *[("ping", {})] * REQUESTS)
+        others = (("memory_search", {"query": "boiler"}), ("status", {}), ("health", {}))
+        found, status, health = ask(process, *others)
         assert found["results"][0]["path"] == "MEMORY.md"
         assert status["activity"]["droppedLogLines"] > REQUESTS / 4
+        assert "status" in health
         process.stdin.close()
         assert process.wait(PATIENCE_S) == 0
 
 
 def test_a_signal_ends_it_and_whoever_comes_meanwhile_is_answered(home, standard_error):
     with gateway(home, standard_error) as owner:
-        ask(owner, *[("health", {})] * REQUESTS)
+        ask(owner, *[("ping", {})] * REQUESTS)
         done = home.run("search", "--json", "boiler")
         assert (done.returncode, json.loads(done.stdout)["results"][0]["path"]) == (0, "MEMORY.md")
         with gateway(home, standard_error) as second:
@@ -142,7 +144,7 @@ def test_commands_do_their_work_whatever_becomes_of_what_they_say_beside(home, s
 def test_logging_goes_on_where_there_is_room_again(home):
     writer, (reader,) = full_pipe()
     with gateway(home, (writer, False)) as process:
-        ask(process, *[("health", {})] * REQUESTS)
+        ask(process, *[("ping", {})] * REQUESTS)
         os.close(writer)
         drained = b""
         with os.fdopen(reader, "rb") as log:
