@@ -22,7 +22,7 @@ from backends.backend_errors import FileUnwritableError, PathNotAllowedError
 from backends.files.reading import BROKEN, MAX_FILE_BYTES, UNKNOWN, UTF8, decode, encoding_of
 from backends.files.roots import Location
 from backends.files.safe_open import fault_of, walked
-from config.runtime.files import denial_of, lock_within, unlock
+from config.runtime.files import denial_of, descriptor_of, lock_within, make_durable, unlock
 
 _APPEND: Final = (
     os.O_RDWR
@@ -126,16 +126,13 @@ def _opened(location: Location) -> Iterator[int]:
     _make_directories(location.anchor, directories)
     with walked(location.anchor, directories) as parent:
         is_new = not _exists(name, parent)
-        descriptor = os.open(name, _APPEND, _FILE_MODE, dir_fd=parent)
-        try:
+        with descriptor_of(name, _APPEND, _FILE_MODE, dir_fd=parent) as descriptor:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise PathNotAllowedError(location.path)
             lock_within(descriptor, LOCK_TIMEOUT_S)
             yield descriptor
-        finally:
-            os.close(descriptor)
     if is_new:
-        _sync_directory(location.anchor, directories)
+        make_durable(Path(location.anchor, *directories))
 
 
 def _stands_at(location: Location, descriptor: int) -> bool:
@@ -240,7 +237,7 @@ def _make_directories(anchor: str, names: list[str]) -> None:
                 os.mkdir(name, _DIRECTORY_MODE, dir_fd=parent)
             except FileExistsError:
                 continue
-        _sync_directory(anchor, names[:depth])
+        make_durable(Path(anchor, *names[:depth]))
 
 
 def _exists(name: str, parent: int) -> bool:
@@ -249,12 +246,3 @@ def _exists(name: str, parent: int) -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-def _sync_directory(anchor: str, names: list[str]) -> None:
-    """Makes a new name durable."""
-    descriptor = os.open(Path(anchor, *names), os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

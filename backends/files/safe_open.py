@@ -11,14 +11,14 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Literal
 
 from backends.backend_errors import FileUnreadableError, PathNotAllowedError
 from backends.files.roots import Location
 from config.runtime import IS_LINUX
-from config.runtime.files import denial_of
+from config.runtime.files import denial_of, descriptor_of
 
 IS_LINK = "symbolic link; links are never followed"
 BEHIND_LINK = "behind a symbolic link or below something that is not a directory"
@@ -81,14 +81,9 @@ def walked(anchor: str, names: Sequence[str]) -> Iterator[int]:
         os.close(descriptor)
 
 
-@contextmanager
-def listing(name: str, parent: int) -> Iterator[int]:
+def listing(name: str, parent: int) -> AbstractContextManager[int]:
     """A descriptor of the directory `name` in `parent`, to be listed. Raises `OSError`."""
-    descriptor = os.open(name, _LIST, dir_fd=parent)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+    return descriptor_of(name, _LIST, dir_fd=parent)
 
 
 @contextmanager

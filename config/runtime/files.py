@@ -15,14 +15,32 @@ import select
 import stat
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from config.errors import ErrorKind, MemoryGatewayError
+
+
+@contextmanager
+def descriptor_of(
+    path: str | Path, flags: int, mode: int = 0o600, *, dir_fd: int | None = None
+) -> Iterator[int]:
+    """As `os.open`, for as long as the body runs. Raises OSError."""
+    descriptor = os.open(path, flags, mode, dir_fd=dir_fd)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def make_durable(path: Path) -> None:
+    """Has what stands in a file, or the names in a directory, survive a power cut. Raises OSError."""
+    with descriptor_of(path, os.O_RDONLY | os.O_CLOEXEC) as descriptor:
+        os.fsync(descriptor)
 
 
 def make_directories(directory: Path, *, mode: int = 0o700) -> None:
@@ -45,11 +63,9 @@ def remove_empty(directory: Path, *, below: Path) -> None:
 
 
 def _give_directory(made: Path) -> None:
-    descriptor = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    with descriptor_of(made, flags) as descriptor:
         give_to_owner(descriptor, made.parent)
-    finally:
-        os.close(descriptor)
 
 
 def give_to_owner(made: int, directory: Path) -> None:
@@ -238,13 +254,10 @@ def read_file(path: Path, limit_bytes: int, *, patience_s: float = PIPE_PATIENCE
 
     Raises SilentFileError, and any other OSError as it comes.
     """
-    descriptor = os.open(path, _READING_FLAGS)
-    try:
+    with descriptor_of(path, _READING_FLAGS) as descriptor:
         is_regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
         ends = None if is_regular else time.monotonic() + patience_s
         return _read(descriptor, limit_bytes + 1, ends, path, patience_s)
-    finally:
-        os.close(descriptor)
 
 
 def _read(descriptor: int, size: int, ends: float | None, path: Path, patience_s: float) -> bytes:

@@ -18,6 +18,7 @@ from config.runtime.decoding import prepared
 from config.runtime.files import (
     give_to_owner,
     make_directories,
+    make_durable,
     remove_drafts,
     replace_file,
     try_lock_file,
@@ -111,9 +112,9 @@ class ModelFiles(msgspec.Struct, frozen=True):
 
     def publish(self) -> None:
         """Renames the part to the model's name; when it returns, that survives a power cut."""
-        _sync(self.part)
+        make_durable(self.part)
         self.part.replace(self.model)
-        _sync(self.model.parent)
+        make_durable(self.model.parent)
 
     def remove(self) -> int:
         """Removes model, part and record, but not the lock. Returns how many bytes of the model there were."""
@@ -179,14 +180,6 @@ def storage_errors(place: ModelFiles) -> Iterator[None]:
 def _quoted(step: str) -> str:
     """A name without a separator; no two steps become the same."""
     return quote(step, safe=" ")
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def check_magic(head: bytes, name: str, suffix: str) -> None:

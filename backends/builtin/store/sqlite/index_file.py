@@ -33,7 +33,7 @@ from backends.builtin.store.sqlite.connections import (
 )
 from backends.builtin.store.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION, is_complete
 from config.paths import INDEX_MARK
-from config.runtime.files import give_to_owner, lock_within, make_directories
+from config.runtime.files import descriptor_of, give_to_owner, lock_within, make_directories
 from config.runtime.logs import Log
 
 _log = Log()
@@ -150,13 +150,9 @@ def ensure_index(wanted: Path) -> tuple[Path, tuple[str, ...]]:
 
 def mark_open(path: Path) -> None:
     """Where it cannot be written, nothing but `restore_checksums` is lost."""
-    with suppress(OSError):
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        made = os.open(f"{path}{_MARK}", flags, 0o600)
-        try:
-            give_to_owner(made, path.parent)
-        finally:
-            os.close(made)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with suppress(OSError), descriptor_of(f"{path}{_MARK}", flags) as made:
+        give_to_owner(made, path.parent)
 
 
 def mark_closed(path: Path) -> None:
@@ -285,11 +281,8 @@ def _empty(path: Path) -> bool:
 def _create(path: Path) -> None:
     """Puts a complete file in place in one step: whoever looks meanwhile sees none, or an index."""
     draft = delete_draft(path)
-    made = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
+    with descriptor_of(draft, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC) as made:
         give_to_owner(made, draft.parent)
-    finally:
-        os.close(made)
     with closing(open_checked(draft)) as connection:
         connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
         reserve_checksums(connection)
@@ -303,12 +296,10 @@ def _create(path: Path) -> None:
 @contextmanager
 def alone_in(directory: Path) -> Iterator[None]:
     """One process at a time chooses and makes an index; without locks, as on some mounts, all may."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    with descriptor_of(directory, flags) as descriptor:
         lock_within(descriptor, _MAKING_PATIENCE_S, lenient=True)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def delete_draft(path: Path) -> Path:

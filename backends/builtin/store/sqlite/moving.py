@@ -30,7 +30,7 @@ from backends.builtin.store.sqlite.index_file import (
 )
 from backends.builtin.store.sqlite.schema import APPLICATION_ID
 from config.paths import lock_beside
-from config.runtime.files import try_lock_file
+from config.runtime.files import make_durable, try_lock_file
 from config.runtime.logs import Log
 
 _log = Log()
@@ -122,7 +122,8 @@ def _move(former: Path, target: Path, wanted: Path) -> Settled:
             delete_side_files(target)  # of no file: SQLite would take them for those of this one
             delete_draft(former)
             former.rename(target)
-            _make_durable(target.parent)
+            with suppress(OSError):  # some mounts cannot; a power cut then finds it at either place
+                make_durable(target.parent)
     except apsw.Error as error:
         if not is_damage(error):
             raise
@@ -197,12 +198,3 @@ def _seize(connection: apsw.Connection) -> bool:
         return True
     connection.execute("ROLLBACK")
     return False
-
-
-def _make_durable(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with suppress(OSError):  # some mounts cannot; a power cut then finds it at either place
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
