@@ -371,7 +371,8 @@ class _Client:
     ) -> None:
         """Which memory: as the options of the command line; without any, the one that `setup` named.
 
-        `write` lets this program append. `session_key` names the conversation that asks, for `scope`.
+        `write` lets this program append. `session_key` names the conversation that asks, for `scope`. The start, and
+        each call, may take `timeout_s`; `math.inf` is no limit.
         """
         given = {"--notes": notes, "--agent": agent, "--workspace": workspace,
                  "--state-dir": state_dir, "--config": config, "--log-level": "error"}  # fmt: skip
