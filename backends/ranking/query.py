@@ -22,7 +22,9 @@ from backends.text.analyser import (
     detect_language,
     every_stop_word,
     fold,
+    hebrew_forms,
     in_simplified,
+    is_hebrew,
     is_unspaced,
     may_hold_compounds,
     normalise,
@@ -117,7 +119,8 @@ class QueryAnalyser:
             words = tuple(self._plain_words(content, language))
         names = {concept.alternatives[0] for concept in found}
         derived = self._related(content) if language == "english" else ()
-        weaker = dict.fromkeys((*derived, *islice(_alone(content), _MOST_WORDS)))
+        others = chain(_alone(content), _hebrew_numbers(content))
+        weaker = dict.fromkeys((*derived, *islice(others, _MOST_WORDS)))
         related = tuple(one for one in weaker if one.instead_of in names)
         return Query(query, language, times, words, related)
 
@@ -234,6 +237,35 @@ def _alone(words: Iterable[str]) -> Iterator[Concept]:
             at = min(match.start(), len(run) - 2)
             forms = tuple(dict.fromkeys((match[0], in_simplified(match[0]))))
             yield Concept(forms, RELATED_SHARE, is_prefix=True, instead_of=run[at : at + 2])
+
+
+_HEBREW_ENDINGS: Final = re.compile("(.{3,}?)(?:א?ות|ים|[התי])?")
+"""Of the feminine, of plurals and of what stands before another noun."""
+_FINAL: Final = {"כ": "ך", "מ": "ם", "נ": "ן", "פ": "ף", "צ": "ץ"}
+
+
+def _hebrew_numbers(words: Iterable[str]) -> Iterator[Concept]:
+    """Hebrew words in their other numbers: `צמיגים` for `צמיג`, `מלון` for `במלונות`, `מכונת` for `מכונות`."""
+    for word in map(fold, words):
+        if not is_hebrew(word):
+            continue
+        name, *_ = known = tuple(hebrew_forms(word))
+        forms = dict.fromkeys(
+            form
+            for one in known
+            if (match := _HEBREW_ENDINGS.fullmatch(one))
+            for form in _with_hebrew_endings(match[1])
+        )
+        if found := tuple(form for form in forms if form not in known):
+            yield Concept(found, RELATED_SHARE, instead_of=name)
+
+
+def _with_hebrew_endings(stem: str) -> Iterator[str]:
+    """`stem`: perhaps with the form that its last letter has at the end of a word."""
+    inner = stem[:-1] + next((one for one, last in _FINAL.items() if last == stem[-1]), stem[-1])
+    yield inner[:-1] + _FINAL.get(inner[-1], inner[-1])
+    for ending in ("ה", "ת", "ים", "ות"):
+        yield inner + ending
 
 
 _MIN_PART: Final = 4

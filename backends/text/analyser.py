@@ -393,15 +393,17 @@ def guess_latin_language(text: str, default: str = DEFAULT_LATIN) -> str:
     found = _stop_words_among(words)
     if not text.isascii():
         found.update(_words_by_letters(words))
-    least = 2 if not found[default] and len(words) >= _MANY_WORDS else 3
-    best = _best(found, default, max(least, len(words) / 25), (*_LATIN_LANGUAGES, *_UNSTEMMED))
+    least = 2 if not found[default] and len(words) >= _MANY_WORDS else _LEAST_FOUND
+    best = _best(
+        found, default, max(least, len(words) / 25), (*_LATIN_LANGUAGES, *_UNSTEMMED, PERSIAN)
+    )
     return default if best in _UNSTEMMED else best
 
 
 def detect_language(text: str) -> str:
     """The language of a question, by its stop words alone: a few letters of another language may be a name's."""
     words = _words_in(normalise(text))
-    least = max(3, len(words) / 25)
+    least = max(_LEAST_FOUND, len(words) / 25)
     return _best(_stop_words_among(words), DEFAULT_LATIN, least, _LATIN_LANGUAGES)
 
 
@@ -414,7 +416,13 @@ def _best(found: Counter[str], default: str, least: float, languages: Iterable[s
 
 
 _MANY_WORDS: Final = 10
+_LEAST_FOUND: Final = 3
 _UNSTEMMED: Final = ("vietnamese",)
+PERSIAN: Final = "persian"
+_PERSIAN_LETTERS: Final = frozenset("پچژگکی")
+"""Those that Arabic does not have, or writes with another character: one will do. Latin words of a Persian note are
+English.
+"""
 _FINNISH: Final = ("ää", "öö", "yy")
 """What tells it from German and Swedish, which share its letters."""
 _NO_ASCII: Final = dict.fromkeys(range(128))
@@ -439,6 +447,7 @@ def _words_by_letters(words: set[str]) -> Counter[str]:
     found = Counter[str]()
     for word in words - _languages_by_stop_word().keys():
         if not word.isascii():
+            found[PERSIAN] += 0 if _PERSIAN_LETTERS.isdisjoint(word) else _LEAST_FOUND
             found["finnish"] += any(pair in word for pair in _FINNISH)
             found.update(_languages_by_letters(word.translate(_NO_ASCII)))
     return found
@@ -460,7 +469,7 @@ def may_hold_compounds(text: str) -> bool:
     return most >= max(found.values(), default=0)
 
 
-ANALYSER_VERSION: Final = 7
+ANALYSER_VERSION: Final = 8
 """Goes up with every change of the terms that a text gives: stored indexes are then rebuilt."""
 
 _MAX_TERM = 64
@@ -594,15 +603,21 @@ class Analyser:
                 if group and len(group) > 1:
                     yield self._stems(group)
 
+    def _language_of(self, word: str) -> str:
+        script = script_language(word)
+        if self.language == PERSIAN:
+            return PERSIAN if script == "arabic" else script or DEFAULT_LATIN
+        return script or self.language
+
     def _stems(self, word: str) -> tuple[str, ...]:
         """The stem; for a word with diacritics also the stem of its spelling without them."""
         if word[0].isdigit() or len(word) > _MAX_TERM:
             return (fold(word)[:_MAX_TERM],)
         lowered, plain = word.casefold(), fold(word)
-        language = script_language(word) or self.language
+        language = self._language_of(word)
         stemmed = fold(stem(lowered, language)) or plain
-        if _pattern(_HEBREW).match(plain):
-            return tuple(_hebrew_forms(plain))
+        if is_hebrew(plain):
+            return tuple(hebrew_forms(plain))
         if plain == lowered:
             return (stemmed,)
         return tuple(dict.fromkeys((stemmed, stem(plain, language) or plain)))
@@ -612,7 +627,11 @@ _HEBREW: Final = "[\u05d0-\u05ea]"
 _HEBREW_PREFIXES: Final = frozenset("ובהכלמש")
 
 
-def _hebrew_forms(word: str) -> Iterator[str]:
+def is_hebrew(word: str) -> bool:
+    return _pattern(_HEBREW).match(word) is not None
+
+
+def hebrew_forms(word: str) -> Iterator[str]:
     """The word, and without one and two of the letters that are written together with it: and, in, the, to, from."""
     yield word
     for _ in range(2):

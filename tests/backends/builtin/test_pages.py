@@ -343,3 +343,21 @@ async def test_chinese_is_found_in_traditional_and_simplified_and_japanese_as_be
     home.write("memory/one.md", f"# 1\n\n- {note}\n")
     home.write("memory/two.md", "# 2\n\n- 明天下午三点开会。\n- 朝ごはんを食べた。\n")
     assert (await found(asked))[0].path == "memory/one.md"
+
+
+@each(
+    ("note", "asked"),
+    [
+        ("החלפתי צמיגים לרכב", "איפה הצמיג"),
+        ("לנו שני לילות במלון", "מלונות"),
+        ("הסיסמה על מדבקה", "סיסמאות"),
+        ("מכונת כביסה", "מכונות הכביסה"),
+        ("دو شب در هتل ماندیم", "هتل‌های شهر"),
+        ("لاستیک‌های قدیمی در انباری هستند", "لاستیک"),
+        ("بودجه آشپزخانه هجده میلیون است", "بودجه‌های خانه"),
+    ],
+)
+async def test_hebrew_and_persian_words_are_found_in_their_other_numbers(home, found, note, asked):
+    home.write("memory/one.md", f"# 1\n\n- {note}\n")
+    home.write("memory/two.md", "# 2\n\n- פגישה עם יוסי.\n- با رضا جلسه داشتم.\n")
+    assert (await found(asked))[0].path == "memory/one.md"

@@ -53,6 +53,7 @@ NOTES = {
     "hungarian": "# Kert\n\n- Paradicsom ültetése fagyosszentek után.\n- Szilvafák metszése szüret végén.\n",
     "polish": "# Ogród\n\n- Jabłonie przycinać w lutym, śliwy później.\n- Posadzić pomidory.\n",
     "romanian": "# Casă\n\n- Plăcuțele de frână schimbate.\n- Mașina la service, rețeta la farmacie.\n",
+    "persian": "# خانه\n\n- لوله‌کش چهارشنبه می‌آید.\n- لاستیک‌های قدیمی در انباری هستند.\n",
     "swedish": "# Jobb\n\n- Anna sköter kundernas fakturor.\n- Semestrar anmäls två veckor i förväg.\n",
     "turkish": "# Bahçe\n\n- Elma ağaçları şubatta budanır.\n- Domatesler ılık suyla sulanır.\n",
 }
@@ -105,3 +106,10 @@ def test_an_unknown_language_has_none():
 def test_question_words_of_unspaced_scripts_are_pairs():
     assert {"什么", "です", "무엇"} <= stop_bigrams()
     assert all(len(pair) == 2 for pair in stop_bigrams())
+
+
+def test_arabic_is_not_taken_for_persian():
+    assert (
+        guess_latin_language("# البيت\n\n- كلمة المرور مكتوبة تحت الراوتر، والسباك يأتي غدًا.\n")
+        == "english"
+    )
