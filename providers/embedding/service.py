@@ -240,7 +240,8 @@ class EmbeddingService:
     ) -> EmbeddedBatch:
         """Sends one request, retried as the kind of error allows, or not at all (`once`). Raises `ProviderError`.
 
-        `timeout_s` is for each attempt.
+        `timeout_s` is for each attempt. Several texts that timed out are not sent again together: the caller divides
+        them, and one may be what the host hangs at.
         """
 
         async def attempt() -> EmbeddedBatch:
@@ -255,6 +256,8 @@ class EmbeddingService:
 
         with self._counting_failures(), self._circuit.request() as probe:
             policy = SINGLE if probe or once else self.options.retry
+            if len(texts) > 1:
+                policy = msgspec.structs.replace(policy, timeout_attempts=1)
             return await retrying(
                 attempt, policy, clock=self._clock, draw=self._draw, on_retry=self._wait_out
             )
