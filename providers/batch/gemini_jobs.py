@@ -13,13 +13,13 @@ import msgspec
 from google import genai
 from google.genai import types
 
+from config.runtime.decoding import prepared
 from providers.batch.result_files import (
     MOST_BYTES,
     NO_VECTOR,
     ResultLine,
     ResultReader,
     code_in,
-    decoded_line,
     deleting,
     refused,
 )
@@ -51,7 +51,9 @@ class _RawLine(msgspec.Struct):
 
 def read_line(raw: bytes) -> ResultLine | None:
     """The content of a line; None for one that is blank or not understood."""
-    if (line := decoded_line(raw, _RawLine)) is None:
+    try:
+        line = msgspec.json.decode(raw, type=prepared(_RawLine))
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     if line.error is not None:
         return ResultLine(

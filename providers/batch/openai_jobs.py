@@ -19,7 +19,6 @@ from providers.batch.result_files import (
     ResultLine,
     ResultReader,
     code_in,
-    decoded_line,
     deleting,
     refused,
 )
@@ -233,7 +232,9 @@ class _RawLine(msgspec.Struct):
 
 def read_line(raw: bytes) -> ResultLine | None:
     """The content of a line; None for one that is blank or not understood."""
-    if (line := decoded_line(raw, _RawLine)) is None:
+    try:
+        line = msgspec.json.decode(raw, type=prepared(_RawLine))
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     if line.response is None or line.error or line.response.status_code >= _FIRST_ERROR:
         return ResultLine(line.custom_id, error=_refusal(line))

@@ -6,20 +6,17 @@ import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 from anyio.to_thread import run_sync
 
 from config.errors import ErrorKind
-from config.runtime.decoding import prepared
 from providers.provider_errors import ProviderBadResponseError, ProviderError
 from providers.provider_interface import BatchResult, ItemError, OnResults
 from providers.remote.answers import MOST_DIMENSIONS, collect, values_in
 from providers.remote.http_client import typed_errors
 from providers.remote.spec import RemoteSpec
-
-L = TypeVar("L")
 
 MOST_BYTES: Final = 4 << 30
 """Of one file."""
@@ -34,14 +31,6 @@ class ResultLine(msgspec.Struct, frozen=True):
     key: str
     embedding: object = None
     error: str | None = None
-
-
-def decoded_line(raw: bytes, kind: type[L]) -> L | None:
-    """None for one that is blank or not understood."""
-    try:
-        return msgspec.json.decode(raw, type=prepared(kind))
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
 
 
 class ResultLines:
