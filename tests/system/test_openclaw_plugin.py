@@ -1,4 +1,6 @@
-"""Our plugin in the memory slot of the real OpenClaw 2026.9.6: turns of an agent, and what becomes of its process."""
+"""Our plugin in the memory slot of the real OpenClaw 2026.9.6: turns of an agent, what its model is told unasked before
+them, and what becomes of its process.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,11 @@ import signal
 import textwrap
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import apsw
 import pytest
 
 from endurance.openclaw_kills import kill_all_the_time, kill_once, outcome_of
@@ -26,10 +30,14 @@ pytestmark = pytest.mark.shares_a_host
 PATIENCE_S = 120
 DOCUMENT = (Path(__file__).parents[2] / "docs/openclaw.md").read_text(encoding="utf-8")
 SEARCH = ToolCall("memory_search", {"query": "Who services the boiler?"})
+FACT = "The heron nests at the mill pond, behind the third willow."
+QUESTION = "Where does the heron nest at the mill pond?"
 NOTES = {
     "MEMORY.md": "# Memory\n\n- The boiler is serviced by Hartmann, every October.\n",
-    "memory/2026-02-01.md": "# 2026-02-01\n\n- The heron nests at the mill pond.\n",
+    "memory/2026-02-01.md": f"# 2026-02-01\n\n- {FACT}\n",
 }
+NO_GROUPS = {"rules": [{"action": "deny", "match": {"chatType": "group"}}]}
+_TRIES = 8
 
 
 class Installed(NamedTuple):
@@ -41,6 +49,12 @@ class Installed(NamedTuple):
     """By `memory-gateway openclaw install`."""
     installed: str
     """The configuration afterwards."""
+
+    def told_before(self, running: RunningHost, text: str, session: str) -> str:
+        """What the model got for this, with what it was told unasked."""
+        self.model.script("Understood.")
+        assert running.say(text, session) == "Understood."
+        return json.dumps(self.model.asked[-1].messages)
 
     def turn(
         self, running: RunningHost, *replies: Any, session: str = MAIN
@@ -74,8 +88,26 @@ def installed(openclaw_command, tmp_path_factory) -> Iterator[Installed]:
         assert model.refused == []
 
 
+class Recalling(NamedTuple):
+    printed: str
+    """By `memory-gateway openclaw install --recall`."""
+    installed: str
+    """The configuration afterwards."""
+
+
 @pytest.fixture(scope="module")
-def running(installed) -> Iterator[RunningHost]:
+def recalling(installed) -> Recalling:
+    """Recall, switched on by installing it once more."""
+    done = installed.host.memory_gateway("openclaw", "install", "--recall", "--yes")
+    assert done.returncode == 0, done.stdout
+    return Recalling(done.stdout, installed.host.config.read_text())
+
+
+@pytest.fixture(scope="module")
+def running(installed, recalling) -> Iterator[RunningHost]:
+    config = json.loads(recalling.installed)
+    config["plugins"]["entries"]["memory-gateway"]["config"]["scope"] = NO_GROUPS
+    installed.host.config.write_text(json.dumps(config))
     with installed.host.gateway() as running:
         yield running
 
@@ -107,7 +139,7 @@ def wait_for(condition: Any, what: str) -> Any:
     return found
 
 
-# First those that need that no gateway runs: OpenClaw then refuses a turn of its own process.
+# First those that need that no gateway runs, which then refuses a turn of its own process, and no recall yet.
 
 
 def test_the_documented_transcript_is_what_happens_and_one_turn_alone_leaves_no_process(installed):
@@ -143,6 +175,15 @@ def test_the_host_s_own_commands_reach_our_memory(installed):
     assert "main.memory-gateway.sqlite" in status
 
 
+def test_the_owner_is_told_which_permission_recall_takes(recalling):
+    assert "hooks.allowConversationAccess" in recalling.printed
+    entry = json.loads(recalling.installed)["plugins"]["entries"]["memory-gateway"]
+    assert (entry["config"], entry["hooks"]) == (
+        {"recall": True},
+        {"allowConversationAccess": True},
+    )
+
+
 def test_the_second_request_of_a_turn_holds_the_passage(installed, running):
     before = len(installed.model.asked)
     messages = installed.turn(running, SEARCH, "Hartmann does.")
@@ -164,13 +205,15 @@ def test_both_tools_stand_in_front_of_the_model_and_in_the_prompt(installed, run
 
 def test_memory_md_stays_in_the_prompt(installed, running):
     installed.turn(running, "Good evening.")
-    assert "serviced by Hartmann" in json.dumps(installed.model.asked[-1].messages)
+    told = json.dumps(installed.model.asked[-1].messages)
+    assert "serviced by Hartmann" in told
+    assert "<recalled>" not in told
 
 
 def test_lines_of_a_file_are_read(installed, running):
     call = ToolCall("memory_get", {"path": "memory/2026-02-01.md", "from": 3, "lines": 1})
     result = tool_result(installed.turn(running, call, "At the mill pond."))
-    assert (result["status"], result["text"]) == ("ok", "- The heron nests at the mill pond.")
+    assert (result["status"], result["text"]) == ("ok", f"- {FACT}")
 
 
 def test_each_agent_has_one_process_and_its_own_memory(installed, running):
@@ -182,6 +225,51 @@ def test_each_agent_has_one_process_and_its_own_memory(installed, running):
     assert "Petersen" in theirs["results"][0]["snippet"]
     agents = [argv[argv.index("--agent") + 1] for argv in running.children().values()]
     assert sorted(agents) == ["main", "ops"]
+
+
+def told_turn(installed, running, name):
+    """The first turn of a session that is told; on a machine that is too busy, of another one."""
+    for number in range(_TRIES):
+        session = f"agent:main:{name}-{number}"
+        if FACT in (request := installed.told_before(running, QUESTION, session)):
+            return session, request
+    raise AssertionError(f"not told in {_TRIES} sessions")
+
+
+def processes_of_main(running):
+    return [pid for pid, argv in running.children().items() if "main" in argv]
+
+
+def test_the_model_is_told_before_its_turn_once_and_nothing_for_thanks(installed, running):
+    assert FACT not in installed.told_before(running, "Thanks!", "agent:main:thanks")
+    session, request = told_turn(installed, running, "asks")
+    assert request.count(FACT) == request.count("<recalled>") == 1
+    # The host puts it into the request of this turn alone, and not into the conversation.
+    assert FACT not in installed.told_before(running, QUESTION, session)
+
+
+def test_a_group_that_scope_denies_is_told_nothing(installed, running):
+    told_turn(installed, running, "private")
+    assert FACT not in installed.told_before(running, QUESTION, "agent:main:telegram:group:-1")
+
+
+def test_a_turn_goes_on_beside_a_process_that_is_stopped_or_killed_or_a_locked_index(
+    installed, running
+):
+    told_turn(installed, running, "before")
+    (process,) = processes_of_main(running)
+    os.kill(process, signal.SIGSTOP)
+    assert FACT not in installed.told_before(running, QUESTION, "agent:main:stopped")
+    os.kill(process, signal.SIGCONT)
+    told_turn(installed, running, "continued")
+    index = next(installed.host.state.rglob("main.memory-gateway.sqlite"))
+    with closing(apsw.Connection(str(index))) as connection:
+        connection.execute("PRAGMA locking_mode=EXCLUSIVE; BEGIN EXCLUSIVE")
+        installed.told_before(running, QUESTION, "agent:main:locked")
+    for process in processes_of_main(running):
+        os.kill(process, signal.SIGKILL)
+    installed.told_before(running, QUESTION, "agent:main:killed")
+    told_turn(installed, running, "after")
 
 
 def test_a_process_that_was_killed_is_followed_by_another(installed, running):
@@ -243,10 +331,12 @@ def test_before_a_compaction_the_agent_is_asked_to_write_in_our_words(installed,
     assert (installed.host.workspace / f"memory/{day[1]}.md").exists()
 
 
-def test_uninstalling_leaves_the_configuration_byte_for_byte_as_it_was(installed, running):
+def test_uninstalling_takes_the_permission_back_and_leaves_the_configuration_byte_for_byte_as_it_was(
+    installed, recalling, running
+):
     running.stop()
     host = installed.host
-    host.config.write_text(installed.installed)
-    assert installed.installed != installed.by_hand
+    host.config.write_text(recalling.installed)
+    assert len({installed.by_hand, installed.installed, recalling.installed}) == 3
     assert "byte for byte" in host.memory_gateway("openclaw", "uninstall", "--yes").stdout
     assert host.config.read_text() == installed.by_hand
