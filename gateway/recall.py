@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from backends.chunking import WEIGHT_PER_TOKEN, estimate_tokens, prefix_end
+from backends.chunking import WEIGHT_PER_TOKEN, estimate_tokens, prefix_end, weigh
 from backends.interface import BREADCRUMB, GAP, Hit
 from backends.text.analyser import Analyser
 from backends.text.times import date_of
@@ -194,8 +194,8 @@ ASKED_FOR: Final = 14
 MOST_PARTS: Final = 8
 SAME: Final = 0.85
 """The share of its words that a line has in common with another one that says the same."""
-SHORTEST: Final = 24
-"""Characters of a part that is worth its place."""
+SHORTEST: Final = 4 * WEIGHT_PER_TOKEN
+"""The weight of a part that is worth its place."""
 LINE_TOKENS: Final = 55
 """Of a line; what is longer is cut between sentences."""
 RUN_TOKENS: Final = 150
@@ -272,7 +272,8 @@ def choose(
         return RecallChoice(reason="nothing_likely")
     runs = [run for hit in likely for run in _runs(hit, is_shown)]
     if not runs:
-        return RecallChoice(reason="already_shown")
+        is_known = any(is_shown(line) for hit in likely for line in _own_lines(hit))
+        return RecallChoice(reason="already_shown" if is_known else "nothing_likely")
     runs = sorted(runs, key=lambda one: -one.value)[:_CONSIDERED]
     chosen = _fitting(_newest_of_same(runs), max_tokens - estimate_tokens(block([])))
     return RecallChoice(tuple(_parts(chosen))) if chosen else RecallChoice(reason="no_room")
@@ -420,8 +421,9 @@ def _trimmed(lines: list[str]) -> str:
 
 
 def _weight(text: str) -> int:
-    """Characters that say something; headings alone do not."""
-    return sum(len(line.strip()) for line in text.split("\n") if not line.lstrip().startswith("#"))
+    """Of what says something, as `weigh` counts; headings alone do not."""
+    lines = map(str.strip, text.split("\n"))
+    return sum(weigh(line) for line in lines if not line.startswith("#"))
 
 
 def _newest_of_same(runs: list[_Run]) -> list[_Run]:

@@ -18,6 +18,7 @@ import anyio
 import msgspec
 
 from backends.backend_errors import IndexUnavailableError
+from backends.chunking import weigh
 from backends.interface import Hit
 from config.runtime.decoding import prepared
 from config.runtime.logs import Log
@@ -33,7 +34,7 @@ MOST_LINES: Final = 200_000
 """Of all conversations together; some 20 MB. Those that were heard of least recently are forgotten first."""
 MOST_LINES_EACH: Final = 20_000
 _SHORTEST: Final = 8
-"""Letters and digits of a line that says something by itself."""
+"""The weight of the letters and digits of a line that says something by itself."""
 _MARKUP: Final = r"^[\s>*+-]*(?:\[[ xX]\]\s*)?(?:\d+[.)]\s+)?|[\W_]+"
 
 
@@ -43,7 +44,7 @@ def line_key(line: str) -> int | None:
     if stripped.startswith("#"):
         return None
     words = re.sub(_MARKUP, "", stripped).casefold()
-    return hash(words) if len(words) >= _SHORTEST else None
+    return hash(words) if weigh(words) >= _SHORTEST else None
 
 
 class _Seen:

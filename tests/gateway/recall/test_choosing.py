@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from backends.chunking import estimate_tokens
 from backends.interface import GAP, Hit, Stretch
+from fakes.each import each
 from gateway.recall import MOST_PARTS, block, choose
+from gateway.recalled import Shown
 
 LONG = "\n".join(f"- Number {n}: the pump of house {n} was replaced in spring." for n in range(9))
 
@@ -35,6 +37,23 @@ def test_of_a_passage_the_lines_that_were_shown_are_left_out():
     ]
     both = ["- The boiler is serviced in May.", "- The pump is in the cellar."]
     assert chosen(one, shown=both) == "already_shown"
+
+
+@each(
+    "line",
+    ["The boiler has 1.4 bar.", "- WLAN: heron-2217", "锅炉在地下室。", "ボイラーは地下室。"],
+)
+def test_a_short_line_is_told_in_every_script_and_once(line):
+    shown = Shown()
+    choice = choose([hit(line)], is_shown=lambda one: shown.has("a", one), max_tokens=400)
+    assert [part.text for part in choice.parts] == [line]
+    shown.recalled("a", "memory/a.md", choice.parts[0].shown)
+    again = choose([hit(line)], is_shown=lambda one: shown.has("a", one), max_tokens=400)
+    assert again.reason == "already_shown"
+
+
+def test_what_says_nothing_by_itself_is_not_told_and_was_not_shown():
+    assert chosen(hit("# Home\nPaid.")) == "nothing_likely"
 
 
 def test_what_says_the_same_is_told_once_and_the_newest_of_it():
@@ -143,7 +162,7 @@ def test_lines_of_a_note_that_look_like_those_beside_it_are_told():
     below = f"§ Lease\n{law.replace(chr(10), GAP)}"
     assert chosen(hit(below, stretches=parts, headings=("Lease",))) == [("memory/a.md", law)]
     both = f"§ Lease{GAP}§ Annex"
-    assert chosen(hit(both, stretches=parts, headings=("Lease",))) == "already_shown"
+    assert chosen(hit(both, stretches=parts, headings=("Lease",))) == "nothing_likely"
     assert chosen(
         hit("§ Lease\nPaid.\n§ 4 Keys are returned on the last day.", headings=("Lease",))
     ) == [("memory/a.md", "§ 4 Keys are returned on the last day.")]
