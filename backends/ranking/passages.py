@@ -761,7 +761,8 @@ def _snippet(file: File, stretches: Sequence[Sequence[Unit]], at: Mapping[int, i
     parts = []
     for stretch, text in zip(stretches, texts, strict=True):
         path = file.headings(at[stretch[0].start])
-        line = "" if path == before else breadcrumb_of([one for one in path if one not in text])
+        shown = {heading[1] for unit in stretch if (heading := parse_heading(unit.text))}
+        line = "" if path == before else breadcrumb_of([one for one in path if one not in shown])
         if (length := utf16_length(line)) > room:
             line, length = "", 0
         room -= length

@@ -64,6 +64,9 @@ async def test_a_line_far_below_its_heading_begins_with_the_path_of_headings(hom
     assert hit.snippet.endswith("\n- The membrane was replaced.")
     assert hit.headings == ("House", "Heating")
     assert hit.end_line == 35
+    home.write("memory/house.md", f"# House\n\n## Heating\n\n{filling}- Heating: the membrane.\n")
+    (hit,) = await found("membrane")  # the words of a heading in a line are not the heading
+    assert hit.snippet.startswith("§ House › Heating\n- Something else")
 
 
 async def test_a_part_that_begins_with_a_heading_names_those_above_it_and_no_section_before_it(
