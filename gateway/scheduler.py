@@ -18,7 +18,8 @@ MAX_REASONS: Final = 32
 OTHER_REASONS: Final = "others"
 _log = Log()
 FIRST_RETRY_S: Final = 1.0
-LAST_RETRY_S: Final = 300.0
+LAST_RETRY_S: Final = 60.0
+"""A health check tells of the failure until the next attempt."""
 VERIFY_EVERY_S: Final = 600.0
 """How often some files are read again although their stamps say that nothing changed."""
 _MINUTE_S: Final = 60
