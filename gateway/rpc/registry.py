@@ -234,7 +234,7 @@ def decode_params(method: str, params_type: type[P], raw: bytes | None) -> P:
         InvalidParamsError: it does not fit `params_type`.
     """
     try:
-        by_name = _without_meta(params_type, _name_positions(method, params_type, raw or b"{}"))
+        by_name = _without_unread(params_type, _name_positions(method, params_type, raw or b"{}"))
         try:
             params: P = _decoder(params_type).decode(by_name)
             return params
@@ -249,14 +249,18 @@ def _decoder(params_type: type[P]) -> msgspec.json.Decoder[P]:
     return msgspec.json.Decoder(prepared(params_type))
 
 
-def _without_meta(params_type: type[msgspec.Struct], raw: bytes) -> bytes:
-    """MCP lets every request carry `_meta`; types that do not read it need not declare it."""
-    if b'"_meta"' not in raw or "_meta" in params_type.__struct_encode_fields__:
+def _without_unread(params_type: type[msgspec.Struct], raw: bytes) -> bytes:
+    """MCP lets every request carry `_meta`, and its `initialize` may have what later revisions add: types that do not
+    read it need not declare it.
+    """
+    if b'"_meta"' not in raw and b'"protocolVersion"' not in raw:
         return raw
     with suppress(msgspec.ValidationError):
         given = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
-        if given.pop("_meta", None) is not None:
-            return msgspec.json.encode(given)
+        unread = given.keys() - set(params_type.__struct_encode_fields__)
+        is_greeting = "protocolVersion" in given.keys() - unread
+        if dropped := unread if is_greeting else unread & {"_meta"}:
+            return msgspec.json.encode({k: v for k, v in given.items() if k not in dropped})
     return raw
 
 

@@ -36,6 +36,16 @@ async def test_initialize_satisfies_both_protocols_with_one_reply(desk):
     assert desk.session.client == "desk"
 
 
+async def test_what_later_revisions_add_to_initialize_is_let_through_and_slips_of_ours_are_not(
+    desk,
+):
+    reply = await desk.ask("initialize", protocolVersion="2099-01-01", clientInfo={}, locale="de")
+    assert reply["serverInfo"]["name"] == "memory-gateway"
+    with pytest.raises(InvalidParamsError) as refused:
+        await desk.ask("initialize", client="x", sesionKey="agent:main:main")
+    assert refused.value.details["unknown"] == ["sesionKey"]
+
+
 async def test_our_own_initialize_still_works(desk):
     reply = await desk.ask("initialize", client="x", sessionKey="agent:main:main")
     assert reply["agentId"] == "main"
