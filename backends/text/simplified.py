@@ -1,7 +1,7 @@
 """Traditional Chinese characters and how they are written in simplified Chinese.
 
 The simplifications of the General List of 1986, as far as Big5 has the one and GB 2312 the other character; of several
-the first that OpenCC's table `TSCharacters` names.
+the first that OpenCC's table `TSCharacters` (Apache-2.0) names.
 """
 
 from __future__ import annotations
