@@ -31,6 +31,7 @@ from backends.text.analyser import (
     other_forms,
     stop_bigrams,
     stop_words_of,
+    stop_words_of_other_scripts,
     tokens,
     with_joined_numbers,
 )
@@ -196,7 +197,7 @@ def _times(times: Sequence[Days], others: Iterable[Concept]) -> Iterator[Concept
 
 def content_words(text: str, language: str) -> list[str]:
     """The words of a normalised question without its stop words; all of them where nothing is left."""
-    stop_words = stop_words_of(language) | stop_words_of("russian")
+    stop_words = stop_words_of(language)
     if asks_when(text):
         stop_words |= LAST_WORDS
     words = tokens(without_asking(text))
@@ -205,7 +206,9 @@ def content_words(text: str, language: str) -> list[str]:
 
 def _is_stop_word(word: str, stop_words: frozenset[str]) -> bool:
     lowered = word.casefold()
-    return lowered in stop_words or lowered.replace("'", "").replace("’", "") in stop_words
+    if lowered in stop_words or fold(word) in stop_words_of_other_scripts():
+        return True
+    return lowered.replace("'", "").replace("’", "") in stop_words
 
 
 RELATED_SHARE: Final = 0.5

@@ -284,7 +284,12 @@ _STOP_WORDS: Final = {
     "finnish": """
         ja on ei se että en oli mutta kun niin myös ole olla ovat ollut hän minä sinä me te he mitä mikä
         missä mistä mihin milloin miksi kuka kenen kuinka miten montako paljonko tämä tämän nämä tuo sen
-        sitä joka jotka jos kuin tai sekä vain vielä nyt jo kanssa mukaan ennen jälkeen""",
+        sitä joka jotka jos kuin tai sekä vain vielä nyt jo kanssa mukaan ennen jälkeen olen olet olemme
+        olette olin olit olimme olitte olisi minun minua minut minulla minulle sinun sinua sinulla sinulle
+        hänen häntä hänellä hänelle meidän meitä meillä meille teidän teitä teillä heidän heitä heillä
+        heille mille millä minkä mitkä millainen keitä ketä kenet kenellä kenelle kumpi ne niiden niitä
+        tässä tästä tätä siinä siitä siellä täällä jonka jota jossa josta koska takia alla yllä päällä
+        vieressä takana edessä luona aikana asti saakka kautta ilman noin ensi pitää täytyy""",
     "turkish": """
         ve veya ama bir bu şu o da de mi mı mu mü ne neden niçin nasıl nerede kim hangi kaç için ile gibi
         kadar daha çok en değil var yok ben sen biz siz onlar olan olarak oldu olduğu her ki ise""",
@@ -297,9 +302,11 @@ _STOP_WORDS: Final = {
         kdo kde kdy proč kolik který která které je jsem jsme jsi jste jsou byl byla bylo byli být bude budou
         má mám máme mají si to ten ta ty tento tato toto ne není už jen také až jeho její jejich mi mě nás""",
     "hungarian": """
-        a az egy és vagy de hogy ha nem is van vannak volt voltak lesz lenne ez azt ezt ezek ami aki mi ki hol
-        mikor miért hogyan mennyi melyik csak már még meg el fel le be után előtt alatt között szerint mint
-        minden én te ő mi ti ők nekem neki nincs kell lehet majd most itt ott így úgy nagyon""",
+        a az egy és vagy de hogy ha nem is van vannak volt voltak lesz lenne ez azt ezt ezek ami aki mi ki
+        hol mikor miért hogyan mennyi melyik csak már még meg el fel le be után előtt alatt között szerint
+        mint minden én te ő ti ők nekem neki nincs kell lehet majd most itt ott így úgy nagyon vagyok
+        vagyunk voltam voltál voltunk mit mire miben mivel milyen kivel kinek hány mekkora hová hova honnan
+        engem nekünk velem ezen abban ebben""",
     "romanian": """
         și şi sau dar nu în in la de din pe cu pentru prin despre după până un o niște cel cea cei cele al ai
         ale este e sunt era erau fi fost a au am are avem se să că ce cine cum când unde cât care mai foarte
@@ -318,6 +325,28 @@ _STOP_WORDS: Final = {
         ним здесь этом один почти мой тем чтобы сейчас были куда зачем всех можно при об другой хоть
         после над больше тот через эти нас про них много три эту моя свою этой перед иногда лучше том
         такой им более всегда конечно всю между сколько почему это чей""",
+    "ukrainian": """
+        і й та але або чи що щоб як де куди звідки хто кого кому чого чому чим який яка яке які якого якої
+        яку яким якій яких скільки чий чия чиє у в з із зі до від на за під над при про для без через після
+        перед між біля щодо по не ні так же ж б би це цей ця цю ці цього цієї цьому той ті того тієї є був
+        була було були буде бути вже ще тільки також якщо бо""",
+    "greek": """
+        ο η το οι τα του της των τον την τη τις τους ένας ένα μια μία ενός μιας και κι ή είτε αλλά όμως ούτε δεν
+        δε μη μην θα να ας που πως ότι όταν όπως αν γιατί επειδή ώστε πού πώς πότε πόσο πόσα πόσες πόσοι τι
+        ποιος ποια ποιο ποιον ποιου ποιας ποιοι ποιες σε στο στη στην στον στα στις στους στου από για με χωρίς
+        μέχρι πριν μετά κατά προς ως παρά είναι ήταν πολύ πιο μόνο ήδη ακόμα""",
+    "arabic": """
+        في من إلى عن مع حتى منذ عند بين قبل بعد خلال حول و أو ثم لكن بل أن إن أنه إذا لو لأن كأن لا لم لن
+        ليس ليست ما ماذا متى أين كيف كم لماذا لمن أي هل هذا هذه ذلك تلك هناك هؤلاء الذي التي الذين كان كانت
+        يكون تكون سوف كل بعض أيضا فقط هو هي""",
+    "hebrew": """
+        של את עם על אל מן עד אצל בין לפני אחרי בלי בשביל בגלל או אבל אם כי גם רק כמו כאשר אז לא כן אין יש מה
+        מי מתי איפה היכן איך למה מדוע כמה איזה איזו אילו לאן מאיפה באיזה באיזו לאיזה לאיזו מאיזה האם זה זו
+        זאת אלו היה היתה הייתה היו יהיה תהיה כל כבר עוד""",
+    "hindi": """
+        का की के को से में पर तक ने और या लेकिन मगर कि जो तो भी ही नहीं न अगर क्योंकि साथ लिए बाद पहले क्या
+        कौन कब कहाँ कहां कैसे कैसा क्यों कितना कितनी कितने किस किसका किसकी किसके किसको किसने किसे यह ये इस
+        इसे इसका इसकी इसके है हैं हूँ हूं था थी थे हो होता होती होगा""",
 }
 
 _STOP_PHRASES: Final = """
@@ -328,7 +357,12 @@ _STOP_PHRASES: Final = """
     무엇 무엇을 어떻게 언제 어디 어디서 누가 하나요 인가요 입니까 합니까 있나요 있는 하는 무슨 어떤 얼마나 습니다 습니까
 """
 
-_LATIN_LANGUAGES: Final = tuple(name for name in _STOP_WORDS if name != "russian")
+_OTHER_SCRIPTS: Final = ("russian", "ukrainian", "greek", "arabic", "hebrew", "hindi")
+"""Their lists are used for every question. They lack words that are a name when folded, or in another language of the
+script (`على`, `أم`, `коли`), and, but for the Russian one, pronouns: two words would be left of `मेरा पासपोर्ट नंबर
+क्या है`, and any note with a number be likely to answer.
+"""
+_LATIN_LANGUAGES: Final = tuple(name for name in _STOP_WORDS if name not in _OTHER_SCRIPTS)
 _LETTERS_OF: Final = {
     "spanish": "áéíñóúü",
     "portuguese": "áâãàçéêíóôõú",
@@ -373,6 +407,12 @@ def _languages_by_stop_word() -> dict[str, tuple[str, ...]]:
 def every_stop_word() -> frozenset[str]:
     """Those of all languages."""
     return frozenset(_languages_by_stop_word())
+
+
+@cache
+def stop_words_of_other_scripts() -> frozenset[str]:
+    """Those of the languages that are not written in Latin script, folded: their marks are often left out."""
+    return frozenset(fold(word) for language in _OTHER_SCRIPTS for word in stop_words_of(language))
 
 
 @cache
@@ -469,7 +509,7 @@ def may_hold_compounds(text: str) -> bool:
     return most >= max(found.values(), default=0)
 
 
-ANALYSER_VERSION: Final = 8
+ANALYSER_VERSION: Final = 9
 """Goes up with every change of the terms that a text gives: stored indexes are then rebuilt."""
 
 _MAX_TERM = 64

@@ -66,6 +66,29 @@ def test_question_words_of_other_languages_are_left_out_too(query, words):
     assert len(asked(query, "english", "german")) <= len(words) + 2
 
 
+@each(
+    ("question", "words"),
+    [
+        ("Πού είναι ο κωδικός του υπολογιστή;", "κωδικός υπολογιστή"),
+        ("που ειναι ο κωδικος του υπολογιστη", "κωδικός υπολογιστή"),
+        ("في أي يوم يُدفع الإيجار؟", "يوم يُدفع الإيجار"),
+        ("איפה נמצאים הצמיגים של הרכב?", "נמצאים הצמיגים הרכב"),
+        ("वाशिंग मशीन की वारंटी कब तक है?", "वाशिंग मशीन वारंटी"),
+        ("До якого числа діє гарантія?", "числа діє гарантія"),
+        ("кто ещё был на встрече", "встрече"),
+    ],
+)
+def test_function_words_of_other_scripts_are_not_asked_for_with_or_without_their_marks(
+    question, words
+):
+    assert asked(question) == asked(words)
+
+
+@each("question", ["телефон Коли", "رقم أم علي"])
+def test_a_name_that_is_a_function_word_elsewhere_is_asked_for(question):
+    assert len(asked(question)) == len(question.split())
+
+
 @each("query", ["to be or not to be", "who are you", "the", "что это", "什么"])
 def test_a_query_of_stop_words_alone_asks_for_them(query):
     assert asked(query)

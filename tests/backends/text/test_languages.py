@@ -65,6 +65,15 @@ def test_a_note_in_headwords_tells_its_language_by_its_letters(language):
     assert guess_latin_language(unicodedata.normalize("NFD", NOTES[language])) == language
 
 
+def test_a_finnish_note_of_one_line_is_finnish():
+    for note in (
+        "Olen allerginen pähkinöille. Hammaslääkäri huomenna.",
+        "Avain on hyllyn alla oven takana.",
+        "Siskoni täyttää vuosia, hän pitää teestä.",
+    ):
+        assert guess_latin_language(note) == "finnish"
+
+
 def test_letters_of_a_language_without_a_stemmer_speak_for_no_other():
     note = "# Việc nhà\n\n- Gọi thợ sửa ống nước.\n- Mua vòng bi mới cho xe đạp.\n- Trả tiền thuê nhà.\n"
     assert guess_latin_language(note) == DEFAULT_LATIN
@@ -93,7 +102,10 @@ def test_only_the_beginning_of_a_very_long_text_is_looked_at():
     assert guess_latin_language("word " * 1_000_000 + SENTENCES["german"]) == DEFAULT_LATIN
 
 
-@each("language", [*SENTENCES, "russian"])
+@each(
+    "language",
+    [*SENTENCES, "finnish", "russian", "ukrainian", "greek", "arabic", "hebrew", "hindi"],
+)
 def test_every_language_has_stop_words(language):
     assert len(stop_words_of(language)) >= 30
     assert all(word == word.lower() for word in stop_words_of(language))
