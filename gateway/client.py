@@ -284,7 +284,7 @@ class GatewayClient:
             raise self._gone()
         try:
             await self._outgoing.send(frame)
-        except anyio.BrokenResourceError:
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             raise self._gone() from None
 
     def _take_back(self, call_id: int) -> None:

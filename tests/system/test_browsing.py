@@ -232,7 +232,7 @@ def test_where_there_are_no_notes_the_screen_says_so_and_what_helps(home, tmp_pa
 
 def test_without_any_command_a_terminal_shows_it(home):
     with browsing(home) as (terminal, process):
-        terminal.wait_for_text("Type what you look for.")
+        terminal.wait_for_text("There are no notes")
         terminal.leave("\x04")
         assert process.wait(WAIT_S) == 0
 
