@@ -68,9 +68,20 @@ async def test_a_wakeup_wakes_those_who_wait_and_none_who_come_later():
 
 @pytest.mark.anyio
 async def test_background_tasks_end_with_the_body_they_stand_beside():
+    ended = anyio.Event()
+
+    async def work():
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+
     with anyio.fail_after(BOUND_S):
         async with background_tasks() as tasks:
-            tasks.start_soon(anyio.sleep_forever)
+            tasks.start_soon(work)
+            await anyio.lowlevel.checkpoint()
+            assert not ended.is_set()
+    assert ended.is_set()
 
 
 @pytest.mark.anyio
@@ -99,3 +110,5 @@ async def test_a_body_is_left_when_what_it_waits_for_has_come_or_when_it_is_done
             came.set()
         async with cancelled_after(came.wait):
             await anyio.sleep_forever()
+            raise AssertionError("the body went on")
+    assert came.is_set()
