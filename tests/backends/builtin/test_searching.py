@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from backends.interface import SearchRequest, SyncRequest
-from backends.ranking.passages import breadcrumb_of
+from backends.ranking.layout import breadcrumb_of
 from fakes.each import each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store]

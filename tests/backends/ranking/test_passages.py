@@ -16,14 +16,9 @@ from backends.ranking.evidence import NO_EVIDENCE, Evidence
 from backends.ranking.fusion import PassageRanker, RankedPassage
 from backends.ranking.lines import units_by_file
 from backends.ranking.names import is_heading
-from backends.ranking.passages import (
-    File,
-    Lines,
-    Passage,
-    Selection,
-    best_selections,
-)
+from backends.ranking.passages import Lines, Passage
 from backends.ranking.query import Concept, Weights
+from backends.ranking.selection import File, Selection, best_selections
 from backends.text.analyser import Analyser
 from backends.text.units import utf16_length
 from fakes.each import each

@@ -1,0 +1,344 @@
+"""How the lines of a file belong together: its front matter, headings, code, paragraphs, tables and lists.
+
+What is asked, and what was shown, plays no part here.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Final
+
+from backends.chunking import parse_heading
+from backends.interface import BREADCRUMB
+from backends.ranking.lines import Unit, label_of
+from backends.ranking.names import FENCES, is_heading, stored_headings, text_start
+from backends.text.frontmatter import is_field
+from backends.text.units import utf16_length
+
+READABLE: Final = 60
+"""UTF-16 units: a shorter gap is not left out, and a line that announces something is hardly longer than twice that."""
+WITH_HEADING: Final = 240
+"""UTF-16 units of what stands below a heading that are shown with it."""
+SHORT_PROCEDURE: Final = 420
+"""UTF-16 units of a numbered list that is shown whole."""
+MOST_WRAPPED: Final = 130
+"""UTF-16 units of a line that an editor ended because it was full; a longer one ends where its writer ended it."""
+LEAST_WRAPPED: Final = 60
+"""Of such a line with the first word of the next one."""
+MOST_ABOVE: Final = 300
+"""UTF-16 units of the lines that a line is shown below: more would leave no room for it."""
+_ITEM: Final = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]")
+_STEP: Final = re.compile(r"[ \t]*\d{1,3}[.)][ \t]")
+_BEGINS: Final = re.compile(
+    r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]|#{1,6}(?:\s|\Z)|\||```|~~~|---|===|\$\$|:::|[A-Za-z-]+::)"
+)
+"""What is no line of a paragraph that goes on: an item, a heading, a row, a fence, a rule, a property."""
+_CALLOUT: Final = re.compile(r">[ \t]*\[![\w-]+\]|(?:!!!|\?\?\?\+?)[ \t]+\w")
+"""The line above a note or a warning, which says nothing without it."""
+_SENTENCE_ENDS: Final = (".", "!", "?", "…", ":", "。", "！", "？", "：")
+RULE: Final = r"[ \t]*\|?[ :|-]*-[ :|-]*"
+"""The line below the head of a table."""
+
+
+class Layout:
+    """The lines of one file, by their numbers in its order."""
+
+    def __init__(self, units: Sequence[Unit]) -> None:
+        self.units = units
+        self._parents: dict[int, int | None] = {}
+        self._paths: dict[int, tuple[str, ...]] = {}
+
+    def adjoin(self, at: int) -> bool:
+        """Whether nothing but a newline lies between this unit and the next."""
+        return at + 1 < len(self.units) and 0 <= self.units[at + 1].start - self.units[at].end <= 1
+
+    @cached_property
+    def text_start(self) -> int:
+        return text_start(self.units)
+
+    @cached_property
+    def fields(self) -> Sequence[int]:
+        """The lines of front matter that tell something, as those of a card do; none where they are many."""
+        units = self.units
+        fields = [at for at in range(self.text_start) if is_field(units[at].text)]
+        return fields if sum(units[at].length for at in fields) <= SHORT_PROCEDURE else ()
+
+    def _beginning(self) -> Iterator[int]:
+        """What the note begins with: that is what its front matter speaks of."""
+        room = WITH_HEADING
+        for at in range(self.text_start, len(self.units)):
+            room -= self.units[at].length
+            if room < 0 or (at > self.text_start and not self.adjoin(at - 1)):
+                return
+            yield at
+
+    def headings(self, at: int) -> tuple[str, ...]:
+        """The path of headings that a unit stands below, outermost first."""
+        known = self._paths.get(at)
+        if known is None:
+            known = self._paths[at] = self._path_of_headings(at)
+        return known
+
+    def _path_of_headings(self, at: int) -> tuple[str, ...]:
+        units = self.units
+        first = self._first_of_run[at]
+        own = self._headings[bisect_left(self._headings, (first,)) :]
+        # Where a chunk repeats the end of the one before it, the path is that of a later line.
+        chunk_id = units[first].chunk_id
+        inside = {(level, title) for n, level, title in own if units[n].chunk_id == chunk_id}
+        above = [one for one in stored_headings(units[first].headings) if one not in inside]
+        for number, level, title in own:
+            if number > at:
+                break
+            above = [one for one in above if one[0] < level]
+            if number < at:
+                above.append((level, title))
+        return tuple(title for _, title in above if title)
+
+    @cached_property
+    def _first_of_run(self) -> list[int]:
+        """By unit the first one from which on all adjoin."""
+        found, first, end = [], 0, -2
+        for at, unit in enumerate(self.units):
+            if not 0 <= unit.start - end <= 1:
+                first = at
+            found.append(first)
+            end = unit.end
+        return found
+
+    @cached_property
+    def _headings(self) -> list[tuple[int, int, str]]:
+        """The number, level and title of each heading among the units."""
+        return [
+            (number, *parsed)
+            for number, unit in enumerate(self.units)
+            if unit.text[:1] == "#"
+            and self.is_heading(number)
+            and (parsed := parse_heading(unit.text)) is not None
+        ]
+
+    def is_heading(self, at: int) -> bool:
+        """Whether it is a heading, and no comment in code."""
+        return is_heading(self.units[at].text) and self.code_around(at) is None
+
+    def announces(self, at: int) -> bool:
+        """Whether it is a heading, or a short line that announces what stands below it."""
+        unit = self.units[at]
+        if is_heading(unit.text) or (
+            unit.length < 2 * READABLE and unit.text.rstrip().endswith(":")
+        ):
+            return self.code_around(at) is None
+        return False
+
+    def code_around(self, at: int) -> range | None:
+        """The block of code that a unit is in."""
+        number = bisect_right(self._code, at, key=lambda block: block.start)
+        return self._code[number - 1] if number and at in self._code[number - 1] else None
+
+    @cached_property
+    def _code(self) -> list[range]:
+        """The units of each block of code, its fences among them."""
+        blocks = []
+        start, mark = -1, ""
+        for at, unit in enumerate(self.units):
+            if start >= 0 and not self.adjoin(at - 1):
+                blocks.append(range(start, at))
+                start = -1
+            if "```" not in unit.text and "~~~" not in unit.text:
+                continue
+            sign = unit.text.lstrip()[:3]
+            if sign not in FENCES:
+                continue
+            if start < 0:
+                start, mark = at, sign
+            elif sign == mark and unit.text.strip(" \t\r") == sign:
+                blocks.append(range(start, at + 1))
+                start = -1
+        if start >= 0:
+            blocks.append(range(start, len(self.units)))
+        return blocks
+
+    def announcement_of(self, code: range) -> Iterator[int]:
+        """The line above a block of code that announces it, and what is blank between them."""
+        at = code.start - 1
+        while at > 0 and self.adjoin(at) and not self.units[at].text.strip():
+            at -= 1
+        if at >= 0 and self.adjoin(at) and self.announces(at) and not self.is_heading(at):
+            yield from range(at, code.start)
+
+    def whole(self, at: int) -> range | None:
+        """The units that a unit is read with: the block of code, or the lines of a paragraph or an item that an editor
+        divided. None of code that is too long.
+        """
+        units = self.units
+        if (code := self.code_around(at)) is not None:
+            length = sum(units[one].length for one in code)
+            return code if length <= SHORT_PROCEDURE else None
+        first = last = at
+        room = SHORT_PROCEDURE - units[at].length
+        while self._goes_on_below(first - 1) and (room := room - units[first - 1].length) >= 0:
+            first -= 1
+        while self._goes_on_below(last) and (room := room - units[last + 1].length) >= 0:
+            last += 1
+        return range(first, last + 1)
+
+    def _goes_on_below(self, at: int) -> bool:
+        """Whether the next line goes on with the sentence, or the item, of this one."""
+        units = self.units
+        if at < 0 or at + 1 >= len(units) or units[at].length > MOST_WRAPPED:
+            return False
+        line, following = units[at].text, units[at + 1].text
+        if not following or _BEGINS.match(following) or not (line.strip() and following.strip()):
+            return False
+        if _CALLOUT.match(line) or (following.startswith(": ") and not _BEGINS.match(line)):
+            return self.adjoin(at)
+        is_item = _ITEM.match(line) is not None
+        if not self.adjoin(at) or (not is_item and _BEGINS.match(line)):
+            return False
+        if following[0] in " \t" and (is_item or line[0] in " \t"):
+            return True
+        if line.rstrip().endswith(_SENTENCE_ENDS) or label_of(following):
+            return False
+        return units[at].length + 1 + len(following.split(maxsplit=1)[0]) >= LEAST_WRAPPED
+
+    def head_of_table(self, row: int) -> Iterator[int]:
+        """The first row, and the rule below it."""
+        head = self._first_rows[row]
+        if head != row:
+            yield head
+            if head + 1 < row and re.fullmatch(RULE, self.units[head + 1].text):
+                yield head + 1
+
+    def heads_of_tables(self, shown: Iterable[int]) -> set[int]:
+        """Where the heads begin of the tables that rows of are shown."""
+        rows = (at for at in shown if is_row(self.units[at].text))
+        return {self.units[first].start for at in rows if (first := self._first_rows[at]) + 1 < at}
+
+    @cached_property
+    def _first_rows(self) -> list[int]:
+        """By unit the first row of the table that it is a row of; of what is no row itself."""
+        found: list[int] = []
+        was_row = False
+        for at, unit in enumerate(self.units):
+            is_one = is_row(unit.text)
+            found.append(found[-1] if is_one and was_row and self.adjoin(at - 1) else at)
+            was_row = is_one
+        return found
+
+    def _parent_of_item(self, item: int) -> int | None:
+        """The item that one is below, or the line that announces the list; None of what is no item."""
+        indent = _indent_of_item(self.units[item].text)
+        if indent is None:
+            return None
+        at, parent = item, None
+        while at and self.adjoin(at - 1):
+            at -= 1
+            line = self.units[at].text
+            above = _indent_of_item(line)
+            if above == indent and at in self._parents:
+                parent = self._parents[at]
+                break
+            if not line.strip() or (above is not None and above >= indent):
+                continue
+            is_text = above is None and not line.startswith((" ", "\t"))
+            if is_heading(line) or (is_text and not line.rstrip().endswith(":")):
+                break
+            if above is not None or is_text:
+                parent = at if self.units[at].length <= MOST_ABOVE else None
+                break
+        self._parents[item] = parent
+        return parent
+
+    def steps(self, at: int) -> Iterator[int]:
+        """The numbered list that a unit is an item of, if that is short: whoever follows it must not miss a step."""
+        if not _STEP.match(self.units[at].text):
+            return
+        first, last = at, at
+        length = self.units[at].length
+        while first and self._goes_on(first - 1, first):
+            first -= 1
+            length += self.units[first].length
+        while last + 1 < len(self.units) and self._goes_on(last + 1, last):
+            last += 1
+            length += self.units[last].length
+        if length <= SHORT_PROCEDURE:
+            yield from (one for one in range(first, last + 1) if one != at)
+
+    def _goes_on(self, at: int, beside: int) -> bool:
+        """Whether a numbered list goes on with a unit: an item, or a line that is indented."""
+        text = self.units[at].text
+        is_part = _STEP.match(text) is not None or text.startswith((" ", "\t"))
+        return is_part and self.adjoin(min(at, beside))
+
+    def above(self, at: int) -> Iterator[int]:
+        """The beginning of its line, the rest of its paragraph or item, and the item or the announcement that it stands
+        below; of a row the head of its table.
+        """
+        units = self.units
+        first = at
+        while first and units[first - 1].line == units[at].line and self.adjoin(first - 1):
+            first -= 1
+        if first != at:
+            yield first
+        lines = self.whole(at) or range(at, at + 1)
+        yield from (one for one in lines if one != at)
+        first = min(first, lines.start)
+        if is_row(units[first].text):
+            yield from self.head_of_table(first)
+        elif (parent := self._parent_of_item(first)) is not None:
+            yield parent
+
+    def below_front_matter(self, at: int) -> Iterator[int]:
+        """What a line of front matter is read with: the other fields, and what the note begins with."""
+        yield from sorted(self.fields, key=lambda one: abs(one - at))
+        yield from self._beginning()
+
+    def below(self, at: int) -> Iterator[range]:
+        """What stands below a heading, or a short line that announces it: lines, and blocks of code."""
+        if not self.announces(at):
+            return
+        room = WITH_HEADING
+        below = at + 1
+        while room > 0 and below < len(self.units) and self.adjoin(below - 1):
+            lines = self.code_around(below) or range(below, below + 1)
+            length = sum(self.units[one].length for one in lines)
+            if self.is_heading(below):
+                if room < WITH_HEADING:
+                    return
+            elif room < WITH_HEADING and length > room:
+                return
+            else:
+                room -= length
+            if self.whole(below) is None:
+                return
+            yield lines
+            below = lines.stop
+
+
+def _indent_of_item(line: str) -> int | None:
+    """The indentation of a list item; None of what is none."""
+    match = _ITEM.match(line)
+    return len(match[1].expandtabs(4)) if match else None
+
+
+def is_row(line: str) -> bool:
+    """Whether it is a row of a table."""
+    return line.lstrip().startswith("|")
+
+
+MOST_BREADCRUMB: Final = 60
+"""UTF-16 units of that line, its end included."""
+
+
+def breadcrumb_of(headings: Sequence[str]) -> str:
+    """The line, with its end, that names headings: the innermost of them that there is room for; nothing of none."""
+    path = list(headings)
+    while path:
+        line = f"{BREADCRUMB}{' › '.join(path)}\n"
+        if utf16_length(line) <= MOST_BREADCRUMB:
+            return line
+        del path[0]
+    return ""

@@ -1,0 +1,376 @@
+"""Which lines of a file a snippet shows: the best ones that fit, each with what makes it readable, none shown twice."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property, reduce
+from heapq import heapify, heappop, heappush
+from itertools import compress, pairwise
+from operator import not_, or_
+from typing import Final
+
+import msgspec
+
+from backends.interface import GAP
+from backends.ranking import learnt
+from backends.ranking.evidence import Evidence
+from backends.ranking.layout import READABLE, Layout, breadcrumb_of, is_row
+from backends.ranking.lines import Unit
+from backends.ranking.names import is_heading
+from backends.ranking.repeats import in_words
+from backends.text.units import utf16_length
+
+ENOUGH: Final = 0.03
+"""The share of the best line's odds from which a line is shown with it."""
+BESIDE: Final = 600
+"""UTF-16 units of a stretch of which words tell nothing. What is asked in other words than the note has mostly stands
+beside what is found: the less words tell, by the square, the more of that is shown."""
+_LEAST_ROOM: Final = 24
+"""UTF-16 units: nothing that is worth a stretch of its own is shorter."""
+
+Order = tuple[float, int, str, int, int]
+
+
+class Selection(msgspec.Struct, frozen=True, gc=False):
+    """Units of one file that a snippet shows together."""
+
+    file: File
+    at: tuple[int, ...]
+    """Their numbers, in the order of the file; never empty."""
+    new: tuple[int, ...]
+    """Those that were not shown before; the others are there so that these can be read."""
+    mass: float
+    """The sum of their odds."""
+
+    def units(self) -> list[Unit]:
+        return [self.file.units[at] for at in self.at]
+
+    def new_units(self) -> list[Unit]:
+        return [self.file.units[at] for at in self.new]
+
+    def best(self) -> int:
+        """The new unit that most speaks for."""
+        return max(self.new, key=self.file.odds.__getitem__)
+
+    def earned(self) -> list[Unit]:
+        """The units that the place was earned by: those that hold what was asked for, or else the best one."""
+        units = [unit for unit in self.new_units() if unit.concepts]
+        return units or [self.file.units[self.best()]]
+
+    def order(self) -> Order:
+        """Best first; of equal ones in the order of paths and lines."""
+        return (
+            -round(self.mass * self.file.worth, 9),
+            1,
+            self.file.path,
+            self.file.file_id,
+            self.at[0],
+        )
+
+
+class File:
+    """The candidate units of one file, with what speaks for them, and which of them were shown."""
+
+    def __init__(
+        self,
+        file_id: int,
+        path: str,
+        units: Sequence[Unit],
+        evidence: Sequence[Evidence],
+        odds: Sequence[float],
+        max_chars: int,
+    ) -> None:
+        """`max_chars`: of a snippet, in UTF-16 units."""
+        self.file_id = file_id
+        self.path = path
+        self.units = units
+        self.evidence = evidence
+        self.odds = odds
+        self.max_chars = max_chars
+        self.layout = Layout(units)
+        self._taken = [False] * len(units)
+        self.worth = 1.0
+        """What one more passage of it counts."""
+
+    def left(self) -> float:
+        """The sum of the odds that were not shown: no selection has more mass."""
+        return sum(compress(self.odds, map(not_, self._taken)))
+
+    def is_taken(self, at: int) -> bool:
+        return self._taken[at]
+
+    def take(self, spans: Iterable[tuple[int, int]]) -> None:
+        """No selection will be made for one of these characters again. Units of overlapping chunks may overlap
+        without beginning at the same place. In one walk: there may be many of both.
+        """
+        starts: list[int] = []
+        ends: list[int] = []
+        for start, end in sorted(spans):
+            if ends and start < ends[-1]:
+                ends[-1] = max(ends[-1], end)
+            else:
+                starts.append(start)
+                ends.append(end)
+        if not ends:
+            return
+        for at, unit in enumerate(self.units):
+            number = bisect_right(ends, unit.start)
+            if number < len(ends) and starts[number] < unit.end:
+                self._taken[at] = True
+
+    def take_all(self, selection: Selection) -> None:
+        """What a selection of this file, or of the same units, shows."""
+        self.worth *= learnt.AGAIN
+        for at in selection.at:
+            self._taken[at] = True  # also what is empty
+        if self._is_cut_twice:
+            self.take((unit.start, unit.end) for unit in selection.units())
+
+    def best(self) -> Selection | None:
+        """The best lines, each with what it cannot be read without, as much as fits into one snippet; None where
+        nothing is left.
+        """
+        chosen: set[int] = set()
+        said: set[str] = set()
+        named: set[tuple[str, ...]] = set()
+        room, breadcrumbs, least = self.max_chars + len(GAP), 0, 0.0
+        for at in self._by_odds:
+            if self._taken[at] or at in chosen or self._was_answered(at):
+                continue
+            if self.odds[at] < least or room < _LEAST_ROOM:
+                break
+            if not (self._adds(at, chosen, room) if chosen else self._may_earn(at)):
+                continue
+            words = in_words(self.units[at].text) if self.units[at].length >= READABLE else ""
+            if words and words in said:
+                continue
+            needed = self._with(at, chosen)
+            path = self.layout.headings(at)
+            breadcrumb = 0 if path in named else utf16_length(breadcrumb_of(path))
+            cost = breadcrumb + self._cost(at) + sum(map(self._cost, needed))
+            if chosen and cost > room:
+                continue
+            if not chosen:
+                least = ENOUGH * self.odds[at]
+            room -= breadcrumb
+            breadcrumbs += breadcrumb
+            named.add(path)
+            chosen.add(at)
+            said.add(words)
+            room -= self._cost(at)
+            for one in needed:
+                if self._cost(one) <= room:
+                    chosen.add(one)
+                    room -= self._cost(one)
+        return self.selection(self._rounded(sorted(chosen), breadcrumbs)) if chosen else None
+
+    def _with(self, at: int, chosen: Collection[int]) -> list[int]:
+        """What is shown with a unit beside what is chosen: what it cannot be read without and, of a note that was
+        found by its name, its fields.
+        """
+        needed = [
+            one
+            for one in self._needed(at)
+            if one not in chosen and not self._overlaps(one, (at, *chosen))
+        ]
+        if not chosen and self._was_found_by_name(at) and not any(self._taken):
+            needed += self.layout.fields
+        return needed
+
+    def _may_earn(self, at: int) -> bool:
+        """Whether it speaks for itself: what only stands beside a line that does is shown with that."""
+        unit = self.units[at]
+        if at < self.layout.text_start:
+            return bool(unit.concepts) and not any(self._taken)
+        return bool(unit.concepts or unit.context) or self.evidence[at].vector > 0
+
+    def _was_answered(self, at: int) -> bool:
+        """Whether it announces something that was shown, without which it says nothing."""
+        if not self.layout.announces(at):
+            return False
+        below = at + 1
+        while below < len(self.units) and self.layout.adjoin(below - 1):
+            if self.units[below].text.strip() and not self.layout.is_heading(below):
+                return self._taken[below]
+            below += 1
+        return False
+
+    def _adds(self, at: int, chosen: Collection[int], room: int) -> bool:
+        """Whether it fits, says nothing again, and something of its own, or stands beside what does: that its file, its
+        title or its chunk speaks for it is no reason to show it, too.
+        """
+        if self._cost(at) > room or self._overlaps(at, chosen):
+            return False
+        units = self.units
+        if at < self.layout.text_start:
+            more = units[at].concepts & ~reduce(or_, (units[one].concepts for one in chosen))
+            return bool(more) and not any(self._taken)
+        if units[at].concepts or self.evidence[at].vector > 0:
+            return True
+        if not any(units[one].concepts for one in chosen):
+            return True  # the file was found by its title, and any line may answer
+        if self.layout.code_around(at) is not None:
+            return False
+        return any(one in chosen and units[one].concepts for one in (at - 1, at + 1))
+
+    def _cost(self, at: int) -> int:
+        return self.units[at].length + len(GAP)
+
+    def _rounded(self, chosen: Sequence[int], breadcrumbs: int) -> list[int]:
+        """With what makes whole again where a gap, or a stretch, is too short to be read."""
+        units = self.units
+        runs: list[list[int]] = []
+        for at in chosen:
+            if runs and runs[-1][-1] == at - 1 and self.layout.adjoin(at - 1):
+                runs[-1].append(at)
+            else:
+                runs.append([at])
+        length = sum(units[at].length + 1 for at in chosen) - len(runs)
+        room = self.max_chars - breadcrumbs - length - len(GAP) * (len(runs) - 1)
+        joined = runs[:1]
+        for run in runs[1:]:
+            between = range(joined[-1][-1] + 1, run[0])
+            cost = sum(units[at].length + 1 for at in between) + 1 - len(GAP)
+            is_whole = all(map(self.layout.adjoin, (between.start - 1, *between)))
+            is_whole = is_whole and not joined[-1][-1] < self.layout.text_start <= run[0]
+            if is_whole and cost < READABLE and cost <= room:
+                joined[-1] += [*between, *run]
+                room -= cost
+            else:
+                joined.append(run)
+        for number, run in enumerate(joined):
+            before = joined[number - 1][-1] if number else -2
+            after = joined[number + 1][0] if number + 1 < len(joined) else len(units) + 1
+            before = max(before, self.layout.text_start - 2)
+            told = max(self.evidence[at].text for at in run)
+            room -= self._grow(
+                run, range(before + 2, after - 1), BESIDE * (1 - told) ** 2, room, chosen
+            )
+        return [at for run in joined for at in run]
+
+    def _grow(
+        self, run: list[int], free: range, least: float, room: int, chosen: Collection[int]
+    ) -> int:
+        """Adds what stands below and above a stretch, in turn, until it has the least length; what that took.
+
+        `chosen`: all units that the selection has otherwise.
+        """
+        units = self.units
+        before = length = sum(units[at].length + 1 for at in run)
+        is_below = True
+        while length < least:
+            sides: dict[bool, range | None] = {}
+            if self.layout.adjoin(run[-1]):
+                sides[True] = self._free(run[-1] + 1, free, (*chosen, *run))
+            if run[0] and self.layout.adjoin(run[0] - 1) and not is_heading(units[run[0]].text):
+                sides[False] = self._free(run[0] - 1, free, (*chosen, *run))
+            more = sides.get(is_below) or sides.get(not is_below)
+            cost = sum(units[at].length + 1 for at in more or ())
+            if not more or length - before + cost > room:
+                break
+            length += cost
+            run[:] = sorted({*run, *more})
+            is_below = not is_below
+        while run[-1] not in chosen and (
+            not units[run[-1]].text.strip() or self.layout.announces(run[-1])
+        ):
+            length -= units[run.pop()].length + 1  # a heading without what stands below it
+        return length - before
+
+    def _free(self, at: int, free: range, shown: Collection[int]) -> range | None:
+        """What a unit is read with, if nothing of it is shown yet; no row of a table without its head."""
+        if at not in free:
+            return None
+        if is_row(self.units[at].text) and not set(self.layout.head_of_table(at)).issubset(
+            (*shown, at)
+        ):
+            return None
+        lines = self.layout.whole(at)
+        if not lines or not all(one in free and not self._taken[one] for one in lines):
+            return None
+        return lines
+
+    def _needed(self, at: int) -> list[int]:
+        """What a unit cannot be read without, the most important first: the beginning of its line; the rest of a
+        paragraph or an item of several lines; the item, the head of the table or the announcement that it stands below;
+        what stands below a heading or an announcement; the other steps of a short procedure. Of code, the code around
+        and the line that announces it.
+        """
+        if (code := self.layout.code_around(at)) is not None:
+            whole = self.layout.whole(at)
+            beside = whole or range(max(at - 1, 0), min(at + 2, len(self.units)))
+            near = sorted((one for one in beside if one != at), key=lambda one: abs(one - at))
+            return [*near, *self.layout.announcement_of(code)] if whole else near
+        return [*self.layout.above(at), *self._below(at), *self.layout.steps(at)]
+
+    def _below(self, at: int) -> Iterator[int]:
+        """What a unit announces, as far as nothing of it was shown yet."""
+        if at < self.layout.text_start:
+            yield from self.layout.below_front_matter(at)
+            return
+        for lines in self.layout.below(at):
+            if self._taken[lines.start]:
+                return
+            yield from lines
+
+    def _was_found_by_name(self, at: int) -> bool:
+        """Whether the title, path, date or headings of a line hold what was asked for, and not the line."""
+        return bool(self.units[at].context and not self.units[at].concepts)
+
+    def selection(self, at: Iterable[int]) -> Selection:
+        """The selection of these units, which are in the order of the file."""
+        units = tuple(at)
+        new = tuple(one for one in units if not self._taken[one])
+        return Selection(self, units, new, sum(self.odds[one] for one in new))
+
+    @cached_property
+    def _by_odds(self) -> list[int]:
+        """The units that something speaks for, best first."""
+        odds = self.odds
+        return sorted(
+            filter(odds.__getitem__, range(len(odds))), key=odds.__getitem__, reverse=True
+        )
+
+    def _overlaps(self, at: int, others: Iterable[int]) -> bool:
+        """Whether a unit says again what one of the others says: chunks that overlap may cut a long line
+        at different places.
+        """
+        if not self._is_cut_twice:
+            return False
+        unit = self.units[at]
+        units = (self.units[other] for other in others)
+        return any(unit.start < one.end and one.start < unit.end for one in units)
+
+    @cached_property
+    def _is_cut_twice(self) -> bool:
+        if not self.units or self.units[0].chunk_id == self.units[-1].chunk_id:
+            return False
+        return any(after.start < unit.end for unit, after in pairwise(self.units))
+
+
+def best_selections(files: Iterable[File]) -> Iterator[Selection]:
+    """Selections that share no unit, best first. The best lines of a file are looked for when nothing else can be
+    better than all that are left of it.
+    """
+    heap: list[tuple[float, int, str, int, int, File | Selection]]
+    heap = [(*_before(file, number), file) for number, file in enumerate(files)]
+    heapify(heap)
+    number = len(heap)
+    while heap:
+        *_, best = heappop(heap)
+        if isinstance(best, File):
+            if selection := best.best():
+                heappush(heap, (*selection.order(), selection))
+            continue
+        file = best.file
+        if file.selection(best.at).mass == best.mass:
+            file.take_all(best)
+            yield best
+        heappush(heap, (*_before(file, number), file))
+        number += 1
+
+
+def _before(file: File, number: int) -> Order:
+    """What may yet become a selection comes before selections of that mass."""
+    return -round(file.left() * file.worth, 9), 0, "", number, 0
