@@ -27,6 +27,7 @@ from backends.chunking import (
     suffix_start,
     weigh,
 )
+from backends.chunking.fences import Fence, closes, opened_fence
 from backends.chunking.graphemes import may_cut, next_cut
 
 GRAPHEME_RANK: Final = 0
@@ -53,7 +54,6 @@ INDENTATION: Final = " \t\ufeff"
 """What may stand before a line's mark; a byte order mark opens some files."""
 _TAB_WIDTH: Final = 4
 _ITEM: Final = re.compile(r"(?:[-*+]|[0-9]{1,9}[.)])(?:\s|$)")
-_FENCE: Final = re.compile(r"(`{3,})[^`]*$|(~{3,})")
 _UNDERLINE: Final = re.compile(r"(?:=+|-+)\s*$")
 _FRONT_MATTER: Final = re.compile(r"\ufeff?---[ \t]*\r?\n")
 _FRONT_MATTER_END: Final = re.compile(r"\n-{3,}[ \t]*\r?(?:\n|\Z)")
@@ -259,13 +259,6 @@ def _starts(pattern: re.Pattern[str], text: str, start: int, end: int) -> Iterat
             yield position
 
 
-class Fence(msgspec.Struct, frozen=True, gc=False):
-    """What the line that closes a fenced block must look like: `length` or more of `mark`."""
-
-    mark: str
-    length: int
-
-
 FRONT_MATTER_FENCE: Final = Fence("-", 3)
 
 
@@ -287,19 +280,6 @@ def indent_of(line: str, body: str) -> int:
 
 def is_item(body: str) -> bool:
     return _ITEM.match(body) is not None
-
-
-def opened_fence(body: str) -> Fence | None:
-    match = _FENCE.match(body)
-    if match is None:
-        return None
-    mark = match[1] or match[2]
-    return Fence(mark[0], len(mark))
-
-
-def closes(body: str, fence: Fence) -> bool:
-    mark = body.rstrip()
-    return len(mark) >= fence.length and not mark.strip(fence.mark)
 
 
 def underlined_level(body: str) -> int | None:

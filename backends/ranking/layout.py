@@ -12,9 +12,10 @@ from functools import cached_property
 from typing import Final
 
 from backends.chunking import parse_heading
+from backends.chunking.fences import Fence, fence_below
 from backends.interface import BREADCRUMB
 from backends.ranking.lines import Unit, label_of
-from backends.ranking.names import FENCES, is_heading, stored_headings, text_start
+from backends.ranking.names import is_heading, stored_headings, text_start
 from backends.text.frontmatter import is_field
 from backends.text.units import utf16_length
 
@@ -142,22 +143,18 @@ class Layout:
     def _code(self) -> list[range]:
         """The units of each block of code, its fences among them."""
         blocks = []
-        start, mark = -1, ""
+        start = 0
+        fence: Fence | None = None
         for at, unit in enumerate(self.units):
-            if start >= 0 and not self.adjoin(at - 1):
+            if fence is not None and not self.adjoin(at - 1):
                 blocks.append(range(start, at))
-                start = -1
-            if "```" not in unit.text and "~~~" not in unit.text:
-                continue
-            sign = unit.text.lstrip()[:3]
-            if sign not in FENCES:
-                continue
-            if start < 0:
-                start, mark = at, sign
-            elif sign == mark and unit.text.strip(" \t\r") == sign:
+                fence = None
+            above, fence = fence, fence_below(unit.text, fence)
+            if above is None and fence is not None:
+                start = at
+            elif above is not None and fence is None:
                 blocks.append(range(start, at + 1))
-                start = -1
-        if start >= 0:
+        if fence is not None:
             blocks.append(range(start, len(self.units)))
         return blocks
 

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from backends.chunking import HEADING_SEPARATOR, parse_heading
+from backends.chunking.fences import Fence, fence_below
 from backends.ranking.lines import Unit
 from backends.ranking.query import LEAST_NAMED, Weights
 from backends.text.frontmatter import is_property
@@ -30,7 +31,7 @@ class Names:
         self._of_note = self._fit_of_note(names) if units else 0.0
         self._above: list[tuple[int, float]] = []
         """Of what is in force, headings, a title and items, the levels, which rise, and how well each fits."""
-        self._is_in_code = False
+        self._fence: Fence | None = None
         self.is_in_item = False
         self.fit = self._of_note
 
@@ -56,9 +57,9 @@ class Names:
             self._begin(unit)
         told = line.lstrip() if line[0] in _BLANKS else line
         first = told[0]
-        if first in _FENCE_MARKS and told.startswith(FENCES):
-            self._is_in_code = not self._is_in_code
-        if self._is_in_code:
+        if first in _FENCE_MARKS:
+            self._fence = fence_below(told, self._fence)
+        if self._fence is not None:
             return False
         if first in _ITEM_MARKS and _ITEM.match(told):
             if unit.concepts or self.is_in_item:
@@ -105,7 +106,7 @@ class Names:
     def _begin(self, unit: Unit) -> None:
         headings = stored_headings(unit.headings) if self._may_fit(unit.context) else ()
         self._above = [(level, self._weights.fit(title)) for level, title in headings]
-        self._is_in_code = False
+        self._fence = None
         self._stand()
 
     def _may_fit(self, context: int) -> bool:
@@ -216,7 +217,6 @@ def is_heading(line: str) -> bool:
 
 
 _FRONT_MATTER: Final = "---"
-FENCES: Final = ("```", "~~~")
 
 
 def text_start(units: Sequence[Unit]) -> int:

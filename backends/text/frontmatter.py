@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from backends.chunking import shorten_title
+from backends.chunking.fences import Fence, fence_below
 from backends.text.times import date_in
 
 FRONT_MATTER_VERSION: Final = 7
@@ -125,12 +126,10 @@ def tags_in(text: str) -> tuple[str, ...]:
     if "#" not in text:
         return ()
     found: dict[str, None] = {}
-    fence = ""
+    fence: Fence | None = None
     for line in text.split("\n"):
-        sign = line.lstrip()[:3]
-        if sign in {"```", "~~~"}:
-            fence = "" if sign == fence else fence or sign
-        elif not fence and "#" in line:
+        above, fence = fence, fence_below(line, fence)
+        if above is None and fence is None and "#" in line:
             for match in re.finditer(_TAG, re.sub(INLINE_CODE, " ", line)):
                 tag = match[1] or match[2].strip("/-")
                 if not _is_no_tag(tag):

@@ -243,7 +243,7 @@ def _names(note: Note) -> Iterator[str]:
 # --- What they know, for the report: the names in their prose, and their languages ---
 
 _NO_PROSE: Final = (
-    r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)|`[^`\n]*`|\bhttps?://\S+|\{\{[^{}\n]*\}\}"
+    r"(?ms)^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1|\Z)|`[^`\n]*`|\bhttps?://\S+|\{\{[^{}\n]*\}\}"
 )
 _PIECE: Final = r"[^\W\d_]+(?:['’-](?!s\b)[^\W\d_]+)*|(?<=\w)['’]s\b|\d+|\n|[^\s\w]"
 """`Nora's` names Nora."""

@@ -16,6 +16,7 @@ import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
+from backends.chunking.fences import Fence, fence_below
 from backends.interface import BREADCRUMB, Hit
 from backends.text.frontmatter import FrontMatter
 from gateway.cli.places import is_file, link_to
@@ -210,17 +211,16 @@ def shown_lines(lines: Sequence[Line], look: Look, best: int | None) -> Iterator
 
 def _rendered(lines: Sequence[Line], *, with_urls: bool) -> Iterator[Text]:
     """The lines without the signs of Markdown, as many as there were."""
-    fence = ""
+    fence: Fence | None = None
     for is_table, group in groupby(lines, lambda one: _is_row(one.text)):
-        if is_table and not fence:
+        if is_table and fence is None:
             yield from _table([one.text for one in group], with_urls=with_urls)
             continue
         for one in group:
-            sign = one.text.lstrip()[:3]
-            if sign in {"```", "~~~"} and fence in {"", sign}:
-                fence = "" if fence else sign
+            above, fence = fence, fence_below(one.text, fence)
+            if (above is None) != (fence is None):
                 yield Text(one.text, style="dim")
-            elif fence:
+            elif fence is not None:
                 yield Text(one.text, style="green")
             else:
                 yield _line(one.text, with_urls=with_urls)

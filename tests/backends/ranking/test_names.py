@@ -61,6 +61,7 @@ def test_what_stands_below_a_title_is_known_by_it_until_the_next_one(fits, title
         "**Boiler** leaks",
         "Before\n**Boiler**",
         "```\n# Boiler\n```",
+        "````md\n```\n# Boiler\n```\n# Boiler\n````",
         "Boiler\n-",
     ],
 )

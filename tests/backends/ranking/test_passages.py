@@ -603,6 +603,12 @@ def test_a_comment_in_code_is_no_heading(passages):
     assert passages(text, "boiler")[0].headings == ("Database",)
 
 
+def test_code_that_holds_fences_ends_with_the_longer_fence_that_began_it(passages):
+    code = "````md\n```sh\n# Close it\n```\n# Open it\n````"
+    text = f"# Database\n\n{code}\n\n## Pump\n\nThe boiler is open.\n\n{FILLING}"
+    assert passages(text, "boiler")[0].headings == ("Database", "Pump")
+
+
 def test_what_a_note_says_twice_in_the_same_words_is_shown_once_in_a_passage(passages):
     line = "- The boiler needs a membrane, and the supplier in the old town has none left."
     text = f"{line}\n\n{FILLING}\n\n{line}\n\n{FILLING}"

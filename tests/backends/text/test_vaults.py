@@ -19,6 +19,8 @@ from backends.text.times import date_in, date_of
         ("a#b, https://example.org/#part, [x](#part), &#35; C#", ()),
         ("`#code` and ``a ` #code`` but #text", ("text",)),
         ("```sh\n#fenced\n```\n#after\n~~~\n#fenced\n```\n~~~", ("after",)),
+        ("````md\n```\n#fenced\n```\n#fenced\n````\n#after", ("after",)),
+        ("```code``` is no fence\n#after", ("after",)),
         ("colours #fff #1e90ff #AABBCC00, issue #12, but #cafe", ("cafe",)),
         ("Logseq's #[[two words]]", ("two words",)),
     ],
