@@ -108,6 +108,7 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     text: str = ""
     notes: tuple[RecalledPlace, ...] = ()
     reason: str | None = None
+    stale: Behind | None = None
 
 
 class SourceStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

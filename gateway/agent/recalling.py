@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, get_args
 
 import anyio
 import msgspec
+from msgspec.structs import replace
 
 from backends.chunking import estimate_tokens
 from backends.interface import SearchAnswer
@@ -157,7 +158,11 @@ async def _recall(
     answer = await memory.find(wanted, session, vector_patience_s=VECTOR_PATIENCE_S)
     if not answer.hits:
         return RecallResult(
-            tokens=0, reason=_why_none(answer), error=answer.error, kind=answer.kind
+            tokens=0,
+            reason=_why_none(answer),
+            stale=answer.stale,
+            error=answer.error,
+            kind=answer.kind,
         )
     choice = choose(
         answer.hits,
@@ -166,8 +171,8 @@ async def _recall(
         min_score=params.min_score,
     )
     if choice.reason is not None:
-        return RecallResult(tokens=0, reason=choice.reason)
-    return _told(memory, conversation, choice.parts)
+        return RecallResult(tokens=0, reason=choice.reason, stale=answer.stale)
+    return replace(_told(memory, conversation, choice.parts), stale=answer.stale)
 
 
 def _why_none(answer: SearchAnswer) -> RecallReason:

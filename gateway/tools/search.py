@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec.structs import replace
 
-from backends.interface import MAX_QUERY_CHARS, Hit, SearchAnswer, SearchRequest
+from backends.interface import MAX_QUERY_CHARS, Hit, SearchAnswer, SearchRequest, Stale
 from config.errors import ErrorKind
 from config.settings import CitationsMode, Settings, Source
 from gateway.escaping import escape_controls, escape_line
@@ -317,6 +317,8 @@ class RecallResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     text: str = ""
     notes: tuple[RecalledNote, ...] = ()
     reason: RecallReason | None = None
+    stale: Stale | None = None
+    """What may be missing, as in the answer of a search."""
     error: str | None = None
     """The cause and the remedy, where the reason is `denied`, `disabled` or `unavailable`."""
     kind: ErrorKind | None = None

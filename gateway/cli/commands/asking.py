@@ -503,4 +503,8 @@ def recall(
         output.say_text(result.text)
     else:
         output.note(_WHY.get(result.reason or "", f"Nothing ({result.reason})."))
+    if result.stale and not options.json:
+        from gateway.cli.rendering.results import staleness
+
+        output.note(staleness(result.stale))
     return os.EX_OK

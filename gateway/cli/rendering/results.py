@@ -185,12 +185,12 @@ def remarks(result: SearchAnswer, *, with_times: bool = True) -> Iterator[str]:
             "created or updated in its front matter."
         )
     if result.stale:
-        yield _staleness(result.stale)
+        yield staleness(result.stale)
     if with_times and result.timings_ms and any(hit.explain for hit in result.hits):
         yield f"Time (ms): {_flat(result.timings_ms)}"
 
 
-def _staleness(stale: Stale) -> str:
+def staleness(stale: Stale) -> str:
     """Where no file is known to be behind, indexing may be no remedy."""
     if not stale.files:
         return (

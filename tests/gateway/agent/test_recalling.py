@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from backends.interface import SyncRequest
-from config.settings import CompactionSettings, ScopeMatch, ScopePolicy, ScopeRule
+from config.settings import CompactionSettings, ScopeMatch, ScopePolicy, ScopeRule, SyncSettings
 from fakes.settings import make_settings
 from gateway.agent.memory import open_memory
 from gateway.agent.reloading import Reloader
@@ -55,11 +55,12 @@ def open_host(tmp_path: Path):
     (tmp_path / "workspace/memory/tea.md").write_text("# Tea\n\n- Sencha from Uji.\n", "utf-8")
 
     @asynccontextmanager
-    async def opened(*, background=False, **changes):
+    async def opened(*, background=False, synced=True, **changes):
         changes = {"search": {"provider": "none"}} | changes
         settings = make_settings(tmp_path, **changes)
         async with open_memory(settings, background=background) as memory:
-            await memory.sync(SyncRequest())  # a busy machine takes longer than a search waits
+            if synced:
+                await memory.sync(SyncRequest())  # a busy machine takes longer than a search waits
             reloader = Reloader(memory, lambda: settings)
             yield Host(build_registry(memory, anyio.Event().set, reloader.reload), memory)
 
@@ -165,6 +166,16 @@ async def test_a_program_without_session_keys_is_one_conversation_over_all_its_c
 async def test_what_needs_no_memory_is_told_nothing_and_why(open_host, prompt, reason):
     async with open_host() as host:
         assert await host.recall(prompt) == {"tokens": 0, "reason": reason}
+
+
+async def test_a_recall_during_the_first_index_says_that_notes_are_missing(open_host):
+    later = {"provider": "none", "sync": SyncSettings(on_search=False)}
+    async with open_host(search=later, synced=False) as host:
+        assert (await host.recall())["stale"][
+            "reason"
+        ] == "the first sync of this index has not ended"
+        await host.memory.sync(SyncRequest())
+        assert "stale" not in await host.recall()
 
 
 async def test_who_may_not_search_is_told_nothing(open_host):
