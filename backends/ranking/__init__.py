@@ -1,4 +1,4 @@
-"""Deciding what answers a query: parsing it, scoring passages, joining lanes.
+"""Ranking: parses a query, scores passages and fuses the lanes.
 
-Pure functions over values; the index that fetches the candidates is elsewhere.
+Pure functions of values; the index that fetches the candidates is elsewhere.
 """

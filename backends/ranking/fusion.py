@@ -1,7 +1,7 @@
-"""Putting passages in order: the keyword lane and the vector lane become one list with one score.
+"""Ranking of passages: the keyword lane and the vector lane are fused into one list with one score.
 
-A poor vector model can do bounded harm: what keywords alone would show first stays among the first. `explain` tells
-what a result owes to each lane.
+A poor vector model can do bounded harm: what keywords alone would show first stays among the first. `explain` shows
+what each lane contributes to a result.
 """
 
 from __future__ import annotations
@@ -41,31 +41,31 @@ WITHIN: Final = 6
 """The default number of results."""
 MOST_STANDS_OUT: Final = 8.0
 LEAST_SHARE: Final = -12.0
-"""Signs beyond these say no more."""
+"""Features are clamped to these limits."""
 ENOUGH: Final = 0.5
-"""A share of a passage's odds: when so much of it stands in other results, its point was made."""
+"""A share of a passage's odds: if so much of it is in other results, the passage counts as shown."""
 
 
 _OTHER_MARKS: Final = 16
-"""UTF-16 units by which the marks of two lines that say the same may differ."""
+"""The most UTF-16 units by which the lengths of two lines with the same words may differ."""
 
 
 class _Assured(msgspec.Struct, frozen=True, gc=False):
-    """A passage as keywords alone would show it."""
+    """A passage that keywords alone would show."""
 
     file: File
-    """As the fusion knows it: it says what was shown."""
+    """The file in the fused ranking, which records what was shown."""
     selection: Selection
-    """The units that keywords alone would show of the same file."""
+    """The units of the same file that keywords alone would show."""
 
     def is_shown(self) -> bool:
-        """Whether enough of it is."""
+        """Returns whether enough of it was shown."""
         odds = self.selection.file.odds
         missing = sum(odds[at] for at in self._missing())
         return missing <= (1 - ENOUGH) * sum(odds[at] for at in self.selection.at)
 
     def rest(self) -> Selection:
-        """What was not shown."""
+        """Returns the part that was not shown."""
         missing = tuple(self._missing())
         return replace(self.selection, file=self.file, at=missing, new=missing)
 
@@ -74,10 +74,10 @@ class _Assured(msgspec.Struct, frozen=True, gc=False):
 
 
 class Assurance:
-    """The promise for one query."""
+    """The assurance that the best passages by keywords alone are among the first results of a query."""
 
     def __init__(self, files: Iterable[File] = (), by_words: Iterable[File] = ()) -> None:
-        """`by_words`: the same files with the odds that keywords alone give. Of none, nothing is due."""
+        """`by_words`: the same files with the odds from keywords alone. Without files, nothing is due."""
         known = {(file.file_id, file.path): file for file in files}
         self._assured = [
             _Assured(known[selection.file.file_id, selection.file.path], selection)
@@ -85,7 +85,7 @@ class Assurance:
         ]
 
     def due(self, place: int) -> Selection | None:
-        """What has to come at this place of the results, counted from 1; it is taken."""
+        """Returns the selection that has to come at this rank, counted from 1, if any, and marks it as shown."""
         missing = [one for one in self._assured if not one.is_shown()]
         if not 0 <= WITHIN - place < len(missing):
             return None
@@ -97,34 +97,34 @@ class Assurance:
 class RankedPassage(msgspec.Struct, frozen=True, gc=False):
     passage: Passage
     score: float
-    """0..1, what `minScore` speaks of, see `PassageRanker.rank`; never rises down the list."""
+    """0..1, the score compared with `minScore`, see `PassageRanker.rank`; never rises down the list."""
     signs: Signs | None
-    """What the score is from; None of what neither lane relates to the question."""
+    """The features that the score is computed from; None if neither lane relates the passage to the question."""
     text_score: float
-    """0..1, of its best line; 0 where no line holds or neighbours a word of the query."""
+    """0..1, of its best line; 0 if neither a line nor its neighbours contain a word of the query."""
     vector_score: float | None
     """The highest cosine of its lines, 0..1."""
     fused: float
-    """What the order goes by: the sum of its lines' odds, or of their reciprocal ranks."""
+    """The value sorted by: the sum of its lines' odds, or of their reciprocal ranks."""
     text_share: float
-    """What `text_score` is calibrated from: the share of what words could tell at most, 0..1."""
+    """The uncalibrated `text_score`: the share of the most that words could contribute, 0..1."""
     vector_deviations: float | None
-    """How far `vector_score` is above the query's cosines at large, see `Background.place`."""
+    """The standard deviations of `vector_score` above the query's cosines in general, see `Background.place`."""
     freshness: float
-    """What age left of the odds of its lines: the least of them, 1 for all."""
+    """The factor by which age reduces the odds of its lines: the lowest of them; 1 without reduction."""
     is_assured: bool
-    """Whether it was due by `Assurance`."""
+    """True if it was due by `Assurance`."""
     selection: Selection
-    """The lines that `passage` shows, before blank ones at the ends of stretches were left out."""
+    """The lines that `passage` shows, and the blank ones trimmed from the ends of its stretches."""
 
 
 class _Strength(msgspec.Struct, frozen=True, gc=False):
-    """What each lane tells of a passage."""
+    """The strength of a passage in each lane."""
 
     text_share: float
     cosine: float | None
     related: float
-    """The share of what the notes' words could tell of a question of usual length: 0..1."""
+    """The share of the most that the notes' words could contribute to a question of usual length: 0..1."""
 
     @property
     def text(self) -> float:
@@ -136,7 +136,7 @@ class _Strength(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Weighed(msgspec.Struct, frozen=True, gc=False):
-    """The units of one file and their evidence, whatever the lanes count."""
+    """The units of one file and their evidence, before the lanes are weighted."""
 
     file_id: int
     path: str
@@ -147,8 +147,7 @@ class _Weighed(msgspec.Struct, frozen=True, gc=False):
 class PassageRanker:
     """Ranks the candidates of one query, block by block; what was shown is not shown again.
 
-    Later blocks continue the list of the first, so the order does not depend on how many results are
-    wanted.
+    Later blocks continue the list of the first, so the order does not depend on how many results are requested.
     """
 
     def __init__(
@@ -178,18 +177,18 @@ class PassageRanker:
         self._promises = background is not None and lanes.text > 0
         self._shown = 0
         self._whole = 0.0
-        """All that speaks for any line of the first candidates."""
+        """The sum of the odds of all lines of the first candidates."""
         self.files: list[File] = []
-        """Every candidate that was ranked so far."""
+        """Every candidate ranked so far."""
         self._by_concepts: defaultdict[int, list[tuple[int, Unit]]] = defaultdict(list)
         self._files_by_concepts = 0
 
     def rank(self, candidates: Iterable[Candidate]) -> Iterator[RankedPassage]:
-        """Passages of at least the least score that share no line and no text, best first.
+        """Yields passages of at least the minimum score that share no line and no text, best first.
 
-        From `EVEN` on a score is the probability that the passage answers, see `score_of`. Of what neither lane relates
-        to the question, and what therefore comes last, it is what the stronger lane tells.
-        It never rises: where a passage comes by rank or by promise, the next ones answer no likelier.
+        From `EVEN` on a score is the probability that the passage answers, see `score_of`. A passage that neither lane
+        relates to the question comes last, with the score of the stronger lane. Scores never rise: after a passage that
+        is placed by rank fusion or by `Assurance`, the next ones have at most its score.
         """
         weighed = self._weighed(candidates)
         files = self._files(weighed, self._lanes)
@@ -215,16 +214,16 @@ class PassageRanker:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing more can have the least score."""
+        """True if nothing more can reach the minimum score."""
         return self._ceiling < self._min_score
 
     def _shown_as(
         self, selection: Selection, strength: _Strength, signs: Signs | None, *, is_assured: bool
     ) -> Iterator[RankedPassage]:
-        """The selection, whole, unless all that it was chosen for was shown before."""
+        """Yields the selection as a passage, unless all that it was chosen for was shown before."""
         units = selection.units()
         self._taken[selection.file.file_id].update((unit.start, unit.end) for unit in units)
-        if self._repeats.tell_all([unit.text for unit in selection.earned()]):
+        if self._repeats.has_shown([unit.text for unit in selection.earned()]):
             return
         self._repeats.show([unit.text for unit in units])
         score = score_of(likelihood(signs)) if signs else strength.highest
@@ -250,7 +249,9 @@ class PassageRanker:
         )
 
     def same_lines(self, ranked: RankedPassage) -> list[tuple[int, int]]:
-        """The other files, by id, and the first line in each, that say the same as the best line of a passage."""
+        """Returns the other files, by id, and the first line in each, that say the same as the best line of a
+        passage.
+        """
         selection = ranked.selection
         best = selection.file.units[selection.best()]
         words = in_words(best.text)
@@ -266,7 +267,7 @@ class PassageRanker:
         return list(places.items())
 
     def _holding(self, concepts: int) -> Sequence[tuple[int, Unit]]:
-        """The units that hold just these concepts, with their files: looked through once for all results."""
+        """Returns the units with exactly these concepts, and their files; they are grouped once for all results."""
         if self._files_by_concepts != len(self.files):
             self._files_by_concepts = len(self.files)
             self._by_concepts.clear()
@@ -278,12 +279,12 @@ class PassageRanker:
     def _in_order(
         self, files: Sequence[File], assurance: Assurance
     ) -> Iterator[tuple[Selection, bool]]:
-        """Also whether a selection comes now by the promise."""
+        """Yields each selection, and whether it comes now by the assurance."""
         selections = best_selections(files)
         while True:
             if (due := assurance.due(self._shown + 1)) is not None:
                 yield due, True
-                # What is left of its file may make another selection, and an earlier one.
+                # The rest of its file may make another selection, and an earlier one.
                 selections = best_selections(files)
             elif (selection := next(selections, None)) is not None:
                 yield selection, False
@@ -331,7 +332,7 @@ class PassageRanker:
         cosines = [one.cosine for one in selection.new_units() if one.cosine is not None]
         text = max([one.text for one in evidence]) if self._lanes.text else 0.0
         cosine = min(1.0, max(0.0, *cosines)) if cosines else None
-        # Where no note has a word of the question but a name that all of them have, that is what there is.
+        # If no note has a word of the question except for a name that all of them have, that name is all there is.
         known = min(USUAL_INFORMATION, self._weights.known)
         return _Strength(text, cosine, text * self._weights.total / known if known else 0.0)
 
@@ -340,10 +341,10 @@ class PassageRanker:
         share = math.log(selection.mass / self._whole) if 0 < selection.mass < self._whole else 0.0
         units = selection.new_units()
         names_only = all(not one.text.strip() or is_heading(one.text) for one in units)
-        held = 0.0 if names_only else max([weights.coverage(one.concepts) for one in units])
+        covered = 0.0 if names_only else max([weights.coverage(one.concepts) for one in units])
         signs = Signs(
             share=max(LEAST_SHARE, share),
-            best_line=min(1.0, held),
+            best_line=min(1.0, covered),
             information=math.log(max(1.0, weights.total)),
         )
         if background is None:
@@ -357,10 +358,10 @@ class PassageRanker:
 
 
 def calibrate(share: float) -> float:
-    """A share of the query's information content as the 0..1 score that `minScore` speaks of.
+    """Returns a share of the query's information content as the 0..1 score that is compared with `minScore`.
 
-    The cube root lets a passage with a twentieth of the information, one word of a long question,
-    pass the documented 0.35, and keeps a full match near 1.
+    The cube root lets a passage with a twentieth of the information, one word of a long question, pass the documented
+    0.35, and keeps a full match near 1.
     """
     return math.cbrt(min(1.0, max(0.0, share)))
 
@@ -369,18 +370,19 @@ class LaneShare(TypedDict):
     raw: float
     calibrated: float
     rank: int | None
-    """Its place by `raw` among the lines of all candidates, from 1; equal ones share one. None where the
-    lane found nothing in it."""
+    """The rank of `raw` among the lines of all candidates, from 1; equal ones share one. None if the lane found nothing
+    in the passage.
+    """
     weight: float
 
 
 class LineShare(TypedDict):
-    """What one line gave for its passage."""
+    """The contribution of one line to its passage."""
 
     share: float
-    """Of what all of them give, 0..1."""
+    """The share of the sum over all lines, 0..1."""
     text: float
-    """What its words score by themselves, calibrated: 0..1."""
+    """The calibrated score of its words alone: 0..1."""
     vector: float | None
     """Its highest cosine; None where it has no vector."""
 
@@ -388,25 +390,25 @@ class LineShare(TypedDict):
 class Explanation(TypedDict):
     matchedTerms: Sequence[str]
     otherForms: Mapping[str, Sequence[str]]
-    """By a term that was asked for: compounds of it, or its parts, that were found instead."""
+    """Compounds or parts that were found instead of a term that was asked for, by that term."""
     coverage: float
     fused: float
     signs: Mapping[str, float] | None
-    """What the score is from, see `Signs`."""
+    """The features that the score is computed from, see `Signs`."""
     chunkId: int
     text: LaneShare
     vector: LaneShare | None
     """None where no line of the passage has a vector."""
     freshness: float
-    """What age left of its weight: 1 for all."""
+    """The factor by which age reduces its weight: 1 without reduction."""
     assured: bool
-    """Whether it stands here because of the promise about keywords, not by `fused`."""
+    """True if it is here because of the assurance for keywords, not by `fused`."""
     lines: Sequence[LineShare]
-    """Of each line of the snippet, in their order."""
+    """The contributions of the lines of the snippet, in their order."""
 
 
 def explain(ranked: RankedPassage, lanes: Lanes, files: Collection[File]) -> Explanation:
-    """`files`: every candidate that was ranked for the query."""
+    """Returns what a result is based on. `files`: every candidate that was ranked for the query."""
     cosine, deviations = ranked.vector_score, ranked.vector_deviations
     vector = None
     if cosine is not None and deviations is not None:
@@ -437,7 +439,7 @@ def _rounded(signs: Signs) -> Mapping[str, float]:
 
 
 def _line_shares(ranked: RankedPassage) -> list[LineShare]:
-    """Sentences of a long line count as that line."""
+    """Returns the contribution of each line; sentences of a long line count as that line."""
     file = ranked.selection.file
     new = set(ranked.selection.new)
     by_line: defaultdict[int, list[int]] = defaultdict(list)

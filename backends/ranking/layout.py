@@ -1,6 +1,6 @@
-"""How the lines of a file belong together: its front matter, headings, code, paragraphs, tables and lists.
+"""The structure of a file: its front matter, headings, code, paragraphs, tables and lists.
 
-What is asked, and what was shown, plays no part here.
+The query, and what was shown, play no part here.
 """
 
 from __future__ import annotations
@@ -20,32 +20,34 @@ from backends.text.frontmatter import is_field
 from backends.text.units import utf16_length
 
 READABLE: Final = 60
-"""UTF-16 units: a shorter gap is not left out, and a line that announces something is hardly longer than twice that."""
+"""UTF-16 units: a shorter gap is not left out, and a line that announces something has less than twice as many."""
 WITH_HEADING: Final = 240
-"""UTF-16 units of what stands below a heading that are shown with it."""
+"""The most UTF-16 units under a heading that are shown with it."""
 SHORT_PROCEDURE: Final = 420
-"""UTF-16 units of a numbered list that is shown whole."""
+"""The most UTF-16 units of a numbered list that is shown whole."""
 MOST_WRAPPED: Final = 130
-"""UTF-16 units of a line that an editor ended because it was full; a longer one ends where its writer ended it."""
+"""The most UTF-16 units of a line that an editor wrapped; a longer one ends where its writer ended it."""
 LEAST_WRAPPED: Final = 60
-"""Of such a line with the first word of the next one."""
+"""The fewest UTF-16 units of such a line together with the first word of the next one."""
 MOST_ABOVE: Final = 300
-"""UTF-16 units of the lines that a line is shown below: more would leave no room for it."""
+"""The most UTF-16 units of a parent item or announcement shown with a line: more would leave no room for it."""
 _ITEM: Final = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]")
 _STEP: Final = re.compile(r"[ \t]*\d{1,3}[.)][ \t]")
 _BEGINS: Final = re.compile(
     r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]|#{1,6}(?:\s|\Z)|\||```|~~~|---|===|\$\$|:::|[A-Za-z-]+::)"
 )
-"""What is no line of a paragraph that goes on: an item, a heading, a row, a fence, a rule, a property."""
+"""The beginning of a line that does not continue a paragraph: an item, a heading, a row, a fence, a thematic break, a
+property.
+"""
 _CALLOUT: Final = re.compile(r">[ \t]*\[![\w-]+\]|(?:!!!|\?\?\?\+?)[ \t]+\w")
-"""The line above a note or a warning, which says nothing without it."""
+"""The first line of a callout or an admonition, which says nothing without its content."""
 _SENTENCE_ENDS: Final = (".", "!", "?", "…", ":", "。", "！", "？", "：")
 RULE: Final = r"[ \t]*\|?[ :|-]*-[ :|-]*"
-"""The line below the head of a table."""
+"""The delimiter row of a table."""
 
 
 class Layout:
-    """The lines of one file, by their numbers in its order."""
+    """The structure of one file, whose units are numbered in its order."""
 
     def __init__(self, units: Sequence[Unit]) -> None:
         self.units = units
@@ -53,7 +55,7 @@ class Layout:
         self._paths: dict[int, tuple[str, ...]] = {}
 
     def adjoin(self, at: int) -> bool:
-        """Whether nothing but a newline lies between this unit and the next."""
+        """Returns whether nothing but a newline separates this unit and the next."""
         return at + 1 < len(self.units) and 0 <= self.units[at + 1].start - self.units[at].end <= 1
 
     @cached_property
@@ -62,13 +64,13 @@ class Layout:
 
     @cached_property
     def fields(self) -> Sequence[int]:
-        """The lines of front matter that tell something, as those of a card do; none where they are many."""
+        """The fields of front matter that say something, as those of a card do; empty if they are long."""
         units = self.units
         fields = [at for at in range(self.text_start) if is_field(units[at].text)]
         return fields if sum(units[at].length for at in fields) <= SHORT_PROCEDURE else ()
 
     def _beginning(self) -> Iterator[int]:
-        """What the note begins with: that is what its front matter speaks of."""
+        """Yields the beginning of the note, which its front matter describes."""
         room = WITH_HEADING
         for at in range(self.text_start, len(self.units)):
             room -= self.units[at].length
@@ -77,7 +79,7 @@ class Layout:
             yield at
 
     def headings(self, at: int) -> tuple[str, ...]:
-        """The path of headings that a unit stands below, outermost first."""
+        """Returns the path of headings above a unit, outermost first."""
         known = self._paths.get(at)
         if known is None:
             known = self._paths[at] = self._path_of_headings(at)
@@ -87,7 +89,7 @@ class Layout:
         units = self.units
         first = self._first_of_run[at]
         own = self._headings[bisect_left(self._headings, (first,)) :]
-        # Where a chunk repeats the end of the one before it, the path is that of a later line.
+        # If a chunk repeats the end of the one before it, the path is that of a later line.
         chunk_id = units[first].chunk_id
         inside = {(level, title) for n, level, title in own if units[n].chunk_id == chunk_id}
         above = [one for one in stored_headings(units[first].headings) if one not in inside]
@@ -101,7 +103,7 @@ class Layout:
 
     @cached_property
     def _first_of_run(self) -> list[int]:
-        """By unit the first one from which on all adjoin."""
+        """The first unit of the contiguous run that each unit is in."""
         found, first, end = [], 0, -2
         for at, unit in enumerate(self.units):
             if not 0 <= unit.start - end <= 1:
@@ -122,11 +124,11 @@ class Layout:
         ]
 
     def is_heading(self, at: int) -> bool:
-        """Whether it is a heading, and no comment in code."""
+        """Returns whether the unit is a heading and not a comment in code."""
         return is_heading(self.units[at].text) and self.code_around(at) is None
 
     def announces(self, at: int) -> bool:
-        """Whether it is a heading, or a short line that announces what stands below it."""
+        """Returns whether the unit is a heading, or a short line that announces what follows it."""
         unit = self.units[at]
         if is_heading(unit.text) or (
             unit.length < 2 * READABLE and unit.text.rstrip().endswith(":")
@@ -135,13 +137,13 @@ class Layout:
         return False
 
     def code_around(self, at: int) -> range | None:
-        """The block of code that a unit is in."""
+        """Returns the code block that a unit is in, if any."""
         number = bisect_right(self._code, at, key=lambda block: block.start)
         return self._code[number - 1] if number and at in self._code[number - 1] else None
 
     @cached_property
     def _code(self) -> list[range]:
-        """The units of each block of code, its fences among them."""
+        """The units of each code block, including its fences."""
         blocks = []
         start = 0
         fence: Fence | None = None
@@ -159,7 +161,7 @@ class Layout:
         return blocks
 
     def announcement_of(self, code: range) -> Iterator[int]:
-        """The line above a block of code that announces it, and what is blank between them."""
+        """Yields the line above a code block that announces it, and the blank ones between them."""
         at = code.start - 1
         while at > 0 and self.adjoin(at) and not self.units[at].text.strip():
             at -= 1
@@ -167,8 +169,8 @@ class Layout:
             yield from range(at, code.start)
 
     def whole(self, at: int) -> range | None:
-        """The units that a unit is read with: the block of code, or the lines of a paragraph or an item that an editor
-        divided. None of code that is too long.
+        """Returns the units that a unit is read with: its code block, or the lines of a paragraph or an item that an
+        editor wrapped. None for code that is too long.
         """
         units = self.units
         if (code := self.code_around(at)) is not None:
@@ -183,7 +185,7 @@ class Layout:
         return range(first, last + 1)
 
     def _goes_on_below(self, at: int) -> bool:
-        """Whether the next line goes on with the sentence, or the item, of this one."""
+        """Returns whether the next line continues the sentence, or the item, of this one."""
         units = self.units
         if at < 0 or at + 1 >= len(units) or units[at].length > MOST_WRAPPED:
             return False
@@ -202,7 +204,7 @@ class Layout:
         return units[at].length + 1 + len(following.split(maxsplit=1)[0]) >= LEAST_WRAPPED
 
     def head_of_table(self, row: int) -> Iterator[int]:
-        """The first row, and the rule below it."""
+        """Yields the header row and the delimiter row of a row's table."""
         head = self._first_rows[row]
         if head != row:
             yield head
@@ -210,13 +212,13 @@ class Layout:
                 yield head + 1
 
     def heads_of_tables(self, shown: Iterable[int]) -> set[int]:
-        """Where the heads begin of the tables that rows of are shown."""
+        """Returns the offsets of the header rows of tables of which other rows are shown."""
         rows = (at for at in shown if is_row(self.units[at].text))
         return {self.units[first].start for at in rows if (first := self._first_rows[at]) + 1 < at}
 
     @cached_property
     def _first_rows(self) -> list[int]:
-        """By unit the first row of the table that it is a row of; of what is no row itself."""
+        """The header row of each unit's table; for a unit that is not a row, the unit itself."""
         found: list[int] = []
         was_row = False
         for at, unit in enumerate(self.units):
@@ -226,7 +228,9 @@ class Layout:
         return found
 
     def _parent_of_item(self, item: int) -> int | None:
-        """The item that one is below, or the line that announces the list; None of what is no item."""
+        """Returns the item above a nested one, or the line that announces the list; None for a unit that is not an
+        item.
+        """
         indent = _indent_of_item(self.units[item].text)
         if indent is None:
             return None
@@ -250,7 +254,9 @@ class Layout:
         return parent
 
     def steps(self, at: int) -> Iterator[int]:
-        """The numbered list that a unit is an item of, if that is short: whoever follows it must not miss a step."""
+        """Yields the other items of the numbered list that a unit is in, if that is short: readers must not miss a
+        step.
+        """
         if not _STEP.match(self.units[at].text):
             return
         first, last = at, at
@@ -265,14 +271,14 @@ class Layout:
             yield from (one for one in range(first, last + 1) if one != at)
 
     def _goes_on(self, at: int, beside: int) -> bool:
-        """Whether a numbered list goes on with a unit: an item, or a line that is indented."""
+        """Returns whether a numbered list continues with a unit: an item, or an indented line."""
         text = self.units[at].text
         is_part = _STEP.match(text) is not None or text.startswith((" ", "\t"))
         return is_part and self.adjoin(min(at, beside))
 
     def above(self, at: int) -> Iterator[int]:
-        """The beginning of its line, the rest of its paragraph or item, and the item or the announcement that it stands
-        below; of a row the head of its table.
+        """Yields the beginning of a unit's line, the rest of its paragraph or item, and its parent item or
+        announcement; for a row, the head of its table.
         """
         units = self.units
         first = at
@@ -289,12 +295,14 @@ class Layout:
             yield parent
 
     def below_front_matter(self, at: int) -> Iterator[int]:
-        """What a line of front matter is read with: the other fields, and what the note begins with."""
+        """Yields the units that a line of front matter is read with: the other fields, and the beginning of the
+        note.
+        """
         yield from sorted(self.fields, key=lambda one: abs(one - at))
         yield from self._beginning()
 
     def below(self, at: int) -> Iterator[range]:
-        """What stands below a heading, or a short line that announces it: lines, and blocks of code."""
+        """Yields the lines and code blocks under a heading, or after a short line that announces them."""
         if not self.announces(at):
             return
         room = WITH_HEADING
@@ -316,22 +324,24 @@ class Layout:
 
 
 def _indent_of_item(line: str) -> int | None:
-    """The indentation of a list item; None of what is none."""
+    """Returns the indentation of a list item; None if it is not one."""
     match = _ITEM.match(line)
     return len(match[1].expandtabs(4)) if match else None
 
 
 def is_row(line: str) -> bool:
-    """Whether it is a row of a table."""
+    """Returns whether a line is a row of a table."""
     return line.lstrip().startswith("|")
 
 
 MOST_BREADCRUMB: Final = 60
-"""UTF-16 units of that line, its end included."""
+"""The most UTF-16 units of that line, including its newline."""
 
 
 def breadcrumb_of(headings: Sequence[str]) -> str:
-    """The line, with its end, that names headings: the innermost of them that there is room for; nothing of none."""
+    """Returns the line, with its newline, that names the innermost headings that there is room for; empty without
+    headings.
+    """
     path = list(headings)
     while path:
         line = f"{BREADCRUMB}{' › '.join(path)}\n"

@@ -1,4 +1,4 @@
-"""The lines of candidate chunks, each with what it holds of a query: what ranking chooses from."""
+"""The lines of candidate chunks, each with its concepts of the query: the units that ranking chooses from."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Excerpt(msgspec.Struct, frozen=True, gc=False):
 class Candidate(msgspec.Struct, frozen=True, gc=False):
     """One chunk that the keyword or the vector lane proposes.
 
-    `start` is the character offset of the chunk in its file, `terms` the stored terms: one line a
-    unit of `split_units(text)`.
+    `start` is the character offset of the chunk in its file, `terms` the stored terms: one line per unit of
+    `split_units(text)`.
     """
 
     chunk_id: int
@@ -42,17 +42,17 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     bm25: float = 0.0
     """0 or more, larger is better; 0 for a chunk without a term of the query."""
     path: str = ""
-    """Puts equal scores in an order that every index of the same files agrees on."""
+    """Breaks ties, so that every index of the same files has the same order."""
     context: str = ""
     """The terms of its path, title, date and headings."""
     headings: str = ""
-    """The headings in force where its own text begins, with their marks, joined by `HEADING_SEPARATOR`."""
+    """The headings that apply where its own text begins, with their marks, joined by `HEADING_SEPARATOR`."""
     names: tuple[str, ...] = ()
-    """What its note calls itself: the title and the aliases of its front matter."""
+    """The names that its note gives itself: the title and the aliases of its front matter."""
     excerpts: tuple[Excerpt, ...] = ()
-    """In order, without overlap; what none of them holds has no vector."""
+    """In order, without overlap; text outside them has no vector."""
     freshness: float = 1.0
-    """What age leaves of its odds: more than 0, to 1."""
+    """The factor by which age reduces its odds: more than 0, at most 1."""
 
 
 class Unit(msgspec.Struct, frozen=True, gc=False):
@@ -63,16 +63,16 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     line: int
     text: str
     length: int
-    """UTF-16 units."""
+    """In UTF-16 units."""
     concepts: int
-    """Those of the query that it holds, as `Weights` writes a set."""
+    """Those of the query that it contains, as a set of `Weights`."""
     is_labelled: bool
-    """Whether its label names what was asked for, or whoever asks: see `Weights.is_label`."""
+    """True if its label names what was asked for, or the person asking: see `Weights.is_label`."""
     context: int
-    """Those that its chunk's path, title, date and headings hold."""
+    """The concepts in its chunk's path, title, date and headings."""
     chunk_id: int
     chunk_score: float
-    """The chunk's BM25 as a share of what the query could reach: 0..1."""
+    """The chunk's BM25 score as a share of the most that the query could reach: 0..1."""
     cosine: float | None
     freshness: float
     headings: str
@@ -85,13 +85,13 @@ class FileKey(NamedTuple):
     file_id: int
     path: str
     names: tuple[str, ...]
-    """What it calls itself, see `Candidate`."""
+    """The names that it gives itself, see `Candidate`."""
 
 
 def units_by_file(
     candidates: Iterable[Candidate], weights: Weights
 ) -> Mapping[FileKey, Sequence[Unit]]:
-    """The units of each file in its order; where chunks overlap the better chunk's unit."""
+    """Returns the units of each file in its order; where chunks overlap, those of the better chunk."""
     chunks: dict[FileKey, list[list[Unit]]] = {}
     for candidate in candidates:
         key = FileKey(candidate.file_id, candidate.path, candidate.names)
@@ -115,7 +115,7 @@ def _better(one: Unit, other: Unit) -> Unit:
 
 
 _MOST_OF_LABEL: Final = 48
-"""Characters, marks of lists and of emphasis included."""
+"""Characters, including marks of lists and of emphasis."""
 _AFTER_LABEL: Final = (" ", "*", "_")
 _MARKED_BEGINNING: Final = re.compile(
     rf"[ \t]*(?:(?:[-*+]|\d{{1,9}}[.)])[ \t]+)?(?:\*\*|__|`)([^*_`\n]{{1,{_MOST_OF_LABEL}}})(?:\*\*|__|`)"
@@ -125,19 +125,19 @@ _MARKED_BEGINNING: Final = re.compile(
 def _units(candidate: Candidate, weights: Weights) -> list[Unit]:
     text, terms, excerpts = candidate.text, candidate.terms, candidate.excerpts
     context = weights.concepts_of(candidate.context)
-    held = weights.concepts_by_line(terms)
+    by_line = weights.concepts_by_line(terms)
     highest = weights.total * (BM25_K1 + 1)
-    chunk_score = weights.limited(min(1.0, candidate.bm25 / highest), (context, *held))
+    chunk_score = weights.limited(min(1.0, candidate.bm25 / highest), (context, *by_line))
     starts = [excerpt.start for excerpt in excerpts]
     chunk_id, offset, first_line = candidate.chunk_id, candidate.start, candidate.start_line
     freshness, headings, is_label = candidate.freshness, candidate.headings, weights.is_label
     ascii_only = text.isascii()
     units = []
-    for number, (place, concepts) in enumerate(zip(split_units(text), held, strict=True)):
+    for number, (place, concepts) in enumerate(zip(split_units(text), by_line, strict=True)):
         start, end = place.start, place.end
         unit = text[start:end]
         label = label_of(unit) if concepts else ""
-        # By position: with names a unit costs half as much again.
+        # Positional arguments: with keywords a unit takes half as long again.
         units.append(
             Unit(
                 offset + start,
@@ -159,8 +159,8 @@ def _units(candidate: Candidate, weights: Weights) -> list[Unit]:
 
 
 def label_of(line: str) -> str:
-    """What a line is about, or who speaks, if it says so at its beginning and that is short: the first cell of a row,
-    words in bold or code, or what stands before a colon.
+    """Returns the subject or the speaker of a line, if it begins with a short label: the first cell of a row, words in
+    bold or code, or what precedes a colon. Empty otherwise.
     """
     if line[:1] == "|":
         cell = line[1:].partition("|")[0].strip()

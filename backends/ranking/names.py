@@ -1,4 +1,4 @@
-"""The names that a line stands below: those of its note, the headings, and the titles that are no headings."""
+"""The names that apply to a line: those of its note, the headings, and the titles that are not marked as headings."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from backends.text.frontmatter import is_property
 
 
 class Names:
-    """How well the names that a line stands below fit what is asked."""
+    """Determines how well the names that apply to a line fit the question."""
 
     def __init__(
         self, weights: Weights, names: Iterable[str], units: Sequence[Unit], lines: Sequence[int]
     ) -> None:
-        """`names`: of the note, which the contexts of all its chunks hold; `lines`: the units that say something."""
+        """`names`: those of the note, which the contexts of all its chunks contain; `lines`: the units that say
+        something.
+        """
         self._weights = weights
         self._units = units
         self._lines = lines
         self.text_start = text_start(units)
         self._of_note = self._fit_of_note(names) if units else 0.0
         self._above: list[tuple[int, float]] = []
-        """Of what is in force, headings, a title and items, the levels, which rise, and how well each fits."""
+        """The level and the fit of each heading, title and item that applies; levels rise."""
         self._fence: Fence | None = None
         self.is_in_item = False
         self.fit = self._of_note
@@ -43,10 +45,11 @@ class Names:
         return max(fits, default=0.0)
 
     def read(self, number: int, *, begins: bool) -> bool:
-        """Goes on to this one of the lines; whether it is a heading or a title. `begins`: nothing above it is known.
+        """Advances to the line of this number, and returns whether it is a heading or a title. `begins`: nothing above
+        it is known.
 
-        Of the lines that do not begin so, those may be left out that are longer than `MOST_TITLE`, begin with none of
-        `NAMING`, and follow while no item is in force.
+        Other lines may be left out if they are longer than `MOST_TITLE`, begin with none of `NAMING`, and no item
+        applies.
         """
         units, at = self._units, self._lines[number]
         unit = units[at]
@@ -55,17 +58,17 @@ class Names:
         line = unit.text
         if begins:
             self._begin(unit)
-        told = line.lstrip() if line[0] in _BLANKS else line
-        first = told[0]
+        text = line.lstrip() if line[0] in _BLANKS else line
+        first = text[0]
         if first in _FENCE_MARKS:
-            self._fence = fence_below(told, self._fence)
+            self._fence = fence_below(text, self._fence)
         if self._fence is not None:
             return False
-        if first in _ITEM_MARKS and _ITEM.match(told):
+        if first in _ITEM_MARKS and _ITEM.match(text):
             if unit.concepts or self.is_in_item:
                 self._read_item(at)
             return False
-        if self.is_in_item and line is told:
+        if self.is_in_item and line is text:
             self._leave(_BELOW_HEADINGS + 1)
         if first == "#":
             title = parse_heading(line) or (1, "") if is_heading(line) else None
@@ -79,7 +82,7 @@ class Names:
         return True
 
     def _read_item(self, at: int) -> None:
-        """An item that others stand below names them; it may be an answer all the same."""
+        """Reads an item: it names the lines nested in it, and may be an answer all the same."""
         units, unit = self._units, self._units[at]
         indent = _indent(unit.text)
         level = _BELOW_HEADINGS + 1 + indent
@@ -93,12 +96,12 @@ class Names:
         ):
             self._enter(level, unit.text, unit.concepts)
 
-    def _enter(self, level: int, name: str, held: int) -> None:
-        self._above.append((level, self._weights.fit(name, held)))
+    def _enter(self, level: int, name: str, concepts: int) -> None:
+        self._above.append((level, self._weights.fit(name, concepts)))
         self._stand()
 
     def _leave(self, level: int) -> None:
-        """Ends what stands at this level or below."""
+        """Ends the names of this level or deeper."""
         if self._above and self._above[-1][0] >= level:
             self._above = [one for one in self._above if one[0] < level]
             self._stand()
@@ -125,7 +128,9 @@ class Names:
         self.is_in_item = self._above[-1][0] > _BELOW_HEADINGS
 
     def _first_title(self) -> Unit | None:
-        """The line that a note begins with, if it is short, alone and no sentence: many programs keep titles so."""
+        """Returns the line that a note begins with, if it is short, on its own and not a sentence: many programs keep
+        titles so.
+        """
         units, lines = self._units, self._lines
         number = bisect_left(lines, self.text_start)
         if units[0].start or number + 1 >= len(lines) or lines[number + 1] == lines[number] + 1:
@@ -136,8 +141,8 @@ class Names:
         return unit if is_title and not line.endswith(_ENDS) else None
 
     def _title_by_looks(self, number: int) -> tuple[int, str] | None:
-        """The level and the text of a line that is underlined, a heading in HTML, or alone and in bold, in capitals or
-        with a colon at its end.
+        """Returns the level and the text of a setext heading, a heading in HTML, or a line that is on its own and in
+        bold, in capitals or with a colon at its end.
         """
         units, at = self._units, self._lines[number]
         line = units[at].text.rstrip()
@@ -163,16 +168,16 @@ class Names:
 
 
 _MOST_NAMES: Final = 12
-"""Of a note that are read for each search; more aliases are words like others."""
+"""The most names of a note that are read for each search; more aliases are words like others."""
 MOST_TITLE: Final = 80
-"""UTF-16 units of a title, of a parent item, and of a first line that names its note."""
+"""The most UTF-16 units of a title, of a parent item, and of a first line that names its note."""
 _MOST_ANNOUNCED: Final = 40
 """UTF-16 units: a longer line with a colon at its end is a sentence."""
 _LEAST_UNDERLINE: Final = 3
 _UNDERLINES: Final = ("=", "-")
-"""By the level of what stands above them."""
+"""Underlines of setext headings, in the order of their levels."""
 _BELOW_HEADINGS: Final = 7
-"""The level of a title by its looks; items have those after it, by their indentation."""
+"""The level of a title recognised by its looks; items have the levels after it, by their indentation."""
 _BLANKS: Final = (" ", "\t")
 _NO_TITLE: Final = frozenset(" \t#|>-+`~=")
 _BOLD: Final = re.compile(r"(\*\*|__)(?!\s)(?:(?!\1).)+\1:?")
@@ -182,19 +187,19 @@ _COLONS: Final = (":", "：")
 _LAST_OF_TITLE: Final = frozenset("*_:：>")
 _ENDS: Final = (".", "!", "?", "…", ",", ";", "。", "！", "？", "、", "،", "؟")
 NAMING: Final = frozenset(" \t#`~")
-"""What longer lines that are headings or fences begin with."""
+"""The first characters that a longer line may have if it is a heading or a fence."""
 _FENCE_MARKS: Final = frozenset("`~")
 _ITEM_MARKS: Final = frozenset("-*+•0123456789")
 _ITEM: Final = re.compile(r"(?:[-*+•]|\d{1,9}[.)])\s")
 
 
 _IN_ITS_FOLDER: Final = frozenset(("index", "_index", "readme"))
-"""What a file is called that its folder has the name of."""
+"""The file names of notes that have the name of their folder."""
 
 
 @lru_cache(maxsize=1024)
 def name_of_file(path: str) -> str:
-    """What the path of a note calls it."""
+    """Returns the name that the path of a note gives it."""
     place = PurePosixPath(path)
     return place.parent.name if place.stem.casefold() in _IN_ITS_FOLDER else place.stem
 
@@ -205,7 +210,7 @@ def _indent(line: str) -> int:
 
 @lru_cache(maxsize=256)
 def stored_headings(headings: str) -> tuple[tuple[int, str], ...]:
-    """The level and title of each of those that are in force where a chunk begins."""
+    """Returns the level and title of each heading that applies where a chunk begins."""
     return tuple(filter(None, map(parse_heading, headings.split(HEADING_SEPARATOR))))
 
 
@@ -220,8 +225,8 @@ _FRONT_MATTER: Final = "---"
 
 
 def text_start(units: Sequence[Unit]) -> int:
-    """The number of the first unit below what a note says of itself: front matter, or the properties that a page of
-    Logseq begins with. Nought without that.
+    """Returns the number of the first unit after the note's metadata: front matter, or the properties that a page of
+    Logseq begins with. Zero without them.
     """
     if not units or units[0].start:
         return 0

@@ -29,8 +29,8 @@ class Lines(msgspec.Struct, frozen=True, gc=False):
 
 
 class Passage(msgspec.Struct, frozen=True, gc=False):
-    """`text` as it stands in the file, with `GAP` where lines are left out; it begins at character `start`
-    of the file. Lines count from 1, ends included, and enclose all stretches.
+    """A result. `text` is as in the file, with `GAP` where lines are left out; it begins at character `start` of the
+    file. Lines count from 1, ends included, and enclose all stretches.
     """
 
     file_id: int
@@ -43,16 +43,16 @@ class Passage(msgspec.Struct, frozen=True, gc=False):
     """The text with lines that name the headings above its stretches."""
     stretches: tuple[Lines, ...]
     headings: tuple[str, ...]
-    """The path of headings that its best line stands below, outermost first."""
+    """The path of headings above its best line, outermost first."""
     matched: tuple[Concept, ...]
     coverage: float
-    """The share of the query's information content that the passage holds: 0..1."""
+    """The share of the query's information content in the passage: 0..1."""
 
 
 def passage_near(
     line: int, candidates: Iterable[Candidate], weights: Weights, *, max_chars: int
 ) -> Passage:
-    """The passage of one file that begins nearest to a line, whatever it holds of the query."""
+    """Returns the passage of one file that begins nearest to a line, whatever it contains of the query."""
     (((file_id, path, _), units),) = units_by_file(candidates, weights).items()
     nothing = [NO_EVIDENCE] * len(units)
     file = File(file_id, path, units, nothing, [1.0] * len(units), max_chars)
@@ -68,7 +68,7 @@ def passage_near(
 
 
 def to_passage(selection: Selection, weights: Weights) -> Passage:
-    """The selection as a result: without blank ends of stretches and headings at its end."""
+    """Returns the selection as a result, without blank ends of stretches and headings at its end."""
     file = selection.file
     stretches = _stretches(selection.units(), file.layout.heads_of_tables(selection.at))
     units = [unit for stretch in stretches for unit in stretch]
@@ -89,8 +89,8 @@ def to_passage(selection: Selection, weights: Weights) -> Passage:
 
 
 def _snippet(file: File, stretches: Sequence[Sequence[Unit]], at: Mapping[int, int]) -> str:
-    """The stretches, each below a line that names the headings which it does not show itself, where that is another
-    path than that of the one before and there is room. `at`: the numbers of units by where they begin.
+    """Returns the stretches, each under a line with the headings that it does not show itself, if their path differs
+    from that of the one before and there is room. `at`: the numbers of units by where they begin.
     """
     texts = [_text(stretch) for stretch in stretches]
     room = file.max_chars - utf16_length(GAP.join(texts))
@@ -109,8 +109,8 @@ def _snippet(file: File, stretches: Sequence[Sequence[Unit]], at: Mapping[int, i
 
 
 def _stretches(units: Sequence[Unit], heads: Container[int]) -> list[list[Unit]]:
-    """Runs between which something is left out, none of them blank; at least one. `heads`: where the heads of tables
-    begin that rows of are shown.
+    """Returns the contiguous runs of units, none of them blank; at least one. `heads`: the offsets of the header rows
+    of tables of which other rows are shown.
     """
     runs = [[units[0]]]
     for before, unit in pairwise(units):
@@ -133,12 +133,14 @@ def _text(units: Sequence[Unit]) -> str:
 
 
 def _names_only(unit: Unit) -> bool:
-    """Whether it is a heading that was not asked for."""
+    """Returns whether the unit is a heading that was not asked for."""
     return not unit.concepts and is_heading(unit.text)
 
 
 def _says_nothing(units: Sequence[Unit], heads: Container[int]) -> int:
-    """How many units at the end say nothing: a blank one, a heading, the head of a table of which no row is shown."""
+    """Returns how many units at the end say nothing: a blank one, a heading, the head of a table of which no row is
+    shown.
+    """
     last = units[-1]
     if not last.text.strip() or _names_only(last):
         return 1
@@ -149,7 +151,7 @@ def _says_nothing(units: Sequence[Unit], heads: Container[int]) -> int:
 
 
 def _trim(units: list[Unit], heads: Container[int]) -> list[Unit]:
-    """Without blank units at either end and without headings that nothing follows."""
+    """Returns the units without blank ones at either end and without headings that nothing follows."""
     first, last = 0, len(units)
     while last > first + 1 and (below := _says_nothing(units[first:last], heads)):
         last = max(first + 1, last - below)

@@ -1,4 +1,4 @@
-"""What a query asks for, as weighted concepts that a passage may hold."""
+"""Parsing of queries into weighted concepts that a passage may contain."""
 
 from __future__ import annotations
 
@@ -45,42 +45,46 @@ from backends.text.times import (
 )
 
 MAX_CONCEPTS: Final = 1_000
-"""Read from one query; the index then looks for the most telling of them."""
+"""The most concepts read from one query; the index then looks up the most informative of them."""
 PARTS_SHARE: Final = 1.0
-"""What the parts of an identifier count together, beside its whole."""
+"""The joint weight of the parts of an identifier, relative to the whole."""
 
 
 class Concept(msgspec.Struct, frozen=True, gc=False):
-    """One thing asked for. A passage has it when it holds any of the alternative terms."""
+    """One thing asked for. A passage matches it if it contains any of the alternative terms."""
 
     alternatives: tuple[str, ...]
     share: float = 1.0
-    """How much it counts. The parts of an identifier share what its whole stands for."""
+    """The factor of its weight. The parts of an identifier share the weight of the whole."""
     is_prefix: bool = False
-    """Whether a term that begins with an alternative will do: a character of an unspaced script."""
+    """True if any term that begins with an alternative matches: for a character of an unspaced script."""
     time: str = ""
-    """The question's own words, where the alternatives are days: such a concept is as rare as they are together."""
+    """The question's own words, if the alternatives are days: the frequency of such a concept is the sum of theirs."""
     instead_of: str = ""
-    """The first alternative of the concept that these are weaker evidence of: they count, by their share of its
-    weight, where it is not found itself.
+    """The first alternative of the concept for which these terms are weaker evidence. They count only if that concept
+    itself is not found, by their share of its weight.
     """
 
 
 class Query(msgspec.Struct, frozen=True, gc=False):
-    """`concepts` in the order of the question, without repetitions; empty: nothing to look for."""
+    """A parsed query. `concepts` are in the order of the question, without repetitions; if empty, there is nothing to
+    look for.
+    """
 
     concepts: tuple[Concept, ...]
     language: str
     times: tuple[Days, ...] = ()
-    """The days that it speaks of."""
+    """The days that it mentions."""
     words: tuple[tuple[Concept, str], ...] = ()
-    """Each that may be a part of a compound, or be one, with its spelling; none where nobody writes compounds."""
+    """Each concept that may be a part of a compound, or be one, with its spelling; empty for languages without
+    compounds.
+    """
     related: tuple[Concept, ...] = ()
-    """Weaker evidence for words, which joins the concepts where the index has it."""
+    """Weaker evidence for words, which joins the concepts if the index contains it."""
 
     def among(self, document_frequency: Mapping[str, int]) -> Query:
-        """Without the days that no chunk speaks of, and with the related words that one holds. What is said of time
-        is evidence for some notes, and none against the others.
+        """Returns the query without the days that occur in no chunk, and with the related words that occur in one. A
+        time that is mentioned is evidence for some notes, and none against the others.
         """
         concepts = []
         for concept in (*self.concepts, *self.related):
@@ -92,21 +96,21 @@ class Query(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(self, concepts=tuple(concepts), related=())
 
     def terms(self) -> tuple[str, ...]:
-        """Every index term of the query, once."""
+        """Returns every index term of the query once."""
         return tuple(
             dict.fromkeys(term for concept in self.concepts for term in concept.alternatives)
         )
 
 
 class QueryAnalyser:
-    """Reads queries against an index that holds texts in some (Latin-script) languages."""
+    """Parses queries for an index of texts in some (Latin-script) languages."""
 
     def __init__(self, languages: Iterable[str] = ()) -> None:
         self.languages = tuple(languages)
         self._analysers: dict[str, Analyser] = {}
 
     def analyse(self, text: str, today: date | None = None) -> Query:
-        """`today`: the day of whoever asks; None: words that say when are only words."""
+        """Parses a question. `today`: the date where it is asked; if None, words for times are plain words."""
         text = normalise(text[:MAX_QUERY_CHARS])
         language = detect_language(text)
         content = content_words(with_joined_numbers(text), language)
@@ -126,12 +130,14 @@ class QueryAnalyser:
         return Query(query, language, times, words, related)
 
     def compounds(self, query: Query, counts: Mapping[str, int], documents: int) -> Compounds:
-        """What its words are written together with, or are made of; `counts` of its terms, in `documents`."""
+        """Returns the compounds of its words, and the parts of its own compounds, as far as they are known. `counts`:
+        the document frequencies of its terms, in `documents` chunks.
+        """
         names = [one for one in self.languages if one in COMPOUNDING or one == query.language]
         return Compounds(query, [self.analyser(name) for name in names], counts, documents)
 
     def _plain_words(self, words: Iterable[str], language: str) -> Iterator[tuple[Concept, str]]:
-        """The first few of one concept, of letters."""
+        """Yields the concept and spelling of the first few words that consist of letters and are one concept."""
         seen = set()
         plain = (
             word for word in words if _MIN_PART <= len(word) <= _MAX_COMPOUND and word.isalpha()
@@ -144,7 +150,9 @@ class QueryAnalyser:
                 yield first, spelling
 
     def _related(self, words: Iterable[str]) -> Iterator[Concept]:
-        """Of English words what the stemmer leaves apart: `allergies` and `allergic`, `paint` and `painter`."""
+        """Yields forms of English words that the stemmer does not conflate: `allergies` and `allergic`, `paint` and
+        `painter`.
+        """
         english = self.analyser("english")
         for word in islice(dict.fromkeys(words), _MOST_WORDS):
             if word.isascii() and word.isalpha() and len(word) >= _MIN_PART:
@@ -173,18 +181,18 @@ class QueryAnalyser:
                 yield Concept(terms, 1.0 if number == 0 else share, is_prefix)
 
     def analyser(self, language: str) -> Analyser:
-        """The one that reads texts in this language."""
+        """Returns the analyser for texts in this language."""
         if language not in self._analysers:
             self._analysers[language] = Analyser(language)
         return self._analysers[language]
 
 
 _WITH_TIMES: Final = 1_000
-"""Characters. What is longer is pasted, and full of dates that nobody asks for."""
+"""The most characters searched for times: longer texts are pasted, and full of dates that nobody asks about."""
 
 
 def _times(times: Sequence[Days], others: Iterable[Concept]) -> Iterator[Concept]:
-    """A concept for each time, of all its readings, unless its words themselves find the notes of then."""
+    """Yields one concept per time, with the days of all its readings, unless the other concepts contain those days."""
     known = {term for concept in others for term in concept.alternatives}
     readings: dict[str, list[str]] = {}
     for days in times:
@@ -196,7 +204,7 @@ def _times(times: Sequence[Days], others: Iterable[Concept]) -> Iterator[Concept
 
 
 def content_words(text: str, language: str) -> list[str]:
-    """The words of a normalised question without its stop words; all of them where nothing is left."""
+    """Returns the words of a normalised question without its stop words, or all of them if none is left."""
     stop_words = stop_words_of(language)
     if asks_when(text):
         stop_words |= LAST_WORDS
@@ -212,12 +220,12 @@ def _is_stop_word(word: str, stop_words: frozenset[str]) -> bool:
 
 
 RELATED_SHARE: Final = 0.5
-"""What a word counts of one that is derived from it, or that it is derived from."""
+"""The weight of a word derived from the one asked for, or that it is derived from, relative to that one."""
 _DERIVED: Final = re.compile("(.{3,}?)(?:ists?|ical|ics?|ous|([eo]rs?))")
 
 
 def _bases(word: str) -> Iterator[str]:
-    """What an English word may be derived from: `allergy` for `allergic`, `bake` for `baker`."""
+    """Yields words that an English word may be derived from: `allergy` for `allergic`, `bake` for `baker`."""
     if match := _DERIVED.fullmatch(word):
         base, is_agent = match.groups()
         yield from (base, base + "e") if is_agent else (base, base + "y")
@@ -225,13 +233,15 @@ def _bases(word: str) -> Iterator[str]:
 
 _IDEOGRAPH: Final = "[\u3005\u3400-\u9fff]"
 _CHINESE_AROUND: Final = "[的了在是和与與把被给給吗嗎呢吧我你他她它们們这這那哪有没沒不也都还還就做怎什多几幾谁誰只隻个個]"
-"""What stands around Chinese words in questions."""
+"""Characters around Chinese words in questions."""
 _SYLLABLE: Final = "^[\uac00-\ud7a3](?=[은는이가을를에의도로와과만]$)"
 """A Korean word of one syllable, before a particle."""
 
 
 def _alone(words: Iterable[str]) -> Iterator[Concept]:
-    """Words of one character beside another one than was asked for: `犬` of `犬の`, `洗` of `洗う`, `狗` of `狗的`."""
+    """Yields words of one character, which notes may combine with other characters: `犬` of `犬の`, `洗` of `洗う`, `狗` of
+    `狗的`.
+    """
     for run in map(fold, (word for word in words if len(word) > 1 and is_unspaced(word))):
         around = KANA if re.search(KANA, run) else _CHINESE_AROUND
         letter = f"(?!{around}){_IDEOGRAPH}"
@@ -243,12 +253,12 @@ def _alone(words: Iterable[str]) -> Iterator[Concept]:
 
 
 _HEBREW_ENDINGS: Final = re.compile("(.{3,}?)(?:א?ות|ים|[התי])?")
-"""Of the feminine, of plurals and of what stands before another noun."""
+"""Endings of the feminine, of plurals and of the construct state."""
 _FINAL: Final = {"כ": "ך", "מ": "ם", "נ": "ן", "פ": "ף", "צ": "ץ"}
 
 
 def _hebrew_numbers(words: Iterable[str]) -> Iterator[Concept]:
-    """Hebrew words in their other numbers: `צמיגים` for `צמיג`, `מלון` for `במלונות`, `מכונת` for `מכונות`."""
+    """Yields other inflections of Hebrew words: `צמיגים` for `צמיג`, `מלון` for `במלונות`, `מכונת` for `מכונות`."""
     for word in map(fold, words):
         if not is_hebrew(word):
             continue
@@ -264,7 +274,7 @@ def _hebrew_numbers(words: Iterable[str]) -> Iterator[Concept]:
 
 
 def _with_hebrew_endings(stem: str) -> Iterator[str]:
-    """`stem`: perhaps with the form that its last letter has at the end of a word."""
+    """Yields the forms of a stem, whose last letter may be in its final form."""
     inner = stem[:-1] + next((one for one, last in _FINAL.items() if last == stem[-1]), stem[-1])
     yield inner[:-1] + _FINAL.get(inner[-1], inner[-1])
     for ending in ("ה", "ת", "ים", "ות"):
@@ -272,38 +282,38 @@ def _with_hebrew_endings(stem: str) -> Iterator[str]:
 
 
 _MIN_PART: Final = 4
-"""Characters of a word that is looked for in compounds, and of the last part of one."""
+"""The fewest characters of a word that is looked for in compounds, and of the last part of a compound."""
 _MIN_FIRST: Final = 3
-"""Characters of what stands before it."""
-_MIN_TELLING: Final = 6
-"""Characters of a word that leaves no doubt: what stands beside it in a longer one need not be known."""
+"""The fewest characters of the first part."""
+_MIN_DISTINCTIVE: Final = 6
+"""The fewest characters of an unambiguous word: the rest of a compound that contains it need not be known."""
 _MAX_COMPOUND: Final = 40
-"""Characters of a compound; nobody reads longer ones, but keys and encoded files are full of them."""
+"""The most characters of a compound; nobody reads longer ones, but keys and encoded files are full of them."""
 _MOST_WORDS: Final = 12
-"""Words of a question that are looked for in compounds: a pasted text is full of its own."""
+"""The most words of a question that are looked for in compounds: a pasted text contains its own compounds."""
 _RARE: Final = 100
 _RARE_SHARE: Final = 200
-"""One in so many chunks, or `_RARE`: a word in more of them is not looked for in compounds."""
+"""A word that is in more than one of so many chunks, and in more than `_RARE`, is not looked for in compounds."""
 _MOST_COMPOUNDS: Final = 12
-"""Compounds that one word is looked for in, the shortest of them ..."""
+"""The most compounds that one word is looked for in, the shortest first ..."""
 _MOST_DOUBTFUL: Final = 6
-"""... and so many whose other part has to be looked up."""
+"""... and the most of them whose other part has to be looked up."""
 COMPOUND_SHARE: Final = 0.7
-"""What a compound counts of the word that stands in it, and the parts together of the compound."""
+"""The weight of a compound relative to the word that it contains, and of all its parts relative to the compound."""
 WEAKER_LIMIT: Final = 0.3
-"""What the BM25 of a chunk may tell of such a word, of what it may tell of one that is there."""
+"""The most that weaker evidence adds to the BM25 score of a chunk, relative to the words themselves."""
 _LINKING: Final = ("es", "en", "er", "s", "n", "e")
-"""What may stand between two parts, the longest first."""
+"""Linking elements between two parts, the longest first."""
 
 
 class Compounds:
-    """Words of a question that index terms are made of, and words that its own compounds are made of.
+    """Finds index terms that are compounds of words of a question, and words that its own compounds consist of.
 
-    Both parts of a compound are words of the index or of the question (Koehn and Knight, 2003: of several ways
-    to divide one, that whose parts are the most frequent by their geometric mean). In a small index few words
-    stand alone, so beside a longer word anything may stand that could be one.
+    Both parts of a compound are words of the index or of the question (Koehn and Knight, 2003: of several ways to split
+    one, that whose parts have the highest geometric mean of their frequencies). In a small index few words stand alone,
+    so the rest of a compound with a long part is not checked: it only has to look like a word.
 
-    An index is asked as little as possible: not about words that it has plenty of.
+    The index is asked as little as possible: not about words that are frequent in it.
     """
 
     def __init__(
@@ -325,7 +335,7 @@ class Compounds:
         self.parts = [
             (part, is_end) for (_, is_end), found in self._stems.items() for part in found
         ]
-        """What terms begin with, or (True) end with, that may be compounds of the question's words."""
+        """The strings that compounds of the question's words may begin with or (True) end with."""
         self._divided = {
             word: list(self._divisions(word))
             for concept, word in self._words
@@ -334,7 +344,7 @@ class Compounds:
         self._candidates: dict[str, dict[str, tuple[str, ...]]] = {}
 
     def found(self, longer: Iterable[Sequence[str]]) -> set[str]:
-        """Takes the terms that begin or end with each of `parts`; which further terms have to be counted."""
+        """Takes the terms that begin or end with each of `parts`, and returns the further terms to be counted."""
         unread = iter(longer)
         for concept, word in self._words:
             candidates: dict[str, tuple[str, ...]] = {}
@@ -357,7 +367,9 @@ class Compounds:
         return wanted - self._counts.keys()
 
     def extended(self, counts: Mapping[str, int]) -> tuple[Query, Mapping[str, int]]:
-        """The query with what was found, as weaker evidence, and all counts; `counts`: those that were wanted."""
+        """Returns the query with what was found, as weaker evidence, and all counts. `counts`: those of the further
+        terms.
+        """
         self._counts.update(counts)
         asked = set(self._query.terms())
         more = []
@@ -380,7 +392,9 @@ class Compounds:
         return max(self._counts.get(term, 0) for term in terms)
 
     def _parts_of(self, word: str, concept: Concept, *, is_known: bool) -> list[Concept]:
-        """`is_known`: as a part of other words; of one that is not known at all, one long part will do."""
+        """Returns concepts for the parts of a compound. `is_known`: whether it is a part of other words; if not, one
+        long part is enough.
+        """
         name = concept.alternatives[0]
         own = set(concept.alternatives)
         ways = [way for way in self._divided.get(word, ()) if own.isdisjoint(chain(*way))]
@@ -394,8 +408,8 @@ class Compounds:
         if is_known:
             return []
         known = (part for way in ways for part in way if self._often(part))
-        telling = [part for part in known if _is_telling(part, word)]
-        longest = max(telling, key=lambda part: len(part[-1]), default=None)
+        distinctive = [part for part in known if _is_distinctive(part, word)]
+        longest = max(distinctive, key=lambda part: len(part[-1]), default=None)
         return [Concept(longest, COMPOUND_SHARE / 2, instead_of=name)] if longest else []
 
     def _divisions(self, word: str) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -405,10 +419,12 @@ class Compounds:
                 yield self._readings(first), self._readings(last)
 
     def _beside(self, part: str, term: str, *, is_end: bool) -> tuple[str, ...] | None:
-        """Which terms one of has to be known for `term` to be a compound; none of a longer word, None if it is none."""
+        """Returns terms of which one has to be known for `term` to be a compound: none beside a long part; None if it
+        is not a compound.
+        """
         rest = term[: -len(part)] if is_end else term[len(part) :]
         if len(term) > _MAX_COMPOUND or not rest.isalpha():
-            return None  # a part that stands there by chance
+            return None  # the part occurs there by chance
         if is_end:
             others = [rest]
         else:
@@ -417,13 +433,13 @@ class Compounds:
         is_word = rest not in self._stop_words and not _VOWELS.isdisjoint(rest)
         if not is_word or len(min(others, key=len)) < _MIN_FIRST:
             return None
-        if len(part) >= _MIN_TELLING and len(rest) >= (_MIN_PART if is_end else _MIN_FIRST):
+        if len(part) >= _MIN_DISTINCTIVE and len(rest) >= (_MIN_PART if is_end else _MIN_FIRST):
             return ()
         return self._readings(rest) if is_end else tuple(others)
 
     def _stems_of(self, concept: Concept, word: str, *, is_end: bool) -> list[str]:
-        """A word as it may stand in a compound, the shortest form of each. At the end of a longer word stemmers take
-        more off it.
+        """Returns a word as it may occur in a compound: its stems and its spelling. At the end of a longer word
+        stemmers remove more.
         """
         found = [*concept.alternatives, word]
         if is_end:
@@ -432,13 +448,13 @@ class Compounds:
         return [one for one in dict.fromkeys(found) if len(one) >= _MIN_FIRST]
 
     def _readings(self, part: str) -> tuple[str, ...]:
-        """The index terms of a part; stemmers take off what links it to the next, too."""
+        """Returns the index terms of a part; stemmers also remove what links it to the next."""
         found = [stem for one in self._analysers for way in one.concepts(part) for stem in way]
         return tuple(dict.fromkeys((*found, part)))
 
 
 _ANY_FIRST: Final = "keller"
-"""A first part of two syllables, which is what the rules of stemmers ask for."""
+"""A first part of two syllables, as the rules of stemmers require."""
 _VOWELS: Final = frozenset("aeiouyäöüåøæ")
 
 
@@ -451,24 +467,24 @@ def _by_length(term: str) -> tuple[int, str]:
     return len(term), term
 
 
-def _is_telling(part: Sequence[str], word: str) -> bool:
-    """Whether a part, whose spelling comes last, is enough to know what a word is about."""
+def _is_distinctive(part: Sequence[str], word: str) -> bool:
+    """Returns whether a part, whose spelling comes last, is enough to know what a word is about."""
     spelling = part[-1]
-    return len(spelling) >= _MIN_TELLING and len(word) - len(spelling) >= _MIN_PART
+    return len(spelling) >= _MIN_DISTINCTIVE and len(word) - len(spelling) >= _MIN_PART
 
 
 _FEW_WORDS: Final = 24
-"""Up to so many are looked for as substrings, which is faster than splitting a line into its terms."""
+"""Up to this many words are searched for as substrings, which is faster than splitting a line into its terms."""
 
 
 class Weights:
     """Information content of a query's concepts in one collection.
 
-    A set of concepts is an integer, bit `n` for the concept of number `n`: sets are joined for every
-    line of every candidate.
+    A set of concepts is an integer with bit `n` for the concept of number `n`, since sets are joined for every line of
+    every candidate.
 
-    `weight(c) = ln(1 + (N - n + 0.5) / (n + 0.5))`, N chunks of which n hold the concept: the idf
-    of Robertson and Sparck Jones in the form that is never negative.
+    `weight(c) = ln(1 + (N - n + 0.5) / (n + 0.5))`, for N chunks of which n contain the concept: the idf of Robertson
+    and Sparck Jones in the form that is never negative.
     """
 
     def __init__(
@@ -480,8 +496,8 @@ class Weights:
         of_oneself: bool = False,
         analyse: Callable[[str], str] = fold,
     ) -> None:
-        """`of_oneself`: whether whoever asks speaks of themselves, see `speaks_of_oneself`. `analyse`: gives the terms
-        of a name.
+        """`of_oneself`: whether the question is about the person asking, see `speaks_of_oneself`. `analyse`: returns
+        the terms of a name.
         """
         self.concepts = tuple(concepts)
         self._analyse = analyse
@@ -504,13 +520,15 @@ class Weights:
             if not concept.time and not concept.instead_of
         )
         self.total = math.fsum(words) or 1.0
-        """Nats, of the words: what is of another time than was said has lost nothing."""
+        """The sum for the words, in nats. Times are left out: a note of another time than the one mentioned loses
+        nothing.
+        """
         self.known = math.fsum(
             weight
             for concept, weight in zip(self.concepts, self.by_concept, strict=True)
             if not (concept.time or concept.instead_of) and _frequency(concept, document_frequency)
         )
-        """Nats, of the words that any text holds."""
+        """The sum for the words that occur in any text, in nats."""
         self._by_term: dict[str, int] = defaultdict(int)
         self._by_character: dict[str, int] = defaultdict(int)
         for number, concept in enumerate(self.concepts):
@@ -520,8 +538,8 @@ class Weights:
         self.coverage: Callable[[int], float] = _Coverages(
             self.concepts, self.by_concept, self.total
         ).__getitem__
-        """The share of the query's information content that a set of concepts holds: 0..1, and more for what is
-        also of the time that was said.
+        """The share of the query's information content in a set of concepts: 0..1, and more if it also matches the time
+        mentioned.
         """
         self._weaker = sum(
             1 << number for number, concept in enumerate(self.concepts) if concept.instead_of
@@ -532,41 +550,41 @@ class Weights:
         self._words = [(f" {term} ", found) for term, found in self._by_term.items()]
         self._words += [(f" {start}", found) for start, found in self._by_character.items()]
 
-    def limited(self, score: float, held: Iterable[int]) -> float:
-        """The score of a chunk by BM25, which knows nothing of weaker evidence: a rare compound would count more than
-        the word. `held`: the concepts of its lines and of its context.
+    def limited(self, score: float, concept_sets: Iterable[int]) -> float:
+        """Returns a chunk's BM25 score, limited where it is due to weaker evidence: by BM25 a rare compound would count
+        more than the word. `concept_sets`: those of its lines and of its context.
         """
         if not self._weaker:
             return score
-        found = reduce(or_, held, 0)
+        found = reduce(or_, concept_sets, 0)
         asked = self.coverage(found & ~self._weaker)
         return min(score, asked + WEAKER_LIMIT * (self.coverage(found) - asked))
 
     def concepts_by_line(self, terms: str) -> list[int]:
-        """The set of the concepts that each line of a chunk's terms holds."""
+        """Returns the set of concepts in each line of a chunk's terms."""
         if len(self._words) > _FEW_WORDS:
             return [self.concepts_in(line.split()) for line in terms.split("\n")]
         text = f" {terms} ".replace("\n", " \n ")
-        held = [(word, concepts) for word, concepts in self._words if word in text]
-        if not held:
+        present = [(word, concepts) for word, concepts in self._words if word in text]
+        if not present:
             return [0] * (text.count("\n") + 1)
         lines = text.split("\n")
         found = [0] * len(lines)
-        for word, concepts in held:
+        for word, concepts in present:
             for number, line in enumerate(lines):
                 if word in line:
                     found[number] |= concepts
         return found
 
     def concepts_of(self, context: str) -> int:
-        """The set of the concepts that a context holds, which many chunks of a file have in common."""
+        """Returns the set of concepts in a context, which many chunks of a file have in common."""
         known = self._contexts.get(context)
         if known is None:
             known = self._contexts[context] = self.concepts_in(context.split())
         return known
 
     def concepts_in(self, terms: Sequence[str]) -> int:
-        """The set of the concepts that the terms stand for."""
+        """Returns the set of concepts that the terms match."""
         by_term, by_character = self._by_term, self._by_character
         found = 0
         if not by_term.keys().isdisjoint(terms):
@@ -578,10 +596,10 @@ class Weights:
         return found
 
     def is_label(self, label: str, terms: str, line: int) -> bool:
-        """Whether the label of a line names a concept, or whoever asks and speaks of themselves; `terms`: those of its
-        chunk.
+        """Returns whether the label of a line names a concept, or the person asking in a question about themselves.
+        `terms`: those of the line's chunk.
 
-        Many lines begin with the same label, whose terms are looked for once.
+        Many lines begin with the same label, whose terms are looked up once.
         """
         known = self._labels.get(label)
         if known is None:
@@ -592,36 +610,37 @@ class Weights:
             self._labels[label] = known
         return known
 
-    def fit(self, name: str, held: int | None = None) -> float:
-        """How well the name of a note or a section fits what is asked: 0..1, and 1 where it says that and nothing else.
+    def fit(self, name: str, concepts: int | None = None) -> float:
+        """Returns how well the name of a note or a section fits the question: 0..1, and 1 if it says that and nothing
+        else.
 
-        The cube of the share of the question's information that it holds, if that is `LEAST_NAMED`, times the share of
-        its words that are asked for. `held`: the concepts that it holds, where they are known.
+        The cube of the share of the question's information that the name contains, if at least `LEAST_NAMED`, times the
+        share of its words that were asked for. `concepts`: those of the name, if known.
         """
         known = self._fits.get(name)
         if known is None:
             words = _NAME_WORD.findall(name.casefold())
-            if held is None:
-                held = self.concepts_in(self._analyse(" ".join(words)).split())
+            if concepts is None:
+                concepts = self.concepts_in(self._analyse(" ".join(words)).split())
             known = 0.0
-            if (share := min(1.0, self.coverage(held))) >= LEAST_NAMED:
+            if (share := min(1.0, self.coverage(concepts))) >= LEAST_NAMED:
                 said = len(
                     [word for word in words if not (word.isdigit() or word in every_stop_word())]
                 )
-                known = share**3 * min(1.0, held.bit_count() / max(1, said))
+                known = share**3 * min(1.0, concepts.bit_count() / max(1, said))
             self._fits[name] = known
         return known
 
     def members(self, concepts: int) -> tuple[Concept, ...]:
-        """A set of concepts, in the query's order."""
+        """Returns the concepts of a set, in the order of the query."""
         return tuple(self.concepts[number] for number in _numbers(concepts))
 
 
 LEAST_NAMED: Final = 0.4
-"""The share of the question's information from which a name is what it asks for."""
+"""The least share of the question's information that a name has to contain to fit."""
 _NAME_WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _OWN_LABELS: Final = frozenset(("user", "me", "human", "i"))
-"""What stands before what a person said to an agent, in its transcripts and in notes that are made of them."""
+"""Labels of what a person said to an agent, in its transcripts and in notes made of them."""
 _MARKS_OF_LABEL: Final = " \t-*+_"
 _ONESELF: Final = re.compile(
     r"\b(?:i|my|me|mine|we|our|us|ich|mein\w*|mir|mich|wir|unser\w*|je|mon|ma|mes|nous|notre|yo|mi|mis|nuestr\w+"
@@ -631,12 +650,12 @@ _ONESELF: Final = re.compile(
 
 
 def speaks_of_oneself(question: str) -> bool:
-    """Whether it is a question about whoever asks."""
+    """Returns whether a question is about the person asking."""
     return _ONESELF.search(question) is not None
 
 
 class _Coverages(dict[int, float]):
-    """By set of concepts; filled as they are asked for, which is some thousand times a query."""
+    """Coverage by set of concepts, computed on demand, which is some thousand times per query."""
 
     def __init__(
         self, concepts: Sequence[Concept], by_concept: Sequence[float], total: float
@@ -664,7 +683,7 @@ class _Coverages(dict[int, float]):
 
 
 def _numbers(concepts: int) -> Iterator[int]:
-    """Of a long prompt's hundred concepts a line has a few."""
+    """Yields the numbers of the concepts in a set: a line has a few of a long prompt's hundred."""
     while concepts:
         lowest = concepts & -concepts
         yield lowest.bit_length() - 1

@@ -1,4 +1,4 @@
-"""What was shown for one query, so that no line is shown twice."""
+"""The lines shown for one query, so that none is shown twice."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _words(text: str) -> list[str]:
 
 
 class Repeats:
-    """What was shown for one query."""
+    """The lines shown for one query."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -30,14 +30,14 @@ class Repeats:
         """The words of each line."""
 
     def show(self, lines: Sequence[str]) -> None:
-        """Takes the lines of a passage that is shown."""
+        """Records the lines of a passage that is shown."""
         words = [_words(line) for line in lines]
         self._texts.append(f" {' '.join(word for line in words for word in line)} ")
         self._lines.update(map(_line_key, lines, words))
 
-    def tell_all(self, lines: Sequence[str]) -> bool:
-        """Whether what was shown says all that these lines say: each of them, or every run of three words of them
-        together in one text.
+    def has_shown(self, lines: Sequence[str]) -> bool:
+        """Returns whether everything these lines say was shown: each of them, or every run of three of their words in
+        one passage.
         """
         words = [_words(line) for line in lines]
         if all(_line_key(*one) in self._lines for one in zip(lines, words, strict=True)):
@@ -47,7 +47,7 @@ class Repeats:
 
 
 def in_words(line: str) -> str:
-    """What a line says: two that say the same in the same words are equal."""
+    """Returns what a line says: two that say the same in the same words are equal."""
     return _line_key(line, _words(line))
 
 
@@ -56,6 +56,6 @@ def _line_key(line: str, words: Sequence[str]) -> str:
 
 
 def _holds(shown: str, words: Sequence[str]) -> bool:
-    """Whether every run of three of the words is there; of fewer words none is looked for."""
+    """Returns whether every run of three of the words is there; False for fewer than three words."""
     runs = zip(*(islice(words, at, None) for at in range(_RUN)), strict=False)
     return len(words) >= _RUN and all(f" {' '.join(run)} " in shown for run in runs)

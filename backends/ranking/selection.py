@@ -1,4 +1,6 @@
-"""Which lines of a file a snippet shows: the best ones that fit, each with what makes it readable, none shown twice."""
+"""The selection of the lines that a snippet shows: the best of a file that fit, with their context, none shown
+twice.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,13 @@ from backends.ranking.repeats import in_words
 from backends.text.units import utf16_length
 
 ENOUGH: Final = 0.03
-"""The share of the best line's odds from which a line is shown with it."""
+"""The least odds of a line that is shown, as a share of those of the best line."""
 BESIDE: Final = 600
-"""UTF-16 units of a stretch of which words tell nothing. What is asked in other words than the note has mostly stands
-beside what is found: the less words tell, by the square, the more of that is shown."""
+"""The UTF-16 units of a stretch without evidence from words. An answer in other words than the question's is mostly
+beside what is found: the less words contribute, by the square, the more of that is shown.
+"""
 _LEAST_ROOM: Final = 24
-"""UTF-16 units: nothing that is worth a stretch of its own is shorter."""
+"""UTF-16 units: nothing shorter is worth a stretch of its own."""
 
 Order = tuple[float, int, str, int, int]
 
@@ -39,7 +42,7 @@ class Selection(msgspec.Struct, frozen=True, gc=False):
     at: tuple[int, ...]
     """Their numbers, in the order of the file; never empty."""
     new: tuple[int, ...]
-    """Those that were not shown before; the others are there so that these can be read."""
+    """Those that were not shown before; the others are there so that these can be understood."""
     mass: float
     """The sum of their odds."""
 
@@ -50,16 +53,16 @@ class Selection(msgspec.Struct, frozen=True, gc=False):
         return [self.file.units[at] for at in self.new]
 
     def best(self) -> int:
-        """The new unit that most speaks for."""
+        """Returns the new unit with the highest odds."""
         return max(self.new, key=self.file.odds.__getitem__)
 
     def earned(self) -> list[Unit]:
-        """The units that the place was earned by: those that hold what was asked for, or else the best one."""
+        """Returns the units that earned the rank: those with concepts of the query, or else the best one."""
         units = [unit for unit in self.new_units() if unit.concepts]
         return units or [self.file.units[self.best()]]
 
     def order(self) -> Order:
-        """Best first; of equal ones in the order of paths and lines."""
+        """Returns the sort key: best first; of equal ones in the order of paths and lines."""
         return (
             -round(self.mass * self.file.worth, 9),
             1,
@@ -70,7 +73,7 @@ class Selection(msgspec.Struct, frozen=True, gc=False):
 
 
 class File:
-    """The candidate units of one file, with what speaks for them, and which of them were shown."""
+    """The candidate units of one file, with their evidence, and which of them were shown."""
 
     def __init__(
         self,
@@ -81,7 +84,7 @@ class File:
         odds: Sequence[float],
         max_chars: int,
     ) -> None:
-        """`max_chars`: of a snippet, in UTF-16 units."""
+        """`max_chars`: the most UTF-16 units of a snippet."""
         self.file_id = file_id
         self.path = path
         self.units = units
@@ -91,18 +94,18 @@ class File:
         self.layout = Layout(units)
         self._taken = [False] * len(units)
         self.worth = 1.0
-        """What one more passage of it counts."""
+        """The weight of one more passage of this file."""
 
     def left(self) -> float:
-        """The sum of the odds that were not shown: no selection has more mass."""
+        """Returns the sum of the odds that were not shown: no selection has more mass."""
         return sum(compress(self.odds, map(not_, self._taken)))
 
     def is_taken(self, at: int) -> bool:
         return self._taken[at]
 
     def take(self, spans: Iterable[tuple[int, int]]) -> None:
-        """No selection will be made for one of these characters again. Units of overlapping chunks may overlap
-        without beginning at the same place. In one walk: there may be many of both.
+        """Marks the units that overlap these spans of characters as shown. Units of overlapping chunks may overlap
+        without beginning at the same place. Takes one pass, since there may be many of both.
         """
         starts: list[int] = []
         ends: list[int] = []
@@ -120,7 +123,7 @@ class File:
                 self._taken[at] = True
 
     def take_all(self, selection: Selection) -> None:
-        """What a selection of this file, or of the same units, shows."""
+        """Marks what a selection of this file, or of the same units, shows."""
         self.worth *= learnt.AGAIN
         for at in selection.at:
             self._taken[at] = True  # also what is empty
@@ -128,7 +131,7 @@ class File:
             self.take((unit.start, unit.end) for unit in selection.units())
 
     def best(self) -> Selection | None:
-        """The best lines, each with what it cannot be read without, as much as fits into one snippet; None where
+        """Returns the best lines that fit into one snippet, each with the units needed to understand it; None if
         nothing is left.
         """
         chosen: set[int] = set()
@@ -166,8 +169,8 @@ class File:
         return self.selection(self._rounded(sorted(chosen), breadcrumbs)) if chosen else None
 
     def _with(self, at: int, chosen: Collection[int]) -> list[int]:
-        """What is shown with a unit beside what is chosen: what it cannot be read without and, of a note that was
-        found by its name, its fields.
+        """Returns the units shown with a unit beside those chosen: the ones needed to understand it and, for a note
+        that was found by its name, its fields.
         """
         needed = [
             one
@@ -179,14 +182,14 @@ class File:
         return needed
 
     def _may_earn(self, at: int) -> bool:
-        """Whether it speaks for itself: what only stands beside a line that does is shown with that."""
+        """Returns whether a unit has evidence of its own; one that is only beside such a line is shown with that."""
         unit = self.units[at]
         if at < self.layout.text_start:
             return bool(unit.concepts) and not any(self._taken)
         return bool(unit.concepts or unit.context) or self.evidence[at].vector > 0
 
     def _was_answered(self, at: int) -> bool:
-        """Whether it announces something that was shown, without which it says nothing."""
+        """Returns whether a unit announces something that was shown, without which it says nothing."""
         if not self.layout.announces(at):
             return False
         below = at + 1
@@ -197,8 +200,8 @@ class File:
         return False
 
     def _adds(self, at: int, chosen: Collection[int], room: int) -> bool:
-        """Whether it fits, says nothing again, and something of its own, or stands beside what does: that its file, its
-        title or its chunk speaks for it is no reason to show it, too.
+        """Returns whether a unit fits, repeats nothing, and has evidence of its own or is beside one that has: that its
+        file, its title or its chunk is relevant is no reason to show it, too.
         """
         if self._cost(at) > room or self._overlaps(at, chosen):
             return False
@@ -218,7 +221,7 @@ class File:
         return self.units[at].length + len(GAP)
 
     def _rounded(self, chosen: Sequence[int], breadcrumbs: int) -> list[int]:
-        """With what makes whole again where a gap, or a stretch, is too short to be read."""
+        """Returns the chosen units, completed where a gap, or a stretch, is too short to be read."""
         units = self.units
         runs: list[list[int]] = []
         for at in chosen:
@@ -243,18 +246,18 @@ class File:
             before = joined[number - 1][-1] if number else -2
             after = joined[number + 1][0] if number + 1 < len(joined) else len(units) + 1
             before = max(before, self.layout.text_start - 2)
-            told = max(self.evidence[at].text for at in run)
+            by_words = max(self.evidence[at].text for at in run)
             room -= self._grow(
-                run, range(before + 2, after - 1), BESIDE * (1 - told) ** 2, room, chosen
+                run, range(before + 2, after - 1), BESIDE * (1 - by_words) ** 2, room, chosen
             )
         return [at for run in joined for at in run]
 
     def _grow(
         self, run: list[int], free: range, least: float, room: int, chosen: Collection[int]
     ) -> int:
-        """Adds what stands below and above a stretch, in turn, until it has the least length; what that took.
+        """Adds the units below and above a stretch, in turn, until it has the least length; returns the added length.
 
-        `chosen`: all units that the selection has otherwise.
+        `chosen`: all other units of the selection.
         """
         units = self.units
         before = length = sum(units[at].length + 1 for at in run)
@@ -275,11 +278,13 @@ class File:
         while run[-1] not in chosen and (
             not units[run[-1]].text.strip() or self.layout.announces(run[-1])
         ):
-            length -= units[run.pop()].length + 1  # a heading without what stands below it
+            length -= units[run.pop()].length + 1  # a heading without the text under it
         return length - before
 
     def _free(self, at: int, free: range, shown: Collection[int]) -> range | None:
-        """What a unit is read with, if nothing of it is shown yet; no row of a table without its head."""
+        """Returns the units that a unit is read with, if none of them is shown yet; None for a row of a table without
+        its head.
+        """
         if at not in free:
             return None
         if is_row(self.units[at].text) and not set(self.layout.head_of_table(at)).issubset(
@@ -292,10 +297,10 @@ class File:
         return lines
 
     def _needed(self, at: int) -> list[int]:
-        """What a unit cannot be read without, the most important first: the beginning of its line; the rest of a
-        paragraph or an item of several lines; the item, the head of the table or the announcement that it stands below;
-        what stands below a heading or an announcement; the other steps of a short procedure. Of code, the code around
-        and the line that announces it.
+        """Returns the units needed to understand a unit, the most important first: the beginning of its line; the rest
+        of a paragraph or an item of several lines; its parent item, the head of its table or its announcement; what
+        follows a heading or an announcement; the other steps of a short procedure. For code, the code around it and the
+        line that announces it.
         """
         if (code := self.layout.code_around(at)) is not None:
             whole = self.layout.whole(at)
@@ -305,7 +310,7 @@ class File:
         return [*self.layout.above(at), *self._below(at), *self.layout.steps(at)]
 
     def _below(self, at: int) -> Iterator[int]:
-        """What a unit announces, as far as nothing of it was shown yet."""
+        """Yields what a unit announces, until the first line that was shown already."""
         if at < self.layout.text_start:
             yield from self.layout.below_front_matter(at)
             return
@@ -315,26 +320,28 @@ class File:
             yield from lines
 
     def _was_found_by_name(self, at: int) -> bool:
-        """Whether the title, path, date or headings of a line hold what was asked for, and not the line."""
+        """Returns whether the title, path, date or headings of a line contain what was asked for, and the line does
+        not.
+        """
         return bool(self.units[at].context and not self.units[at].concepts)
 
     def selection(self, at: Iterable[int]) -> Selection:
-        """The selection of these units, which are in the order of the file."""
+        """Returns the selection of these units, which are in the order of the file."""
         units = tuple(at)
         new = tuple(one for one in units if not self._taken[one])
         return Selection(self, units, new, sum(self.odds[one] for one in new))
 
     @cached_property
     def _by_odds(self) -> list[int]:
-        """The units that something speaks for, best first."""
+        """The units that have evidence, best first."""
         odds = self.odds
         return sorted(
             filter(odds.__getitem__, range(len(odds))), key=odds.__getitem__, reverse=True
         )
 
     def _overlaps(self, at: int, others: Iterable[int]) -> bool:
-        """Whether a unit says again what one of the others says: chunks that overlap may cut a long line
-        at different places.
+        """Returns whether a unit overlaps one of the others: chunks that overlap may cut a long line at different
+        places.
         """
         if not self._is_cut_twice:
             return False
@@ -350,8 +357,8 @@ class File:
 
 
 def best_selections(files: Iterable[File]) -> Iterator[Selection]:
-    """Selections that share no unit, best first. The best lines of a file are looked for when nothing else can be
-    better than all that are left of it.
+    """Yields selections that share no unit, best first. The best lines of a file are determined only once nothing else
+    can be better than all that is left of it.
     """
     heap: list[tuple[float, int, str, int, int, File | Selection]]
     heap = [(*_before(file, number), file) for number, file in enumerate(files)]
@@ -372,5 +379,5 @@ def best_selections(files: Iterable[File]) -> Iterator[Selection]:
 
 
 def _before(file: File, number: int) -> Order:
-    """What may yet become a selection comes before selections of that mass."""
+    """Returns the sort key of a file that may yet yield a selection: before selections of the same mass."""
     return -round(file.left() * file.worth, 9), 0, "", number, 0

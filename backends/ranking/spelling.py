@@ -1,4 +1,4 @@
-"""Words of a question that no text holds, and the terms of the index that they may be slips of the pen for."""
+"""Words of a question that occur in no text, and the index terms that they may be misspellings of."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from typing import Final
 from backends.ranking.query import Concept, Query
 
 _LEAST_LETTERS: Final = 5
-"""Of a word: shorter ones have too many neighbours."""
+"""The fewest letters of a word: shorter ones have too many neighbours."""
 _SHORT: Final = 7
-"""The most letters of a word with a slip in the second of them that is looked for letter by letter: an index knows the
-ends of long words alone.
+"""The most letters of a word whose second letter is replaced by each other letter: the index finds only longer words by
+their ends.
 """
 _MOST_WORDS: Final = 4
 _MOST_TERMS: Final = 4
-"""For each word."""
+"""The most for each word."""
 SLIP_SHARE: Final = 0.3
-"""What such a term counts of the word: on LoCoMo, REALTALK, RealMem and BEAM, with a slip in each question, .25 and .3
-found most, and without slips nothing was lost by them.
+"""The weight of such a term relative to the word: on LoCoMo, REALTALK, RealMem and BEAM, with a misspelling in each
+question, .25 and .3 found most, and without misspellings nothing was lost by them.
 """
 
 
 class Misspelt:
-    """Terms that differ by one letter, or by two that changed places, from a word that no text holds. The first letter
-    is taken to be right.
+    """Terms that differ by one letter, or by two transposed letters, from a word that occurs in no text. The first
+    letter is assumed to be right.
     """
 
     def __init__(self, query: Query, counts: Mapping[str, int]) -> None:
-        """`counts`: in how many chunks each term of the query is."""
+        """`counts`: the number of chunks that contain each term of the query."""
         unknown = (
             concept
             for concept in query.concepts
@@ -46,10 +46,10 @@ class Misspelt:
         )
         self._words = list(islice(words, _MOST_WORDS))
         self.parts = [part for _, word in self._words for part in _halves(word)]
-        """What the terms begin with, or (True) end with."""
+        """The strings that the terms begin with or (True) end with."""
 
     def found(self, longer: Iterable[Sequence[str]]) -> tuple[Concept, ...]:
-        """Weaker evidence of the words, among it terms that no text may hold.
+        """Returns weaker evidence for the words, including terms that may occur in no text.
 
         `longer`: the terms that begin or end with each of `parts`.
         """
@@ -67,13 +67,15 @@ class Misspelt:
 
 
 def _halves(word: str) -> tuple[tuple[str, bool], ...]:
-    """One of them is without the slip, and without both letters of two that changed places."""
+    """Returns the halves of a word: one of them is without the misspelling, and without both letters of two that were
+    transposed.
+    """
     half = (len(word) - 1) // 2
     return (word[:half], False), (word[-half:], True)
 
 
 def _by_second_letter(word: str) -> list[str]:
-    """A short word as it may have been meant, with a slip there."""
+    """Returns what a short word may have been meant to be, if its second letter is wrong."""
     if len(word) > _SHORT or not word.isascii():
         return []
     first, second, rest = word[0], word[1], word[2:]
@@ -88,7 +90,7 @@ def _by_second_letter(word: str) -> list[str]:
 
 
 def is_slip(word: str, other: str) -> bool:
-    """Whether one letter was left out, added or changed, or two changed places; not the first one."""
+    """Returns whether one letter was left out, added or changed, or two were transposed; not the first one."""
     pairs = enumerate(zip(word, other, strict=False))
     at = next((number for number, (one, two) in pairs if one != two), min(len(word), len(other)))
     if not at or word == other:

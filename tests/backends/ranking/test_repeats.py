@@ -23,7 +23,7 @@ def repeats():
     [WATER, "* water the  tomatoes every morning before EIGHT", "the tomatoes every morning"],
 )
 def test_the_same_words_in_other_clothes_add_nothing(repeats, text):
-    assert repeats.tell_all([text])
+    assert repeats.has_shown([text])
 
 
 @pytest.mark.parametrize(
@@ -36,15 +36,15 @@ def test_the_same_words_in_other_clothes_add_nothing(repeats, text):
     ],
 )
 def test_one_new_word_or_another_order_makes_another_text(repeats, text):
-    assert not repeats.tell_all([text])
+    assert not repeats.has_shown([text])
 
 
 @pytest.mark.parametrize("text", ["", "🙂", "---", "茶"])
 def test_texts_without_words_are_told_apart(repeats, text):
-    assert not repeats.tell_all([text])
+    assert not repeats.has_shown([text])
     repeats.show([text])
-    assert repeats.tell_all([text])
-    assert not repeats.tell_all(["🎉"])
+    assert repeats.has_shown([text])
+    assert not repeats.has_shown(["🎉"])
 
 
 def says_nothing_else(text: str, shown: str) -> bool:
@@ -64,10 +64,10 @@ def test_a_text_is_a_repeat_exactly_when_its_runs_of_words_stand_in_the_other(te
     repeats.show([shown])
     is_line = in_words(text) == in_words(shown)
     is_long = len(re.findall(r"\w+", text)) >= 3
-    assert repeats.tell_all([text]) == (is_line or (is_long and says_nothing_else(text, shown)))
+    assert repeats.has_shown([text]) == (is_line or (is_long and says_nothing_else(text, shown)))
 
 
 def test_lines_of_several_passages_tell_what_they_tell_together(repeats):
     repeats.show(["- yes", "Feed the tomatoes, too."])
-    assert repeats.tell_all(["water the tomatoes every morning, before eight", "Yes."])
-    assert not repeats.tell_all([WATER, "no"])
+    assert repeats.has_shown(["water the tomatoes every morning, before eight", "Yes."])
+    assert not repeats.has_shown([WATER, "no"])
