@@ -14,7 +14,7 @@ _JOIN_S = 0.2
 
 def main() -> int:
     """Runs the command line of this process and returns its exit code."""
-    gc.disable()  # until `settle_collector`: what is imported stays, and to look through it again and again takes time
+    gc.disable()  # until `settle_collector`: imported modules stay, and scanning them again and again takes time
     from memory_gateway import forget_relative_home, prefer_installed, refuse_elsewhere  # noqa: PLC0415
 
     refuse_elsewhere()
@@ -40,17 +40,17 @@ def main() -> int:
 
 
 def _speak_utf8() -> None:
-    """Names of files and all texts are UTF-8, whatever the locale: in another one, begin again.
+    """Makes names of files and all texts UTF-8 whatever the locale, if need be by starting Python again.
 
-    Nothing is open yet and process and parent stay the same. Python settles this before any of our code
-    runs, so that there is no other way.
+    Nothing is open yet, and process and parent stay the same. Python settles the encoding before any of our
+    code runs, so there is no other way.
     """
     if sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode:
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
 
 
 def _leave(code: int) -> int:
-    """The exit code; does not return when a thread hangs, which would make the end of Python hang too."""
+    """Returns the exit code. Ends the process at once when a thread hangs, as Python would wait for it at its end."""
     ends = time.monotonic() + _JOIN_S
     for thread in _running():
         thread.join(max(0.0, ends - time.monotonic()))
@@ -61,13 +61,14 @@ def _leave(code: int) -> int:
             ):  # it is closed, full or was never there
                 stream.flush()
         os._exit(code)
-    gc.freeze()  # the end of Python looks for what could be freed, twice
+    gc.freeze()  # at its end Python looks twice for what could be freed
     return code
 
 
 def _running() -> list[threading.Thread]:
-    """Those that run on, unless they only wait for work: the last things in memory are not taken down
-    beside one that hangs, since closing a file on the disk that hangs would hang as well.
+    """Returns the other threads that still work; those that only wait for work do not count.
+
+    While one hangs, the last objects are not freed: closing a file on a disk that hangs would hang as well.
     """
     others = set(threading.enumerate()) - {threading.current_thread()}
     return [one for one in others if getattr(one, "busy", not one.daemon)]

@@ -1,11 +1,11 @@
-"""The other end of the pipe: what a chat gateway does, for our own commands, demo and benchmarks.
+"""The client's end of the pipe, as a chat gateway has it: for our own commands, the demo and benchmarks.
 
 Replies are matched to calls over any pair of byte streams: the pipe of a child, or a Unix socket. A gateway can
 be started as a child. When that ends, its last output is part of the error; however the caller leaves, the child
 is first asked to end, then sent SIGTERM, then killed, each within a time limit.
 
-A command that asks a running gateway one thing does so in calls that block: an event loop, and the log that goes
-with it, take longer to import than the answer takes.
+A command that asks a running gateway one thing uses blocking calls: importing an event loop, and the log that goes
+with it, takes longer than the answer.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ _decoder = msgspec.json.Decoder(Frame)
 
 
 def decode_frame(line: bytes) -> Frame:
-    """Raises GatewayGoneError: whatever is at the other end does not speak our protocol."""
+    """Decodes one line. Raises GatewayGoneError where the other end does not speak our protocol."""
     try:
         return _decoder.decode(line)
     except msgspec.DecodeError as error:
@@ -108,7 +108,7 @@ def decode_frame(line: bytes) -> Frame:
 
 
 def encode_call(method: str, params: object, call_id: int | None = None) -> bytes:
-    """A request, or a notification when it has no id; with its newline."""
+    """Returns the line of a request, or of a notification when it has no id, with its newline."""
     frame: dict[str, object] = {"jsonrpc": "2.0", "method": method}
     if call_id is not None:
         frame["id"] = call_id
@@ -145,11 +145,11 @@ class BlockingClient:
         look_after_s: float = math.inf,
         patience_s: float = math.inf,
     ) -> object:
-        """The result of one request, as plain data.
+        """Returns the result of one request, as plain data.
 
-        After each `look_after_s` a sign of life is asked for, which waits for no work of the gateway, and has
-        to come within `patience_s`: else SilentGatewayError. Raises RemoteError, DeadlineExceededError,
-        GatewayGoneError, too.
+        Every `look_after_s` the gateway is asked for a sign of life, which does not wait for its work. Raises
+        SilentGatewayError if none comes within `patience_s`, and RemoteError, DeadlineExceededError,
+        GatewayGoneError.
         """
         ends = time.monotonic() + timeout_s
         wanted, look = next(self._ids), 0
@@ -182,7 +182,7 @@ class BlockingClient:
             raise GatewayGoneError(_CLOSED) from None
 
     def _receive(self, until: float) -> Frame | None:
-        """The next frame; None when none came in time."""
+        """Returns the next frame; None if none came in time."""
         while not self._frames:
             left_s = until - time.monotonic()
             if left_s <= 0:
@@ -238,7 +238,7 @@ class GatewayClient:
     async def call(
         self, method: str, params: object = None, *, timeout_s: float = DEFAULT_TIMEOUT_S
     ) -> Any:
-        """The result of one request, as plain data. A call that is cancelled stops its work.
+        """Returns the result of one request, as plain data. Cancelling the call stops its work.
 
         Raises RemoteError, DeadlineExceededError, GatewayGoneError.
         """
@@ -259,14 +259,14 @@ class GatewayClient:
         return pending.reply.outcome()
 
     async def ping(self, *, timeout_s: float) -> None:
-        """Returns when the gateway gives a sign of life, which waits for no work of its own.
+        """Returns once the gateway gives a sign of life, which does not wait for its work.
 
         Raises DeadlineExceededError, GatewayGoneError.
         """
         await self.call("$/cancelRequest", {"id": 0}, timeout_s=timeout_s)
 
     async def notify(self, method: str, params: object = None) -> None:
-        """Tells the gateway something that has no answer. Raises GatewayGoneError."""
+        """Sends a notification, which has no answer. Raises GatewayGoneError."""
         await self._put(encode_call(method, params))
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -288,11 +288,11 @@ class GatewayClient:
             raise self._gone() from None
 
     def _take_back(self, call_id: int) -> None:
-        with suppress(anyio.WouldBlock):  # then the gateway is not told, and does the work in vain
+        with suppress(anyio.WouldBlock):  # then nothing is sent, and the gateway works in vain
             self._outgoing.send_nowait(encode_call("$/cancelRequest", {"id": call_id}))
 
     async def _write(self) -> None:
-        # When the gateway reads no more, the end of its output tells everybody.
+        # When the gateway no longer reads, the end of its output ends all calls.
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             async for frame in self._frames:
                 await self._send.send(frame)
@@ -335,7 +335,7 @@ async def connect(
     *,
     notified: NotificationCallback = lambda *_: None,
 ) -> AsyncIterator[GatewayClient]:
-    """A client for as long as the body runs; closes both streams."""
+    """Yields a client for as long as the body runs; closes both streams."""
     client = GatewayClient(receive, send, notified=notified)
     async with receive, send, background_tasks() as tasks:
         await tasks.start(client.run)
@@ -349,15 +349,15 @@ class SpawnedGateway(GatewayClient):
         assert process.stdin is not None
         assert process.stdout is not None
         listener: dict[str, Any] = {"notified": notified} if notified else {}
-        super().__init__(process.stdout, process.stdin, why_ended=self._obituary, **listener)
+        super().__init__(process.stdout, process.stdin, why_ended=self._why_it_ended, **listener)
         self.process = process
         self.last_words: deque[str] = deque(maxlen=_LAST_WORDS_LINES)
         """The newest lines of its standard error."""
         self._silent = anyio.Event()
 
     async def listen(self) -> None:
-        """Reads its standard error, if that is ours, so that it never waits for a reader."""
-        from anyio.streams.text import TextReceiveStream  # noqa: PLC0415 - not for who only asks
+        """Reads the child's standard error, if we have it, so that the child never waits for a reader."""
+        from anyio.streams.text import TextReceiveStream  # noqa: PLC0415 - for children only
 
         rest = ""
         if self.process.stderr is not None:
@@ -368,7 +368,7 @@ class SpawnedGateway(GatewayClient):
         self._silent.set()
 
     async def stop(self, patience_s: float = PATIENCE_S) -> None:
-        """Ends the child: end of input, then SIGTERM, then SIGKILL, with so much patience each."""
+        """Ends the child by the end of its input, then SIGTERM, then SIGKILL, each `patience_s` after the last."""
         process = self.process
         assert process.stdin is not None
         with anyio.CancelScope(shield=True):
@@ -380,7 +380,7 @@ class SpawnedGateway(GatewayClient):
                 push()
             await process.wait()
 
-    async def _obituary(self) -> str:
+    async def _why_it_ended(self) -> str:
         with anyio.move_on_after(LAST_OUTPUT_S):
             code = await self.process.wait()
             await self._silent.wait()
@@ -400,13 +400,13 @@ async def spawn_gateway(
     share_stderr: bool = False,
     patience_s: float = PATIENCE_S,
 ) -> AsyncIterator[SpawnedGateway]:
-    """A running `memory-gateway serve` with these further arguments; ended when the body is left.
+    """Runs `memory-gateway serve` with these further arguments until the body is left.
 
-    `environment` is all of the child's environment; None: that of this process. With `share_stderr`
-    its log goes where ours goes; else only its last words are kept. `patience_s` is how long the child
-    may take to end before it is told more firmly.
+    `environment` is all of the child's environment; None stands for that of this process. With
+    `share_stderr` its log goes where ours goes; otherwise only its last lines are kept. `patience_s` is how
+    long the child may take to end before a stronger signal follows.
     """
-    import subprocess  # noqa: PLC0415 - not for who only asks
+    import subprocess  # noqa: PLC0415 - for children only
 
     process = await anyio.open_process(
         [*command, *arguments],

@@ -1,6 +1,6 @@
-"""Where the note of a day is: an agent's in `memory/`, a person's among that person's daily notes.
+"""The place of a day's note: an agent's is in `memory/`, a person's among that person's daily notes.
 
-Those are where Obsidian is set to make them, else where the newest note is whose name is a day, else in `memory/`.
+Those are where Obsidian is set to make them, else beside the newest note whose name is a day, else in `memory/`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NAMES: Final = (
 _FOLDERS: Final = (
     "YYYY", "YYYY-MM", "YYYY_MM", "MM", "MM-MMMM", "MM MMMM", "MMMM", "YYYY年", "MM月",
 )  # fmt: skip
-"""What folders of a year or a month are called. A note `DD` is in both, or no day is read from its path."""
+"""The forms of names of folders of a year or a month. A note `DD` has to be in both, or its path gives no day."""
 _SETTINGS: Final = (".obsidian", "daily-notes.json")
 _SETTINGS_BYTES: Final = 64 * 1024
 _NAME_BYTES: Final = 255
@@ -59,9 +59,9 @@ class DailyNote(NamedTuple):
     path: str
     """Relative to the workspace or the folder of notes."""
     heading: str = ""
-    """What a new one begins with. A person's does with the entry: its name tells the day."""
+    """The first line of a new note; empty among a person's daily notes, where the name says the day."""
     new_folder: str | None = None
-    """The folder that nobody has chosen, and that would have to be made."""
+    """The folder that would have to be made, although nobody has chosen it."""
 
 
 class _ObsidianDaily(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ class _ObsidianDaily(msgspec.Struct, frozen=True):
 
 
 def write_day(form: str, day: date) -> str | None:
-    """The day in moment's format; None where the format has more than its common part."""
+    """Returns the day in moment's format; None where the format uses more than its common part."""
     written, at = "", 0
     while at < len(form):
         piece = _PIECE.match(form, at)
@@ -87,7 +87,7 @@ def write_day(form: str, day: date) -> str | None:
 
 
 def set_in_obsidian(data: bytes, day: date) -> str | None:
-    """The note of the day as `.obsidian/daily-notes.json` says; None where that is not understood or leads outside."""
+    """Returns the day's note by `.obsidian/daily-notes.json`; None where that is not understood or leads outside."""
     try:
         chosen = msgspec.json.decode(data, type=prepared(_ObsidianDaily))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -98,9 +98,10 @@ def set_in_obsidian(data: bytes, day: date) -> str | None:
 
 
 def as_the_newest(paths: Iterable[str], day: date) -> str | None:
-    """The note of the day beside the newest one whose whole name is a day, named as that is.
+    """Returns the note of the day beside the newest one whose whole name is a day, named in the same form.
 
-    A later day is a plan. Of two forms with the same newest day the one with more notes counts.
+    Notes of later days are plans and do not count. Of two forms with the same newest day, the one with more
+    notes is taken.
     """
     newest: dict[str, date] = {}
     counts: Counter[str] = Counter()
@@ -119,7 +120,7 @@ def as_the_newest(paths: Iterable[str], day: date) -> str | None:
 
 
 def _form_of(path: str, day: date) -> str | None:
-    """In moment's format, folders included; None where the name is more than the day."""
+    """Returns the form of a path in moment's format, folders included; None where the name is more than the day."""
     *folders, name = path.removesuffix(".md").split("/")
     form = _fitting(_NAMES, name, day)
     if form is None or any(one in path for one in "[]"):
@@ -132,7 +133,7 @@ def _fitting(forms: Iterable[str], name: str, day: date) -> str | None:
 
 
 def _checked(name: str) -> str | None:
-    """The path of a note that is inside, visible and can be made."""
+    """Returns the path of this note if it is inside the folder, visible and can be made; else None."""
     parts = f"{name}.md".split("/")
     is_note = all(
         part == part.strip()
@@ -147,13 +148,13 @@ def _checked(name: str) -> str | None:
 
 
 def daily_note(settings: Settings, day: date) -> DailyNote:
-    """Blocking: lists the folder of a person whose Obsidian says nothing."""
+    """Returns the note of a day. Blocking: lists the folder of a person whose Obsidian says nothing."""
     (note,) = daily_notes(settings, (day,))
     return note
 
 
 def daily_notes(settings: Settings, days: Sequence[date]) -> list[DailyNote]:
-    """Likewise, of several days. The folder is listed once at most."""
+    """Returns the notes of several days. Blocking: lists the folder once at most."""
     folder = settings.notes_folder
     if folder is None:
         return [_ours(day) for day in days]

@@ -1,7 +1,7 @@
-"""Characters of notes and paths that are not what they look like, written out.
+"""Writes out characters of notes and paths that are not what they look like.
 
-For programs and models those are controls alone: nothing that they read is shown in another order than it has. For
-people, on a terminal or in a page, also what turns text around, ends a line or has no look of its own.
+For programs and models these are control characters only: nothing reorders what they read. For people, on a terminal
+or in a page, they are also characters that reorder text, end a line or are invisible.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ _IN_LINES: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7
 _IN_TEXTS: Final = {code: escape for code, escape in _IN_LINES.items() if chr(code) not in "\t\n"}
 
 _TURNING: Final = "\u202a-\u202e\u2066-\u206f"
-"""What writes or overrides the direction of the text behind it, or once was to."""
+"""Characters that set or override the direction of the text after them, obsolete ones included."""
 _LINE_ENDS: Final = "\u2028\u2029"
 _UNSEEN: Final = (
     "\u2061-\u2064\u180e\ufeff\ufff0-\ufffb\ufffe\uffff\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""No script is written with them; with the last ones a text is hidden in another."""
+"""No script is written with them; the last ones can hide a text in another."""
 _UNSEEN_IN_NAMES: Final = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u200b\u200e\u200f\u2060\u3164\uffa0"
 )
-"""Texts of some scripts have them; two names that differ by one look the same."""
+"""Texts of some scripts contain them; two names that differ by one of them look the same."""
 _JOINERS: Final = "\u200c\u200d"
 """Words of many scripts, and emoji, are spelled with them; beside a letter of ASCII they do nothing."""
 
@@ -34,27 +34,27 @@ _DECEPTIVE_IN_NAMES: Final = re.compile(
 
 
 def escape_controls(text: str) -> str:
-    """Text of several lines without control characters but tabs and newlines."""
+    """Returns text of several lines without control characters other than tabs and newlines."""
     return text.translate(_IN_TEXTS)
 
 
 def escape_line(text: str) -> str:
-    """Text that must stay one line, such as a path, without any control character."""
+    """Returns text that must stay one line, such as a path, without any control character."""
     return text.translate(_IN_LINES)
 
 
 def visible(text: str) -> str:
-    """Text of several lines as people are shown it."""
+    """Returns text of several lines as it is shown to people."""
     return escape_controls(text if text.isascii() else _DECEPTIVE.sub(_number, text))
 
 
 def visible_line(text: str) -> str:
-    """A path or a message as people are shown it: one line, in which each character can be seen."""
+    """Returns a path or a message as it is shown to people: one line, in which each character can be seen."""
     return escape_line(text if text.isascii() else _DECEPTIVE_IN_NAMES.sub(_number, text))
 
 
 def escape_in_json(document: str) -> str:
-    """The same document of JSON, with nothing in it that a terminal obeys or that deceives a reader."""
+    """Returns the same JSON document with nothing in it that a terminal obeys or that deceives a reader."""
     return document if document.isascii() else _RAW_IN_JSON.sub(_utf16, document)
 
 

@@ -20,14 +20,14 @@ from config.settings import CompactionSettings, MemoryFlushSettings
 from gateway.session_start import MEMORY_DIRECTORY
 
 DEFAULT_CONTEXT_WINDOW: Final = 200_000
-"""Tokens, as documented, where neither the caller nor the session says."""
+"""Tokens, as documented, where neither the caller nor the session gives a number."""
 
 WorkspaceAccess = Literal["rw", "ro", "none"]
 _POLL_S: Final = 0.02
 _STALE_S: Final = 30.0
-"""Nobody holds it longer: it guards one read and one write of a small file."""
+"""No process keeps the lock longer: it guards one read and one write of a small file."""
 SILENT_REPLY: Final = "NO_REPLY"
-"""The chat gateway shows nobody a reply of this one word."""
+"""The chat gateway does not show a reply of this one word."""
 _PROMPT: Final = (
     f"This conversation is about to be compacted. Write what should outlast it into {{log}} now: "
     f"decisions, facts, preferences, open tasks. Create {{folder}} if it is missing, append "
@@ -43,14 +43,14 @@ _PLACEHOLDER: Final = "YYYY-MM-DD"
 LOCK_TIMEOUT_S: Final = 5.0
 _MODE: Final = 0o600
 _MAX_BYTES: Final = 64 * 1024 * 1024
-"""The largest file that is read: a record of every session that there ever was is far smaller."""
+"""The largest file that is read: a record of all sessions ever is far smaller."""
 _SESSION_ID: Final = re.compile(r"[\w-]{1,200}")
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
 _BYTE_ORDER_MARK: Final = "\ufeff"
 
 
 class SessionState(NamedTuple):
-    """What `sessions.json` knows of one session; None: it does not say."""
+    """The entry of one session in `sessions.json`; None where it does not say."""
 
     total_tokens: int | None = None
     context_tokens: int | None = None
@@ -62,7 +62,7 @@ class SessionState(NamedTuple):
 
 
 class Situation(NamedTuple):
-    """What the caller says of the turn to come; None: look into the session's state."""
+    """The caller's description of the next turn; a number that is None comes from the session's state."""
 
     total_tokens: int | None = None
     context_window: int | None = None
@@ -114,7 +114,7 @@ def _why_never(settings: CompactionSettings, situation: Situation) -> str | None
 
 
 def _why_large(settings: CompactionSettings, size: int) -> str | None:
-    """Which limit a transcript has reached. At the size that compacts it, no later turn could flush."""
+    """Returns which limit a transcript has reached. At the size that compacts it, no later turn could flush."""
     limits = {
         "memoryFlush.forceFlushTranscriptBytes": settings.memory_flush.force_flush_transcript_bytes,
         "maxActiveTranscriptBytes": settings.max_active_transcript_bytes,
@@ -137,12 +137,12 @@ def _first(said: int | None, known: int | None) -> int:
 
 
 class LockTimeoutError(Exception):
-    """Somebody else held the lock all the time."""
+    """The lock stayed taken until the timeout."""
 
 
 @contextmanager
 def lock_file(path: Path, *, timeout_s: float) -> Iterator[None]:
-    """Holds the lock in the body. Raises `LockTimeoutError` and, as they come, `OSError`s."""
+    """Holds the lock while the body runs. Raises LockTimeoutError and OSError."""
     ends = time.monotonic() + timeout_s
     while not _take(path):
         _clear_stale(path)
@@ -163,14 +163,14 @@ def _take(path: Path) -> bool:
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump({"pid": os.getpid(), "startedAt": int(time.time() * 1000)}, file)
-    except OSError:  # a full disk: nobody holds what was not written
+    except OSError:  # a full disk: the lock is not taken
         path.unlink(missing_ok=True)
         raise
     return True
 
 
 def _clear_stale(path: Path) -> None:
-    """By age only: the process that made it may run in another container."""
+    """Removes a stale lock. Only its age counts: the process that made it may run in another container."""
     with suppress(FileNotFoundError):
         if time.time() - path.stat().st_mtime > _STALE_S:
             path.unlink()
@@ -182,8 +182,9 @@ class FlushPrompts(NamedTuple):
 
 
 def flush_prompts(settings: MemoryFlushSettings, today: date, log: str) -> FlushPrompts:
-    """`log` is the path of today's. Configured texts may hold `YYYY-MM-DD` for today and get the `NO_REPLY` rule if
-    they lack it.
+    """Returns the prompts of a flush; `log` is the path of today's log.
+
+    Configured texts may contain `YYYY-MM-DD` for today, and get the `NO_REPLY` rule if they lack it.
     """
     return FlushPrompts(
         prompt=_completed(settings.prompt or _prompt_for(log), today),
@@ -192,7 +193,7 @@ def flush_prompts(settings: MemoryFlushSettings, today: date, log: str) -> Flush
 
 
 def flush_texts() -> dict[str, str]:
-    """The built-in texts before anything is filled in, for a host that fills them in itself."""
+    """Returns the built-in texts with their placeholders, for a host that fills them in itself."""
     return {
         "prompt": _prompt_for(f"{MEMORY_DIRECTORY}/{_PLACEHOLDER}.md"),
         "systemPrompt": _SYSTEM_PROMPT,
@@ -241,7 +242,7 @@ class SessionStore:
         compaction_count: int | None,
         is_wanted: Callable[[], bool] = lambda: True,
     ) -> int:
-        """Notes that the flush of a compaction cycle is done; None: the cycle of the entry.
+        """Notes that the flush of a compaction cycle is done; None stands for the cycle of the entry.
 
         Returns the cycle. `is_wanted` is asked before anything changes. Raises FileUnreadableError,
         FileUnwritableError; nothing is changed then.
@@ -253,7 +254,7 @@ class SessionStore:
             path = chosen.resolve()
             lock = path.with_name(f"{path.name}.lock")
             with lock_file(lock, timeout_s=LOCK_TIMEOUT_S):
-                # Whoever imports the file may have taken it away since.
+                # A host that imports the file may have removed it since.
                 path = self._path.resolve()
                 return self._record(path, session_key, compaction_count, is_wanted)
         except LockTimeoutError:
@@ -302,7 +303,7 @@ class SessionStore:
         return count
 
     def _text(self) -> str:
-        """Without a byte order mark and what surrounds the object: nobody misses those."""
+        """Reads the file, without a byte order mark and the white space around the object."""
         try:
             data = read_file(self._path, _MAX_BYTES)
             if len(data) > _MAX_BYTES:
@@ -335,7 +336,7 @@ class SessionStore:
 
 
 def _name_of(session_key: str, entries: dict[str, Any]) -> str:
-    """The entry's own spelling of a key, which is compared without case."""
+    """Returns the entry's own spelling of a key; keys are compared without case."""
     key = session_key.strip()
     if key in entries:
         return key
@@ -351,7 +352,7 @@ _as_written = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=st
 
 
 def _members(text: str, start: int) -> Mapping[str, _Span]:
-    """Where the values of the object at `start` stand in this JSON; of equal names the last one counts."""
+    """Returns where the values of the object at `start` are in this JSON; of equal names the last one counts."""
     members: dict[str, _Span] = {}
     at = _behind_blank(text, start + 1)
     while text[at] == '"':
@@ -365,7 +366,7 @@ def _members(text: str, start: int) -> Mapping[str, _Span]:
 
 
 def _with_member(text: str, start: int, name: str, value: str) -> str:
-    """The JSON with this member in the object at `start`, laid out as its first member is."""
+    """Returns the JSON with this member in the object at `start`, laid out as its first member is."""
     members = _members(text, start)
     if name in members:
         return text[: members[name].start] + value + text[members[name].end :]
@@ -382,7 +383,7 @@ def _behind_blank(text: str, at: int) -> int:
 
 
 def _whole(digits: str) -> float:
-    """A number that Python would refuse to read is not one that anybody counts with."""
+    """Reads a whole number. One that Python would refuse to read counts as infinite."""
     return int(digits) if len(digits) < 400 else math.inf
 
 

@@ -1,12 +1,12 @@
-"""What a client runs before each prompt: `memory-gateway recall --hook CLIENT`. It never fails, and never takes long.
+"""The command that clients run before each prompt, `memory-gateway recall --hook CLIENT`. Never fails or takes long.
 
-Carries the client's event to the gateway that runs, and its answer back, as they are: `gateway.agent.recalling`
-understands them. Where the gateway answers was written down before (see `Route`); where none does, one is started
-that stays: `gateway.process.serve`. Every import costs each turn of each conversation: this module has hardly any.
+It passes the client's event to the running gateway, and the answer back, unchanged: `gateway.agent.recalling`
+understands them. The gateway's address was written down before (see `Route`); where none answers, one is started that
+stays: `gateway.process.serve`. Every import delays each turn of each conversation: this module has hardly any.
 """
 
 # ruff: noqa: PTH103, PTH105, PTH109, PTH111, PTH116, PTH117, PTH118, PTH119, PTH120, PTH123, PTH208, RUF007
-# A pathlib takes as long to import as all of this does.
+# Importing pathlib takes as long as all of this.
 from __future__ import annotations
 
 import _socket
@@ -19,39 +19,39 @@ import zlib
 from config.runtime import PROC
 
 LIMIT_S = 0.27
-"""From the start of the process to its end. A client waits no longer for its memory."""
+"""The most time from the start of the process to its end: a client waits no longer for its memory."""
 _LEAST_S = 0.06
-"""What is left at least where the interpreter took its time."""
+"""The time that is left even where the interpreter was slow to start."""
 _USUAL_START_S = 0.03
 _FIRST_LOOK_S = 0.02
 _RESERVE_S = 0.02
-"""What is left to write down that it took too long."""
+"""The time kept for writing down that it took too long."""
 MOST_BYTES = 4 * 1024 * 1024
-"""Of an event; what is longer is no prompt that anybody typed."""
+"""The most bytes of an event: a longer one is not a prompt that a person typed."""
 _MOST_ROUTE_BYTES = 65_536
 _MOST_MISSES = 100_000
 _START_EVERY_S = 10.0
-"""A gateway that cannot start is not tried with each prompt."""
+"""A gateway that cannot start is not started again at each prompt."""
 _ANCESTORS = 3
 _LONGEST_ADDRESS = 100
 
 SLOW, AWAY, BROKEN = b"s", b"a", b"b"
-"""Why nothing was said: no answer in time, no gateway, an answer that is none."""
+"""The reasons why nothing was said: no answer in time, no gateway, no valid answer."""
 _REPLY = b'{"jsonrpc":"2.0","id":1,"result":'
 _VARIABLES = (
     "HOME", "OPENCLAW_", "MEMORY_GATEWAY_", "CLAWDBOT_", "MOLTBOT_", "XDG_", "CLAUDE_CONFIG_DIR"
 )  # fmt: skip
-"""What the environment says of the memory and its places; some are the beginnings of names."""
+"""Environment variables that decide on the memory and its places; some are the beginnings of names."""
 
 
 _PATHS = ("--workspace", "-w", "--notes", "-n", "--state-dir", "--config", "-c")
 
 
 class Route:
-    """Where the gateway of one command line answers, in a file of the user's cache.
+    """The address at which the gateway of one command line answers, in a file of the user's cache.
 
-    Three lines: the command line and what the environment says, the files of the configuration with their stamps, the
-    socket (none: this memory is off). Another configuration makes it void, also one where there was none.
+    Three lines: the command line and the environment variables, the files of the configuration with their stamps, the
+    socket (empty: this memory is off). Another configuration makes it void, also one where there was none.
     """
 
     def __init__(self, options: list[str]) -> None:
@@ -62,7 +62,7 @@ class Route:
         self.path = os.path.join(folder(), name)
 
     def read(self) -> str | None:
-        """The socket; empty where memory is off. None: it has to be found out."""
+        """Returns the socket; empty where memory is off, None where it has to be found out."""
         try:
             with open(self.path, "rb", 0) as file:
                 if os.fstat(file.fileno()).st_uid != os.geteuid():
@@ -77,7 +77,7 @@ class Route:
         return socket.rstrip("\n") if is_current else None
 
     def write(self, configs: list[str], socket: str) -> None:
-        """Replaces it in one step. Raises OSError."""
+        """Replaces the file in one step. Raises OSError."""
         os.makedirs(os.path.dirname(self.path), 0o700, exist_ok=True)
         stamps = "\x1f".join(map(stamp, configs))
         lines = f"{self.key}\n{stamps}\n{socket}\n"
@@ -90,7 +90,7 @@ class Route:
         os.replace(new, self.path)
 
     def missed(self, why: bytes) -> None:
-        """Counts that nothing was said, in a byte each; `doctor` and `status` read them."""
+        """Notes that nothing was said, by one byte more; `doctor` and `status` count them."""
         try:
             os.makedirs(os.path.dirname(self.path), 0o700, exist_ok=True)
             descriptor = os.open(
@@ -103,7 +103,7 @@ class Route:
             pass
 
     def may_start(self) -> bool:
-        """Whether nobody has tried it a moment ago; notes that it is tried now."""
+        """Returns whether nobody tried to start a gateway a moment ago, and notes that it is tried now."""
         mark = f"{self.path}.started"
         try:
             if 0 <= time.time() - os.stat(mark).st_mtime < _START_EVERY_S:
@@ -120,14 +120,14 @@ class Route:
 
 
 def _is_relative(options: list[str]) -> bool:
-    """Whether they name a path below the working directory."""
+    """Returns whether the options name a path relative to the working directory."""
     pairs = zip(options, options[1:], strict=False)
     given = [one.partition("=")[::2] for one in options if "=" in one]
     return any(flag in _PATHS and value[:1] not in "/~" for flag, value in (*pairs, *given))
 
 
 def folder() -> str:
-    """Where routes are. Raises OSError for a user without a home: `~` would be a folder wherever a hook is run."""
+    """Returns the folder of routes. Raises OSError for a user without a home, as `~` would be a relative path."""
     cache = os.environ.get("XDG_CACHE_HOME", "")
     base = cache if os.path.isabs(cache) else os.path.join(os.path.expanduser("~"), ".cache")
     if not os.path.isabs(base):
@@ -136,7 +136,7 @@ def folder() -> str:
 
 
 def stamp(path: str) -> str:
-    """A file and how it is now."""
+    """Returns the path of a file with its present time, size and inode."""
     try:
         found = os.stat(path)
     except OSError:
@@ -145,7 +145,7 @@ def stamp(path: str) -> str:
 
 
 def misses() -> dict[str, int]:
-    """How often nothing was said for which reason, of all command lines of this user."""
+    """Returns how often nothing was said, by reason, for all command lines of this user."""
     counts = dict.fromkeys((SLOW, AWAY, BROKEN), 0)
     try:
         names = [one for one in os.listdir(folder()) if one.endswith(".missed")]
@@ -160,7 +160,7 @@ def misses() -> dict[str, int]:
 
 
 def is_meant(arguments: list[str]) -> bool:
-    """Whether a client runs `recall` with these arguments, rather than a person."""
+    """Returns whether a client runs `recall` with these arguments, and not a person."""
     return any(one.partition("=")[0] == "--hook" for one in arguments)
 
 
@@ -178,7 +178,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _age_s() -> float:
-    """For how long the process has been there."""
+    """Returns how long ago the process started."""
     try:
         with open(f"{PROC}/self/stat", "rb", 0) as file:
             ticks = int(file.read(4096).rpartition(b")")[2].split()[19])
@@ -189,12 +189,12 @@ def _age_s() -> float:
 
 
 def split_arguments(arguments: list[str]) -> tuple[str, list[str]]:
-    """The client, and the options that name the memory."""
+    """Returns the client and the options that name the memory."""
     at = next(n for n, one in enumerate(arguments) if one.partition("=")[0] == "--hook")
     _, equals, joined = arguments[at].partition("=")
     rest = arguments[at + (1 if equals else 2) :]
     options = [*arguments[:at], *rest]
-    if "--name" in options:  # which of several servers of a client it belongs to
+    if "--name" in options:  # says which of a client's servers it belongs to
         named = options.index("--name")
         del options[named : named + 2]
     return (joined if equals else arguments[at + 1]), options
@@ -235,9 +235,9 @@ def _answer(client: str, route: Route, ends: float) -> None:
 
 
 def _complain(reply: bytes) -> None:
-    """Says what is wrong with the event itself, to whoever wrote it: clients show that on demand only."""
+    """Writes what is wrong with the event itself to standard error, which clients show on demand only."""
     message = reply.partition(b'"message":"')[2].partition(b'","data"')[0]
-    if b'"kind":"parse_error"' in reply:  # counts the bytes of the call around the event, too
+    if b'"kind":"parse_error"' in reply:  # its message counts the bytes of the call, too
         message = b"The event is no JSON that can be read."
     elif b'"kind":"invalid_params"' not in reply:
         return
@@ -245,7 +245,7 @@ def _complain(reply: bytes) -> None:
 
 
 def _read_event() -> bytes:
-    """One line of JSON: a newline within is white space only."""
+    """Reads the event as one line of JSON: newlines in it are white space only."""
     pieces = []
     size = 0
     while size <= MOST_BYTES and (piece := os.read(0, 65_536)):
@@ -255,7 +255,7 @@ def _read_event() -> bytes:
 
 
 def connect(path: str | None) -> _socket.socket | None:
-    """None where nobody listens there. The system takes short names only (see `ownership.owner.socket_address`)."""
+    """Connects; returns None where nobody listens. Only short addresses work (see `ownership.owner.socket_address`)."""
     if path is None:
         return None
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -290,7 +290,7 @@ def _ask(connection: _socket.socket, client: str, event: bytes, ends: float) -> 
 
 
 def _ancestors() -> list[int]:
-    """Who runs the hook, perhaps by a shell: the same program started the memory's server, if it has one."""
+    """Returns the processes above the hook, perhaps a shell first; one of them also started the client's server."""
     found = []
     process = os.getppid()
     for _ in range(_ANCESTORS):
@@ -306,7 +306,7 @@ def _ancestors() -> list[int]:
 
 
 def _start() -> None:
-    """Starts a gateway of these options that stays; it is nobody's child and holds none of our pipes."""
+    """Starts a gateway with these options that stays: it has a session of its own and none of our pipes."""
     given = sys.orig_argv
     at = len(given) - len(sys.argv) + 1
     command = [

@@ -22,13 +22,13 @@ from gateway.version import PROTOCOL, VERSION
 
 
 class InitializeParams(Params, frozen=True):
-    """Ours, then those of MCP, which shares the method."""
+    """Our own parameters, then those of MCP, which shares the method."""
 
     client: Name | dict[str, Any] | None = None
     session_key: Key | None = None
     protocol_version: Name | None = None
     operator: bool = False
-    """Somebody who sits at the machine, and whom `scope` does not mean."""
+    """True for a person at the machine, to whom `scope` does not apply."""
     client_info: dict[str, Any] | None = None
     capabilities: dict[str, Any] | None = None
     meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
@@ -46,7 +46,7 @@ class StatusParams(Params, frozen=True):
 
 
 class PipeMethods:
-    """What the pipe's methods do, but those that are `Memory`'s or stand with sessions and MCP."""
+    """The methods of the pipe, except those of `Memory`, of sessions and of MCP."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class PipeMethods:
         return await self._memory.forget(params.request())
 
     async def shutdown(self, _params: NoParams, context: RequestContext) -> dict[str, bool]:
-        """Ends the process for the client that it was started for, for others their connection."""
+        """Ends the process for the client that it was started for; for any other, only the connection."""
         (context.session.leave or self._end)()
         return {"stopping": True}
 
@@ -130,7 +130,7 @@ class PipeMethods:
 def build_registry(
     memory: Memory, end: Callable[[], None], reload_settings: Callable[[], Awaitable[ReloadResult]]
 ) -> MethodRegistry:
-    """The methods of one process. `end` makes it end; `reload_settings` is `Reloader.reload`."""
+    """Returns the methods of one process. `end` ends it; `reload_settings` is `Reloader.reload`."""
     registry = MethodRegistry(later=partial(_later, memory), observe=memory.counted.answered)
     pipe = PipeMethods(memory, end, registry)
     registry.add(
@@ -153,7 +153,7 @@ def build_registry(
 
 
 def _later(memory: Memory) -> list[Method[Any]]:
-    """What a client that only searches does not wait for."""
+    """Returns the methods that a client which only searches need not wait for."""
     from gateway.agent.conversations import session_methods  # noqa: PLC0415
     from gateway.agent.recalling import recall_methods  # noqa: PLC0415
     from gateway.mcp.mcp_methods import mcp_methods  # noqa: PLC0415

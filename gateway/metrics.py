@@ -1,6 +1,6 @@
-"""What the gateway counts about itself: counters and histograms, their snapshot, OpenMetrics text.
+"""The gateway's counts of its own work: counters and histograms, their snapshot, OpenMetrics text.
 
-Which notes were shown is counted, too, but never among the metrics: names of notes are for the operator alone.
+The notes that were shown are counted, too, but never among the metrics: names of notes are for the operator alone.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     requests: int
     failed_requests: int
     searches: Mapping[str, int]
-    """By mode."""
+    """Searches by mode."""
     search_ms_median: float | None = None
     search_ms_p95: float | None = None
     syncs: int
     prompts: Mapping[str, int] = {}
-    """For which memory was asked by itself: how many were told something, and of the others why not."""
+    """Prompts for which memory was searched without being asked, by outcome."""
     recalled: int = 0
-    """Passages, since the index was made."""
+    """Passages that were recalled since the index was made."""
     recalled_of_use: int = 0
-    """Of these, those whose note was then read, or found by a search, in the same conversation."""
+    """Those of them whose note was then read, or found by a search, in the same conversation."""
     dropped_log_lines: int = 0
     """Lines of the log that could not be written: nobody reads standard error, or its disk is full."""
 
@@ -54,21 +54,21 @@ class SearchesOfMode(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class ShownNote(msgspec.Struct, frozen=True):
     path: str
     answers: int
-    """In how many answers it was."""
+    """The number of answers that it was in."""
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The searches of one process."""
 
     since: float
-    """When it began to serve, in seconds since 1970."""
+    """The time at which it began to serve, in seconds since 1970."""
     searches: tuple[SearchesOfMode, ...]
     shown: tuple[ShownNote, ...] | None
-    """The notes that were in most answers, the first one in most; None: the client may not know them."""
+    """The notes that were in the most answers, in this order; None where the client may not know them."""
     shown_forgotten: bool
-    """Whether rarely shown notes were forgotten; the counts are then the least that they can be."""
+    """True if rarely shown notes were forgotten; the counts are then lower bounds."""
     recalled: tuple[NoteUse, ...] | None = None
-    """The notes that were recalled most since the index was made; None as with `shown`."""
+    """The notes that were recalled most since the index was made; None as for `shown`."""
 
 
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)  # fmt: skip
@@ -122,7 +122,7 @@ class _Instrument:
 
 
 class Counter(_Instrument):
-    """Goes up only."""
+    """A number that only grows, for each combination of labels."""
 
     kind = "counter"
 
@@ -155,9 +155,9 @@ class Histogram(_Instrument):
         self._sums[labels] += seconds
 
     def quantile(self, share: float, *labels: str) -> float | None:
-        """The value below which this share of the observations lies; None without any.
+        """Returns the value below which this share of the observations lies; None without observations.
 
-        Interpolated within its bucket, as Prometheus' `histogram_quantile` does; what is above all
+        It is interpolated within its bucket, as Prometheus' `histogram_quantile` does; a value above all
         bounds counts as the highest bound.
         """
         cumulative = list(accumulate(self._counts[labels])) if labels in self._counts else [0]
@@ -187,9 +187,10 @@ def _note_bytes(path: str) -> int:
 
 
 class ShownNotes:
-    """Which notes were in how many answers, in so many bytes.
+    """Counts in how many answers each note was, in a limited number of bytes.
 
-    When there are too many, those that were shown least are forgotten and begin again at 1: half of the bytes.
+    When the notes take more, those that were shown least are forgotten until half of the bytes are left. A forgotten
+    note begins again at 1.
     """
 
     def __init__(self, most_bytes: int = SHOWN_BYTES) -> None:
@@ -199,7 +200,7 @@ class ShownNotes:
         self.forgotten = False
 
     def add(self, paths: Collection[str]) -> None:
-        """One answer with these notes."""
+        """Counts one answer with these notes."""
         for path in paths:
             before = self._answers.get(path, 0)
             self._answers[path] = before + 1
@@ -218,7 +219,7 @@ class ShownNotes:
             self._answers[path] = answers
 
     def most(self, count: int = _MOST_SHOWN) -> tuple[ShownNote, ...]:
-        """Equal ones by path."""
+        """Returns the notes that were in the most answers, equal ones by path."""
         first = sorted(self._answers.items(), key=lambda one: (-one[1], one[0]))[:count]
         return tuple(ShownNote(path, answers) for path, answers in first)
 
@@ -229,11 +230,11 @@ _LANES = {
     "hybrid": ("keyword", "vector"),
     "rerank": ("keyword", "vector", "rerank"),
 }
-"""Which ways of finding take part in a mode of searching."""
+"""The lanes that take part in each mode of searching."""
 
 
 class Metrics:
-    """What one process has counted since its start."""
+    """The counts of one process since its start."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
@@ -259,12 +260,12 @@ class Metrics:
         self._synced = Counter("synced_files", "Files that syncs found changed.", "change")
 
     def answered(self, method: str, outcome: str, seconds: float) -> None:
-        """A request of the pipe; `outcome` is `ok` or the kind of its error."""
+        """Counts a request of the pipe; `outcome` is `ok` or the kind of its error."""
         self._requests.add(method, outcome)
         self._request_time.observe(seconds, method)
 
     async def observe_search(self, backend: str, search: Awaitable[SearchAnswer]) -> SearchAnswer:
-        """The answer of the search, or its error, which is counted on the way."""
+        """Counts a search; returns its answer or raises its error."""
         started = time.perf_counter()
         try:
             answer = await search
@@ -275,7 +276,7 @@ class Metrics:
         return answer
 
     async def observe_sync(self, sync: Awaitable[SyncReport]) -> SyncReport:
-        """The report of the sync, or its error, which is counted on the way."""
+        """Counts a sync; returns its report or raises its error."""
         try:
             report = await sync
         except MemoryGatewayError:
@@ -299,11 +300,11 @@ class Metrics:
             self._search_time.observe(milliseconds / 1000, stage)
 
     def shown(self, hits: Iterable[Hit]) -> None:
-        """What an answer shows of notes; a search of ours may find more."""
+        """Counts the notes that an answer shows; an internal search may find more."""
         self._shown.add({hit.path for hit in hits})
 
     def recalled(self, outcome: str, seconds: float) -> None:
-        """A prompt; `outcome` is `told`, or why nothing was."""
+        """Counts a prompt; `outcome` is `told`, or the reason why nothing was shown."""
         self._recalls.add(outcome)
         self._recall_time.observe(seconds)
 
@@ -316,7 +317,7 @@ class Metrics:
             self._synced.add(change, amount=files)
 
     def activity(self, uses: UseRecord | None = None) -> Activity:
-        """A summary for people."""
+        """Returns a summary for people."""
         recalled, of_use = uses.totals() if uses is not None else (0, 0)
         by_mode: dict[str, int] = {}
         for (_, mode, _), count in self._searches.values.items():
@@ -339,7 +340,7 @@ class Metrics:
         )
 
     def counted(self, uses: UseRecord, *, with_notes: bool) -> Counted:
-        """A summary of the searches; which notes they showed only `with_notes`."""
+        """Returns a summary of the searches; the notes that they showed only `with_notes`."""
         outcomes: dict[tuple[str, str], dict[str, int]] = {}
         for (backend, mode, outcome), count in sorted(self._searches.values.items()):
             outcomes.setdefault((backend, mode), {})[outcome] = int(count)
@@ -388,13 +389,13 @@ def openmetrics_text(families: Iterable[Family]) -> str:
 
 
 def write_textfile(path: Path, families: Iterable[Family]) -> None:
-    """Replaces the file in one step, for everybody to read. Raises OSError."""
+    """Replaces the file in one step; everybody may read it. Raises OSError."""
     text = "".join(line for family in families for line in _lines(family, counter=_TOTAL))
     replace_file(path, text.encode(), mode=0o644)
 
 
 def _lines(family: Family, *, counter: str = "") -> Iterator[str]:
-    """`counter` is what the family of a counter is called beyond its name: the formats differ in that."""
+    """Yields the lines of a family. `counter` is the suffix of a counter's family: the formats differ in it."""
     name = PREFIX + family.name
     head = name + (counter if family.kind == "counter" else "")
     yield f"# HELP {head} {family.help.translate(_ESCAPES)}\n"

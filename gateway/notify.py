@@ -26,18 +26,18 @@ FIRST_DESCRIPTOR: Final = 3
 
 
 def handed_in_sockets(environment: Mapping[str, str] = os.environ) -> tuple[socket.socket, ...]:
-    """Those meant for this process. Call it first thing, before anything opens a descriptor.
+    """Returns the sockets that are meant for this process. Call it first, before anything opens a descriptor.
 
-    What is no listening stream socket of this machine is left alone, and logged.
+    A descriptor that is not a listening Unix stream socket is left alone and logged.
     """
     count = environment.get("LISTEN_FDS", "")
     if environment.get("LISTEN_PID") != str(os.getpid()) or not count.isdecimal():
         return ()
     descriptors = range(FIRST_DESCRIPTOR, FIRST_DESCRIPTOR + int(count))
-    return tuple(made for descriptor in descriptors if (made := _adopt(descriptor)) is not None)
+    return tuple(made for descriptor in descriptors if (made := _socket_of(descriptor)) is not None)
 
 
-def _adopt(descriptor: int) -> socket.socket | None:
+def _socket_of(descriptor: int) -> socket.socket | None:
     try:
         os.set_inheritable(descriptor, False)
         made = socket.socket(fileno=descriptor)
@@ -61,29 +61,29 @@ _PINGS_A_PERIOD: Final = 3
 
 
 class Notifier:
-    """Give it no `send` where no service manager listens. `watchdog_s`: silence that ends us."""
+    """Speaks to the service manager; without `send` none listens. After `watchdog_s` of silence it ends us."""
 
     def __init__(self, send: Send | None = None, *, watchdog_s: float = math.inf) -> None:
         self._send = send or (lambda _: None)
         self._watchdog_s = watchdog_s
         self._status = ""
         self.listens = send is not None
-        """Whether anybody does."""
+        """True if a service manager listens."""
 
     def ready(self, status: str) -> None:
-        """The process can do its work; also said at the end of a reload."""
+        """Says that the process can do its work, also at the end of a reload."""
         self._send("READY=1")
         self.status(status)
 
     def status(self, status: str) -> None:
-        """One line for people, as `systemctl status` shows it; the same one is not repeated."""
+        """Sends a line for people, which `systemctl status` shows; the same one is not repeated."""
         line = " ".join(status.split())
         if line != self._status:
             self._status = line
             self._send(f"STATUS={line}")
 
     def reloading(self) -> None:
-        """The configuration is being read again; `ready` must follow."""
+        """Says that the configuration is being read again; `ready` must follow."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
         self.status("Reading the configuration again.")
 
@@ -92,7 +92,7 @@ class Notifier:
         self.status("Answering what is still open.")
 
     async def keep_alive(self) -> None:
-        """Until cancelled: a process whose event loop hangs sends nothing, and is restarted."""
+        """Sends signs of life until cancelled: a process whose event loop hangs sends none, and is restarted."""
         while self.listens and self._watchdog_s < math.inf:
             self._send("WATCHDOG=1")
             await anyio.sleep(self._watchdog_s / _PINGS_A_PERIOD)
@@ -100,7 +100,7 @@ class Notifier:
 
 @contextmanager
 def notifying(environment: Mapping[str, str] = os.environ) -> Iterator[Notifier]:
-    """A notifier to whom `NOTIFY_SOCKET` names, silent where it names nobody."""
+    """Yields a notifier for the socket that `NOTIFY_SOCKET` names; without one it sends nothing."""
     address = environment.get("NOTIFY_SOCKET", "")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.setblocking(False)  # a manager that does not listen must not hold us up
@@ -130,7 +130,7 @@ _PERIOD_S: Final = 10.0
 
 @asynccontextmanager
 async def supervised(notifier: Notifier, memory: Memory) -> AsyncIterator[None]:
-    """Says ready as soon as the memory can answer, and how it is for as long as the body runs."""
+    """Reports readiness as soon as the memory can answer, and its state for as long as the body runs."""
     if not notifier.listens:
         yield
         return
@@ -150,7 +150,7 @@ async def _supervise(notifier: Notifier, memory: Memory) -> None:
 
 
 async def status_line(memory: Memory) -> str:
-    """`Agent main: ok. 48 files at the last sync (09:41, boot), 12 searches.`"""
+    """Returns such a line: `Agent main: ok. 48 files at the last sync (09:41, boot), 12 searches.`"""
     settings = memory.settings
     whose = "Notes" if settings.notes_folder else f"Agent {settings.agent_id}"
     return describe(whose, await memory.health(), memory.counted)

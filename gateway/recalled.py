@@ -1,10 +1,10 @@
-"""What conversations were shown of memory, and whether what was recalled was of use.
+"""Notes which parts of memory conversations were shown, and whether recalled notes were of use.
 
 `Shown` has what each conversation has read since its last compaction, in bounded memory. Lines are compared by their
-words, whatever file or place they stand in: a line that moved is not new, and one that was changed is. `UseRecord`
-counts how often each note was recalled, and then read or found by a search in the same conversation. It is kept in the
-index, beside what else the notes do not tell, and never in Markdown: `keep_record` reads and writes it while the memory
-is open.
+words, whatever their file or place: a line that moved is not new, and one that was changed is. `UseRecord` counts how
+often each note was recalled, and then read or found by a search in the same conversation. It is kept in the index, with
+other facts that the notes do not contain, and never in Markdown: `keep_record` reads and writes it while the memory is
+open.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 MOST_LINES: Final = 200_000
-"""Of all conversations together; some 20 MB. Those that were heard of least recently are forgotten first."""
+"""The most lines of all conversations together, some 20 MB. The least recently active ones are forgotten first."""
 MOST_LINES_EACH: Final = 20_000
 _SHORTEST: Final = 8
 """The weight of the letters and digits of a line that says something by itself."""
@@ -39,7 +39,7 @@ _MARKUP: Final = r"^[\s>*+-]*(?:\[[ xX]\]\s*)?(?:\d+[.)]\s+)?|[\W_]+"
 
 
 def line_key(line: str) -> int | None:
-    """Equal lines have equal keys; None for one that says nothing by itself, such as a heading."""
+    """Returns a key, the same for equal lines; None for one that says nothing by itself, such as a heading."""
     stripped = line.strip()
     if stripped.startswith("#"):
         return None
@@ -48,28 +48,28 @@ def line_key(line: str) -> int | None:
 
 
 class _Seen:
-    """By one conversation."""
+    """The lines that one conversation has seen."""
 
     def __init__(self) -> None:
         self.lines: dict[int, None] = {}
         self.recalled: set[str] = set()
-        """Notes that it was told unasked, and has neither read nor searched for since."""
+        """Notes that it was shown unasked, and has since neither read nor found by a search."""
 
 
 class Shown:
     """Belongs to one event loop. Conversations are named by session keys, or as `Session.conversation` does."""
 
     def __init__(self, on_used: Callable[[str], None] = lambda _path: None) -> None:
-        """`on_used` is told of a note that was recalled and then read, or found by a search, in the conversation."""
+        """`on_used` takes each note that was recalled and then read, or found by a search, in the conversation."""
         self._seen: dict[str, _Seen] = {}
-        """Those heard of last at the end."""
+        """The most recently active conversation is last."""
         self._count = 0
         self._programs: dict[str, str] = {}
-        """The conversation that a program holds at present."""
+        """The present conversation of each program."""
         self._on_used = on_used
 
     def held_by(self, conversation: str, programs: Iterable[str]) -> None:
-        """What these programs are shown, this conversation sees; what they were shown before they held any, too."""
+        """Notes that this conversation sees what these programs are shown, and were shown before they had any."""
         for name in map(_name, programs):
             if self._programs.get(name) == _name(conversation):
                 continue
@@ -83,7 +83,7 @@ class Shown:
             del self._programs[next(iter(self._programs))]
 
     def began(self, conversation: str, files: Iterable[LoadedFile]) -> None:
-        """It begins with these files."""
+        """Notes that a conversation begins with these files."""
         self.forget(conversation)
         for file in files:
             self._add(conversation, file.text)
@@ -98,21 +98,21 @@ class Shown:
         self._use(conversation, {path})
 
     def recalled(self, conversation: str, path: str, text: str) -> None:
-        """It was told this unasked."""
+        """Notes that a conversation was shown this unasked."""
         self._add(conversation, text).recalled.add(path)
 
     def knows(self, conversation: str) -> bool:
-        """Whether it was shown anything."""
+        """Returns whether the conversation was shown anything."""
         return self._resolved(conversation) in self._seen
 
     def has(self, conversation: str, line: str) -> bool:
-        """Whether it has read such a line."""
+        """Returns whether the conversation has read such a line."""
         key = line_key(line)
         seen = self._seen.get(self._resolved(conversation))
         return key is not None and seen is not None and key in seen.lines
 
     def forget(self, conversation: str) -> None:
-        """It begins anew, or was compacted: what it had read is gone."""
+        """Forgets what a conversation has read, as it begins anew or was compacted."""
         seen = self._seen.pop(self._resolved(conversation), None)
         self._count -= len(seen.lines) if seen else 0
 
@@ -155,17 +155,17 @@ _log = Log()
 # --- Was it of use? ---
 
 RECORD_KEY: Final = "recalled"
-"""Under which the index remembers it."""
+"""The key under which the index keeps the record."""
 MOST_NOTES: Final = 2_000
-"""Those recalled last; a line of the record each."""
+"""The most notes of the record: those recalled last."""
 _EVERY_S: Final = 10.0
 _PATIENCE_S: Final = 5.0
 _LAST_S: Final = 0.5
-"""What the end of the process waits for it."""
+"""The most time that the end of the process waits for the record to be written."""
 
 
 class NoteUse(msgspec.Struct, frozen=True, gc=False):
-    """One note: how often it was told unasked, and how often that was followed by a look at it."""
+    """One note: how often it was recalled unasked, and how often it was then looked at."""
 
     path: str
     recalled: int
@@ -173,13 +173,13 @@ class NoteUse(msgspec.Struct, frozen=True, gc=False):
 
 
 class UseRecord:
-    """Belongs to one event loop."""
+    """Counts the uses of recalled notes. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self._notes: dict[str, tuple[int, int]] = {}
-        """Those recalled last at the end."""
+        """Counts by path; the note recalled last is at the end."""
         self.is_new = False
-        """Whether there is something to write down."""
+        """True if there is something to write."""
 
     def recalled(self, path: str) -> None:
         recalled, used = self._notes.pop(path, (0, 0))
@@ -192,7 +192,7 @@ class UseRecord:
             self.is_new = True
 
     def add(self, text: str | None) -> None:
-        """What was written down before; what cannot be read counts as nothing."""
+        """Adds what was written before; a text that cannot be read counts as empty."""
         try:
             before = msgspec.json.decode(text or "[]", type=prepared(list[NoteUse]))
         except msgspec.DecodeError:
@@ -206,20 +206,20 @@ class UseRecord:
         self.is_new = bool(since)
 
     def write(self) -> str:
-        """For `add`; it is then no longer new."""
+        """Returns the record as a text for `add`; it is then no longer new."""
         self.is_new = False
         return msgspec.json.encode(self.notes()).decode()
 
     def notes(self) -> list[NoteUse]:
-        """Those recalled last come last."""
+        """Returns all notes, the one recalled last at the end."""
         return [NoteUse(path, *counts) for path, counts in self._notes.items()]
 
     def most(self, count: int) -> tuple[NoteUse, ...]:
-        """Those recalled most come first; equal ones by path."""
+        """Returns the notes recalled most, in this order; equal ones by path."""
         return tuple(sorted(self.notes(), key=lambda one: (-one.recalled, one.path))[:count])
 
     def totals(self) -> tuple[int, int]:
-        """How often anything was recalled, and of use."""
+        """Returns how often any note was recalled, and how often it was of use."""
         return (
             sum(recalled for recalled, _ in self._notes.values()),
             sum(used for _, used in self._notes.values()),
@@ -233,7 +233,7 @@ class UseRecord:
 
 
 async def keep_record(store: Store, record: UseRecord) -> None:
-    """Until cancelled; then once more. What cannot be written now is written later."""
+    """Writes the record now and then until cancelled, and then once more. What fails now is written later."""
     work = BoundedWork("record of what was recalled")
     is_known = await _read_former(work, store, record)
     try:
@@ -263,7 +263,7 @@ async def _write(work: BoundedWork, store: Store, record: UseRecord, patience_s:
 
 
 async def _read_former(work: BoundedWork, store: Store, record: UseRecord) -> bool:
-    """Whether it could be read."""
+    """Adds the record of earlier processes; returns whether it could be read."""
     try:
         record.add(await work.run(partial(_read, store), _PATIENCE_S))
     except (TimeoutError, IndexUnavailableError) as error:

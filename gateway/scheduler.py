@@ -19,12 +19,12 @@ OTHER_REASONS: Final = "others"
 _log = Log()
 FIRST_RETRY_S: Final = 1.0
 LAST_RETRY_S: Final = 60.0
-"""A health check tells of the failure until the next attempt."""
+"""A health check reports the failure until the next attempt."""
 VERIFY_EVERY_S: Final = 600.0
-"""How often some files are read again although their stamps say that nothing changed."""
+"""The interval at which some files are read again although their stamps say that nothing changed."""
 _MINUTE_S: Final = 60
 _LONGEST_SLEEP_S: Final = 7 * 24 * 3600
-"""Timers overflow somewhere; a week is often enough for any interval."""
+"""Longer timers may overflow; a week is often enough for any interval."""
 
 
 class Asked(msgspec.Struct, frozen=True, gc=False):
@@ -56,7 +56,7 @@ class Generations:
         return tuple(self._asked)
 
     def ask(self, reason: str, *, force: bool = False, verify: bool = False) -> int:
-        """The generation of this request."""
+        """Notes a request and returns its generation."""
         self._requested += 1
         if reason not in self._asked and len(self._asked) >= MAX_REASONS:
             reason = OTHER_REASONS
@@ -69,7 +69,7 @@ class Generations:
         return self._requested
 
     def work(self) -> Work | None:
-        """None when everything is settled."""
+        """Returns the sync that is due; None when everything is settled."""
         if not self._asked:
             return None
         request = SyncRequest(
@@ -80,7 +80,7 @@ class Generations:
         return Work(self._requested, request)
 
     def settle(self, generation: int) -> None:
-        """A sync that began with this generation has done all that was asked for until then."""
+        """Notes that a sync that began with this generation is done, and with it all earlier requests."""
         self._settled = generation
         self._asked = {
             reason: asked for reason, asked in self._asked.items() if asked.plain > generation
@@ -88,7 +88,7 @@ class Generations:
 
 
 def retry_pause_s(failures: int) -> float:
-    """The pause after this many failures in a row: each is twice the last, up to a limit."""
+    """Returns the pause after this many failures in a row: each is twice the last, up to a limit."""
     return min(FIRST_RETRY_S * 2.0 ** min(failures - 1, 30), LAST_RETRY_S)
 
 
@@ -119,10 +119,9 @@ class SyncScheduler:
         self.attempted = anyio.Event()
         """Set once the first sync has ended, however it ended."""
         self.last_error: str | None = None
-        """Why the last background sync failed; None after a success."""
+        """The error of the last background sync; None after a success."""
         self.look_s = 0.0
-        """How long the last sync took that read no file: the cost of looking, without reading
-        and writing."""
+        """The duration of the last sync that read no file: the cost of looking alone."""
 
     @property
     def pending(self) -> tuple[str, ...]:
@@ -135,7 +134,7 @@ class SyncScheduler:
         self._wakeup.fire()
 
     def hand_over(self, successor: SyncScheduler) -> None:
-        """Of what is pending, what a successor does not do by itself at its start."""
+        """Passes on the pending requests that a successor does not make by itself at its start."""
         work = self._generations.work()
         if work is not None and (work.request.force or work.request.verify):
             request = work.request
@@ -170,7 +169,7 @@ class SyncScheduler:
                 await self._wakeup.wait()
 
     async def _sync(self, request: SyncRequest) -> bool:
-        """Whether everything that was asked for is done."""
+        """Runs a sync; returns whether everything that was asked for is done."""
         try:
             report = await self._observe(self._backend.sync(request))
         except MemoryGatewayError as error:

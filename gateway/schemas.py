@@ -1,6 +1,4 @@
-"""What every method of the pipe takes and answers, as JSON Schema (2020-12); those of MCP stand in its own
-specification.
-"""
+"""The parameters and answers of every method of the pipe as JSON Schema (2020-12); MCP's are in its specification."""
 
 from __future__ import annotations
 
@@ -96,7 +94,7 @@ METHODS: Final[dict[str, tuple[object, object]]] = {
 
 
 def all_schemas() -> dict[str, object]:
-    """`{"methods": {name: {"params", "result"}}, "error", "$defs"}`."""
+    """Returns `{"methods": {name: {"params", "result"}}, "error", "$defs"}`."""
     types = [one for pair in METHODS.values() for one in pair if one is not Any]
     parts = [part for one in types for part in _members(one)]
     _, definitions = msgspec.json.schema_components(
@@ -118,7 +116,7 @@ def _members(kind: object) -> tuple[Any, ...]:
 
 
 def _schema(kind: object) -> dict[str, Any]:
-    """Msgspec tells structs in a union apart by a tag, which these answers do not have."""
+    """Returns the schema of a type or a union: msgspec takes only unions of structs with tags, which these lack."""
     if kind is Any:
         return {}
     members = [{"$ref": f"#/$defs/{one.__name__}"} for one in _members(kind)]

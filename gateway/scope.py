@@ -23,7 +23,7 @@ MAX_SESSIONS: Final = 1024
 
 
 GREETING: Final = "$/guest"
-"""The method by which a bridge tells its terms. No client calls it, so it is not in the list of methods."""
+"""The method by which a bridge sends its terms. No client calls it, so it is not in the list of methods."""
 WITHOUT_CLAUDE_CODE: Final = (
     "What Claude Code remembers is left out: the gateway that owns the index runs without it. Start that "
     "one with --claude-code, or set claudeCode in its configuration and run `memory-gateway reload`."
@@ -47,13 +47,13 @@ def parse_session_key(key: str) -> SessionKey:
 
 
 def agent_of(key: str) -> str | None:
-    """The agent that a key belongs to, as an id; None when the key does not say."""
+    """Returns the id of the agent that a key belongs to; None when the key does not say."""
     agent = parse_session_key(key).agent
     return normalize_agent_id(agent) if agent else None
 
 
 def is_main_session(key: str) -> bool:
-    """Whether this is the person's own conversation with the agent, or a thread of it."""
+    """Returns whether this is the person's own conversation with the agent, or a thread of it."""
     tokens = parse_session_key(key).rest
     return tokens[0] == "main" and chat_type_of(key) == "direct" and not {*tokens} & _NO_PERSON
 
@@ -63,7 +63,7 @@ def is_heartbeat(key: str) -> bool:
 
 
 def is_known_conversation(key: str) -> bool:
-    """Whether anything is known of who is listening: not so for a sub-agent's own session."""
+    """Returns whether it is known who listens, which it is not for a sub-agent's own session."""
     return parse_session_key(key).rest[0] != "subagent"
 
 
@@ -76,17 +76,17 @@ def chat_type_of(key: str) -> ChatKind:
 
 
 class KnownSessions:
-    """Session keys, the least recently seen first, each with a count that somebody keeps of it."""
+    """Session keys, the least recently seen first, each with a count that the caller defines."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
 
     def is_new(self, key: str | None) -> bool:
-        """Whether this is the first sign of the session. Without a key there is no session."""
+        """Notes the session; returns whether it is the first sign of it. Without a key there is no session."""
         return bool((key or "").strip()) and self.put(key or "", 0) is None
 
     def put(self, key: str, count: int) -> int | None:
-        """Notes the count of a session; answers the one before, None for the first."""
+        """Notes the count of a session; returns the one before, None for the first."""
         key = key.strip().lower()
         before = self._counts.pop(key, None)
         self._counts[key] = count
@@ -98,7 +98,7 @@ class KnownSessions:
 class Verdict(msgspec.Struct, frozen=True, gc=False):
     allowed: bool
     reason: str
-    """Which rule decided, in words that help to change it."""
+    """The rule that decided, in words that help to change it."""
 
 
 def judge_scope(policy: ScopePolicy, session_key: str | None) -> Verdict:
@@ -116,7 +116,7 @@ def judge_scope(policy: ScopePolicy, session_key: str | None) -> Verdict:
 def judge_session(
     settings: Settings, policy: ScopePolicy | None, session_key: str | None
 ) -> Verdict:
-    """Whether this session may use the agent's memory: never one of another agent.
+    """Judges whether this session may use the agent's memory: one of another agent never may.
 
     Without a policy every session of the agent may.
     """
@@ -151,7 +151,7 @@ def _matches(match: ScopeMatch, session_key: str | None) -> bool:
 
 
 def _channel(bare: str) -> str | None:
-    """`telegram:group:-1` and `telegram:account:direct:anna` are conversations on telegram."""
+    """Returns the channel: `telegram:group:-1` and `telegram:account:direct:anna` are conversations on telegram."""
     first, _, rest = bare.partition(":")
     kinds = {"group", "channel", "direct", "dm"}
     return first if kinds.intersection(rest.split(":")) else None
@@ -162,30 +162,30 @@ def _plain(value: str) -> str:
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What one configuration permits.
+    """The permissions of one configuration.
 
-    A process that finds another one at its index has read a configuration of its own, and whoever wrote that
-    relies on it. So a bridge tells the owner its terms, and its client is answered under the stricter ones.
+    A process that finds another one at its index has read a configuration of its own, whose author relies on
+    it. So a bridge sends the owner its terms, and its client is answered under the stricter ones.
     """
 
     scope: ScopePolicy | None
     search_scope: ScopePolicy | None
-    """For searches: that of QMD where QMD is the backend."""
+    """The scope of searches: that of QMD where QMD is the backend."""
     sources: tuple[str, ...]
     extra_paths: tuple[str, ...]
     append: bool
     config: str | None
-    """The file that says so."""
+    """The file of the configuration."""
     claude_code: bool = False
-    """Whether it asks for what Claude Code remembers; older releases did not tell."""
+    """True if it asks for what Claude Code remembers; older releases did not say."""
     process: int | None = None
     """The program that started the bridge."""
     writes: bool = False
-    """Whether the command line of the bridge lets its client append, whatever the owner's configuration says."""
+    """True if the command line of the bridge lets its client append, whatever the owner's configuration says."""
 
     @property
     def may_deny(self) -> bool:
-        """Whether there is a conversation that these terms refuse."""
+        """True if there is a conversation that these terms may refuse."""
         policies = [policy for policy in (self.scope, self.search_scope) if policy is not None]
         return any(
             policy.default == "deny" or any(rule.action == "deny" for rule in policy.rules)
@@ -209,14 +209,14 @@ def terms_of(settings: Settings, process: int | None = None) -> Terms:
 
 
 class Guest(msgspec.Struct, frozen=True):
-    """A client that another process carries to us."""
+    """A client that another process connects to us."""
 
     terms: Terms
     seen: Settings
-    """Our settings when the guest told its terms."""
+    """Our settings at the time when the guest sent its terms."""
 
     def terms_beside(self, settings: Settings) -> Terms | None:
-        """None where ours are newer: the same file, read again since the guest read it."""
+        """Returns the guest's terms; None where ours are newer: the same file, read again since the guest read it."""
         ours = terms_of(settings)
         is_newer = settings is not self.seen and ours.config == self.terms.config
         return None if is_newer else self.terms
@@ -249,7 +249,7 @@ class Guest(msgspec.Struct, frozen=True):
                 )
 
     def missed(self, settings: Settings) -> str:
-        """What the guest asks for that this index does not hold, for people; empty where there is nothing."""
+        """Says to people what the guest asks for and this index does not contain; empty where that is nothing."""
         asks = self.terms.claude_code and not settings.search.claude_code
         return WITHOUT_CLAUDE_CODE if asks else ""
 
@@ -259,7 +259,10 @@ class Guest(msgspec.Struct, frozen=True):
 
 
 def may_append(settings: Settings, guest: Guest | None) -> bool:
-    """Whether agents may append: by this configuration, a guest's client by its own too, or by its own command line."""
+    """Returns whether agents may append by this configuration or the command line.
+
+    For a guest's client its own configuration has to permit it, too, or its own command line alone.
+    """
     if guest is None:
         return settings.append_enabled or settings.write_granted
     return guest.terms.writes or (settings.append_enabled and guest.may_append(settings))
@@ -268,9 +271,9 @@ def may_append(settings: Settings, guest: Guest | None) -> bool:
 def judge_request(
     settings: Settings, guest: Guest | None, session_key: str | None, *, searches: bool = False
 ) -> Verdict:
-    """As the scope says; for a guest's client as that of its own configuration says, too.
+    """Judges a request by the scope, and for a guest's client also by the scope of its own configuration.
 
-    `searches`: by the scope of QMD where QMD is the backend.
+    With `searches` the scope of QMD counts where QMD is the backend.
     """
     policy = settings.qmd.scope if searches and settings.backend == "qmd" else settings.scope
     verdict = judge_session(settings, policy, session_key)

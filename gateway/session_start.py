@@ -1,4 +1,4 @@
-"""What a new conversation is given: its files, trimmed to fit, and the instructions to use memory."""
+"""The start of a conversation: the files that it loads, trimmed to fit, and the instructions to use memory."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Role = Literal["longterm", "user", "today", "yesterday"]
 Read = Callable[[ReadRequest], Awaitable[ReadAnswer]]
 MEMORY_DIRECTORY = "memory"
 MAX_CHARS = 20_000
-"""About the most that is loaded of one file; the whole is to leave most of a context window free."""
+"""About the most that is loaded of one file: all files together have to leave most of a context window free."""
 _MAX_PAGES = 8
-"""The most pages of one file, as `ReadAnswer` cuts them: the end of a larger file is not looked for."""
+"""The most pages of one file, as `ReadAnswer` cuts them: the end of a larger file is not read."""
 _LONG_TERM = ("MEMORY.md", "memory.md")
 _USER = ("USER.md",)
 HEAD_SHARE: dict[Role, float] = {"longterm": 0.7, "user": 0.7, "today": 0.2, "yesterday": 0.2}
@@ -39,12 +39,12 @@ _DO_NOT_CITE = "Do not mention paths or line numbers unless you are asked for th
 
 
 def today_and_yesterday(now: datetime) -> tuple[date, date]:
-    """Calendar days of the moment's own time zone, also where a day has 23 or 25 hours."""
+    """Returns calendar days of the moment's own time zone, also where a day has 23 or 25 hours."""
     return now.date(), now.date() - timedelta(days=1)
 
 
 def daily_log(day: date) -> str:
-    """The index path of a day's log, as documented: `memory/2026-02-08.md`."""
+    """Returns the index path of a day's log, as documented: `memory/2026-02-08.md`."""
     return f"{MEMORY_DIRECTORY}/{day.isoformat()}.md"
 
 
@@ -57,7 +57,7 @@ class Trimmed(msgspec.Struct, frozen=True):
 
 
 def trim(path: str, text: str, *, max_chars: int, head_share: float) -> Trimmed:
-    """At most about `max_chars` characters of the text, of which `head_share` from its beginning."""
+    """Returns about `max_chars` characters of the text at most, a share of `head_share` from its beginning."""
     if len(text) <= max_chars:
         return Trimmed(text)
     lines = re.findall(_LINE, text)
@@ -71,7 +71,7 @@ def trim(path: str, text: str, *, max_chars: int, head_share: float) -> Trimmed:
 
 
 def _fitting(lines: list[str], max_chars: int) -> int:
-    """How many of the leading lines fit."""
+    """Returns how many of the leading lines fit."""
     return sum(total <= max_chars for total in accumulate(map(len, lines)))
 
 
@@ -103,18 +103,18 @@ class LoadedFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 def lasting_parts(session_key: str, chat_kind: ChatKind | None) -> tuple[SessionPart, ...]:
-    """What a private session alone loads. Of the key and `chat_kind`, which the caller says, the stricter decides."""
+    """Returns the files that only a private session loads: private by its key and by the caller's `chat_kind`."""
     is_private = chat_kind in {None, "direct"} and is_main_session(session_key)
     return (SessionPart("longterm", _LONG_TERM), SessionPart("user", _USER)) if is_private else ()
 
 
 def log_parts(today: str, yesterday: str) -> tuple[SessionPart, ...]:
-    """What every session loads, by the paths of these logs."""
+    """Returns the files that every session loads: these logs."""
     return SessionPart("today", (today,)), SessionPart("yesterday", (yesterday,))
 
 
 async def load(parts: tuple[SessionPart, ...], read: Read) -> tuple[LoadedFile, ...]:
-    """Reads each part; one that is missing or unreadable says so and costs the others nothing."""
+    """Reads each part; one that is missing or unreadable is marked as such, and the others are read."""
     return tuple([await _load(part, read) for part in parts])
 
 
@@ -132,7 +132,7 @@ async def _load(part: SessionPart, read: Read) -> LoadedFile:
 
 
 async def _read_pages(path: str, read: Read) -> tuple[str | None, bool]:
-    """The text, or None if there is no such file, and whether it is all of it."""
+    """Returns the text, or None if there is no such file, and whether it is complete."""
     pages: list[str] = []
     line: int | None = None
     for _ in range(_MAX_PAGES):
@@ -161,10 +161,10 @@ def _loaded(path: str, role: Role, text: str, *, is_whole: bool) -> LoadedFile:
 
 
 def recall_instructions(citations: CitationsMode) -> str:
-    """With the rule for citations that is in force."""
+    """Returns the instructions with the rule for citations that is in force."""
     return f"{_RECALL} {_DO_NOT_CITE if citations == 'off' else _CITE}"
 
 
 def recall_texts() -> dict[str, str]:
-    """The same in parts, for a host that knows itself which rule is in force."""
+    """Returns the instructions in parts, for a host that knows which rule is in force."""
     return {"recall": _RECALL, "cite": _CITE, "doNotCite": _DO_NOT_CITE}

@@ -24,25 +24,25 @@ _CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(1, 0x20), 0x7F)}
 
 
 def templates() -> Path:
-    """The folder with the templates: in the installed package, else beside it in a checkout."""
+    """Returns the folder with the templates: in the installed package, else beside it in a checkout."""
     package = Path(gateway.__file__).resolve().parent
     packed = package / "systemd"
     return packed if packed.is_dir() else package.parent / "systemd"
 
 
 def unit_directory(environment: Mapping[str, str], home: Path) -> Path:
-    """Where the service manager of the user looks for units."""
+    """Returns the directory in which the user's service manager looks for units."""
     base = named_dir(environment, "XDG_CONFIG_HOME") or home / ".config"
     return base / "systemd" / "user"
 
 
 def name_of(settings: Settings) -> str:
-    """What the unit of this memory is called: as its agent; a folder of notes as the directory of its index."""
+    """Returns the name of this memory's unit: its agent's; for a folder of notes, that of its index directory."""
     return settings.agent_id if settings.notes_folder is None else settings.state_dir.name
 
 
 def instance(name: str) -> str:
-    """The unit of an agent, or of a folder of notes."""
+    """Returns the unit of an agent, or of a folder of notes."""
     return SERVICE.replace("@", f"@{name}")
 
 
@@ -51,14 +51,14 @@ def drop_in_path(directory: Path, name: str) -> Path:
 
 
 def render(template: str, program: Sequence[str]) -> str:
-    """The unit for a program that lies elsewhere."""
+    """Returns the unit for a program at another place."""
     return template.replace(PLACEHOLDER, " ".join(map(_quote_argument, program)))
 
 
 def render_drop_in(
     program: Sequence[str], arguments: Sequence[str], writable: Sequence[Path]
 ) -> str:
-    """What one service needs beyond the template: more arguments, other places to write to."""
+    """Returns the settings of one service beyond the template: more arguments, other places to write to."""
     command = " ".join(map(_quote_argument, (*program, "serve", "--socket-only", *arguments)))
     paths = " ".join(_quote(f"-{path}") for path in writable)
     return f"[Service]\nExecStart=\nExecStart={command}\nReadWritePaths={paths}\n"
@@ -79,7 +79,7 @@ _SHOWN: Final = ("LoadState", "UnitFileState", "ActiveState", "SubState", "MainP
 
 
 class ManagerAnswer(msgspec.Struct, frozen=True):
-    """What systemctl said; `problem` is empty when it did what was asked."""
+    """The answer of systemctl; `problem` is empty when it did what was asked."""
 
     text: str
     problem: str = ""
@@ -91,10 +91,10 @@ class UnitState(msgspec.Struct, frozen=True, rename="camel"):
     enabled: bool
     active: bool
     state: str
-    """In the words of systemd: `active (running)`."""
+    """The state in the words of systemd, such as `active (running)`."""
     pid: int | None
     status: str
-    """The gateway's own words."""
+    """The gateway's own status line."""
 
 
 def systemctl(*arguments: str) -> ManagerAnswer:
@@ -111,16 +111,14 @@ def systemctl(*arguments: str) -> ManagerAnswer:
 
 
 def read_state(unit: str) -> UnitState | ManagerAnswer:
-    """The state of a unit; the answer itself where there is no service manager."""
+    """Returns the state of a unit; the answer itself where there is no service manager."""
     answer = systemctl("show", unit, f"--property={','.join(_SHOWN)}")
     shown = dict(line.split("=", 1) for line in answer.text.splitlines() if "=" in line)
     return answer if answer.problem else _unit_state(unit, shown)
 
 
 def _unit_state(unit: str, shown: Mapping[str, str]) -> UnitState:
-    is_over = (
-        shown.get("ActiveState") == "inactive"
-    )  # the last words of one that ended are no state
+    is_over = shown.get("ActiveState") == "inactive"  # the last line of one that ended is no state
     return UnitState(
         unit=unit,
         installed=shown.get("LoadState") == "loaded",
@@ -133,16 +131,16 @@ def _unit_state(unit: str, shown: Mapping[str, str]) -> UnitState:
 
 
 class UnitChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What was written or removed; `problem` says why the manager did not follow, if so."""
+    """The files that were written or removed; `problem` says why the manager did not follow, if it did not."""
 
     paths: tuple[str, ...]
     problem: str = ""
     by_hand: tuple[str, ...] = ()
     """The commands that were not run."""
     refused: bool = False
-    """Whether the manager answered, and did not do it."""
+    """True if the manager answered, and did not do it."""
     hidden: tuple[str, ...] = ()
-    """What the service needs and cannot see, since `PrivateTmp=` gives it a /tmp of its own."""
+    """Paths that the service needs and cannot see, since `PrivateTmp=` gives it a /tmp of its own."""
 
 
 class UnitPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,7 +152,7 @@ class UnitPlan(msgspec.Struct, frozen=True, kw_only=True):
     directory: Path
     """The directory of the units."""
     writable: tuple[Path, ...]
-    """Where the gateway writes: made now, as a unit cannot make what it may not write beside."""
+    """Directories that the gateway writes to. Installing makes them: the unit has no permission to."""
     workspace: Path
 
 
@@ -209,7 +207,7 @@ def uninstall(directory: Path, name: str) -> UnitChange:
 
 
 def _follow(paths: Sequence[Path], commands: Sequence[tuple[str, ...]]) -> UnitChange:
-    """Has the manager follow, up to the first command that fails."""
+    """Runs these commands of systemctl up to the first that fails."""
     written = tuple(map(str, paths))
     for number, command in enumerate(commands):
         answer = systemctl(*command)
