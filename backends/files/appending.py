@@ -1,8 +1,8 @@
 """Appending an entry to a note: the only way in which this project writes to a user's Markdown.
 
 The order of the steps makes it safe: the file is opened without following links, locked against
-other writers, only ever appended to, in one write and in its own encoding, and on disk before anybody is
-told. An editor that saves puts a new file in the place of the one that was opened; the entry is then
+other writers, only ever appended to, in one write and in its own encoding, and on disk before success
+is reported. An editor that saves puts a new file in the place of the one that was opened; the entry is then
 written again, unless the editor took it over.
 """
 
@@ -35,11 +35,11 @@ _APPEND: Final = (
 )
 _FILE_MODE: Final = 0o644
 _DIRECTORY_MODE: Final = 0o755
-"""As an editor makes them under the usual umask; never writable for others."""
+"""The modes that an editor uses under the usual umask; never writable for others."""
 _BLOCK_BYTES: Final = 256 * 1024
 LOCK_TIMEOUT_S: Final = 5.0
 REPLACED_TIMEOUT_S: Final = 10.0
-"""How long an entry is written again and again because the note is replaced each time."""
+"""The longest time for which an entry is written again because the note is replaced each time."""
 
 
 class Appended(NamedTuple):
@@ -52,7 +52,7 @@ class Appended(NamedTuple):
 
 
 class _Note(NamedTuple):
-    """What a note holds: its bytes, which codec reads them, and its text as it is indexed."""
+    """A note: its bytes, the codec that reads them, and its text as it is indexed."""
 
     data: bytes
     encoding: str
@@ -60,7 +60,7 @@ class _Note(NamedTuple):
 
     @property
     def lines(self) -> int:
-        """An unended last one included."""
+        """The number of lines, an unterminated last one included."""
         return self.text.count("\n") + (not self.is_ended)
 
     @property
@@ -77,9 +77,9 @@ def append_entry(
 ) -> Appended:
     """Appends `entry` as lines of its own; a new file begins with `heading` and an empty line.
 
-    A missing directory is made; `is_wanted` is asked just before the entry is written. On return the file that has
-    the name holds the entry. Blocking. Raises `PathNotAllowedError` where the way leads over a link
-    or to something that is no regular file, and `FileUnwritableError` when the file cannot be written.
+    A missing directory is made; `is_wanted` is called just before the entry is written. On return the entry is in
+    the file of that name. Blocks. Raises `PathNotAllowedError` where the path leads over a link
+    or to something that is not a regular file, and `FileUnwritableError` when the file cannot be written.
     """
     body = entry.rstrip("\n")
     ends = time.monotonic() + REPLACED_TIMEOUT_S
@@ -87,14 +87,14 @@ def append_entry(
     try:
         while time.monotonic() < ends:
             with _opened(location) as descriptor:
-                if not _stands_at(location, descriptor):
+                if not _is_at(location, descriptor):
                     continue  # replaced while its lock was waited for
                 note = _read(location.path, descriptor)
                 added = written and _find_again(location.path, note, body, written)
                 if added is None:
                     added = _append(location.path, descriptor, note, body, heading, is_wanted)
                     written = note
-                if added is not None and _stands_at(location, descriptor):
+                if added is not None and _is_at(location, descriptor):
                     return added
         raise TimeoutError(errno.ETIMEDOUT, "another program replaces it again and again")
     except OSError as error:
@@ -135,8 +135,8 @@ def _opened(location: Location) -> Iterator[int]:
         make_durable(Path(location.anchor, *directories))
 
 
-def _stands_at(location: Location, descriptor: int) -> bool:
-    """Whether the path, looked up again, leads to the open file."""
+def _is_at(location: Location, descriptor: int) -> bool:
+    """Returns whether the path, looked up again, leads to the open file."""
     *directories, name = location.names
     try:
         with walked(location.anchor, directories) as parent:
@@ -147,7 +147,7 @@ def _stands_at(location: Location, descriptor: int) -> bool:
 
 
 def _read(path: str, descriptor: int) -> _Note:
-    """What is larger than a note is not indexed, so an entry in it would be lost to every search."""
+    """Reads the note. A file above the limit is not indexed, so no search would find an entry in it."""
     size = os.fstat(descriptor).st_size
     if size > MAX_FILE_BYTES:
         raise FileUnwritableError(
@@ -164,7 +164,7 @@ def _read(path: str, descriptor: int) -> _Note:
 def _append(
     path: str, descriptor: int, note: _Note, body: str, heading: str, is_wanted: Callable[[], bool]
 ) -> Appended | None:
-    """None: another program wrote over the entry."""
+    """Appends the entry; returns None if another program overwrote it."""
     lines, created = note.lines, not note.text
     before = f"{heading}\n\n" if created and heading else "" if note.is_ended else "\n"
     data = _encoded(path, note, before, body)
@@ -181,7 +181,7 @@ def _append(
 
 
 def _encoded(path: str, note: _Note, before: str, body: str) -> bytes:
-    """What is to be written, in the note's own encoding. Raises FileUnwritableError where it would not be read."""
+    """Returns the bytes to write, in the note's own encoding. Raises FileUnwritableError if they could not be read."""
     codec = UTF8 if note.encoding in {BROKEN, UNKNOWN} else note.encoding
     try:
         data = f"{before}{body}\n".encode(codec)
@@ -203,7 +203,7 @@ def _unfit(path: str, why: str) -> FileUnwritableError:
 
 
 def _find_again(path: str, note: _Note, body: str, before: _Note) -> Appended | None:
-    """The entry that was added to what the note was `before`, if whoever replaced the note has taken it over."""
+    """Returns the lines of an entry added to `before` if the program that replaced the note took it over."""
     places = _places(note.text, body)
     if len(places) <= len(_places(before.text, body)):
         return None
@@ -212,19 +212,19 @@ def _find_again(path: str, note: _Note, body: str, before: _Note) -> Appended | 
 
 
 def _places(text: str, body: str) -> list[int]:
-    """Where these whole lines begin."""
+    """Returns the offsets at which these whole lines begin."""
     lines = decode(body.encode())
     return [one.start() for one in re.finditer(rf"^(?={re.escape(lines)}$)", text, re.MULTILINE)]
 
 
 def _write(descriptor: int, data: bytes) -> None:
-    """All of it or, on a full disk, nothing: half an entry is no entry."""
+    """Writes all of it or, on a full disk, nothing: half an entry is of no use."""
     size, written = os.fstat(descriptor).st_size, 0
     try:
         while written < len(data):
             written += os.write(descriptor, data[written:])
     except OSError:
-        # Only if nobody who does not know our lock has written meanwhile.
+        # Only if no program that ignores our lock has written meanwhile.
         if os.fstat(descriptor).st_size == size + written:
             os.ftruncate(descriptor, size)
         raise

@@ -1,4 +1,4 @@
-"""Globs for paths, matched in time that grows with the path and the pattern, and no faster.
+"""Globs for paths. The time to match grows at most with the product of the lengths of path and pattern.
 
 Names are matched by `fnmatch`, which tries no star twice; the names of a path by a state machine.
 """
@@ -25,7 +25,7 @@ class Glob(msgspec.Struct, frozen=True, dict=True):
     pattern: str
 
     def matches(self, path: str) -> bool:
-        """Whether the whole of `path` fits. `**` stands for any number of names, also for none."""
+        """Returns whether the whole of `path` fits. `**` stands for any number of names, also for none."""
         names = path.split("/")
         return any(fits(names, steps) for steps in self._alternatives)
 
@@ -40,7 +40,7 @@ class Glob(msgspec.Struct, frozen=True, dict=True):
 ANY_DEPTH: Final = None
 """The step for any number of names, also for none."""
 Steps = tuple[str | re.Pattern[str] | None, ...]
-"""One for each name of a path: the name itself, what matches it, or `ANY_DEPTH`."""
+"""One step for each name of a path: the name itself, a pattern that matches it, or `ANY_DEPTH`."""
 
 
 def _expand(pattern: str) -> list[str]:
@@ -72,12 +72,12 @@ def _step(name: str) -> str | re.Pattern[str] | None:
 
 
 def is_special(name: str) -> bool:
-    """Whether it may match other names than itself."""
+    """Returns whether the pattern `name` may match other names than itself."""
     return _SPECIAL.search(name) is not None
 
 
 def joined(steps: Iterable[str | re.Pattern[str] | None]) -> Steps:
-    """The same steps; several `ANY_DEPTH` beside each other say no more than one."""
+    """Returns the steps with each run of `ANY_DEPTH` reduced to one, which means the same."""
     kept: list[str | re.Pattern[str] | None] = []
     for step in steps:
         if step is not ANY_DEPTH or kept[-1:] != [ANY_DEPTH]:
@@ -86,7 +86,7 @@ def joined(steps: Iterable[str | re.Pattern[str] | None]) -> Steps:
 
 
 def fits(names: Sequence[str], steps: Steps) -> bool:
-    """Whether the steps lead through all of the names.
+    """Returns whether the steps match the names from the first to the last.
 
     A state machine: a state is the number of steps already satisfied.
     """
@@ -110,7 +110,7 @@ def fits_name(name: str, step: str | re.Pattern[str]) -> bool:
 
 
 def _reach(states: set[int], steps: Steps) -> set[int]:
-    """Add what is reached without a name: `ANY_DEPTH` may stand for nothing."""
+    """Adds the states that are reached without a name: `ANY_DEPTH` may stand for nothing."""
     return states | {
         state + 1 for state in states if state < len(steps) and steps[state] is ANY_DEPTH
     }

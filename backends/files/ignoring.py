@@ -1,9 +1,9 @@
-"""Which files below a folder are not notes: hidden ones, vendors', and what ignore files name.
+"""The files below a folder that are not notes: hidden ones, vendors', and those that ignore files name.
 
-The rules hold for extra paths and notes folders. Their verdicts are remembered, since every search lists
+The rules apply to extra paths and notes folders. Their verdicts are cached, since every search lists
 the disk and patterns take long to match. The patterns are those of git; an ignore file that is a link does not
-count, as with git. A pattern becomes steps, one for each name of a path (`backends.files.globs`), and is matched in
-time that grows with name and pattern, and no faster. Blocks; for any thread.
+count, as with git. A pattern becomes steps, one for each name of a path (`backends.files.globs`); the time to match
+it grows at most with the product of the lengths of name and pattern. Blocks; may be used by any thread.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from backends.files.safe_open import fault_of, may_pass, walked
 from config.runtime.remembered import Remembered, size_of
 
 LONGEST: Final = 4_096
-"""Characters of a pattern; paths are no longer."""
+"""The most characters of a pattern; paths are no longer."""
 
 _TRAILING_BLANKS: Final = r"(?<!\\)((?:\\\\)*) +\Z"
 _ANY_NAME: Final = re.compile("")
@@ -57,28 +57,28 @@ MAX_BYTES: Final = 256 * 1024
 MAX_PATTERNS: Final = 2_000
 """The most patterns that are taken from one ignore file: each costs time with every file below."""
 VERDICTS_BYTES: Final = 48 * 1024 * 1024
-"""Some 100,000 verdicts in either half: a look at the disk asks for each of them again."""
+"""Room for some 100,000 verdicts in each half: every scan asks for all of them again."""
 PATTERNS_BYTES: Final = 16 * 1024 * 1024
-"""Of the patterns of ignore files."""
+"""The most memory for the patterns of ignore files."""
 _PATTERN_BYTES: Final = 2_048
-"""One of them, compiled."""
+"""The assumed size of one compiled pattern."""
 _MOST_REMARKS: Final = 3
-"""About one ignore file."""
+"""The most remarks about one ignore file."""
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _Stamp = tuple[int, int, int, int]
 _Verdicts = Remembered[tuple[int, str, bool], str]
-"""By rules, path and whether it is a directory; "" where no rule leaves it out."""
+"""The deciding rule by number of the rules, path and whether it is a directory; "" if no rule leaves it out."""
 _numbers: Final = itertools.count()
 
 
 class Pattern(msgspec.Struct, frozen=True, gc=False):
     steps: Steps
     is_negated: bool
-    """It keeps what an earlier one leaves out."""
+    """True if it keeps what an earlier pattern leaves out."""
     only_directories: bool
     at_any_depth: bool
-    """It is about the last name of a path alone, and has one step."""
+    """True if it applies to the last name of a path alone; it then has one step."""
 
     @property
     def name(self) -> str | re.Pattern[str]:
@@ -95,10 +95,9 @@ class Pattern(msgspec.Struct, frozen=True, gc=False):
 
 
 def last_word(patterns: Sequence[Pattern], below: str, *, is_directory: bool) -> bool | None:
-    """What the last pattern says that matches a path below their directory.
+    """Returns the verdict of the last pattern that matches a path below their directory.
 
-    True: leave it out; False: keep it; None: none matches. The directories above the path have to be asked about
-    before.
+    True: leave it out; False: keep it; None: none matches. The directories above the path must be checked first.
     """
     names = below.split("/")
     for pattern in reversed(patterns):
@@ -108,7 +107,10 @@ def last_word(patterns: Sequence[Pattern], below: str, *, is_directory: bool) ->
 
 
 def read_pattern(line: str) -> Pattern | None:
-    """None for a blank line, a comment, and what matches nothing. Raises ValueError beyond `LONGEST` characters."""
+    """Parses a line; None for a blank line, a comment, or a pattern that matches nothing.
+
+    Raises ValueError beyond `LONGEST` characters.
+    """
     if line.startswith("#"):
         return None
     if len(line) > LONGEST:
@@ -135,9 +137,9 @@ class _NeverMatchesError(Exception):
 
 class _Character(NamedTuple):
     expression: str
-    """What matches it, as a regular expression."""
+    """The regular expression that matches it."""
     literal: str | None = None
-    """Itself, if it is one."""
+    """The character itself, if it is a literal one."""
 
 
 _STAR: Final = _Character("*")
@@ -178,7 +180,7 @@ def _whole(name: _Name) -> _Name:
 
 
 def _steps(names: Sequence[_Name]) -> Iterator[str | re.Pattern[str] | None]:
-    """One for each name; `a/**` is all that is in `a`, but not `a`."""
+    """Yields the steps of the names; `a/**` matches everything in `a`, but not `a`."""
     for at, name in enumerate(names):
         if len(name) == 1 or any(one is not _STAR for one in name):
             yield _step(name)
@@ -205,11 +207,11 @@ def _step(name: _Name) -> str | re.Pattern[str]:
 
 
 def _set(text: str, at: int) -> tuple[_Character, int]:
-    """The set of characters that begins before `at`, and where it ends. Raises _NeverMatchesError where it does not."""
+    """Returns the set of characters that begins before `at`, and its end. Raises _NeverMatchesError if it has none."""
     is_negated = text[at : at + 1] in ("!", "^")
     at += is_negated
     members: list[str] = []
-    before = ""  # which a range may begin with
+    before = ""  # the character that a range may begin with
     is_first = True
     while is_first or text[at : at + 1] != "]":
         is_first = False
@@ -246,13 +248,13 @@ class _Spec(msgspec.Struct, frozen=True, gc=False):
     patterns: tuple[Pattern, ...]
 
     def says(self, absolute: str, *, is_directory: bool) -> bool | None:
-        """True: leave it out; False: keep it, by a `!` pattern; None: it says nothing."""
+        """Returns True to leave it out, False to keep it (by a `!` pattern), None if no pattern matches."""
         below = absolute[len(self.directory.rstrip("/")) + 1 :]
         return last_word(self.patterns, below, is_directory=is_directory)
 
 
 class Rules:
-    """What holds for the entries of one directory."""
+    """The rules for the entries of one directory."""
 
     def __init__(
         self,
@@ -262,9 +264,9 @@ class Rules:
         git: tuple[_Spec, ...] = (),
         refused: tuple[str, ...] = (),
     ) -> None:
-        """The specs of ignore files: those of deeper directories first.
+        """`memory`, `git`: the specs of ignore files, those of deeper directories first.
 
-        `refused`: what of the ignore files of this directory does not count, and why.
+        `refused`: the parts of this directory's ignore files that do not count, and why.
         """
         self.exclude, self.memory, self.git = exclude, memory, git
         self.refused = refused
@@ -273,7 +275,7 @@ class Rules:
         self._number = next(_numbers)
 
     def leaves_out(self, name: str, absolute: str, *, is_directory: bool) -> str | None:
-        """The rule by which the entry is no note, if there is one."""
+        """Returns the rule that leaves the entry out, if there is one."""
         if not self._has_patterns:
             return _usual(name)
         key = (self._number, absolute, is_directory)
@@ -301,7 +303,7 @@ class _Known(msgspec.Struct, frozen=True, gc=False):
     stamps: tuple[_Stamp | None, ...]
     rules: Rules
     patterns: int
-    """Of its own."""
+    """The number of its own patterns."""
 
 
 class IgnoreFiles:
@@ -320,7 +322,7 @@ class IgnoreFiles:
         return self._verdicts.bytes_held + self._known.bytes_held
 
     def of_root(self, absolute: str, exclude: tuple[str, ...]) -> Rules:
-        """What holds before any ignore file is read."""
+        """Returns the rules that apply before any ignore file is read."""
         key = (absolute, exclude)
         if key not in self._roots:
             read = _patterns(exclude)
@@ -330,9 +332,9 @@ class IgnoreFiles:
         return self._roots[key]
 
     def within(self, outer: Rules, descriptor: int, absolute: str, names: Collection[str]) -> Rules:
-        """What holds in a directory that is open and has entries of these names.
+        """Returns the rules of an open directory that has entries of these names.
 
-        Raises OSError where an ignore file cannot be read this time: what it keeps out must not get in by that.
+        Raises OSError if an ignore file cannot be read this time, so that nothing that it keeps out gets in.
         """
         if MEMORYIGNORE not in names and GITIGNORE not in names:
             return outer
@@ -356,7 +358,7 @@ class IgnoreFiles:
         return rules
 
     def leaves_out(self, location: Location) -> bool:
-        """Whether a file is no note by the rules of its root. Raises OSError."""
+        """Returns whether the rules of its root leave the file out. Raises OSError."""
         root = location.root
         if root is None or not root.selective:
             return False
@@ -365,26 +367,26 @@ class IgnoreFiles:
         rules = self.of_root(root.absolute, root.exclude)
         absolute = root.absolute.rstrip("/")
         with walked(location.anchor, location.names[:depth] if below else ()) as descriptor:
-            held = os.dup(descriptor)
+            current = os.dup(descriptor)
         try:
             for number, name in enumerate(below, start=1):
-                present = [one for one in (MEMORYIGNORE, GITIGNORE) if _stamp(one, held)]
-                rules = self.within(rules, held, absolute or "/", present)
+                present = [one for one in (MEMORYIGNORE, GITIGNORE) if _stamp(one, current)]
+                rules = self.within(rules, current, absolute or "/", present)
                 absolute = f"{absolute}/{name}"
                 is_directory = number < len(below)
                 if rules.leaves_out(name, absolute, is_directory=is_directory):
                     return True
                 if is_directory:
-                    inner = os.open(name, _DIRECTORY, dir_fd=held)
-                    os.close(held)
-                    held = inner
+                    inner = os.open(name, _DIRECTORY, dir_fd=current)
+                    os.close(current)
+                    current = inner
         finally:
-            os.close(held)
+            os.close(current)
         return False
 
 
 def is_usually_out(name: str) -> bool:
-    """Whether an entry of this name is no note, unless an ignore file says otherwise."""
+    """Returns whether an entry of this name is left out unless an ignore file says otherwise."""
     return _usual(name) is not None
 
 
@@ -395,17 +397,17 @@ def _usual(name: str) -> str | None:
 
 
 def _first_word(specs: Iterable[_Spec], absolute: str, *, is_directory: bool) -> bool | None:
-    """What the deepest ignore file says that says anything."""
+    """Returns the verdict of the deepest ignore file that has one."""
     words = (spec.says(absolute, is_directory=is_directory) for spec in specs)
     return next((word for word in words if word is not None), None)
 
 
 class _Patterns(msgspec.Struct, frozen=True, gc=False):
-    """What one ignore file says."""
+    """The patterns of one ignore file."""
 
     patterns: tuple[Pattern, ...] = ()
     refused: tuple[str, ...] = ()
-    """What of it does not count, and why."""
+    """The parts of it that do not count, and why."""
 
 
 _NO_PATTERNS: Final = _Patterns()
@@ -447,12 +449,12 @@ def _stamp(name: str, parent: int) -> _Stamp | None:
 
 
 def _is_momentary(error: OSError) -> bool:
-    """Whether the next attempt may succeed; to read a directory always fails."""
+    """Returns whether the next attempt may succeed; reading a directory always fails."""
     return fault_of(error) == "failed" and may_pass(error) and error.errno != errno.EISDIR
 
 
 def _read(name: str, parent: int) -> _Patterns:
-    """None where it may not be read, is a link or no file. Raises OSError where that may pass."""
+    """Reads an ignore file; one that is unreadable or not a file has no patterns. Raises OSError if that may pass."""
     try:
         descriptor = os.open(name, _READ, dir_fd=parent)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Reading one file: whole for the index, or a range of lines for whoever asked."""
+"""Reading one file: whole for the index, or a range of lines for a client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from backends.interface import ReadAnswer, ReadRequest, SkippedFile
 from config.runtime.tasks import BoundedWork
 
 DECODING_VERSION: Final = 3
-"""Goes up with every change of the rule: the notes of stored indexes are then read again."""
+"""Incremented with every change of the decoding: the notes of stored indexes are then read again."""
 UTF8: Final = "utf-8"
 WINDOWS: Final = "windows-1252"
 BROKEN: Final = "broken"
@@ -31,7 +31,7 @@ UNKNOWN: Final = "unknown"
 """Text in another encoding, or no text: there is nothing in it to search."""
 
 _LONG_MARKS: Final = ((b"\xff\xfe\0\0", "utf-32-le"), (b"\0\0\xfe\xff", "utf-32-be"))
-"""The first begins as that of UTF-16 does."""
+"""Checked before `_MARKS`: the first begins like a mark of UTF-16."""
 _MARKS: Final = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _LEAST_UTF16: Final = 8
 _ZERO_SHARE: Final = 0.7
@@ -39,11 +39,11 @@ _HIGH_SHARE: Final = 1 / 3
 _DAMAGED: Final = "[\x00-\x08\x0e-\x1f\x7f\N{REPLACEMENT CHARACTER}]"
 _LEAST_DAMAGE: Final = 4
 _DAMAGE_SHARE: Final = 1 / 4
-"""The share of what is not white space above which damage is hopeless. Damaged notes have a few such places, other
+"""The share of visible characters above which damage is hopeless. Damaged notes have a few such places, text in other
 encodings hardly anything else."""
 _HIGH: Final = rb"[\x80-\xff]"
 _NOT_WINDOWS: Final = rb"[\x00-\x08\x0b\x0e-\x1f\x7f\x81\x8d\x8f\x90\x9d]|[\x80-\xff]{4}"
-"""Control characters, bytes that mean nothing, and runs that no Western word has."""
+"""Control characters, unassigned bytes, and runs of high bytes that no Western word has."""
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """A larger file is skipped with a reason."""
@@ -56,7 +56,7 @@ _MARK = "\ufeff"
 
 
 def encoding_of(data: bytes) -> str:
-    """A codec of Python that reads all of it, or `BROKEN` or `UNKNOWN`."""
+    """Returns a codec of Python that reads all of it, or `BROKEN` or `UNKNOWN`."""
     for mark, codec in _LONG_MARKS:
         if data.startswith(mark) and _reads(data, codec):
             return codec
@@ -75,7 +75,7 @@ def encoding_of(data: bytes) -> str:
 
 
 def is_marked(data: bytes) -> bool:
-    """Whether a byte-order mark says that it is UTF-16 or UTF-32."""
+    """Returns whether a byte-order mark says that the text is UTF-16 or UTF-32."""
     return any(data.startswith(mark) for mark, _ in (*_MARKS, *_LONG_MARKS))
 
 
@@ -107,7 +107,7 @@ def _is_windows(data: bytes) -> bool:
     visible = len(data) - sum(data.count(space) for space in (b" ", b"\n", b"\r", b"\t"))
     if high > _HIGH_SHARE * visible:
         return False
-    # What is mostly UTF-8 is UTF-8 that something broke.
+    # Text that is mostly valid UTF-8 is damaged UTF-8.
     shown = data.decode(UTF8, "replace")
     broken = shown.count("\N{REPLACEMENT CHARACTER}")
     valid = sum(character > "\x7f" for character in shown) - broken
@@ -125,46 +125,46 @@ def _reads(data: bytes, codec: str) -> bool:
 class FileContent(msgspec.Struct, frozen=True, kw_only=True):
     """A consistent copy of one file.
 
-    `text` is what is indexed: nothing of an unknown encoding, else without byte-order mark, CRLF as newline, NUL as
-    U+FFFD. None of this moves a line number; only a newline ends a line.
+    `text` is what is indexed: empty for an unknown encoding, else without byte-order mark, with CRLF as newline and NUL
+    as U+FFFD. None of this changes a line number; only a newline ends a line.
     """
 
     found: FoundFile
-    """With the stamps of the descriptor that was read, not those of its listing."""
+    """The file with the stamps of the descriptor that was read, not those of its listing."""
     text: str
     content_hash: bytes
     """BLAKE2b (16 bytes) of the raw bytes."""
     encoding: str = UTF8
-    """As `encoding_of` has it; what a mark names counts as UTF-8, since there is nothing to tell of it."""
+    """The result of `encoding_of`; text that a mark names counts as UTF-8, since there is nothing to report."""
 
 
 class FileGone(msgspec.Struct, frozen=True):
-    """It vanished after it was listed: its rows go."""
+    """The file vanished after it was listed: its rows are deleted."""
 
     path: str
 
 
 class FileChanging(msgspec.Struct, frozen=True):
-    """It was being written during every attempt: its old rows stay and it is still to be read."""
+    """The file was being written during every attempt: its old rows stay and it is still to be read."""
 
     path: str
 
 
 class FileUnreadable(msgspec.Struct, frozen=True):
-    """It is there and the system refuses to give it out: its old rows stay."""
+    """The file exists and the system refuses to read it: its old rows stay."""
 
     path: str
     reason: str
     may_pass: bool = False
-    """Whether the next attempt may succeed without anybody's doing."""
+    """True if the next attempt may succeed without intervention."""
 
 
 ReadOutcome: TypeAlias = FileContent | FileGone | FileChanging | FileUnreadable | SkippedFile
-"""`SkippedFile`: a link, a special file or too large; by rule not memory, its rows go."""
+"""`SkippedFile`: a link, a special file or too large a file; by rule not memory, so its rows are deleted."""
 
 
 def read_for_index(roots: MemoryRoots, found: FoundFile) -> ReadOutcome:
-    """Read what `scan(roots)` found, whole and from one descriptor."""
+    """Reads a file that `scan(roots)` found, whole and from one descriptor."""
     root = roots.all[found.root]
     location = root.location(roots.absolute(found.path), found.path)
     try:
@@ -183,7 +183,7 @@ def content_hash(data: bytes) -> bytes:
 
 
 def decode(data: bytes, encoding: str | None = None) -> str:
-    """The text that is indexed. `encoding`: what `encoding_of` says of it, where that is known."""
+    """Returns the text that is indexed. `encoding`: the result of `encoding_of`, if it is known."""
     encoding = encoding or encoding_of(data)
     if encoding in {BROKEN, UNKNOWN}:
         text = data.removeprefix(BOM).decode(errors="replace")
@@ -207,7 +207,7 @@ def _read(found: FoundFile, location: Location) -> FileContent | FileChanging | 
 
 
 def _read_bytes(descriptor: int, size: int) -> bytes | None:
-    """All `size` bytes; None if there are more or fewer by now."""
+    """Returns all `size` bytes; None if there are more or fewer by now."""
     with open(descriptor, "rb", closefd=False) as file:
         file.seek(0)
         data = file.read(size + 1)
@@ -239,19 +239,19 @@ class LineWindow(msgspec.Struct, frozen=True):
 
     data: bytes
     line_count: int
-    """0: the stream ends before the first line asked for."""
+    """0 if the stream ends before the first requested line."""
     truncated: bool = False
     next_line: int | None = None
-    """The first line that was asked for and left out; None when there is none."""
+    """The first requested line that was left out; None when there is none."""
     cut_inside_line: bool = False
-    """One line alone exceeds the limit: `data` is its beginning, perhaps with half a character."""
+    """True if one line alone exceeds the limit: `data` is its beginning, perhaps with half a character."""
 
 
 def select_lines(blocks: Iterator[bytes], first: int, count: int | None, limit: int) -> LineWindow:
-    """Lines `first` (from 1) to `first + count - 1`; `count` None means to the end.
+    """Selects lines `first` (from 1) to `first + count - 1`; `count` None means to the end.
 
     At most `limit` bytes: a longer range ends with the last whole line that fits and names the next
-    one. A single line beyond the limit is cut; going on then means the line after it, because a
+    one. A single line beyond the limit is cut; the next one is then the line after it, because a
     range of lines cannot begin inside one.
     """
     rest = _from_line(blocks, first)
@@ -275,7 +275,7 @@ def select_lines(blocks: Iterator[bytes], first: int, count: int | None, limit: 
 
 
 def _from_line(blocks: Iterator[bytes], first: int) -> Iterator[bytes]:
-    """What follows the newline before line `first`, led by an empty block when that line exists."""
+    """Yields the text from line `first` on, after an empty block if that line exists."""
     to_skip = first - 1
     if to_skip == 0:
         yield b""
@@ -294,7 +294,7 @@ def _from_line(blocks: Iterator[bytes], first: int) -> Iterator[bytes]:
 
 
 def _collect(blocks: Iterator[bytes], count: int | None, limit: int) -> tuple[bytes, bool]:
-    """Gather `count` lines, or until `limit` is passed; and whether the range ended here."""
+    """Collects `count` lines, or until `limit` is passed; also returns whether the range ended here."""
     data = bytearray()
     for block in blocks:
         newlines = 0 if count is None else block.count(b"\n")
@@ -317,18 +317,18 @@ def _nth_newline(block: bytes, n: int) -> int:
 
 
 MAX_TEXT_BYTES = 1024 * 1024
-"""The most of a file that one answer holds; what is left out is named by `next_line`."""
+"""The most bytes of a file in one answer; `next_line` names what is left out."""
 MAX_SCANNED_BYTES = 256 * 1024 * 1024
-"""How far into a file a line may be looked for."""
+"""The most bytes of a file that are searched for a line."""
 _BLOCK_BYTES = 256 * 1024
 _SHOWN_CHARS = 200
 READ_PATIENCE_S: Final = 10.0
-"""How long a note is waited for, and as long for others that wait for a disk already."""
+"""The longest wait for a note, and as long again for other reads that wait for a disk already."""
 _AT_ONCE: Final = 8
 
 
 class NoteReads:
-    """Reads in threads, each of which is given up in time: a mount may hang."""
+    """Reads of notes in threads, each with a deadline: a mount may hang."""
 
     def __init__(self) -> None:
         self._pool = BoundedWork("reading of notes", _AT_ONCE)
@@ -349,7 +349,7 @@ class NoteReads:
 
 
 def read_lines(roots: MemoryRoots, request: ReadRequest) -> ReadAnswer:
-    """Read the requested lines of a permitted file of this agent.
+    """Reads the requested lines of a permitted file of this agent.
 
     Without `first_line` and `line_count` (None or 0): the whole file as it is. Otherwise lines
     split at newlines, counted from 1; values below 1 mean 1; beyond the end the text is empty.
@@ -357,7 +357,7 @@ def read_lines(roots: MemoryRoots, request: ReadRequest) -> ReadAnswer:
     relative to the workspace.
 
     Raises `PathNotAllowedError` for every path that is not memory or leads over a link, without
-    telling which, and `FileUnreadableError` for a permitted file that cannot be read.
+    saying which, and `FileUnreadableError` for a permitted file that cannot be read.
     """
     return read_located(_locations(roots, request.path), request, of_notes=not roots.own)
 
@@ -365,7 +365,7 @@ def read_lines(roots: MemoryRoots, request: ReadRequest) -> ReadAnswer:
 def read_located(
     locations: Sequence[Location], request: ReadRequest, *, of_notes: bool = False
 ) -> ReadAnswer:
-    """Read the first of the places that holds a file; see `read_lines` for the rest."""
+    """Reads the first of the places that contains a file; see `read_lines` for the rest."""
     absent: Location | None = None
     for location in locations:
         try:
@@ -382,7 +382,7 @@ def read_located(
 
 
 def not_found(path: str, request: ReadRequest) -> ReadAnswer:
-    """The answer for a permitted path where nothing is."""
+    """Returns the answer for a permitted path where nothing is."""
     return ReadAnswer(
         path=path,
         text="",
@@ -393,7 +393,7 @@ def not_found(path: str, request: ReadRequest) -> ReadAnswer:
 
 
 def _locations(roots: MemoryRoots, path: str) -> tuple[Location, ...]:
-    """Where `path` may be, also when it names the workspace by its real path instead of a link."""
+    """Returns where `path` may be, also if it names the workspace by its real path instead of a link."""
     found = roots.locate(path)
     if not found:
         absolute, real = roots.absolute(path.strip()), os.path.realpath(roots.base)
@@ -403,15 +403,15 @@ def _locations(roots: MemoryRoots, path: str) -> tuple[Location, ...]:
 
 
 def is_left_out(location: Location, ignoring: IgnoreFiles | None = None) -> bool:
-    """Whether a file is no note by the rules of its root, as far as they can be read. Blocks."""
+    """Returns whether the rules of its root leave the file out, as far as they can be read. Blocks."""
     try:
         return (ignoring or IgnoreFiles()).leaves_out(location)
     except OSError:
-        return False  # to open it says what is wrong
+        return False  # opening it reports what is wrong
 
 
 def read_blocks(path: str, blocks: Iterator[bytes], request: ReadRequest) -> ReadAnswer:
-    """Cut the requested lines out of a text, of which no more is taken than that needs."""
+    """Cuts the requested lines out of a text, of which no more is read than necessary."""
     first = max(1, request.first_line or 1)
     count = max(1, request.line_count) if request.line_count else None
     window = select_lines(blocks, first, count, MAX_TEXT_BYTES)
@@ -429,7 +429,7 @@ def read_blocks(path: str, blocks: Iterator[bytes], request: ReadRequest) -> Rea
 
 
 def _converted(descriptor: int) -> Iterator[bytes] | None:
-    """A file in another encoding, as UTF-8; None for what is UTF-8, is none at all or is not indexed."""
+    """Returns a file in another encoding as UTF-8; None for UTF-8, damaged, unknown or too large files."""
     size = os.fstat(descriptor).st_size
     if size > MAX_FILE_BYTES or _is_plain_utf8(descriptor):
         return None
@@ -442,7 +442,7 @@ def _converted(descriptor: int) -> Iterator[bytes] | None:
 
 
 def _is_plain_utf8(descriptor: int) -> bool:
-    """Whether no other encoding comes into question. Leaves the descriptor at the beginning."""
+    """Returns whether it is UTF-8 without NUL bytes. Leaves the descriptor at the beginning."""
     decoder = codecs.getincrementaldecoder(UTF8)()
     try:
         while block := os.read(descriptor, _BLOCK_BYTES):

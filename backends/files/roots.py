@@ -1,4 +1,4 @@
-"""What belongs to one agent's memory, and how its files are named."""
+"""The places that belong to one agent's memory, and the names of their files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from config.runtime.files import is_addressable
 from config.settings import ExtraPath, Settings
 
 MAX_DEPTH: Final = 64
-"""Directories below a root; what lies deeper is skipped with a reason."""
+"""The most directories below a root; deeper ones are skipped with a reason."""
 MARKDOWN_SUFFIX = ".md"
 """Case-sensitive, as documented."""
 
@@ -32,11 +32,11 @@ class Location(msgspec.Struct, frozen=True):
     path: str
     """The name that is shown: the index path."""
     anchor: str
-    """Absolute directory whose own path the operator vouches for; it is resolved normally."""
+    """An absolute directory whose own path the operator vouches for; it is resolved normally."""
     names: tuple[str, ...]
-    """From the anchor to the file, at least one."""
+    """The names from the anchor to the file, at least one."""
     root: Root | None = None
-    """Below which it was permitted."""
+    """The root below which it was permitted."""
 
 
 class Root(msgspec.Struct, frozen=True):
@@ -54,22 +54,22 @@ class Root(msgspec.Struct, frozen=True):
     glob: Glob | None = None
     """Restricts the paths below the root; for a root that is a file, its name."""
     selective: bool = False
-    """Whether what is hidden, vendors' or named by an ignore file is left out below it."""
+    """True if hidden files, vendors' and those named by ignore files are left out below it."""
     exclude: tuple[str, ...] = ()
-    """Patterns of what is left out of a selective root."""
+    """The patterns of files that are left out of a selective root."""
     is_optional: bool = False
-    """Nobody named it: that it does not exist is nothing to tell."""
+    """True if nobody named it: its absence is not reported."""
 
     @classmethod
     def at(cls, path: Path, *, kind: RootKind = "any", pattern: str | None = None) -> Root:
-        """A root whose parent directory is trusted, as for extra paths outside the workspace."""
+        """Makes a root whose parent directory is trusted, as for extra paths outside the workspace."""
         absolute = _normal(str(path))
         parent, name = os.path.split(absolute)
         glob = Glob(pattern) if pattern else None
         return cls(absolute=absolute, anchor=parent, names=(name or ".",), kind=kind, glob=glob)
 
     def permits(self, absolute: str) -> bool:
-        """Whether a file at this normalised absolute path would count as memory."""
+        """Returns whether a file at this normalised absolute path would count as memory."""
         if not absolute.endswith(MARKDOWN_SUFFIX) or not is_below(absolute, self.absolute):
             return False
         is_root_itself = absolute == self.absolute
@@ -83,7 +83,7 @@ class Root(msgspec.Struct, frozen=True):
         return self.glob.matches(name if is_root_itself else _below(absolute, self.absolute))
 
     def location(self, absolute: str, shown: str) -> Location:
-        """Where to open a permitted path. `shown` becomes the location's name."""
+        """Returns where to open a permitted path. `shown` becomes the location's name."""
         below = _below(absolute, self.absolute)
         names = self.names + (tuple(below.split("/")) if below else ())
         return Location(path=shown, anchor=self.anchor, names=names, root=self)
@@ -95,7 +95,7 @@ class MemoryRoots(msgspec.Struct, frozen=True, dict=True):
     workspace: Path
     extra_paths: tuple[ExtraPath, ...] = ()
     own: bool = True
-    """Whether the workspace has a memory of its own; a folder of notes is but an extra path."""
+    """True if the workspace has a memory of its own; a folder of notes is only an extra path."""
 
     @classmethod
     def of(cls, settings: Settings) -> MemoryRoots:
@@ -125,19 +125,19 @@ class MemoryRoots(msgspec.Struct, frozen=True, dict=True):
         return (*(inside if self.own else ()), *extra)
 
     def absolute(self, path: str) -> str:
-        """An index path, or any path a client gives, as a normalised absolute path."""
+        """Returns an index path, or any path of a client, as a normalised absolute path."""
         return _normal(_join(self.base, path))
 
     def index_path(self, absolute: str) -> str:
-        """The name of a file or directory relative to the workspace; may begin with `../`."""
+        """Returns the path of a file or directory relative to the workspace; it may begin with `../`."""
         return os.path.relpath(absolute, self.base)
 
     def locate(self, path: str) -> tuple[Location, ...]:
-        """The places a client's path may mean, most literal first; none if it is not permitted.
+        """Returns the places a client's path may mean, most literal first; none if it is not permitted.
 
-        A path that holds backslashes is also tried with slashes in their place, one that begins or ends with
-        blanks also without them, and one with accents in both forms of Unicode: macOS names files in one, and
-        whoever types or repeats a name writes the other.
+        A path with backslashes is also tried with slashes in their place, one that begins or ends with
+        blanks also without them, and one with accents in both forms of Unicode: macOS names files in one form,
+        people and programs write the other.
         """
         trimmed = path.strip()
         slashed = trimmed.replace("\\", "/")
@@ -155,7 +155,7 @@ class MemoryRoots(msgspec.Struct, frozen=True, dict=True):
         return [root.location(absolute, shown) for root in self.all if root.permits(absolute)]
 
     def _extra_root(self, extra: ExtraPath) -> Root:
-        """Inside the workspace nothing but the workspace is trusted: the agent may write there."""
+        """Makes a root; in the workspace only the workspace itself is trusted: the agent may write there."""
         root = replace(
             Root.at(extra.path, pattern=extra.pattern),
             selective=True,
@@ -169,7 +169,7 @@ class MemoryRoots(msgspec.Struct, frozen=True, dict=True):
 
 
 def is_below(path: str, directory: str) -> bool:
-    """Whether `path` is `directory` or lies below it. Both are normalised and absolute."""
+    """Returns whether `path` is `directory` or below it. Both are normalised and absolute."""
     return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
@@ -182,12 +182,12 @@ def _join(base: str, path: str) -> str:
 
 
 def _normal(path: str) -> str:
-    """Normalise without looking at the disk; POSIX keeps a double leading slash, this does not."""
+    """Normalises without looking at the disk; POSIX keeps a double leading slash, this does not."""
     return "/" + os.path.normpath(path).lstrip("/")
 
 
 class Filter:
-    """Which files a request permits, but for their source."""
+    """The files that a request permits, apart from their source."""
 
     def __init__(self, request: SearchRequest) -> None:
         self._include = [_glob(pattern) for pattern in request.include]
@@ -195,14 +195,14 @@ class Filter:
         self._after, self._before = _written(request.after), _written(request.before)
         self._tags = request.tags
         self.dated = bool(request.after or request.before)
-        """Whether a file without a date is left out."""
+        """True if a file without a date is left out."""
         self.active = bool(request.include or request.exclude or request.tags or self.dated)
-        """Whether there may be files that are not permitted."""
+        """True if there may be files that are not permitted."""
 
     def permits(self, path: str, day: str | None, tags: tuple[str, ...] = ()) -> bool:
-        """`day` is the date of the note (ISO 8601): in its name or its front matter.
+        """Returns whether a file is permitted. `day`: the date in its name or its front matter (ISO 8601).
 
-        A note without one is left out where the request names a first or a last day.
+        A note without one is left out if the request names a first or a last day.
         """
         if not self.permits_but_for_date(path, tags):
             return False
@@ -220,12 +220,12 @@ class Filter:
 
 
 def composed(name: str) -> str:
-    """In the form of Unicode in which names are compared: macOS takes accents apart, who types does not."""
+    """Returns the name in NFC, in which names are compared: macOS decomposes accents, keyboards do not."""
     return unicodedata.normalize("NFC", name)
 
 
 def _glob(pattern: str) -> Glob:
-    """What ends in a plain name, or in `/`, may name a folder: all below it is meant, too."""
+    """Makes a glob. A pattern that ends in a plain name or in `/` may name a folder: it includes all files below."""
     pattern = composed(pattern)
     last = pattern.rstrip("/").rpartition("/")[2]
     names_folder = last and (pattern.endswith("/") or not is_special(last))

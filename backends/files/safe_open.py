@@ -1,8 +1,8 @@
 """Opening a file below a trusted directory without ever following a link.
 
 Each name is opened relative to the descriptor of the directory before it, so that nothing can be
-swapped in between: what was checked is what is read. What the system's errors on this
-way mean is decided here too; which paths are permitted is not known here.
+swapped in between: what was checked is what is read. The meaning of the system's errors is decided
+here too; which paths are permitted is not.
 """
 
 from __future__ import annotations
@@ -47,28 +47,28 @@ class RefusedFileError(PathNotAllowedError):
 
 
 class MomentarilyUnreadableError(FileUnreadableError):
-    """It could not be read this time, and the next attempt may succeed without anybody's doing."""
+    """The file could not be read this time; the next attempt may succeed without intervention."""
 
 
 def fault_of(error: OSError) -> Fault:
-    """What an error on the way to a file means: nothing there, not followed, or really broken."""
+    """Returns what an error on the way to a file means: nothing there, not followed, or a real failure."""
     if error.errno in _ABSENT:
         return "absent"
     return "refused" if error.errno in _REFUSED else "failed"
 
 
 def may_pass(error: OSError) -> bool:
-    """Whether the next attempt may succeed: descriptors run out and disks recover, but a permission
-    stays refused until somebody gives it.
+    """Returns whether the next attempt may succeed: descriptors run out and disks recover, but a
+    permission stays refused until somebody grants it.
     """
     return error.errno not in (errno.EACCES, errno.EPERM)
 
 
 @contextmanager
 def walked(anchor: str, names: Sequence[str]) -> Iterator[int]:
-    """A descriptor of the directory `names` below `anchor`, good for reaching what is in it.
+    """Yields a descriptor of the directory `names` below `anchor`, for reaching its entries.
 
-    Raises `FileNotFoundError` when the anchor is no directory, any other `OSError` as it comes.
+    Raises `FileNotFoundError` when the anchor is not a directory, any other `OSError` unchanged.
     """
     descriptor = _open_anchor(anchor)
     try:
@@ -82,13 +82,13 @@ def walked(anchor: str, names: Sequence[str]) -> Iterator[int]:
 
 
 def listing(name: str, parent: int) -> AbstractContextManager[int]:
-    """A descriptor of the directory `name` in `parent`, to be listed. Raises `OSError`."""
+    """Returns a descriptor of the directory `name` in `parent`, to be listed. Raises `OSError`."""
     return descriptor_of(name, _LIST, dir_fd=parent)
 
 
 @contextmanager
 def opened(location: Location) -> Iterator[int]:
-    """A descriptor of the regular file at `location`, positioned at its beginning.
+    """Yields a descriptor of the regular file at `location`, positioned at its beginning.
 
     Raises `FileNotFoundError` when nothing is there, `RefusedFileError` (a `PathNotAllowedError`)
     for links and special files, `FileUnreadableError` when it is there and cannot be opened, or

@@ -1,4 +1,4 @@
-"""Finding every Markdown file that belongs to an agent's memory, and what hinders that, mounts included."""
+"""Finding every Markdown file of an agent's memory, and what prevents it; file systems that others share."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ MAX_FILES = 100_000
 """The most files of one agent, taken in scan order. Every search looks at the stamps of all of them, about
 7 microseconds each."""
 MAX_PATH_BYTES = 2_048
-"""Of the path in the index; PostgreSQL has no longer keys (2,704), and both stores hold the same files."""
+"""The longest index path: PostgreSQL allows keys of 2,704 bytes, and both stores have the same files."""
 MAX_SKIPPED_PER_ROOT = 50
-"""How many skipped entries are named; the rest is only counted."""
+"""The most skipped entries that are named; the rest is only counted."""
 
 SECOND_LOOK_S: Final = 60.0
-"""So long files have to be missed before they count as deleted, where that is in doubt."""
+"""The time for which files must be missing before they count as deleted, if that is in doubt."""
 MANY_FILES: Final = 10
-"""Where a place had so many files, more than half of them gone at once is no ordinary deletion."""
+"""From this number of files on, more than half of them gone at once is not an ordinary deletion."""
 
 _STAMP_RANGE: Final = 1 << 64
 
@@ -58,12 +58,12 @@ SAME_FILE: Final = "the same file as another one"
 _OTHER_SUFFIXES = (".md", ".markdown")
 _SHOWN_NAMES = 3
 _SHOWN_RULES: Final = 10
-"""Of ignore files that are refused."""
+"""The most refused rules of ignore files that are shown."""
 _OF_THE_HOST = frozenset(
     f"{name}.md"
     for name in ("AGENTS", "BOOT", "BOOTSTRAP", "HEARTBEAT", "IDENTITY", "SOUL", "TOOLS")
 )
-"""What the chat gateway keeps at the root of each workspace: instructions, not memory."""
+"""The files that the chat gateway keeps at the root of each workspace: instructions, not memory."""
 _by_name = attrgetter("name")
 
 
@@ -73,27 +73,27 @@ class FoundFile(msgspec.Struct, frozen=True, gc=False):
     path: str
     """Index path: relative to the workspace, `/` between names, perhaps beginning with `../`."""
     root: int
-    """Which of `MemoryRoots.all` it was found in; needed to open it."""
+    """The index in `MemoryRoots.all` of the root that it was found in; needed to open it."""
     size: int
     """Bytes."""
     mtime_ns: int
     ctime_ns: int
     inode: int
-    """This and the times as `stamp` makes them."""
+    """This and the times are values of `stamp`."""
     source: Source = "memory"
 
 
 class FailedDirectory(msgspec.Struct, frozen=True):
-    """What could not be listed. Nothing is known about files at or below this index path."""
+    """A directory that could not be listed. Nothing is known about files at or below this index path."""
 
     path: str
     reason: str
     may_pass: bool = False
-    """Whether the next scan may succeed without anybody's doing."""
+    """True if the next scan may succeed without intervention."""
 
 
 class LeftOut(msgspec.Struct, frozen=True, rename="camel"):
-    """What one rule keeps out of the memory."""
+    """The number of files that one rule keeps out of the memory."""
 
     rule: str
     """`hidden`, `node_modules`, `.gitignore`, `.memoryignore` or `exclude`."""
@@ -108,24 +108,24 @@ class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[FoundFile, ...]
     skipped: tuple[SkippedFile, ...]
     skipped_count: int
-    """All of them, also those that `skipped` has no room for."""
+    """The number of all of them, also of those for which `skipped` has no room."""
     skipped_reasons: Mapping[str, int] = {}
-    """The same by reason, which then names no other file."""
+    """The same by reason; these reasons name no other file."""
     failed_dirs: tuple[FailedDirectory, ...]
     missing: tuple[Path, ...]
     """The workspace and extra paths that do not exist (yet)."""
     left_out: int = 0
     """Markdown files beyond the number that is indexed; they are among the skipped ones."""
     refused_rules: tuple[str, ...] = ()
-    """Ignore files, and what of them does not count: a sentence each."""
+    """The parts of ignore files that do not count: a sentence each."""
     ignored: tuple[LeftOut, ...] = ()
-    """By rule; only of a scan that was asked to count."""
+    """The files that rules leave out, by rule; only of a scan with `counting`."""
     near_misses: tuple[str, ...] = ()
-    """What a person may take for memory and is none: a sentence each; as `ignored`."""
+    """Files that a person may take for memory but are not: a sentence each; only of a scan with `counting`."""
 
     @property
     def issues(self) -> tuple[str, ...]:
-        """What a person should know about the places of the memory."""
+        """The problems with the places of the memory that a person should know."""
         missing = (f"{path} does not exist (yet)." for path in self.missing)
         more = len(self.refused_rules) - _SHOWN_RULES
         return (
@@ -136,7 +136,7 @@ class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def keeps(self, path: str) -> bool:
-        """Whether an indexed file that was not found must stay: its directory was unreadable."""
+        """Returns whether an indexed file that was not found must stay: its directory was unreadable."""
         absolute = self.roots.absolute(path)
         return any(
             is_below(absolute, self.roots.absolute(failed.path)) for failed in self.failed_dirs
@@ -144,16 +144,16 @@ class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stamp(value: int) -> int:
-    """A time stamp or inode as a signed number of 64 bits, which is what the index can hold.
+    """Returns a time stamp or inode as a signed number of 64 bits, which the index can store.
 
     Inodes are unsigned (overlayfs and network file systems use the highest bit) and times end in 2262;
-    what is beyond goes round to the negative numbers, so that different stamps stay different.
+    larger values wrap around to negative numbers, so that different stamps stay different.
     """
     return (value + _STAMP_RANGE // 2) % _STAMP_RANGE - _STAMP_RANGE // 2
 
 
 def is_mass(gone: int, total: int) -> bool:
-    """Whether so many files are gone at once that their disk may be away."""
+    """Returns whether so many files are gone at once that their disk may be away."""
     return total >= MANY_FILES and gone > total / 2
 
 
@@ -164,16 +164,16 @@ def scan(
     ignoring: IgnoreFiles | None = None,
     counting: bool = False,
 ) -> ScanResult:
-    """List all memory files. Never raises for the state of the disk: that is in the result.
+    """Lists all memory files. Never raises for the state of the disk: that is in the result.
 
-    `ignoring` remembers ignore files from one scan to the next. Whoever is `counting` learns what the
-    rules leave out, for which the directories that they name are walked, too.
+    `ignoring` remembers ignore files from one scan to the next. With `counting` the result says what
+    the rules leave out, for which the directories that they name are walked, too.
     """
     return _Scan(roots, max_files, ignoring or IgnoreFiles(), counting=counting).run()
 
 
 class _Scan:
-    """The state of one scan. A separate object a scan, so that scans may run at the same time."""
+    """The state of one scan, a separate object for each, so that scans may run at the same time."""
 
     def __init__(
         self, roots: MemoryRoots, max_files: int, ignoring: IgnoreFiles, *, counting: bool
@@ -319,7 +319,7 @@ class _Scan:
         return rules
 
     def _refuse(self, path: str, rules: Rules) -> None:
-        """Notes what of the rules of this directory does not count."""
+        """Notes the rules of this directory that do not count."""
         for one in rules.refused:
             self._refused_rules.append(f"{_printable(path)}/{one}.")
 
@@ -345,7 +345,7 @@ class _Scan:
         is_directory: bool,
         depth: int = 0,
     ) -> None:
-        """What a rule keeps out; what cannot be listed counts for nothing."""
+        """Counts the files that a rule keeps out; a directory that cannot be listed counts as empty."""
         if not is_directory:
             self._ignored[rule] += name.endswith(MARKDOWN_SUFFIX) and self._root.permits(absolute)
             return
@@ -419,7 +419,7 @@ class _Scan:
 
 
 def _beside(roots: MemoryRoots) -> list[str]:
-    """Markdown files at the root of a workspace that are none of its memory, by name."""
+    """Returns the Markdown files at the root of a workspace that are not in its memory, by name."""
     try:
         with walked(roots.base, ()) as anchor, listing(".", anchor) as descriptor:
             names = sorted(os.listdir(descriptor))  # noqa: PTH208 - a descriptor
@@ -436,7 +436,7 @@ def _beside(roots: MemoryRoots) -> list[str]:
 
 
 def _notes_beside(names: list[str], *, none: bool) -> str:
-    """A workspace without any memory is probably meant as a folder of notes."""
+    """Returns a hint. A workspace without any memory is probably meant as a folder of notes."""
     count = len(names)
     are = "1 .md file is" if count == 1 else f"{count:,} .md files are"
     if none:
@@ -462,7 +462,7 @@ def _too_many(result: ScanResult) -> str:
 
 
 def _is_there(directory: str) -> bool:
-    """Whether it is a directory; one that merely cannot be reached counts as there."""
+    """Returns whether it is a directory; one that merely cannot be reached counts as existing."""
     try:
         with walked(directory, ()):
             return True
@@ -471,7 +471,7 @@ def _is_there(directory: str) -> bool:
 
 
 def _printable(path: str) -> str:
-    """A name with undecodable bytes as valid text, escaped."""
+    """Returns a name as valid text, with undecodable bytes escaped."""
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
@@ -484,9 +484,9 @@ _ESCAPE: Final = r"\\([0-7]{3})"
 
 
 def shared_type(directory: str | Path, mounts: Path = _MOUNTS) -> str | None:
-    """The type of the directory's file system if others may share it (`nfs4`), else None.
+    """Returns the type of the directory's file system if others may share it (`nfs4`), else None.
 
-    None also where the type is unknown, as on systems without /proc.
+    None also if the type is unknown, as on systems without /proc.
     """
     try:
         text = mounts.read_text(encoding="utf-8", errors="surrogateescape")
@@ -498,7 +498,7 @@ def shared_type(directory: str | Path, mounts: Path = _MOUNTS) -> str | None:
 
 
 def _type_of(directory: str, mountinfo: str) -> str:
-    """The type of the longest mount point that holds `directory` (proc(5), mountinfo)."""
+    """Returns the type of the longest mount point that contains `directory` (proc(5), mountinfo)."""
     best, file_system = "", ""
     for line in filter(None, mountinfo.split("\n")):
         mount, _, rest = line.partition(" - ")
@@ -510,5 +510,5 @@ def _type_of(directory: str, mountinfo: str) -> str:
 
 
 def _character(escape: re.Match[str]) -> str:
-    """Spaces, newlines and backslashes in a mount point are written as octal numbers."""
+    """Decodes a space, newline or backslash in a mount point, which are written as octal numbers."""
     return chr(int(escape[1], 8))

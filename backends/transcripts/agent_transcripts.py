@@ -50,7 +50,7 @@ class AgentTranscripts:
         self._agent_id = agent_id
         self._claude_projects = claude_projects
         self._ids: frozenset[str] = frozenset()
-        """What was last seen in the database: it may be locked for a moment."""
+        """The ids last seen in the database, which may be locked for a moment."""
 
     @classmethod
     def of(cls, settings: Settings) -> AgentTranscripts:
@@ -58,7 +58,7 @@ class AgentTranscripts:
             settings.sessions_dir, settings.state_dir, settings.agent_id, settings.claude_projects
         )
 
-    # Most agents index no transcripts: what reads them is imported when one is asked for.
+    # Most agents index no transcripts: the modules that read them are imported on first use.
     @cached_property
     def _files(self) -> JsonlTranscripts:
         from backends.transcripts.jsonl import JsonlTranscripts  # noqa: PLC0415
@@ -137,7 +137,7 @@ _STEP_BYTES = 256 * 1024
 
 
 def is_conversation(path: str) -> bool:
-    """Whether a path names a session of the host's database, which need not exist."""
+    """Returns whether a path names a session of the host's database, which need not exist."""
     path = path.strip()
     name = path.removeprefix(PREFIX)
     named = path.startswith(PREFIX) and name and "/" not in name
@@ -145,7 +145,7 @@ def is_conversation(path: str) -> bool:
 
 
 def read_conversation(transcripts: TranscriptSource, request: ReadRequest) -> ReadAnswer:
-    """The lines asked for. Raises FileUnreadableError."""
+    """Returns the requested lines. Raises FileUnreadableError."""
     path = request.path.strip()
     try:
         with transcripts.open(path, None) as opened:

@@ -47,11 +47,11 @@ from config.paths import host_database
 from config.runtime.files import is_addressable
 
 _LARGEST_WINDOW_LOG: Final = 23
-"""8 MiB, what the format wants every decoder to allow; no entry is longer."""
+"""8 MiB, which the format requires of every decoder; no entry is longer."""
 
 
 def decompressed(data: bytes, size: int) -> bytes | None:
-    """The `size` bytes that a zstd frame holds; None where it holds more, less, or is broken.
+    """Returns the `size` bytes in a zstd frame; None if it contains more or fewer, or is broken.
 
     Allocates no more than `size`, whatever the frame claims.
     """
@@ -71,14 +71,14 @@ def decompressed(data: bytes, size: int) -> bytes | None:
 
 
 KNOWN_VERSION: Final = 23
-"""`user_version` of OpenClaw 2026.9.6, with which all of this was tried."""
+"""`user_version` of OpenClaw 2026.9.6, with which all of this was tested."""
 _PATIENCE_MS: Final = 500
-"""How long SQLite waits where the host does what no reader may see, as when it begins or ends."""
+"""The time that SQLite waits while the host locks out readers, such as when it starts or stops."""
 _STEP_BYTES: Final = 1024 * 1024
-"""What one transaction reads at most, about."""
+"""About the most bytes that one transaction reads."""
 _STEP_ROWS: Final = 4096
 _FRESH_NS: Final = 100_000_000
-"""A file that changed this recently may change again without another time stamp."""
+"""A file that changed this recently may change again without a new time stamp."""
 _NO_HASH: Final = hashlib.blake2b(digest_size=HASH_BYTES).digest()
 
 _NEEDED: Final[Mapping[str, frozenset[str]]] = {
@@ -87,7 +87,7 @@ _NEEDED: Final[Mapping[str, frozenset[str]]] = {
     "session_nodes": frozenset({"session_key", "current_session_id"}),
 }
 _Shape: TypeAlias = "Mapping[str, frozenset[str]]"
-"""The columns of each table that is there."""
+"""The columns of each table that exists."""
 
 _NOT_CONVERSATIONS: Final = (
     (re.compile(r"cron:"), "cron"),
@@ -96,9 +96,9 @@ _NOT_CONVERSATIONS: Final = (
     (re.compile(r"(?:.*:)?active-memory:"), "active memory"),
     (re.compile(r"(?:.*:)?incognito(?:$|[:-])"), "incognito"),
 )
-"""By the key of a session without its agent: what no person said or is to be remembered."""
+"""Keys of sessions (without their agent) that nobody spoke in or that are not to be remembered, and the reason."""
 _INHERITED: Final = frozenset({"cron", "dreaming"})
-"""What holds for the sessions that such a session began as well."""
+"""The reasons that also apply to sessions begun by such a session."""
 
 
 class _Session(NamedTuple):
@@ -108,7 +108,7 @@ class _Session(NamedTuple):
     last_seq: int | None
     generation: str | None
     projected_seq: int | None
-    """Up to which event the host knows what is part of the conversation."""
+    """The last event up to which the host knows what is part of the conversation."""
     leaf: str | None
     parts: int | None
     is_rebuilding: bool
@@ -120,7 +120,7 @@ class _Session(NamedTuple):
         return self.projected_seq is not None and not self.is_rebuilding
 
     def found(self) -> FoundTranscript:
-        """Its size is not known here. The times and numbers of a file stand for what they tell."""
+        """Returns it without its size. `ctime_ns` and `inode` are hashes of the facts that change with it."""
         return FoundTranscript(
             path=PREFIX + self.session_id,
             size=0,
@@ -147,7 +147,7 @@ class HostTranscripts:
         return render_event(line)
 
     def listing(self) -> TranscriptListing:
-        """Not looked into again while neither the database nor its log changed."""
+        """Lists the sessions; returns the last listing while neither the database nor its log changed."""
         try:
             stamps = _stamps(self._path)
         except OSError as error:
@@ -175,7 +175,7 @@ class HostTranscripts:
     def measured(
         self, found: Sequence[FoundTranscript], taken: Mapping[str, Taken]
     ) -> tuple[FoundTranscript, ...]:
-        """The size of each is what was taken in of it, and what follows on that."""
+        """Returns the sessions with their sizes: of what was taken in of each, and of what follows."""
         sized = [self._sized(one, taken.get(one.path)) for one in found]
         unsized = [one for one, size in zip(found, sized, strict=True) if size is None]
         if unsized:
@@ -187,7 +187,7 @@ class HostTranscripts:
         return tuple(size or one for one, size in zip(found, sized, strict=True))
 
     def _sized(self, found: FoundTranscript, taken: Taken | None) -> FoundTranscript | None:
-        """None where it has to be measured first."""
+        """Returns the session with its size; None if it has to be measured first."""
         if taken is not None and _seems_same(found, taken[0]):
             return replace(taken[0], is_settled=found.is_settled)
         measured = self._sizes.get(found.path)
@@ -196,7 +196,7 @@ class HostTranscripts:
         return replace(found, size=measured[2])
 
     def _measure(self, found: Sequence[FoundTranscript], taken: Mapping[str, Taken]) -> list[int]:
-        """One byte more than was taken in where that cannot be told: whoever reads it will see."""
+        """Returns the sizes; one byte more than was taken in if unknown, so that reading it finds out."""
         try:
             with self._database.opened() as connection:
                 shape = _shape(connection)
@@ -212,7 +212,7 @@ class HostTranscripts:
             with self._database.opened() as connection:
                 return _Reader(connection, _shape(connection), found).count_beyond(end)
         except _UNREADABLE:
-            return 0  # the step that takes it in will tell
+            return 0  # the step that takes it in reports it
 
     @contextmanager
     def open(self, path: str, taken: Taken | None) -> Iterator[OpenSession]:
@@ -311,7 +311,7 @@ class _Event(NamedTuple):
 class _Reader:
     """The events of one session, within a transaction of the caller.
 
-    Those of the conversation as it stands; all of them where the host does not know better.
+    Those of the current conversation; all of them if the host does not know which these are.
     """
 
     def __init__(self, connection: apsw.Connection, shape: _Shape, found: FoundTranscript) -> None:
@@ -335,7 +335,7 @@ class _Reader:
             self._seq = "a.event_seq"
 
     def events(self, begin: Position, until: int, last: int = 2**62) -> Iterator[_Event]:
-        """Behind a place, until so many bytes were read; whole events, at least one."""
+        """Yields the events after a place until so many bytes were read; whole events, at least one."""
         rows = self._connection.execute(
             f"SELECT {self._seq} + 1, {self._size},"
             " CASE WHEN octet_length(e.event_json) <= ?3 THEN CAST(e.event_json AS BLOB) END,"
@@ -366,7 +366,7 @@ class _Reader:
         return count
 
     def holds(self, end: Position) -> bool:
-        """Whether the event just before a place is part of the conversation."""
+        """Returns whether the event just before a place is part of the conversation."""
         if end == BEGINNING:
             return True
         row = self._connection.execute(
@@ -392,11 +392,11 @@ class _Database:
 
     @contextmanager
     def opened(self) -> Iterator[apsw.Connection]:
-        """For reading. Raises FileNotFoundError, RefusedFileError, FileUnreadableError, apsw.Error."""
+        """Opens it for reading. Raises FileNotFoundError, RefusedFileError, FileUnreadableError, apsw.Error."""
         connection = apsw.Connection(
             str(self._checked()),
             flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW,
-            vfs="unix",  # what other connections of this process registered is none of its business
+            vfs="unix",  # not one that other code of this process registered
         )
         try:
             connection.set_busy_timeout(_PATIENCE_MS)
@@ -407,10 +407,10 @@ class _Database:
             connection.close(True)
 
     def _checked(self) -> Path:
-        """Where it is, with no link on the way below the state directory.
+        """Returns its path, with no link on the way below the state directory.
 
-        It and what SQLite keeps beside it must belong to this user: what SQLite makes there is then
-        nothing that the host could not use. No descriptor of the files is opened and closed, for that
+        It and the files that SQLite keeps beside it must belong to this user: the host can then use
+        every file that SQLite makes there. No descriptor of the files is opened and closed, for that
         drops the locks that other connections in this process have on them.
         """
         below = self.path.relative_to(self._state_dir).parts
@@ -441,7 +441,7 @@ class _Database:
 
     @contextmanager
     def typed_errors(self) -> Iterator[None]:
-        """What SQLite raises, as FileUnreadableError."""
+        """Turns errors of SQLite into FileUnreadableError."""
         try:
             yield
         except (apsw.Error, UnicodeDecodeError) as error:
@@ -502,7 +502,7 @@ def _list(connection: apsw.Connection, path: Path) -> TranscriptListing:
 
 
 def _session(connection: apsw.Connection, shape: _Shape, session_id: str) -> _Session | None:
-    """The session, if it is still one to take in."""
+    """Returns the session, if it is still one to take in."""
     if session_id in _forgotten(connection, shape):
         return None
     found = next(_sessions(connection, shape, session_id), None)
@@ -541,7 +541,7 @@ def _sessions(
 
 
 def _select_sessions(shape: _Shape) -> str:
-    """By the tables and columns that this release of the host has; NULL for what it lacks."""
+    """Returns the query for the tables and columns of this release of the host; NULL for those it lacks."""
 
     def column(table: str, alias: str, name: str) -> str:
         return f"{alias}.{name}" if name in shape.get(table, ()) else "NULL"
@@ -582,7 +582,7 @@ def _select_sessions(shape: _Shape) -> str:
 
 
 def _why_not(key: str, facts: Sequence[object], *, is_current: bool) -> str | None:
-    """Why a session is no conversation to remember. The host's own memory leaves out the same."""
+    """Returns why a session is not to be remembered, if so. The host's own memory leaves out the same."""
     archived_at, external, of_protocol, plugin = facts
     if archived_at is not None:
         return "archived"
@@ -600,7 +600,7 @@ def _kind_by_key(key: str) -> str | None:
 
 
 def _generated(sessions: Sequence[_Session]) -> dict[str, str]:
-    """The keys of sessions that a timer or a dream began."""
+    """Returns the sessions that a timer or a dream began, as reasons by key."""
     parents = {one.key: one.parents for one in sessions}
     kinds = {
         key: _inherited(direct, lambda one: parents.get(one, ())) for key, direct in parents.items()
@@ -611,7 +611,7 @@ def _generated(sessions: Sequence[_Session]) -> dict[str, str]:
 def _inherited(
     parents: Iterable[str | None], parents_of: Callable[[str], Iterable[str | None]]
 ) -> str | None:
-    """What made a session that has these parents: a timer or a dream, directly or through others."""
+    """Returns `cron` or `dreaming` if one of that kind is among the parents, directly or through others."""
     seen: set[str] = set()
     ahead = [one for one in parents if one]
     while ahead:
@@ -626,7 +626,7 @@ def _inherited(
 
 
 def _forgotten(connection: apsw.Connection, shape: _Shape) -> frozenset[str]:
-    """Sessions that a person had the host's memory forget."""
+    """Returns the ids of sessions that a person had the host's memory forget."""
     if "session_id" not in shape.get("memory_session_tombstones", ()):
         return frozenset()
     rows = connection.execute("SELECT session_id FROM memory_session_tombstones")
@@ -646,7 +646,7 @@ def _shape(connection: apsw.Connection) -> _Shape:
 
 
 def _problem(connection: apsw.Connection, shape: _Shape) -> str | None:
-    """What of the shape that reading needs is missing."""
+    """Returns what makes the database unreadable: missing columns or another encoding."""
     missing = [
         f"{table}.{name}"
         for table, names in _NEEDED.items()
@@ -668,7 +668,7 @@ class _Stamps(NamedTuple):
 
 
 def _stamps(path: Path) -> _Stamps | None:
-    """What tells whether the host wrote since; None where there is no database. Raises OSError."""
+    """Returns stamps that change when the host writes; None if there is no database. Raises OSError."""
     database = _stamp(path)
     return _Stamps(database, _stamp(Path(f"{path}-wal"))) if database else None
 
@@ -708,7 +708,7 @@ def _may_pass(error: apsw.Error | UnicodeDecodeError) -> bool:
 
 
 def _seems_same(found: FoundTranscript, known: FoundTranscript) -> bool:
-    """Whether nothing happened; also while the host works out what is part of a conversation."""
+    """Returns whether nothing changed; also True while the host works out what is part of a conversation."""
     if not found.is_settled:
         rebuilt = known.inode != found.inode
         return rebuilt or (known.mtime_ns, known.ctime_ns) == (found.mtime_ns, found.ctime_ns)
@@ -729,7 +729,7 @@ def _hash(data: bytes) -> bytes:
 
 
 def _number(facts: tuple[object, ...]) -> int:
-    """A hash of the facts, as a number of 62 bits that SQLite can store."""
+    """Returns a hash of the facts, as a number of 62 bits that SQLite can store."""
     return int.from_bytes(_hash(repr(facts).encode())[:8], "little") >> 2
 
 

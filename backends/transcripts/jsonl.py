@@ -1,7 +1,7 @@
-"""Transcripts as JSONL files: which there are, how much they grew, and their lines.
+"""Transcripts as JSONL files: finding them, how much they grew, and reading their lines.
 
-Those of Claude Code stand below its projects, one directory a project. They are named
-`sessions/claude-code@<project>@<session>.jsonl` here, and read as every other file; no link is followed below the
+Those of Claude Code are below its projects, one directory per project. They are named
+`sessions/claude-code@<project>@<session>.jsonl` here, and read like all others; no link is followed below the
 directory of the projects. Blocks; may be used by several threads at once.
 """
 
@@ -42,7 +42,7 @@ from backends.transcripts.turns import RENDERING_VERSION, joined, render_turn, s
 from config.runtime.files import is_addressable
 
 _COUNTED_BYTES: Final = 8 * 1024 * 1024
-"""What one look counts at most; the next one goes on from there."""
+"""The most that one look counts; the next one continues from there."""
 TAIL_BYTES: Final = 4096
 _BLOCK_BYTES: Final = 256 * 1024
 _VERSION: Final = f"claude 1, {RENDERING_VERSION}"
@@ -55,7 +55,7 @@ _INSERTED: Final = re.compile(
     r".*?(?:</\1>|\Z)",
     re.DOTALL,
 )
-"""What the program puts into the user's messages."""
+"""The blocks that the program puts into the user's messages."""
 _INTERRUPTED: Final = "[Request interrupted by user"
 
 
@@ -72,7 +72,7 @@ class JsonlTranscripts:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._counted: dict[str, _Counted] = {}
-        """Remembered only to save reading."""
+        """The counts by path, remembered only to save reading."""
 
     def listing(self) -> TranscriptListing:
         listing = list_transcripts(self._directory)
@@ -99,7 +99,7 @@ class JsonlTranscripts:
             with opened(self._location(found.path)) as descriptor:
                 lines = count_lines(descriptor, counted.until, until)
         except (FileNotFoundError, FileUnreadableError, PathNotAllowedError):
-            return 0  # the step that takes it in will tell
+            return 0  # the step that takes it in reports it
         counted = counted._replace(until=until, lines=counted.lines + lines)
         self._counted[found.path] = counted
         return counted.lines
@@ -172,17 +172,17 @@ class LineStretch(NamedTuple):
     """Complete lines of a file from one offset on."""
 
     lines: tuple[bytes | None, ...]
-    """Without their newlines; None for one that was too long."""
+    """The lines without their newlines; None for one that was too long."""
     end: int
-    """Offset behind the last newline; the start where no line was complete."""
+    """The offset after the last newline; the start if no line was complete."""
     digest: bytes
     """The digest of all bytes from the start to the end."""
     is_last: bool
-    """Nothing complete follows."""
+    """True if no complete line follows."""
 
 
 def read_stretch(descriptor: int, start: int, until: int) -> LineStretch:
-    """The complete lines from `start` on, at least up to `until` if there are so many. Raises OSError."""
+    """Returns the complete lines from `start` on, at least up to `until` if there are so many. Raises OSError."""
     lines: list[bytes | None] = []
     end, digest, is_last = start, hashlib.blake2b(digest_size=HASH_BYTES), False
     with open(descriptor, "rb", buffering=_BLOCK_BYTES, closefd=False) as file:
@@ -203,7 +203,7 @@ def read_stretch(descriptor: int, start: int, until: int) -> LineStretch:
 
 
 def digest_of(descriptor: int, start: int, end: int) -> bytes:
-    """The hash of a range of the file, to be compared with a stretch's. Raises OSError."""
+    """Returns the hash of a range of the file, to compare with that of a stretch. Raises OSError."""
     digest = hashlib.blake2b(digest_size=HASH_BYTES)
     for block in _blocks(descriptor, start, end):
         digest.update(block)
@@ -211,12 +211,12 @@ def digest_of(descriptor: int, start: int, end: int) -> bytes:
 
 
 def tail_of(descriptor: int, end: int) -> bytes:
-    """The hash of the last bytes before `end`: cheap to compare, telling when the file was rewritten."""
+    """Returns the hash of the last bytes before `end`: cheap, and another one if the file was rewritten."""
     return digest_of(descriptor, max(0, end - TAIL_BYTES), end)
 
 
 def count_lines(descriptor: int, start: int, end: int) -> int:
-    """How many newlines a range of the file holds. Raises OSError."""
+    """Returns the number of newlines in a range of the file. Raises OSError."""
     return sum(block.count(b"\n") for block in _blocks(descriptor, start, end))
 
 
@@ -249,7 +249,7 @@ class ClaudeTranscripts(JsonlTranscripts):
         return listing
 
     def path_of(self, reference: str) -> str | None:
-        """A session by its index path or by the path of its file."""
+        """Returns the index path of a session named by its index path or by the path of its file."""
         reference = reference.strip()
         if is_claude(reference):
             return reference if reference.endswith(SUFFIX) else None
@@ -274,19 +274,19 @@ class ClaudeTranscripts(JsonlTranscripts):
         return self._directory.joinpath(*self._location(path).names)
 
     def _in(self, project: str) -> Iterator[tuple[os.DirEntry[str], str]]:
-        """Its transcripts, each with its index path."""
+        """Yields the transcripts of a project, each with its index path."""
         try:
             entries = sorted(os.scandir(self._directory / project), key=lambda entry: entry.name)
         except (FileNotFoundError, NotADirectoryError):
             return  # it vanished since it was listed
         for entry in entries:
-            # What agents of a conversation did has files of its own.
+            # Subagents of a conversation have files of their own.
             if entry.name.endswith(SUFFIX) and not entry.name.startswith("agent-"):
                 yield entry, f"{CLAUDE_PREFIX}{project}@{entry.name}"
 
 
 def render_entry(line: bytes) -> str | None:
-    """`User: ...` or `Assistant: ...` for an entry that is such a turn; None for every other one."""
+    """Returns `User: ...` or `Assistant: ...` for an entry that is such a turn; None for every other one."""
     try:
         entry = msgspec.json.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""What every kind of transcript offers to whoever takes conversations in, and how transcripts are listed and named."""
+"""The interface of every kind of transcript, and how transcripts are listed and named."""
 
 from __future__ import annotations
 
@@ -47,34 +47,34 @@ class HostDatabase(msgspec.Struct, frozen=True):
 
     path: str
     version: int | None = None
-    """Its `user_version`; None where it could not be read."""
+    """Its `user_version`; None if it could not be read."""
     is_known: bool = False
-    """Whether this is the version that was tried."""
+    """True if this is the version that was tested."""
     failure: str | None = None
-    """Why nothing is known of its sessions."""
+    """The reason why nothing is known of its sessions."""
     may_pass: bool = False
     left_out: Mapping[str, int] = {}
-    """How many sessions are no conversations to remember, by reason."""
+    """The number of sessions that are not to be remembered, by reason."""
     ids: frozenset[str] = frozenset()
     """The ids of all its sessions, including those that are left out."""
 
 
 class TranscriptListing(msgspec.Struct, frozen=True):
     files: tuple[FoundTranscript, ...] = ()
-    """By name."""
+    """The transcripts in the order of their names."""
     skipped: tuple[SkippedFile, ...] = ()
     failure: str | None = None
-    """Why the directory could not be listed: nothing is known about its transcripts then."""
+    """The reason why the directory could not be listed; nothing is known about its transcripts then."""
     may_pass: bool = False
-    """Whether that may be otherwise the next time, without anybody's doing."""
+    """True if the next attempt may succeed without intervention."""
     database: HostDatabase | None = None
-    """None: the host has none."""
+    """None if the host has none."""
     claude: TranscriptListing | None = None
-    """What of all this is of Claude Code; None where that is no source."""
+    """The part of all this from Claude Code; None if that is not a source."""
 
     @property
     def failures(self) -> tuple[tuple[str, str, bool], ...]:
-        """What could not be listed, why, and whether that may pass."""
+        """The places that could not be listed, each with the reason and whether that may pass."""
         failed = []
         if self.failure is not None:
             failed.append(("sessions", self.failure, self.may_pass))
@@ -85,7 +85,7 @@ class TranscriptListing(msgspec.Struct, frozen=True):
         return tuple(failed)
 
     def tells_of(self, path: str) -> bool:
-        """Whether a transcript of this path that is not listed does not exist."""
+        """Returns whether a transcript of this path that is not listed does not exist."""
         if is_claude(path):
             return self.claude is None or self.claude.failure is None
         if is_file(path):
@@ -94,22 +94,22 @@ class TranscriptListing(msgspec.Struct, frozen=True):
 
 
 def is_claude(path: str) -> bool:
-    """Whether this is the index path of a conversation of Claude Code."""
+    """Returns whether this is the index path of a conversation of Claude Code."""
     return path.startswith(CLAUDE_PREFIX)
 
 
 def is_file(path: str) -> bool:
-    """Whether this is the index path of a JSONL file, not of a session in the host's database."""
+    """Returns whether this is the index path of a JSONL file, not of a session in the host's database."""
     return path.endswith(SUFFIX)
 
 
 def id_of(path: str) -> str:
-    """The id of the session that an index path names, be it of a file or of the host's database."""
+    """Returns the id of the session that an index path names, of a file or of the host's database."""
     return path.removeprefix(PREFIX).removesuffix(SUFFIX)
 
 
 def list_transcripts(directory: Path) -> TranscriptListing:
-    """Never raises for the state of the disk. A directory that does not exist has no transcripts."""
+    """Lists a directory, which need not exist. Never raises for the state of the disk."""
     try:
         with os.scandir(directory) as entries:
             listed = sorted(
@@ -124,7 +124,7 @@ def list_transcripts(directory: Path) -> TranscriptListing:
 
 
 def listing_of(entries: Iterable[tuple[os.DirEntry[str], str]]) -> TranscriptListing:
-    """What these are, each under its index path; what vanished meanwhile is left out."""
+    """Returns the listing of entries with their index paths; those that vanished meanwhile are left out."""
     found = [_look_at(entry, path) for entry, path in entries]
     return TranscriptListing(
         files=tuple(one for one in found if isinstance(one, FoundTranscript)),
@@ -133,12 +133,12 @@ def listing_of(entries: Iterable[tuple[os.DirEntry[str], str]]) -> TranscriptLis
 
 
 def location_of(directory: Path, path: str) -> Location:
-    """Where the transcript with this index path is to be opened."""
+    """Returns where to open the transcript with this index path."""
     return Location(path=path, anchor=str(directory), names=(path.removeprefix(PREFIX),))
 
 
 def transcript_path(directory: Path, reference: str) -> str | None:
-    """The index path of what a client names: a session id, a file name or any path of the file.
+    """Returns the index path of what a client names: a session id, a file name or any path of the file.
 
     None for a path that leads elsewhere. Looks at directories only, so the file need not exist.
     """
@@ -153,7 +153,7 @@ def transcript_path(directory: Path, reference: str) -> str | None:
 
 
 def _look_at(entry: os.DirEntry[str], path: str) -> FoundTranscript | SkippedFile | None:
-    """What stands there, under this index path; None when it vanished."""
+    """Returns the transcript, or the skipped file, under this index path; None if it vanished."""
     if not is_addressable(path):
         shown = os.fsencode(path).decode(errors="backslashreplace")
         return SkippedFile(path=shown, reason="its name is not valid UTF-8")
@@ -170,12 +170,12 @@ def _look_at(entry: os.DirEntry[str], path: str) -> FoundTranscript | SkippedFil
 
 
 class Position(msgspec.Struct, frozen=True, gc=False):
-    """Between two entries of a transcript, which are numbered in their order."""
+    """A place between two entries of a transcript, which are numbered in their order."""
 
     byte: int
-    """Bytes of all entries before it."""
+    """The bytes of all entries before it."""
     line: int
-    """Every entry before it has a number of at most this, every entry behind it a greater one."""
+    """Every entry before it has at most this number, every entry after it a greater one."""
 
 
 BEGINNING: Final = Position(0, 0)
@@ -187,12 +187,12 @@ class Entries(msgspec.Struct, frozen=True, gc=False):
     numbers: tuple[int, ...]
     """The number of each entry, counted from 1."""
     lines: tuple[bytes | None, ...]
-    """Each as JSON; None for one that is too long, or broken."""
+    """The entries as JSON; None for one that is too long or broken."""
     end: Position
     digest: bytes
     """The digest of everything between the two places."""
     is_last: bool
-    """Nothing follows."""
+    """True if nothing follows."""
 
 
 class OpenTranscript(Protocol):
@@ -200,63 +200,63 @@ class OpenTranscript(Protocol):
 
     @property
     def found(self) -> FoundTranscript:
-        """The stamps that it has, as far as it was read."""
+        """The transcript with its stamps, as far as it was read."""
         ...
 
     def read(self, begin: Position, until: int) -> Entries:
-        """The entries behind `begin`, at least up to the byte `until` if there are so many."""
+        """Returns the entries after `begin`, at least up to the byte `until` if there are so many."""
         ...
 
     def digest(self, begin: Position, end: Position) -> bytes:
-        """What `Entries.digest` would be for these two places."""
+        """Returns the `Entries.digest` of these two places."""
         ...
 
     def tail(self, end: Position) -> bytes:
-        """A hash of what stands just before a place: cheap, telling when it is another."""
+        """Returns a hash of what is just before a place: cheap, and another one if that changed."""
         ...
 
     def is_current(self, end: Position) -> bool:
-        """Whether the transcript still is the one that was opened, with all of it up to `end`."""
+        """Returns whether it is still the transcript that was opened, with all of it up to `end`."""
         ...
 
 
 Taken: TypeAlias = "tuple[FoundTranscript, Position]"
-"""What a transcript was when it was last looked at, and the place up to which it was taken in."""
+"""A transcript as it was when last looked at, and the place up to which it was taken in."""
 
 
 class TranscriptSource(Protocol):
-    """Where transcripts of one agent come from. May be used by several threads at once."""
+    """A source of transcripts of one agent. May be used by several threads at once."""
 
     def listing(self) -> TranscriptListing:
-        """Never raises for the state of the disk."""
+        """Lists the transcripts. Never raises for the state of the disk."""
         ...
 
     def measured(
         self, found: Sequence[FoundTranscript], taken: Mapping[str, Taken]
     ) -> tuple[FoundTranscript, ...]:
-        """The listed transcripts with their sizes; `taken` by path, without those that are new."""
+        """Returns the transcripts with their sizes; `taken` by path, without those that are new."""
         ...
 
     def entries_beyond(self, found: FoundTranscript, end: Position) -> int:
-        """How many entries of a listed transcript follow on a place, as far as one look may count."""
+        """Returns the number of entries of a listed transcript after a place, as far as one look counts."""
         ...
 
     def open(self, path: str, taken: Taken | None) -> AbstractContextManager[OpenTranscript]:
-        """Raises FileNotFoundError, RefusedFileError, FileUnreadableError."""
+        """Opens a transcript. Raises FileNotFoundError, RefusedFileError, FileUnreadableError."""
         ...
 
     def is_gone(self, path: str) -> bool:
-        """Whether no such transcript exists, for certain."""
+        """Returns whether such a transcript certainly does not exist."""
         ...
 
     def path_of(self, reference: str) -> str | None:
-        """The index path of what a client names."""
+        """Returns the index path of what a client names, if it is a transcript."""
         ...
 
     def rendering(self, path: str) -> str:
-        """Changes whenever the same transcript gives other text."""
+        """Returns a version that changes whenever the same transcript gives other text."""
         ...
 
     def render(self, path: str, line: bytes) -> str | None:
-        """The turn that an entry is, as one line of text; None for all other entries."""
+        """Returns the turn of an entry as one line of text; None for an entry that is not a turn."""
         ...

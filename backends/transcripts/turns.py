@@ -17,14 +17,14 @@ HOST_RENDERING_VERSION: Final = f"events 1, {RENDERING_VERSION}"
 """The same for the host's database."""
 
 _SPEAKERS: Final = {"user": "User", "assistant": "Assistant"}
-# What JavaScript calls white space, for so the documented format does.
+# White space as JavaScript defines it, as in the documented format.
 _SPACE: Final = re.compile("[\t-\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]+")
 
 
 _NOT_SAID: Final = frozenset({"internal_system", "inter_session"})
-"""Where a user's message comes from that no user wrote: timers, and other sessions of the agent."""
+"""The origins of user messages that no user wrote: timers, and other sessions of the agent."""
 _SILENT: Final = frozenset({"NO_REPLY", "HEARTBEAT_OK"})
-"""What the assistant says to say nothing."""
+"""The answers that mean that the assistant says nothing."""
 _MARK: Final = "\u27e6openclaw:ctx\u27e7"
 """Ends the first line of every block that the host puts into a user's message."""
 _BLOCK: Final = re.compile(
@@ -55,9 +55,9 @@ _messages: Final = msgspec.json.Decoder(_Message)
 
 
 def render_turn(line: bytes) -> str | None:
-    """`User: ...` or `Assistant: ...` for a line that is such a turn; None for every other line.
+    """Returns `User: ...` or `Assistant: ...` for a line that is such a turn; None for every other line.
 
-    Tool calls and results, thinking, images, other entries and lines that are no JSON give None, and
+    Tool calls and results, thinking, images, other entries and lines that are not JSON give None, and
     so does a turn without text.
     """
     try:
@@ -70,9 +70,9 @@ def render_turn(line: bytes) -> str | None:
 
 
 def render_event(line: bytes) -> str | None:
-    """The same for an event of the host's database, without what the host itself put into it.
+    """Returns the same for an event of the host's database, without what the host itself put into it.
 
-    What a timer or another session asks is no turn, nor is an answer that means silence.
+    A question of a timer or of another session is not a turn, nor is an answer that means silence.
     """
     try:
         message = _decoded(line)
@@ -88,7 +88,7 @@ def render_event(line: bytes) -> str | None:
 
 
 def _own(text: str) -> str:
-    """Without the blocks of the host."""
+    """Removes the blocks of the host."""
     if _MARK in text:
         text = _BLOCK.sub("", text)
     return _INTERNAL.sub("", text) if "<<<BEGIN_OPENCLAW" in text else text
@@ -103,7 +103,7 @@ def _decoded(line: bytes) -> dict[str, object] | None:
 
 
 def _decoded_leniently(line: bytes) -> dict[str, object] | None:
-    """Lone surrogates and broken UTF-8 spoil some characters, not the turn."""
+    """Decodes a line in which lone surrogates and broken UTF-8 spoil some characters, not the turn."""
     try:
         entry = json.loads(line.decode(errors="replace"))
     except (ValueError, RecursionError):
@@ -113,7 +113,7 @@ def _decoded_leniently(line: bytes) -> dict[str, object] | None:
 
 
 def _read(line: bytes) -> tuple[object, object]:
-    """Role and content; what is no message is passed over without being decoded."""
+    """Returns role and content; an entry that is not a message is skipped without being decoded."""
     entry = _entries.decode(line)
     if entry.type != "message":
         return None, None
@@ -124,7 +124,7 @@ def _read(line: bytes) -> tuple[object, object]:
 
 
 def speaker_of(role: object) -> str | None:
-    """As what a role is shown; None for one that says nothing to remember."""
+    """Returns the name shown for a role; None for one that says nothing to remember."""
     return _SPEAKERS.get(role) if isinstance(role, str) else None
 
 
@@ -134,12 +134,12 @@ def _read_leniently(line: bytes) -> tuple[object, object]:
 
 
 def joined(texts: Iterable[str]) -> str:
-    """The texts of a turn as one line, without secrets."""
+    """Returns the texts of a turn as one line, without secrets."""
     return " ".join(filter(None, map(_normal, texts)))
 
 
 def texts_of(content: object) -> list[str]:
-    """What is text in the content of a message, as it stands there."""
+    """Returns the texts in the content of a message, without recalled notes."""
     if isinstance(content, str):
         return [_without_recalled(content)]
     if not isinstance(content, list):
@@ -154,11 +154,11 @@ def texts_of(content: object) -> list[str]:
 
 
 def _without_recalled(text: str) -> str:
-    """What memory told before a prompt was not said: remembered as said, it would be told again as news."""
+    """Removes notes recalled before a prompt: nobody said them, and remembered they would return as news."""
     return _RECALLED.sub("", text) if "<recalled>" in text else text
 
 
 def _normal(text: str) -> str:
-    """One line. Secrets go first: where lines end helps to tell them from prose."""
+    """Returns one line. Secrets are removed first: line ends help to distinguish them from prose."""
     valid = text.encode(errors="replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
     return _SPACE.sub(" ", redact(valid)).strip(" ")
