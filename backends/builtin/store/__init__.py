@@ -1,1 +1,1 @@
-"""Where the index is kept: what every store offers (`port`), and the SQLite file (`sqlite`)."""
+"""The stores that keep an index: their interface (`port`), the SQLite file (`sqlite`) and PostgreSQL (`postgres`)."""

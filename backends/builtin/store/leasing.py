@@ -1,6 +1,6 @@
 """The lease of work that one gateway at a time does: waiting for it, renewing it, and writing under it.
 
-What costs money or reads everything is such work. Files are published by anyone, at any time.
+This is work that costs money or reads everything. Any gateway may publish files at any time.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from config.runtime.tasks import BoundedWork, background_tasks
 _log = Log()
 
 LEASE_S: Final = 15.0
-"""So long nobody does the work of a gateway that died or hangs. A host may be busy, a database may fail over."""
+"""The time in which nobody does the work of a gateway that died. A host may be busy, a database may fail over."""
 _RENEWALS: Final = 3
-"""In the time of a lease; who waits for one asks as often."""
+"""Renewals in the time of a lease; a gateway that waits for one asks as often."""
 LOOK_S: Final = 60.0
-"""How often a gateway that has nothing to do looks whether others left something."""
+"""The interval at which an idle gateway looks whether others left something to do."""
 _GIVING_BACK_S: Final = 1.0
 
 
 class LeaseHolder:
-    """Holds the lease of one work for a process, now and then. Belongs to one event loop, is held once at a time."""
+    """Takes and renews the lease of one kind of work for this process, one holder at a time, in one event loop."""
 
     def __init__(self, store: Store, work: Work) -> None:
         self._store = store
@@ -39,7 +39,7 @@ class LeaseHolder:
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[None]:
-        """Waits until nobody else does the work, then has it until the end of the block.
+        """Waits until nobody else does the work, then holds its lease until the end of the block.
 
         Raises IndexUnavailableError when the store cannot say who holds it.
         """
@@ -52,7 +52,7 @@ class LeaseHolder:
 
     @asynccontextmanager
     async def if_free(self) -> AsyncIterator[bool]:
-        """The same without waiting: False while somebody else does the work."""
+        """Does the same without waiting: yields False while somebody else does the work."""
         if not await self._take():
             yield False
             return
@@ -61,7 +61,7 @@ class LeaseHolder:
 
     @contextmanager
     def writer(self) -> Iterator[Writer]:
-        """A writer of the store, for as long as the lease is held. Blocks, from any thread.
+        """Yields a writer of the store, if the lease is still held. Blocks; any thread may call.
 
         Raises LeaseLostError when somebody else has the work by now: nothing was written then.
         """
@@ -71,9 +71,9 @@ class LeaseHolder:
             yield writer
 
     def claim(self, text_hashes: Sequence[bytes]) -> None:
-        """These texts are about to be sent, and nobody else is to send them. Blocks, from any thread.
+        """Notes that these texts are about to be sent, so that nobody else sends them. Blocks; any thread may call.
 
-        Raises LeaseLostError as `writer` does: then they are not ours to send.
+        Raises LeaseLostError as `writer` does: the caller must not send them then.
         """
         if self._lease is None:
             raise LeaseLostError(self._work)
@@ -100,7 +100,7 @@ class LeaseHolder:
             await self._give_back()
 
     async def _renew(self) -> None:
-        """Until it is lost. The work itself is told by the first thing that it wants to write."""
+        """Renews the lease until it is lost. The work itself learns of the loss when it next wants to write."""
         while self._lease is not None:
             await anyio.sleep(LEASE_S / _RENEWALS)
             renew = partial(self._store.renew, self._lease, LEASE_S)
@@ -111,7 +111,7 @@ class LeaseHolder:
                 _log.warning("lease not renewed", work=self._work, error=str(error))
 
     async def _give_back(self) -> None:
-        """So that the next one need not wait until it runs out."""
+        """Gives the lease back, so that the next gateway need not wait until it runs out."""
         lease, self._lease = self._lease, None
         if lease is None:
             return

@@ -1,7 +1,7 @@
-"""Opening an agent's index, and all that is asked of it from outside: the one place that knows which stores there are.
+"""Opens an agent's index and answers questions about it. No other module knows which stores there are.
 
-A store, and its library, is imported when something is asked of it: who only wants the lock of an index, as guests
-and commands beside a gateway do, needs none.
+A store and its library are imported when they are needed: guests and commands beside a gateway want only the lock of
+an index, which needs neither.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from config.settings import Settings
 if TYPE_CHECKING:
     from backends.builtin.store.port import Store, View
     from backends.builtin.store.postgres.store import PostgresStore
-    from backends.builtin.store.sqlite.index_file import IndexState as IndexState  # noqa: PLC0414 - it is asked for here
+    from backends.builtin.store.sqlite.index_file import IndexState as IndexState  # noqa: PLC0414 - re-exported
     from backends.builtin.store.sqlite.vectors.engines import LibraryProblems
     from backends.interface import StoreCheck
 
@@ -33,7 +33,7 @@ _MARK_BYTES: Final = 4
 def connect(settings: Settings, *, is_owner: bool = False) -> Store:
     """Opens or makes the index of the agent. Blocks.
 
-    The process that holds the lock of the index `is_owner`. Raises IndexUnavailableError.
+    `is_owner`: this process holds the lock of the index. Raises IndexUnavailableError.
     """
     if settings.search.store.driver == "postgres":
         return _connect_postgres(settings)
@@ -46,7 +46,7 @@ def connect(settings: Settings, *, is_owner: bool = False) -> Store:
 
 @contextmanager
 def if_there(settings: Settings) -> Iterator[Store | None]:
-    """The index of the agent, for a command; None where none was made yet. Blocks. Raises as `connect`."""
+    """Yields the index of the agent, for a command; None if none was made yet. Blocks. Raises as `connect`."""
     if settings.search.store.driver == "postgres":
         with closing(_connect_postgres(settings)) as rows:
             yield rows if rows.exists else None
@@ -66,7 +66,7 @@ def _connect_postgres(settings: Settings) -> PostgresStore:
 
 @contextmanager
 def _with_driver() -> Iterator[None]:
-    """Imports what needs the library of PostgreSQL. Raises IndexUnavailableError where that is not installed."""
+    """Raises IndexUnavailableError if an import in the block fails: the library of PostgreSQL is not installed."""
     try:
         yield
     except ImportError as error:
@@ -80,9 +80,9 @@ def _with_driver() -> Iterator[None]:
 
 @contextmanager
 def look_into(settings: Settings) -> Iterator[View]:
-    """A view of the index for those who only look: nothing is made, moved or replaced. Blocks.
+    """Yields a view of the index for reading alone: nothing is made, moved or replaced. Blocks.
 
-    This process may have it open. Raises IndexUnavailableError, also where there is none.
+    This process may have the index open. Raises IndexUnavailableError, also if there is none.
     """
     if settings.search.store.driver == "postgres":
         with closing(_connect_postgres(settings)) as rows, rows.view() as view:
@@ -100,7 +100,7 @@ def look_into(settings: Settings) -> Iterator[View]:
 
 
 def is_there(settings: Settings) -> bool:
-    """Whether an index was made. Blocks. Raises IndexUnavailableError."""
+    """Returns whether an index was made. Blocks. Raises IndexUnavailableError."""
     place = settings.search.store
     if place.driver == "postgres":
         with closing(_connect_postgres(settings)) as rows:
@@ -113,7 +113,7 @@ def is_there(settings: Settings) -> bool:
 
 @contextmanager
 def _denied(index: Path) -> Iterator[None]:
-    """Raises IndexUnavailableError where the way to the index is closed to this user."""
+    """Raises IndexUnavailableError if this user has no access to the place of the index."""
     try:
         yield
     except PermissionError as error:
@@ -121,10 +121,10 @@ def _denied(index: Path) -> Iterator[None]:
 
 
 def viewpoint_of(settings: Settings) -> str:
-    """Whose sight of the files the stamps are: see `store.view`. Blocks.
+    """Returns the name of the viewpoint that the stamps belong to: see `store.view`. Blocks.
 
-    A file on a disk of its own is opened by one host only, whatever that is called. Names of mounts are not
-    used: `127.0.0.1:/` or the tag of a virtual disk is the same on many hosts, with different files behind it.
+    It is empty for an index file on a local disk, which only one host opens. Names of mounts are not used:
+    `127.0.0.1:/` or the tag of a virtual disk is the same on many hosts, with different files behind it.
     """
     store = settings.search.store
     if store.view is not None:
@@ -137,7 +137,7 @@ def viewpoint_of(settings: Settings) -> str:
 
 
 def host_name() -> str:
-    """The name of this host, with a mark that tells hosts of one name apart where the system has one."""
+    """Returns the name of this host, with a mark that distinguishes hosts of the same name if the system has one."""
     name = os.uname().nodename
     try:
         machine = _MACHINE_ID.read_bytes().strip()
@@ -149,7 +149,7 @@ def host_name() -> str:
 
 
 def owner_lock(settings: Settings) -> Path:
-    """What the owner of the index locks. Asks the disk where links lead. Raises IndexUnavailableError."""
+    """Returns the file that the owner of the index locks. Reads links from the disk. Raises IndexUnavailableError."""
     place = settings.search.store
     with _denied(place.path):
         if place.former_path is None or not place.former_path.is_symlink():
@@ -159,11 +159,11 @@ def owner_lock(settings: Settings) -> Path:
         return lock_path(place.path, place.former_path)
 
 
-# --- For those who look after the file -----------------------------------------------------------
+# --- Upkeep of the file --------------------------------------------------------------------------
 
 
 def index_file(settings: Settings) -> Path:
-    """Where the index is, or will be. Raises IndexUnavailableError, and other OSError."""
+    """Returns the path where the index is, or will be. Raises IndexUnavailableError, and other OSError."""
     from backends.builtin.store.sqlite.moving import present_path
 
     place = settings.search.store
@@ -172,28 +172,28 @@ def index_file(settings: Settings) -> Path:
 
 
 def is_index(path: Path) -> bool:
-    """Whether this is an index of ours, of this or an earlier release."""
+    """Returns whether this file is an index of ours, made by this or an earlier release."""
     from backends.builtin.store.sqlite.moving import is_movable
 
     return is_movable(path)
 
 
 def is_current(settings: Settings) -> bool:
-    """Whether there is an index that this release can read as it is. Raises OSError."""
+    """Returns whether there is an index that this release can read as it is. Raises OSError."""
     from backends.builtin.store.sqlite.index_file import FileVerdict, judge
 
     return judge(index_file(settings)) is FileVerdict.OURS
 
 
 def inspect(settings: Settings, *, timeout_s: float) -> IndexState:
-    """What the index is, and what is wrong with it. Blocks for about `timeout_s`."""
+    """Returns what kind of file the index is, and what is wrong with it. Blocks for about `timeout_s`."""
     from backends.builtin.store.sqlite.index_file import inspect_index
 
     return inspect_index(index_file(settings), timeout_s=timeout_s)
 
 
 def doubt(settings: Settings) -> str | None:
-    """Why the place of the index is none that one should choose, if so. Blocks."""
+    """Returns why another place would be better for the index, or None. Blocks."""
     from backends.builtin.store.sqlite.connections import network_note
 
     return network_note(_path(settings))
@@ -204,18 +204,18 @@ def _path(settings: Settings) -> Path:
 
 
 def vector_libraries(settings: Settings) -> LibraryProblems:
-    """Which libraries of vector search cannot be used, and why. Blocks."""
+    """Returns which libraries of vector search cannot be used, and why. Blocks."""
     from backends.builtin.store.sqlite.vectors.engines import probe_libraries
 
     return probe_libraries(settings.search.store.vector.extension_path)
 
 
-# --- What a person asks of a store ---------------------------------------------------------------
+# --- Commands on a store -------------------------------------------------------------------------
 
 
 def migrate(settings: Settings, *, role: str | None = None) -> list[str]:
-    """Makes the tables of a store that needs them made, and the agent's approximate index where it has enough vectors.
-    Says what was done. Blocks.
+    """Makes the tables of a shared store, and the agent's approximate index if the agent has enough vectors. Returns
+    what was done. Blocks.
 
     `role` may read and write rows afterwards. Raises IndexUnavailableError.
     """
@@ -232,7 +232,7 @@ def migrate(settings: Settings, *, role: str | None = None) -> list[str]:
 
 
 def check(settings: Settings) -> StoreCheck:
-    """What is wrong with the store, if anything. Reads much of it. Blocks. Raises IndexUnavailableError."""
+    """Returns what is wrong with the store, if anything. Reads much of it. Blocks. Raises IndexUnavailableError."""
     from backends.interface import StoreCheck
 
     if settings.search.store.driver == "postgres":
@@ -250,9 +250,9 @@ def check(settings: Settings) -> StoreCheck:
 
 
 def drop(settings: Settings, agent: str) -> bool:
-    """Removes what a shared store holds of an agent, and says whether there was something. Blocks.
+    """Removes an agent from a shared store, and returns whether anything was stored of it. Blocks.
 
-    Its approximate index goes with the next `migrate` where this role may not drop it. Raises IndexUnavailableError.
+    The next `migrate` drops its approximate index if this role may not. Raises IndexUnavailableError.
     """
     _need_postgres(settings, f"is the file {settings.search.store.path}, which may be deleted")
     with closing(_connect_postgres(replace(settings, agent_id=agent))) as rows:

@@ -1,8 +1,8 @@
-"""What searching, syncing, embedding and batch jobs need from a store, whatever keeps the rows.
+"""The interface of a store for searching, syncing, embedding and batch jobs, whichever database keeps the rows.
 
 A `Store` gives views for reading and writers for changing; both are transactions. Ids are a store's own and mean
 nothing outside of it. Everything blocks and may be called from any thread, but one view is used by one thread at a
-time. Whatever the engine below cannot do becomes an IndexUnavailableError.
+time. Every error of the database becomes an IndexUnavailableError.
 
 Several hosts may share one index. Content, chunks and vectors belong to all of them; stamps belong to a *viewpoint*,
 which is one host's view of the files (`store.view`). A store is opened for one viewpoint.
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F")
 Tick: TypeAlias = Callable[[], None]
-"""Called again and again in the middle of long work; what it raises ends that."""
+"""Called repeatedly during long work; an exception that it raises ends the work."""
 Failures: TypeAlias = Iterable[tuple[bytes, str]]
-"""Texts that a provider refused, by hash, and why."""
+"""Texts that a provider refused, by hash, and the reasons."""
 
 
 class IndexDamagedError(IndexUnavailableError):
@@ -55,7 +55,7 @@ class IndexDamagedError(IndexUnavailableError):
 
 
 Work = Literal["embedding", "batch", "verify"]
-"""What one gateway at a time does: giving texts their vectors and dropping those of no use, looking after batch
+"""Work that one gateway at a time does: giving texts their vectors and dropping those of no use, looking after batch
 jobs, and reading everything again (of one view of the files)."""
 
 
@@ -89,9 +89,9 @@ LONGEST_RETRY_MS: Final = 24 * 3600 * 1000
 """The longest pause before a refused text is sent again."""
 FIRST_RETRY_MS: Final = 5_000
 MOST_DOUBLINGS: Final = 16
-"""How often the pause doubles; by then it is longer than the longest pause."""
+"""The most doublings of the pause; by then it is longer than the longest pause."""
 LENGTH_TOLERANCE: Final = 1e-3
-"""By how much a vector's length may differ from 1."""
+"""The most by which a vector's length may differ from 1."""
 UNFIT: Final = "The provider's vector is not one of finite numbers and length 1 like the others."
 READERS: Final = 4
 """Searches that may read at the same time; more would only wait for the same two or four cores."""
@@ -108,7 +108,7 @@ def now_ms() -> int:
 
 
 class Corpus(msgspec.Struct, frozen=True, gc=False):
-    """What every search needs to know of the whole index."""
+    """Facts about the whole index that every search needs."""
 
     documents: int
     """All chunks."""
@@ -119,39 +119,39 @@ class Corpus(msgspec.Struct, frozen=True, gc=False):
 
 
 class Word(msgspec.Struct, frozen=True, gc=False):
-    """One index term, or, of a prefix, all that begin with it."""
+    """One index term or, for a prefix, all terms that begin with it."""
 
     term: str
     is_prefix: bool
 
 
 class WordPart(msgspec.Struct, frozen=True, gc=False):
-    """What index terms begin with, or end with."""
+    """The characters that index terms begin or end with."""
 
     text: str
     is_end: bool
 
 
 MIN_LONG: Final = 7
-"""The characters of a word that may be made of two."""
+"""The fewest characters of a word that may be a compound."""
 MOST_LONGER: Final = 200
-"""Terms that are read for one part of a word."""
+"""The most terms that are read for one part of a word."""
 _NOT_LONG: Final = re.compile(r"[0-9_]")
 
 
 def long_words(texts: Iterable[str]) -> set[str]:
-    """How many different terms may be compounds."""
+    """Returns the different terms that may be compounds."""
     different = {term for text in texts for term in text.split()}
     return {term for term in different if len(term) >= MIN_LONG and not _NOT_LONG.search(term)}
 
 
 class Lookup(msgspec.Struct, frozen=True, gc=False):
-    """Which words are looked up, in which order, and how many chunks are scored."""
+    """The words to look up, in their order, and how many chunks to score."""
 
     tiers: Sequence[Sequence[Concept]]
     """Each is looked up as a whole, until there are `enough` chunks; the scores of several add up."""
     most: int
-    """Chunks that one tier scores; of more the newest."""
+    """The most chunks that one tier scores; the newest, if more match."""
     enough: int
 
 
@@ -161,13 +161,13 @@ CONTEXT_WEIGHT: Final = 0.5
 
 
 class Matches(Protocol):
-    """The chunks that hold words of one lookup, scored by BM25."""
+    """The chunks that contain words of one lookup, scored by BM25."""
 
     def best(
         self, limit: int, offset: int = 0, also: Sequence[int] = ()
     ) -> tuple[list[Candidate], list[Candidate]]:
-        """The next best chunks, equal ones by path and place; and those of `also` that are not among them, in this
-        order, with their scores: 0 without a word of the lookup.
+        """Returns the next best chunks, equal ones by path and place; and those of `also` that are not among them, in
+        the order of `also`. The score of a chunk without a word of the lookup is 0.
         """
         ...
 
@@ -176,35 +176,35 @@ class KeywordReads(Protocol):
     def corpus(self) -> Corpus: ...
 
     def count(self, words: Sequence[Word]) -> list[int]:
-        """In how many chunks each word is; of a prefix, its most frequent term."""
+        """Counts the chunks that contain each word; for a prefix, those of its most frequent term."""
         ...
 
     def longer(self, parts: Sequence[WordPart]) -> list[list[str]]:
-        """The terms that begin, or the long words that end, with each part and have more characters: the first
-        `MOST_LONGER` in the order of their characters, of ends in that of their characters backwards.
+        """Returns the terms that begin, or the long words that end, with each part and have more characters: the first
+        `MOST_LONGER` in the order of their characters, for ends in that of the reversed words.
         """
         ...
 
     def matches(self, lookup: Lookup, file_ids: Sequence[int] | None) -> Matches:
-        """`file_ids` limits the lookup itself; None permits every file."""
+        """Looks words up in the files of `file_ids`; None permits every file."""
         ...
 
 
 class FileCard(msgspec.Struct, frozen=True, gc=False):
-    """What a search may choose a file by, and what it reports of one."""
+    """The facts by which a search may choose a file, and those that it reports."""
 
     id: int
     source: Source
     path: str
     note_date: str | None
-    """In ISO form."""
+    """The date in ISO form."""
     chunks: int
     title: str = ""
     tags: tuple[str, ...] = ()
 
 
 class NoteNames(msgspec.Struct, frozen=True, gc=False):
-    """What a wiki link may call a note."""
+    """The names by which a wiki link may refer to a note."""
 
     path: str
     title: str
@@ -212,11 +212,11 @@ class NoteNames(msgspec.Struct, frozen=True, gc=False):
 
 
 Seen = Literal["here", "elsewhere", "nowhere"]
-"""Which viewpoints saw a file: this one (and perhaps others), others alone, or none that is not forgotten."""
+"""The viewpoints that saw a file: this one (and perhaps others), others alone, or none that is not forgotten."""
 
 
 class IndexedFile(msgspec.Struct, frozen=True, gc=False):
-    """What the index remembers of one file: its stamps when this viewpoint read it, and how it was cut.
+    """One file as the index remembers it: its stamps when this viewpoint read it, and how it was cut.
 
     The stamps of a file that this viewpoint did not see are 0.
     """
@@ -239,7 +239,7 @@ class ReadFile(msgspec.Struct, frozen=True, gc=False):
     """The clock just before it was read."""
     encoding: str = UTF8
     revision: int | None = None
-    """Of the index, before the file was read (`FileReads.revision`); None: whatever it is now."""
+    """The revision in the index before the file was read (`FileReads.revision`); None: the present one."""
 
     @property
     def stamps(self) -> tuple[int, int, int, int, int]:
@@ -278,14 +278,14 @@ class PreparedFile(msgspec.Struct, frozen=True, gc=False):
 
 
 class Replaced(msgspec.Struct, frozen=True, gc=False):
-    """How many chunks were new, and how many are gone."""
+    """The number of chunks that were written, and of those that were removed."""
 
     written: int
     removed: int
 
 
 SEPARATOR: Final = "\x1f"
-"""Between the aliases or the tags of one row."""
+"""Stands between the aliases or the tags of one row."""
 
 
 def split(joined: str) -> tuple[str, ...]:
@@ -296,18 +296,18 @@ _PROBES: Final = 1_000
 
 
 def probes(found: Sequence[F]) -> Sequence[F]:
-    """Some of the files, spread over all, that are looked for among the stamps of other viewpoints."""
+    """Returns some of the files, spread over all, to be looked for among the stamps of other viewpoints."""
     return found[:: 1 + len(found) // _PROBES]
 
 
 _MOST_DAYS: Final = 1000
-"""A picture cannot show more; where there are more, they are told by month, then by year."""
+"""A picture cannot show more; if there are more, they are counted by month, then by year."""
 
 
 def overview_of(
     days: Callable[[int, int], Iterable[Any]], sizes: Iterable[Any], languages: Iterable[Any]
 ) -> Overview:
-    """From rows; `days` gives those of so many characters of the date, and at most so many."""
+    """Builds an overview of rows; `days` takes the number of characters of a date and the most rows."""
     counts: list[DayCount] = []
     for characters in (len("2026-02-08"), len("2026-02"), len("2026")):
         counts = [DayCount(*row) for row in days(characters, 10 * _MOST_DAYS)]
@@ -328,29 +328,31 @@ class OddEncoding(msgspec.Struct, frozen=True, gc=False):
 
 class FileReads(Protocol):
     def indexed(self) -> Mapping[str, IndexedFile]:
-        """All notes, by path, whoever saw them."""
+        """Returns all notes by path, whichever viewpoint saw them."""
         ...
 
     def seen(self, files: Collection[tuple[Source, str]]) -> frozenset[tuple[Source, str]]:
-        """Which of these this viewpoint may declare gone: it saw them, or no other viewpoint did."""
+        """Returns those that this viewpoint may declare gone: it saw them, or no other viewpoint did."""
         ...
 
     def holds(self, source: Source, path: str, content_hash: bytes, pipeline: str) -> bool:
-        """Whether nothing is to be published of a file with this content, cut in this way: it is indexed so, or
-        it is as this viewpoint saw it before, and another viewpoint has published a change since.
+        """Returns whether nothing is to be published of a file with this content, cut in this way: it is indexed so,
+        or it is as this viewpoint saw it before, and another viewpoint has published a change since.
         """
         ...
 
     def revision(self, source: Source, path: str) -> int:
-        """Changes whenever the file is published; 0: it is not indexed, or only this process writes to the index."""
+        """Returns a number that changes whenever the file is published; 0 if it is not indexed, or if only this process
+        writes to the index.
+        """
         ...
 
     def only_elsewhere(self, source: Source) -> int:
-        """How many files other viewpoints saw, and this one did not."""
+        """Counts the files that other viewpoints saw and this one did not."""
         ...
 
     def count(self, source: Source) -> tuple[int, int]:
-        """Its files and their chunks; without transcripts that were not taken in yet."""
+        """Counts the files of a source and their chunks; transcripts that were not read yet are left out."""
         ...
 
     def odd_encodings(self) -> Sequence[OddEncoding]:
@@ -358,11 +360,11 @@ class FileReads(Protocol):
         ...
 
     def overview(self) -> Overview:
-        """By day, size and language; transcripts that were not taken in yet do not count."""
+        """Counts files by day, size and language; transcripts that were not read yet are left out."""
         ...
 
     def cards(self, file_ids: Collection[int]) -> Mapping[int, FileCard]:
-        """By id."""
+        """Returns the cards of these files by id."""
         ...
 
     def all_cards(self, *, with_tags: bool) -> Iterable[FileCard]:
@@ -370,7 +372,7 @@ class FileReads(Protocol):
         ...
 
     def note_dates(self, file_ids: Collection[int]) -> Mapping[int, str]:
-        """By id, for the files that have one."""
+        """Returns the dates of these files by id; files without a date are left out."""
         ...
 
     def texts(self, source: Source, path: str) -> Sequence[str]:
@@ -378,7 +380,7 @@ class FileReads(Protocol):
         ...
 
     def mention(self, line: str) -> bool:
-        """Whether any chunk holds these characters. Reads all of them."""
+        """Returns whether any chunk contains these characters. Reads all chunks."""
         ...
 
     def names(self) -> Sequence[NoteNames]:
@@ -404,8 +406,8 @@ class FileWrites(FileReads, Protocol):
         ...
 
     def twin(self, source: Source, found: Sequence[FoundFile | FoundTranscript]) -> str | None:
-        """The name of the viewpoint that looks at the same disk, if one has the very size, times and inode of one
-        of these files: a copy has others.
+        """Returns the name of a viewpoint that sees the same disk, or None. It has the same size, times and inode of
+        one of these files: a copy has others.
         """
         ...
 
@@ -414,7 +416,7 @@ class FileWrites(FileReads, Protocol):
         ...
 
     def remove(self, source: Source, path: str, *, read_at_ns: int | None = None) -> bool:
-        """Takes a file and all of its chunks out of the index, for every viewpoint, and says whether it did.
+        """Takes a file and all of its chunks out of the index, for every viewpoint, and returns whether it did.
 
         A file that only other viewpoints saw stays. With `read_at_ns` it is removed only if the stamps of this one
         still stem from that reading; 0 for a file that no viewpoint saw.
@@ -465,7 +467,7 @@ class IndexedTranscript(msgspec.Struct, frozen=True, gc=False):
         return self.size, self.mtime_ns, self.ctime_ns, self.inode
 
     def taken(self, path: str) -> Taken:
-        """What its source needs to find it."""
+        """Returns the stamps and the place up to which it was read, as its source needs them."""
         return FoundTranscript(path, *self.stamps), Position(self.end_byte, self.end_line)
 
 
@@ -489,11 +491,11 @@ class TranscriptPiece(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def end_char(self) -> int | None:
-        """Where what it replaces ends in the text; None: with the text."""
+        """The character of the text before which the replaced part ends; None: the end of the text."""
         return None if self.is_last or self.is_rewritten else self.end.end_char
 
     def chunks(self) -> list[PreparedChunk]:
-        """At their places in the whole transcript."""
+        """Returns the chunks with their places in the whole transcript."""
         chars, turns = self.begin.end_char, self.begin.end_turn
         return [
             msgspec.structs.replace(
@@ -506,7 +508,7 @@ class TranscriptPiece(msgspec.Struct, frozen=True, gc=False):
         ]
 
     def packed_numbers(self) -> bytes:
-        """As `entry_at` reads them."""
+        """Returns the numbers in the form that `entry_at` reads."""
         numbers = array("I", self.numbers)
         if sys.byteorder == "big":
             numbers.byteswap()
@@ -514,13 +516,13 @@ class TranscriptPiece(msgspec.Struct, frozen=True, gc=False):
 
 
 def entry_at(packed: bytes, turn: int) -> int:
-    """The number of the entry that a turn of one part is, counted from 0."""
+    """Returns the number of a turn's entry; turns of a part are counted from 0."""
     place = turn * _NUMBER_BYTES
     return int.from_bytes(packed[place : place + _NUMBER_BYTES], "little")
 
 
 class TurnRange(msgspec.Struct, frozen=True, gc=False):
-    """Some turns of a transcript, one after the other."""
+    """Consecutive turns of a transcript."""
 
     file_id: int
     first: int
@@ -529,7 +531,7 @@ class TurnRange(msgspec.Struct, frozen=True, gc=False):
 
 class TranscriptReads(Protocol):
     def indexed(self) -> Mapping[str, IndexedTranscript]:
-        """By index path, whoever saw them."""
+        """Returns all transcripts by index path, whichever viewpoint saw them."""
         ...
 
     def one(self, path: str) -> IndexedTranscript | None: ...
@@ -539,11 +541,11 @@ class TranscriptReads(Protocol):
         ...
 
     def enrolled(self, among: Collection[str]) -> frozenset[str]:
-        """Which of these sources were one of this viewpoint when it last brought the index up to date."""
+        """Returns those that were sources of this viewpoint when it last brought the index up to date."""
         ...
 
     def entries(self, turns: Collection[TurnRange]) -> Mapping[TurnRange, tuple[int, int]]:
-        """The numbers of the entries that the first and the last of the turns are. All count from 1."""
+        """Returns the numbers of the entries of the first and the last turn. Entries and turns count from 1."""
         ...
 
 
@@ -557,11 +559,11 @@ class TranscriptWrites(TranscriptReads, Protocol):
         ...
 
     def enrol(self, source: str, paths: Collection[str]) -> None:
-        """These are a new source of this viewpoint: all are due, however little they grow from now on."""
+        """Adds a source of this viewpoint with these transcripts: all are due, however little they grow from now on."""
         ...
 
     def disenrol(self, sources: Iterable[str]) -> None:
-        """These are no longer a source of this viewpoint; the rows of what it saw are removed like those of deleted
+        """Removes these sources of this viewpoint; the rows of what it saw there are removed like those of deleted
         files.
         """
         ...
@@ -575,7 +577,7 @@ EngineName = Literal["resident", "sqlite-vec", "numpy", "pgvector"]
 class VectorHit(msgspec.Struct, frozen=True, gc=False):
     excerpt_id: int
     cosine: float
-    """-1..1."""
+    """From -1 to 1."""
 
 
 class VectorAnswer(msgspec.Struct, frozen=True, gc=False):
@@ -584,7 +586,7 @@ class VectorAnswer(msgspec.Struct, frozen=True, gc=False):
     hits: list[VectorHit]
     engine: EngineName
     reason: str | None = None
-    """Why nothing could be compared: the query's vector does not belong to the stored ones."""
+    """The reason if nothing could be compared: the query's vector does not belong to the stored ones."""
 
 
 class Unavailable(msgspec.Struct, frozen=True, gc=False):
@@ -594,7 +596,7 @@ class Unavailable(msgspec.Struct, frozen=True, gc=False):
 
 
 def why_unlike(dimensions: int | None, query: Vector) -> str | None:
-    """Why a query cannot be compared with stored vectors of these dimensions (None: there are none), or None."""
+    """Returns why a query cannot be compared with stored vectors of these dimensions (None: none stored), or None."""
     if dimensions is None:
         return "no vectors of this provider and model are stored"
     if dimensions != len(query):
@@ -605,7 +607,7 @@ def why_unlike(dimensions: int | None, query: Vector) -> str | None:
 def fit_and_unfit(
     vectors: Sequence[tuple[bytes, Vector]],
 ) -> tuple[list[tuple[bytes, Vector]], list[tuple[bytes, str]]]:
-    """The vectors of length 1 with as many numbers as the first, and what is recorded of the other texts."""
+    """Returns the vectors of length 1 with as many numbers as the first, and the other texts with what is wrong."""
     import numpy as np  # noqa: PLC0415 - to embed takes it, to search need not
 
     def is_fit(vector: Vector) -> bool:
@@ -624,13 +626,13 @@ class VectorSpace(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether none is stored."""
+        """True if no vector is stored."""
         ...
 
     def search(
         self, query: Vector, *, limit: int, file_ids: Sequence[int] | None = None
     ) -> VectorAnswer | Unavailable:
-        """The `limit` nearest excerpts of the files in `file_ids`; None permits every file."""
+        """Returns the `limit` nearest excerpts of the files in `file_ids`; None permits every file."""
         ...
 
     def background(self, query: Vector) -> Background | None:
@@ -638,17 +640,17 @@ class VectorSpace(Protocol):
         ...
 
     def covers_all(self, dimensions: int) -> bool:
-        """Whether every stored text has a vector of this length."""
+        """Returns whether every stored text has a vector of this length."""
         ...
 
     def chunks_of(self, excerpt_ids: Sequence[int]) -> list[int]:
-        """The chunks that hold these excerpts, in the order of their first one."""
+        """Returns the chunks of these excerpts, each in the place of its first excerpt."""
         ...
 
     def excerpts(
         self, query: Vector, chunk_ids: Sequence[int], known: Mapping[int, float]
     ) -> Mapping[int, tuple[Excerpt, ...]]:
-        """The excerpts of each chunk, in order, with their cosines; those without a usable vector are left out.
+        """Returns the excerpts of each chunk, in order, with their cosines; those without a usable vector are left out.
 
         `known`: cosines by excerpt, as `search` found them.
         """
@@ -657,7 +659,7 @@ class VectorSpace(Protocol):
     def refresh(self, give_way: Tick = lambda: None) -> bool:
         """Brings the vectors in memory up to date with the view; returns whether they can answer now.
 
-        `give_way` is called again and again in the middle of the work.
+        `give_way` is called repeatedly during the work.
         """
         ...
 
@@ -669,7 +671,7 @@ class VectorMemory(Protocol):
 
     @property
     def is_long(self) -> bool:
-        """Whether a search reads so much of it that it is worth a thread of its own."""
+        """True if a search reads so much memory that it is worth a thread of its own."""
         ...
 
     def scan_ahead(self, query: Vector) -> None:
@@ -685,11 +687,11 @@ class EmbeddingReads(Protocol):
     """The one durable copy of each vector, by fingerprint and text; and the texts that a provider refused."""
 
     def dimensions(self) -> Mapping[bytes, int]:
-        """Of the vectors of each fingerprint that has any, by its digest."""
+        """Returns the length of the vectors of each fingerprint that has any, by its digest."""
         ...
 
     def fingerprints(self) -> Sequence[Fingerprint]:
-        """All that have vectors."""
+        """Returns all fingerprints that have vectors."""
         ...
 
     def vectors_of(
@@ -718,14 +720,14 @@ class EmbeddingReads(Protocol):
     def superseded(self, current: Fingerprint) -> Fingerprint | None:
         """The fingerprint whose vectors cover more of the stored texts than those of `current` do.
 
-        None when there is none: then `current` has read as much as any other.
+        None when there is none: then `current` covers as much as any other.
         """
         ...
 
     def coverage(self, fingerprint: Fingerprint) -> Coverage: ...
 
     def failed_texts(self, fingerprint: Fingerprint, *, limit: int) -> tuple[FailedText, ...]:
-        """The refused texts that wait longest, each with one place where the text stands."""
+        """Returns the refused texts that wait longest, each with one place where the text is."""
         ...
 
     def next_retry_s(self, fingerprint: Fingerprint) -> float | None:
@@ -737,7 +739,7 @@ class EmbeddingReads(Protocol):
         ...
 
     def fallen_out_of_use(self) -> Sequence[int]:
-        """Vectors that no chunk uses any more and that are not noted as such. Reads a whole index."""
+        """Returns the vectors that no chunk uses any more and that are not noted as such. Reads a whole index."""
         ...
 
 
@@ -745,9 +747,9 @@ class EmbeddingWrites(EmbeddingReads, Protocol):
     def put(self, fingerprint: Fingerprint, vectors: Sequence[tuple[bytes, Vector]]) -> None:
         """Stores vectors by the hash of their text.
 
-        Anything else than a vector of length 1 like the others is recorded as a failure. A host that
-        changed its dimensions under the same fingerprint has changed its model: the former vectors
-        are deleted, so that the two are never compared.
+        A vector whose length is not 1, or that has other dimensions than the rest, is recorded as a failure. A host
+        that changed its dimensions under the same fingerprint has changed its model: the former vectors are deleted,
+        so that the two are never compared.
         """
         ...
 
@@ -769,16 +771,16 @@ class EmbeddingWrites(EmbeddingReads, Protocol):
         ...
 
     def refresh_use(self, fallen: Sequence[int]) -> None:
-        """Notes which vectors came out of use since the last call, and which came back.
+        """Notes which vectors went out of use since the last call, and which are in use again.
 
-        `fallen` is what `fallen_out_of_use` has just returned, so that no writer waits for that.
+        `fallen` is the result of `fallen_out_of_use`, called before, so that no writer waits for it.
         """
         ...
 
     def prune(self, max_entries: int | None) -> int:
         """Drops the longest unused vectors beyond `max_entries`; those in use always stay.
 
-        Returns how many went. None: no bound. `refresh_use` comes first, in the same transaction.
+        Returns how many were dropped. None: no bound. `refresh_use` has to be called before in the same transaction.
         """
         ...
 
@@ -832,11 +834,11 @@ class JobReads(Protocol):
         ...
 
     def recent(self) -> list[JobRecord]:
-        """All that is remembered, the newest first."""
+        """Returns all remembered jobs, the newest first."""
         ...
 
     def waiting(self, digest: bytes) -> int:
-        """How many texts wait for jobs of this provider."""
+        """Counts the texts that wait for jobs of this provider."""
         ...
 
     def texts(self, job: JobRecord) -> Iterator[tuple[bytes, str]]:
@@ -846,7 +848,7 @@ class JobReads(Protocol):
     def waiting_hashes(self, job: JobRecord) -> set[bytes]: ...
 
     def wish_to_cancel(self, job: JobRecord) -> str | None:
-        """Why the job is to be cancelled, even if that was decided after it was read; else None."""
+        """Returns why the job is to be cancelled, even if that was decided after `job` was read; else None."""
         ...
 
 
@@ -876,8 +878,8 @@ class JobWrites(JobReads, Protocol):
 
 
 class Version(msgspec.Struct, frozen=True, gc=False):
-    """The version of the index as one reader sees it: another `number` after every commit of any other connection
-    or process; of its files, after every change of their stamps.
+    """The version of the index as one reader sees it: `number` changes with every commit of another connection or
+    process. The version of its files changes with their stamps.
     """
 
     reader: int
@@ -890,12 +892,12 @@ class Viewpoint(msgspec.Struct, frozen=True, gc=False):
     name: str
     """Empty for the only host that can open the index."""
     used_at_ms: int
-    """When a gateway last used it, accurate to a day."""
+    """The time when a gateway last used it, accurate to a day."""
     is_here: bool
 
 
 ARRIVAL_MS: Final = 24 * 3600 * 1000
-"""How often a viewpoint records that it is in use."""
+"""The interval at which a viewpoint records that it is in use."""
 VIEWPOINT_LIFE_MS: Final = 30 * ARRIVAL_MS
 """A viewpoint that was not in use for this long is forgotten."""
 ARRIVALS_TO_FORGET: Final = 7
@@ -903,24 +905,24 @@ ARRIVALS_TO_FORGET: Final = 7
 
 
 class View(Protocol):
-    """One state of the index, from its first query to the end."""
+    """One state of the index, from the first query to the end."""
 
     def version(self) -> Version: ...
 
     def files_version(self) -> Version:
-        """While it is the same, `files.indexed` is; vectors and the like may change it, but need not."""
+        """Returns a version that changes whenever `files.indexed` does, and perhaps with vectors and the like."""
         ...
 
     def remembered(self, key: str, *, here: bool = False) -> str | None:
-        """What `Writer.remember` stored: for all, or only for this viewpoint."""
+        """Returns the text that `Writer.remember` stored: for all viewpoints, or only for this one."""
         ...
 
     def now_ms(self) -> int:
-        """By a clock that is the same for all that use the store."""
+        """Returns the time by a clock that is the same for all users of the store."""
         ...
 
     def viewpoints(self) -> Sequence[Viewpoint]:
-        """All that are not forgotten, those used last first."""
+        """Returns all viewpoints that are not forgotten, the most recently used first."""
         ...
 
     def probe(self) -> None:
@@ -928,11 +930,11 @@ class View(Protocol):
         ...
 
     def details(self) -> StoreDetails:
-        """What `status` reports of the store at this moment."""
+        """Returns what `status` reports of the store at this moment."""
         ...
 
     def journal(self) -> str | None:
-        """How SQLite keeps its transactions; None elsewhere."""
+        """Returns the journal mode of SQLite; None for other databases."""
         ...
 
     @property
@@ -951,7 +953,7 @@ class View(Protocol):
     def jobs(self) -> JobReads: ...
 
     def vectors(self, fingerprint: Fingerprint) -> VectorSpace | None:
-        """None unless the store's vectors were opened."""
+        """Returns the vectors of a fingerprint; None unless the store's vectors were opened."""
         ...
 
 
@@ -975,8 +977,8 @@ class Writer(View, Protocol):
         ...
 
     def arrive(self, *, life_ms: int = VIEWPOINT_LIFE_MS) -> None:
-        """Notes that this viewpoint is in use now, and forgets all others that were not for `life_ms`, with their
-        stamps and what they remember.
+        """Notes that this viewpoint is in use now, and forgets all others that were not in use for `life_ms`, with
+        their stamps and what they remember.
         """
         ...
 
@@ -986,17 +988,17 @@ class Store(Protocol):
 
     @property
     def place(self) -> str:
-        """Where it is, for people; without credentials."""
+        """The place of the index, for people; without credentials."""
         ...
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes for a person, such as that it was replaced."""
+        """Notes for a person, such as that the index was replaced."""
         ...
 
     @property
     def viewpoint(self) -> str:
-        """The name of the viewpoint that it was opened for."""
+        """The name of the viewpoint that the store was opened for."""
         ...
 
     @property
@@ -1006,25 +1008,25 @@ class Store(Protocol):
 
     @property
     def is_shared(self) -> bool:
-        """Whether gateways on other hosts write to it, too."""
+        """True if gateways on other hosts write to it, too."""
         ...
 
     def view(self, *, until: float = math.inf) -> AbstractContextManager[View]:
-        """One state of the index. A server has to answer before `until`, a time of `time.monotonic`."""
+        """Yields one state of the index. A server has to answer before `until`, a time of `time.monotonic`."""
         ...
 
     def writer(
         self, patience_s: float | None = None, *, lease: Lease | None = None
     ) -> AbstractContextManager[Writer]:
-        """Waits at most `patience_s` for its turn; without it, however long others in this process take.
+        """Waits at most `patience_s` for its turn; by default, as long as others in this process take.
 
-        Raises LeaseLostError unless the `lease` is the last that was given for its work; until the transaction ends
-        nobody gets the next one.
+        Raises LeaseLostError unless `lease` is the latest lease of its work; nobody gets the next one until the
+        transaction ends.
         """
         ...
 
     def lease(self, work: Work, ttl_s: float) -> Lease | None:
-        """The right to do this work for this time, by the store's clock; None while another gateway has it.
+        """Takes the right to do this work for this time, by the store's clock; None while another gateway has it.
 
         A store that is not shared gives it at once: only the process that owns the index does such work.
         """
@@ -1040,9 +1042,9 @@ class Store(Protocol):
 
     def claim(self, lease: Lease, text_hashes: Sequence[bytes]) -> None:
         """Notes that these texts are about to be sent to a provider: others leave them alone until something is stored
-        of them, or until nothing was heard of this store for a minute.
+        of them, or until this store was silent for a minute.
 
-        Raises LeaseLostError as `writer` does. A store that is not shared has nobody to tell.
+        Raises LeaseLostError as `writer` does. Does nothing in a store that is not shared.
         """
         ...
 
@@ -1057,16 +1059,17 @@ class Store(Protocol):
         ...
 
     def search_files(self, texts: Sequence[bytes]) -> Mapping[Path, bool]:
-        """The files of this machine that hold the index, and whether each has one of these texts in it, byte for byte.
+        """Returns the files of the index on this machine, and whether each contains one of these texts, byte for byte.
 
-        Those of a server are its own.
+        The files of a server are not among them.
         """
         ...
 
     def erase_deleted(self, *, at_once: bool = False) -> bool:
-        """Whether nothing that was deleted is in any file of the store any more, or only in those of a server.
+        """Erases what was deleted. Returns whether none of it is left in any file of the store, except for those of a
+        server.
 
-        A server keeps vectors for a while that a note may need which another host moves, unless they go `at_once`.
+        A server keeps unused vectors for a while, because another host may be moving their note, unless `at_once`.
         """
         ...
 
@@ -1080,5 +1083,5 @@ class Store(Protocol):
     def close(self) -> None: ...
 
     def open_vectors(self, settings: VectorStoreSettings) -> VectorMemory | None:
-        """Lets views give vectors from now on; None if the settings want none."""
+        """Lets views give vectors from now on; returns None if the settings want none."""
         ...

@@ -1,1 +1,1 @@
-"""The index in one SQLite file: where it lies, what is in it, opening it, its damage, its upkeep, and search in it."""
+"""The index in one SQLite file: its place, its tables, opening, damage, upkeep, and search."""

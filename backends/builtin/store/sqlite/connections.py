@@ -1,4 +1,4 @@
-"""Connections to an index file: their settings, page checksums, row id arrays, and what SQLite's errors mean."""
+"""Connections to an index file: their settings, page checksums, row id arrays, and the meaning of SQLite's errors."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from config.runtime.logs import Log
 _log = Log()
 
 RESERVED_BYTES: Final = 8
-"""At the end of each page, for its checksum. In a file that has others, nothing is checked."""
+"""Bytes at the end of each page for its checksum. In a file with another number of them, nothing is checked."""
 _NAME: Final = "cksmvfs"
 _LIBRARY: Final = "sqlite_extra_binaries/cksumvfs.*"
 
 
 def open_checked(path: Path) -> apsw.Connection:
-    """A connection that checks each page it reads, in a file that was made for it."""
+    """Opens a connection that checks each page it reads, in a file that was made for it."""
     return apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=_vfs())
 
 
@@ -45,13 +45,13 @@ def reserve_checksums(connection: apsw.Connection) -> None:
 
 
 def is_mismatch(error: BaseException) -> bool:
-    """Whether a page that was read is not what was written."""
+    """Returns whether the error says that a page differs from what was written."""
     return getattr(error, "extendedresult", None) == apsw.SQLITE_IOERR_DATA
 
 
 @cache
 def _vfs() -> str | None:
-    """The name of the shim, loaded once for the process; None: there is none."""
+    """Returns the name of the shim, loaded once for the process; None: there is none."""
     # apsw.sqlite_extra would do the same and reads a list of all extensions for 10 ms.
     for library in Path(apsw.__file__).parent.glob(_LIBRARY):
         with closing(apsw.Connection(":memory:")) as connection:
@@ -66,12 +66,14 @@ def _vfs() -> str | None:
 
 
 PATIENCE_S: Final = 1.5
-"""How long to wait for another process: less than the two seconds in which ours must be able to end."""
+"""The time to wait for another process: less than the two seconds in which ours must be able to end."""
 _PAGE_CACHE_KIB: Final = 8 * 1024
 
 
 def connect_writer(path: Path) -> apsw.Connection:
-    """Raises apsw.CorruptError when tables or the end are missing, and every other apsw.Error."""
+    """Opens a connection that writes. Raises apsw.CorruptError when tables or the end are missing, and every other
+    apsw.Error.
+    """
     connection = open_checked(path)
     try:
         connection.set_busy_timeout(milliseconds(PATIENCE_S))
@@ -90,7 +92,7 @@ def connect_writer(path: Path) -> apsw.Connection:
 
 
 def connect_reader(path: Path) -> apsw.Connection:
-    """It knows `temp.term_statistics`, how many chunks hold each term. Raises apsw.Error."""
+    """Opens a connection that reads. Its `temp.term_statistics` counts the chunks of each term. Raises apsw.Error."""
     connection = open_checked(path)
     try:
         connection.set_busy_timeout(milliseconds(PATIENCE_S))
@@ -106,7 +108,7 @@ def connect_reader(path: Path) -> apsw.Connection:
 
 
 def set_journal(connection: apsw.Connection, directory: Path) -> None:
-    """The kind of log that is safe on the file system of the directory, and as much syncing as it needs.
+    """Chooses the kind of log that is safe on the file system of the directory, and as much syncing as it needs.
 
     A write-ahead log needs memory that all processes share, which two hosts do not have (sqlite.org/wal.html); a
     rollback journal needs locks, which most network mounts have. Raises BusyError while somebody uses a
@@ -118,7 +120,7 @@ def set_journal(connection: apsw.Connection, directory: Path) -> None:
 
 
 def network_note(path: Path) -> str | None:
-    """What a person should know of an index on a file system that other hosts may have, too."""
+    """Returns a note for a person about an index on a file system that other hosts may share, or None."""
     file_system = shared_type(path.parent)
     if file_system is None:
         return None
@@ -129,7 +131,7 @@ def network_note(path: Path) -> str | None:
 
 
 def fold_log(connection: apsw.Connection) -> None:
-    """Moves what the log holds into the file, as far as nobody still reads an earlier state."""
+    """Moves the log into the file, as far as nobody still reads an earlier state."""
     with suppress(apsw.Error):
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
@@ -137,8 +139,8 @@ def fold_log(connection: apsw.Connection) -> None:
 def _look_for_end(connection: apsw.Connection, path: Path) -> None:
     """Raises apsw.CorruptError when the file ends before its last page: SQLite would read zeros there.
 
-    Pages may stand in the log alone, so it is folded in first; where that cannot be done, or others
-    write meanwhile, nothing is known.
+    Pages may be in the log alone, so it is moved into the file first; if that is impossible, or others write
+    meanwhile, nothing is known.
     """
     before = connection.pragma("data_version")
     try:
@@ -163,9 +165,9 @@ def milliseconds(seconds: float) -> int:
 _DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError)
 _DAMAGE_REMEDY: Final = "It is set aside and rebuilt from Markdown."
 
-_HELD: Final = (apsw.BusyError, apsw.LockedError)
+_LOCKED: Final = (apsw.BusyError, apsw.LockedError)
 _REMEDIES: Final[tuple[tuple[type[apsw.Error] | tuple[type[apsw.Error], ...], str], ...]] = (
-    (_HELD, "Somebody else holds the index; it is tried again."),
+    (_LOCKED, "Somebody else holds the index; it is tried again."),
     (
         apsw.ReadOnlyError,
         "The index file or its directory cannot be written: see their permissions.",
@@ -179,12 +181,12 @@ _DENIALS: Final = (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether the file is of no use after this error."""
+    """Returns whether the file is of no use after this error."""
     return isinstance(error, _DAMAGE) or is_mismatch(error)
 
 
 def index_unavailable(path: Path, error: apsw.Error | OSError) -> IndexUnavailableError:
-    """The error to raise instead of `error`, which becomes its cause."""
+    """Returns the error to raise instead of `error`, which becomes its cause."""
     if isinstance(error, OSError):
         return index_denied(path, error)
     if _is_full(path, error):
@@ -200,7 +202,7 @@ def index_unavailable(path: Path, error: apsw.Error | OSError) -> IndexUnavailab
 
 
 _SPARE_BYTES: Final = 64 * 1024
-"""More than SQLite wants at once. Its log and the memory it shares fail with an I/O error where there is no space."""
+"""More than SQLite writes at once. Its log and shared memory fail with an I/O error if there is no space."""
 
 
 def _is_full(path: Path, error: apsw.Error) -> bool:
@@ -212,5 +214,5 @@ def _is_full(path: Path, error: apsw.Error) -> bool:
 
 
 def int64s(values: Sequence[int]) -> object:
-    """Row ids for `carray`, which cannot be empty: no row has the id 0."""
+    """Returns row ids for `carray`, which cannot be empty: no row has the id 0."""
     return apsw.carray(memoryview(array("q", values or (0,))))

@@ -1,5 +1,5 @@
-"""What providers gave and are still asked for: the one durable copy of each vector, keyed by provider fingerprint and
-text; texts that a provider refused; batch jobs, and the texts that wait for them.
+"""The rows of embeddings: the one durable copy of each vector, keyed by provider fingerprint and text; texts that a
+provider refused; batch jobs, and the texts that wait for them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _KEY = "embedding_serial"
 
 class Serial(msgspec.Struct, frozen=True):
     epoch: str = ""
-    """Random, so that the numbers of two index files are never taken for each other."""
+    """Random, so that the numbers of two index files are never confused."""
     last: int = 0
     """The highest number given so far."""
 
@@ -48,7 +48,7 @@ def current_serial(connection: apsw.Connection) -> Serial:
 
 
 def reserve_ids(connection: apsw.Connection, count: int) -> range:
-    """`count` new ids, inside the caller's write transaction."""
+    """Returns `count` new ids, inside the caller's write transaction."""
     serial = current_serial(connection)
     highest = connection.execute("SELECT coalesce(max(id), 0) FROM embeddings").get
     first = max(serial.last, highest) + 1
@@ -92,7 +92,7 @@ _SELECT_BACKLOG: Final = """
 
 
 def fingerprint_id(connection: apsw.Connection, fingerprint: Fingerprint) -> int | None:
-    """The row of a fingerprint that has vectors; None before its first vector."""
+    """Returns the row of a fingerprint that has vectors; None before its first vector."""
     found: int | None = connection.execute(
         "SELECT id FROM fingerprints WHERE digest = ?", (fingerprint.digest(),)
     ).get
@@ -100,7 +100,7 @@ def fingerprint_id(connection: apsw.Connection, fingerprint: Fingerprint) -> int
 
 
 class SqliteEmbeddings:
-    """`EmbeddingWrites`; of a view only the reading half is used."""
+    """`EmbeddingWrites`; a view uses only the reading half."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
@@ -190,7 +190,7 @@ class SqliteEmbeddings:
         )
 
     def claims_end_s(self) -> None:
-        """Only one process sends texts."""
+        """Returns None: only one process sends texts."""
 
     def next_retry_s(self, fingerprint: Fingerprint) -> float | None:
         now = now_ms()
@@ -305,7 +305,7 @@ class SqliteEmbeddings:
         return read
 
     def _row_for(self, fingerprint: Fingerprint, dimensions: int) -> int:
-        """The row of a fingerprint, a new one when there is none with these dimensions."""
+        """Returns the row of a fingerprint, a new one if there is none with these dimensions."""
         self._connection.execute(
             "DELETE FROM fingerprints WHERE digest = ? AND dimensions != ?",
             (fingerprint.digest(), dimensions),
@@ -321,7 +321,7 @@ class SqliteEmbeddings:
 
 
 def is_complete(connection: apsw.Connection, fingerprint_id: int, dimensions: int) -> bool:
-    """Whether every stored text has a vector of this fingerprint and length."""
+    """Returns whether every stored text has a vector of this fingerprint and length."""
     complete: int = connection.execute(
         "SELECT EXISTS (SELECT 1 FROM fingerprints WHERE id = :number AND dimensions = :dimensions)"
         " AND NOT EXISTS (SELECT 1 FROM excerpts AS c WHERE NOT EXISTS"
@@ -333,7 +333,7 @@ def is_complete(connection: apsw.Connection, fingerprint_id: int, dimensions: in
 
 
 def vector_bytes_per_chunk(connection: apsw.Connection) -> float | None:
-    """Bytes of the numbers of all stored vectors, for each chunk. Counted without reading them."""
+    """Returns the bytes of all stored vectors divided by the number of chunks. Reads no vector."""
     chunks = connection.execute("SELECT coalesce(sum(chunk_count), 0) FROM files").get
     numbers = connection.execute(
         "SELECT coalesce(sum(f.dimensions * (SELECT count(*) FROM embeddings AS e"
@@ -346,7 +346,7 @@ def vector_bytes_per_chunk(connection: apsw.Connection) -> float | None:
 
 _COLUMNS: Final = JobRecord.__struct_fields__
 _FIELDS: Final = tuple(name for name in _COLUMNS if name != "id")
-# While a wish stands that the record in hand does not know, and a person's for as long as the job is not done.
+# They stay if cancelling was requested after the record was read, and a person's reason stays until the job is done.
 _KEPT: Final = {
     "cancelling": "max(cancelling, :cancelling)",
     "next_at_ms": "CASE WHEN cancelling > :cancelling THEN next_at_ms ELSE :next_at_ms END",
@@ -358,7 +358,7 @@ _SELECT: Final = f"SELECT {', '.join(_COLUMNS)} FROM batch_jobs"  # noqa: S608 -
 
 
 class SqliteJobs:
-    """`JobWrites`; of a view only the reading half is used."""
+    """`JobWrites`; a view uses only the reading half."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection

@@ -1,8 +1,8 @@
 """Erasing what was deleted: afterwards no byte of a deleted text is in any file of the index.
 
-SQLite overwrites in its pages what is deleted there (`secure_delete`). What that leaves: the words in FTS5's
-segments until these are merged, earlier pages in the write-ahead log, vectors of texts that are no more, what
-SQLite leaves in a page whose rows it moved to another one, and a damaged index that was set aside.
+SQLite overwrites deleted rows in its pages (`secure_delete`). That leaves words in FTS5's segments until these are
+merged, earlier pages in the write-ahead log, vectors of deleted texts, remains in a page whose rows SQLite moved to
+another one, and a damaged index that was set aside.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from config.runtime.logs import Log
 _log = Log()
 
 _MERGED_PAGES: Final = 512
-"""Of 4 kB, in one write transaction: some ten milliseconds, so that others get their turns."""
+"""Pages of 4 kB in one write transaction: some ten milliseconds, so that others get their turns."""
 _CHECKPOINT_PATIENCE_S: Final = 10.0
-"""For readers of an earlier state, which end within a second or two."""
+"""The time to wait for readers of an earlier state, which end within a second or two."""
 _TURN_S: Final = 0.5
 _SELECT_MARK: Final = "SELECT max(at_ns) FROM deletions"
 _UNKNOWN: Final = 0
@@ -38,7 +38,7 @@ _DELETE_FAILURES: Final = _DELETE_VECTORS.replace("embeddings", "embedding_failu
 
 
 class Erasable(Protocol):
-    """What of an open index file is needed; see `SqliteStore`."""
+    """The parts of an open index file that erasing needs; see `SqliteStore`."""
 
     path: Path
 
@@ -52,7 +52,7 @@ class Erasable(Protocol):
 
 
 def mark_deletion(connection: apsw.Connection) -> None:
-    """Notes, in the transaction that deletes something, that it is to be erased."""
+    """Notes, in the transaction that deletes something, that there is something to erase."""
     mark = _mark(connection)
     if mark is None:
         connection.execute("INSERT INTO deletions VALUES (?)", (time.time_ns(),))
@@ -61,15 +61,15 @@ def mark_deletion(connection: apsw.Connection) -> None:
 
 
 def is_due(store: Erasable) -> bool:
-    """Whether something was deleted and not erased yet. Raises IndexUnavailableError."""
+    """Returns whether something was deleted and not erased yet. Raises IndexUnavailableError."""
     with store.reading() as connection:
         return _mark(connection) is not None
 
 
 def erase(store: Erasable) -> bool:
-    """Whether all that was deleted before is gone; False where readers were in the way for too long.
+    """Erases all that was deleted before; returns False if readers were in the way for too long.
 
-    Searches and small writes go on meanwhile. Blocks. Raises IndexUnavailableError.
+    Searches and small writes continue meanwhile. Blocks. Raises IndexUnavailableError.
     """
     with store.reading() as connection:
         mark = _mark(connection)
@@ -94,13 +94,13 @@ def erase(store: Erasable) -> bool:
 
 
 def erase_words(store: Erasable, limit_s: float = math.inf) -> bool:
-    """The greater part of it, for a process that ends; vectors, which a moved note may need, are left to the next."""
+    """Erases words only, in a process that ends; vectors, which a moved note may need, are left to the next process."""
     ends = time.monotonic() + limit_s
     return _merge_words(store, ends) and _empty_log(store, ends)
 
 
 def _mark(connection: apsw.Connection) -> int | None:
-    """When something was deleted last that is not erased; `_UNKNOWN` in an index that an earlier release made."""
+    """Returns the time of the last deletion that is not erased; `_UNKNOWN` in an index of an earlier release."""
     mark: int | None = connection.execute(_SELECT_MARK).get
     return mark
 
@@ -124,7 +124,7 @@ def _empty_log(store: Erasable, ends: float) -> bool:
     ends = min(ends, time.monotonic() + _CHECKPOINT_PATIENCE_S)
     while True:
         with store.alone(_TURN_S) as connection, suppress(apsw.BusyError, apsw.LockedError):
-            # Whoever begins to read when all of it is in the file does not need it any more.
+            # A reader that begins when all of the log is in the file does not need the log.
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             return True
@@ -138,13 +138,13 @@ _TREE_PAGES: Final = {2: 12, 5: 12, 10: 8, 13: 8}
 """The kinds of pages of a B-tree (sqlite.org/fileformat.html), and the size of their headers."""
 _POINTER_BYTES: Final = 2
 _RESIDUE: Final = rb"[\x20-\xff]{3}"
-"""Not what is left of pointers to cells: their first bytes are smaller."""
+"""Does not match remains of pointers to cells: their first bytes are smaller."""
 
 
 def has_residue(path: Path) -> bool:
-    """Whether an unused part of a page in use holds what may have been text. Blocks; raises apsw.Error.
+    """Returns whether an unused part of a page in use contains possible text. Blocks; raises apsw.Error.
 
-    Pages that others write meanwhile may seem to.
+    It may be wrong about pages that others write meanwhile.
     """
     with open_raw(path) as file:
         return any(re.search(_RESIDUE, unused) for unused in _unused_parts(file))
@@ -155,7 +155,7 @@ def _unused_parts(file: apsw.VFSFile) -> Iterator[bytes]:
     header = file.xRead(min(size, 100), 0)
     page_bytes = int.from_bytes(header[16:18], "big")
     page_bytes = 65536 if page_bytes == 1 else page_bytes
-    # One page of pointers stands before as many pages as it has entries of five bytes, from page 2 on.
+    # From page 2 on, a page of pointers comes before as many pages as it has entries of five bytes.
     group = (page_bytes - header[20]) // 5 + 1 if any(header[52:56]) else 0
     for start in range(0, size, _READ_PAGES * page_bytes):
         block = file.xRead(min(_READ_PAGES * page_bytes, size - start), start)
@@ -166,7 +166,7 @@ def _unused_parts(file: apsw.VFSFile) -> Iterator[bytes]:
 
 
 def _unused_part(block: bytes, place: int, before: int) -> bytes:
-    """What lies between the pointers of a page and its cells; freed cells are zero."""
+    """Returns the bytes between the pointers of a page and its cells; freed cells are zero."""
     at = place + before
     header = _TREE_PAGES.get(block[at])
     if header is None:

@@ -1,4 +1,4 @@
-"""The rows of files: their stamps, their chunks, words and excerpts, and what notes say of themselves."""
+"""The rows of files: their stamps, chunks, words and excerpts, and the front matter of notes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ENTER_VIEWPOINT: Final = (
     "INSERT OR IGNORE INTO viewpoints (name, used_at_ms) VALUES (?, unixepoch() * 1000)"
 )
 OF_VIEWPOINT: Final = "\x1f"
-"""In a key of `meta`, before the name of the viewpoint that remembers it."""
+"""Stands in a key of `meta` before the name of the viewpoint that remembers it."""
 HERE: Final = "(SELECT id FROM viewpoints WHERE name = ?)"
 """The viewpoint of the store."""
 FROM_FILES: Final = f"""
@@ -55,13 +55,13 @@ _SELECT_OWN: Final = f"""
     FROM stamps AS s CROSS JOIN files AS f ON f.id = s.file_id
     WHERE s.viewpoint_id = {HERE} AND f.source = 'memory'
 """  # noqa: S608 - our own words
-"""In this order of tables it takes hardly longer than reading `files` alone."""
+"""This order of the tables takes hardly longer than reading `files` alone."""
 _COUNT_NOTES: Final = "SELECT count(*) FROM files WHERE source = 'memory'"
 _SELECT_OTHERS: Final = f"""
     SELECT f.path, 0, 0, 0, 0, f.pipeline, 0, {SEEN}
     {FROM_FILES} WHERE f.source = 'memory' AND s.file_id IS NULL
 """
-_IS_HELD: Final = f"""
+_IS_INDEXED: Final = f"""
     SELECT 1 {FROM_FILES}
     WHERE f.source = ?2 AND f.path = ?3 AND f.pipeline = ?5 AND (f.content_hash = ?4
         OR s.content_hash = ?4 AND EXISTS (SELECT 1 FROM stamps AS o
@@ -78,7 +78,7 @@ _SELECT_TWIN: Final = """
     WHERE f.source = ? AND f.path = ? AND s.size = ? AND s.mtime_ns = ? AND s.ctime_ns = ?
         AND s.inode = ? ORDER BY v.used_at_ms DESC LIMIT 1
 """
-_ADOPT: Final = f"""
+_COPY_STAMPS: Final = f"""
     INSERT OR IGNORE INTO stamps SELECT file_id, {HERE}, size, mtime_ns, ctime_ns, inode,
         read_at_ns, content_hash FROM stamps WHERE viewpoint_id = {HERE}
         AND file_id = (SELECT id FROM files WHERE source = ? AND path = ?)
@@ -134,12 +134,12 @@ _UPSERT: Final = """
 
 
 def key_of(key: str, viewpoint: str) -> str:
-    """Under which key `meta` has what one viewpoint remembers; of the only one."""
+    """Returns the key of `meta` for what one viewpoint remembers; the only viewpoint has no name."""
     return f"{key}{OF_VIEWPOINT}{viewpoint}" if viewpoint else key
 
 
 class SqliteFiles:
-    """`FileWrites`; of a view only the reading half is used."""
+    """`FileWrites`; a view uses only the reading half."""
 
     def __init__(self, connection: apsw.Connection, viewpoint: str = "") -> None:
         self._connection = connection
@@ -162,7 +162,7 @@ class SqliteFiles:
 
     def holds(self, source: Source, path: str, content_hash: bytes, pipeline: str) -> bool:
         row = self._connection.execute(
-            _IS_HELD, (self._viewpoint, source, path, content_hash, pipeline)
+            _IS_INDEXED, (self._viewpoint, source, path, content_hash, pipeline)
         ).fetchone()
         return row is not None
 
@@ -237,7 +237,7 @@ class SqliteFiles:
         return [NoteNames(path, title, split(aliases)) for path, title, aliases in rows]
 
     def _tags(self) -> Mapping[int, tuple[str, ...]]:
-        """By file, of those that have any."""
+        """Returns the tags by file; files without tags are left out."""
         rows = self._connection.execute("SELECT file_id, tags FROM note_facts WHERE tags != ''")
         return {file_id: split(tags) for file_id, tags in rows}
 
@@ -255,7 +255,7 @@ class SqliteFiles:
         return replace_chunks(self._connection, file_id, chunks, self._words).written
 
     def write_words(self) -> None:
-        """Those of the chunks that were published, before the transaction ends."""
+        """Writes the words of the chunks that were published. Has to be called before the transaction ends."""
         self._words.write()
 
     def touch(self, read: ReadFile) -> None:
@@ -275,7 +275,7 @@ class SqliteFiles:
     def adopt(self, twin: str, source: Source, paths: Collection[str]) -> None:
         self._connection.execute(ENTER_VIEWPOINT, (self._viewpoint,))
         self._connection.executemany(
-            _ADOPT, [(self._viewpoint, twin, source, path) for path in paths]
+            _COPY_STAMPS, [(self._viewpoint, twin, source, path) for path in paths]
         )
 
     def remove(self, source: Source, path: str, *, read_at_ns: int | None = None) -> bool:
@@ -312,7 +312,7 @@ def stamp(
     path: str,
     stamps: tuple[int, int, int, int, int, bytes],
 ) -> None:
-    """`stamps`: size, mtime, ctime, inode, clock of the reading, and content hash of the viewpoint's copy."""
+    """Records the `stamps` of a viewpoint's copy: size, mtime, ctime, inode, time of reading, and content hash."""
     connection.execute(ENTER_VIEWPOINT, (viewpoint,))
     connection.execute(_STAMP, (viewpoint, *stamps, source, path))
 
@@ -324,7 +324,7 @@ def _ticking(chunks: Iterable[PreparedChunk], tick: Tick) -> Iterator[PreparedCh
 
 
 def remember_languages(connection: apsw.Connection, file_id: int, prepared: PreparedFile) -> None:
-    """Queries are stemmed in every language that any stored text was stemmed in."""
+    """Records the languages in which a file was stemmed: queries are stemmed in all languages of the index."""
     connection.executemany(
         "INSERT OR IGNORE INTO file_languages VALUES (?, ?)",
         [(name, file_id) for name in prepared.languages],
@@ -340,7 +340,7 @@ def replace_chunks(
     first: int = 0,
     before: int | None = None,
 ) -> Replaced:
-    """Puts chunks in the place of all that begin in this range of the file's text (None: its end)."""
+    """Replaces the chunks that begin in this range of the file's text (None: its end)."""
     kept: dict[bytes, list[int]] = defaultdict(list)
     for chunk_id, identity in connection.execute(
         "SELECT id, identity FROM chunks WHERE file_id = ? AND start >= ?"
@@ -374,7 +374,7 @@ def _place(chunk: PreparedChunk) -> tuple[int, int, int]:
 
 
 def _insert_chunk(connection: apsw.Connection, file_id: int, chunk: PreparedChunk) -> int:
-    """Returns its id; its words are still to be written."""
+    """Inserts a chunk without its words; returns its id."""
     connection.execute(
         "INSERT INTO chunks (file_id, start, start_line, end_line, identity, text, words)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -393,10 +393,10 @@ def _insert_chunk(connection: apsw.Connection, file_id: int, chunk: PreparedChun
 
 
 def _delete_chunks(
-    connection: apsw.Connection, ids: Sequence[int], held: Collection[str] = ()
+    connection: apsw.Connection, ids: Sequence[int], kept: Collection[str] = ()
 ) -> None:
-    """Of chunks whose words are written; `held` are long words that others hold."""
-    went = words_of(connection, ids).difference(held)
+    """Deletes chunks whose words are written; `kept` are long words that other chunks contain."""
+    went = words_of(connection, ids).difference(kept)
     doomed = [(chunk_id,) for chunk_id in ids]
     connection.executemany("DELETE FROM chunk_terms WHERE rowid = ?", doomed)
     connection.executemany("DELETE FROM chunks WHERE id = ?", doomed)

@@ -1,4 +1,4 @@
-"""The index file from outside: whose it is, making it, setting a damaged one aside, inspecting it.
+"""The index file from outside: recognising it, making it, setting a damaged one aside, inspecting it.
 
 A file that is not ours is never changed.
 """
@@ -51,7 +51,7 @@ class FileVerdict(StrEnum):
     """No file, or an empty one: free to use."""
     OURS = "ours"
     OURS_OLDER = "older"
-    """Made by an earlier release: it is emptied but for its vectors, and filled again."""
+    """Made by an earlier release: it keeps its vectors, and everything else is filled again."""
     OURS_NEWER = "newer"
     """Made by a later release: left alone."""
     FOREIGN = "foreign"
@@ -59,7 +59,7 @@ class FileVerdict(StrEnum):
 
 
 def judge(path: Path) -> FileVerdict:
-    """What the file at `path` is. Raises OSError when it cannot be read."""
+    """Returns what kind of file is at `path`. Raises OSError when it cannot be read."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for its other end
@@ -88,10 +88,10 @@ def judge(path: Path) -> FileVerdict:
 
 
 def choose_path(wanted: Path) -> tuple[Path, FileVerdict, tuple[str, ...]]:
-    """The first usable path among `wanted` and its siblings, its verdict, and notes for `status`.
+    """Returns the first usable path among `wanted` and its siblings, its verdict, and notes for `status`.
 
     A sibling has `.memory-gateway` before its suffix (`main.memory-gateway.sqlite`), the next ones also
-    a number; where `wanted` has it already, the numbers follow at once. Raises OSError.
+    a number; if `wanted` has the mark already, all siblings have numbers. Raises OSError.
     """
     notes: list[str] = []
     path = wanted
@@ -109,16 +109,16 @@ def choose_path(wanted: Path) -> tuple[Path, FileVerdict, tuple[str, ...]]:
 
 
 MAX_SET_ASIDE_BYTES: Final = 256_000_000
-"""A damaged index is kept for whoever wants to know why; a larger one is not worth its space."""
+"""The largest damaged index that is kept for a diagnosis; a larger one is not worth its space."""
 _MAKING_PATIENCE_S: Final = 20.0
-"""For another process, perhaps another agent's, that makes its index in the same directory: some writes that
-a disk may hold up. Who replaces a damaged index waits as long."""
+"""The time to wait for another process, perhaps another agent's, that makes or replaces its index in the same
+directory: a few writes, which a disk may delay."""
 _SET_ASIDE: Final = ".damaged-"
 _MAIN: Final = ""
 _LOG: Final = "-wal"
 _JOURNAL: Final = "-journal"
 _MARK: Final = "-open"
-"""An empty file beside an index with a write-ahead log, from opening to the orderly end."""
+"""The suffix of an empty file beside an index with a write-ahead log, from opening to the orderly end."""
 _SIDE_FILES: Final = (_LOG, "-shm", _JOURNAL, _MARK)
 _BLOCK_BYTES: Final = 1024 * 1024
 
@@ -126,7 +126,7 @@ _BLOCK_BYTES: Final = 1024 * 1024
 def ensure_index(wanted: Path) -> tuple[Path, tuple[str, ...]]:
     """Finds or makes the index at `wanted`, or at a sibling name when that place is taken.
 
-    Returns its path, and what a person should know about the choice. Must not be called while this process has the file
+    Returns its path, and notes for a person about the choice. Must not be called while this process has the file
     open: closing any descriptor of a file drops all locks that the process holds on it (POSIX). Raises
     OSError and apsw.Error.
     """
@@ -149,24 +149,24 @@ def ensure_index(wanted: Path) -> tuple[Path, tuple[str, ...]]:
 
 
 def mark_open(path: Path) -> None:
-    """Where it cannot be written, nothing but `restore_checksums` is lost."""
+    """Marks the index as open. If the mark cannot be written, only `restore_checksums` is lost."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with suppress(OSError), descriptor_of(f"{path}{_MARK}", flags) as made:
         give_to_owner(made, path.parent)
 
 
 def mark_closed(path: Path) -> None:
-    """To be called after each closing: as long as somebody has the index open, its log is there and the mark stays."""
+    """Removes the mark after closing, unless the index is still open elsewhere: then its log exists."""
     with suppress(OSError):
         if not Path(f"{path}{_LOG}").exists():
             _delete(path, _MARK)
 
 
 def restore_checksums(path: Path, limit_s: float = SCRUB_LIMIT_S) -> None:
-    """Writes an index anew whose log another program moved into the file after an unclean end.
+    """Rewrites an index whose log another program moved into the file after an unclean end.
 
-    Pages in the log have no checksums, only the shim adds them on their way into the file. A file whose structure
-    is damaged, or which cannot be read and written within the limit, stays as it is. Blocks.
+    Pages in the log have no checksums: only the shim adds them on the way into the file. A file whose structure is
+    damaged, or which cannot be read and written within the limit, stays as it is. Blocks.
     """
     with suppress(OSError):
         if not Path(f"{path}{_MARK}").exists() or Path(f"{path}{_LOG}").exists():
@@ -184,8 +184,8 @@ def restore_checksums(path: Path, limit_s: float = SCRUB_LIMIT_S) -> None:
 def set_aside(path: Path, cause: str) -> str:
     """Renames a damaged index, keeps only the newest such file, and returns a sentence about it.
 
-    One of more than MAX_SET_ASIDE_BYTES is deleted instead.
-    The side files go first: left behind, they would be taken for those of the next index.
+    One of more than MAX_SET_ASIDE_BYTES is deleted instead. The side files are deleted first: SQLite would take them
+    for those of the next index.
     """
     delete_set_aside(path)
     kept = path.with_name(f"{path.name}{_SET_ASIDE}{int(time.time())}")
@@ -200,15 +200,15 @@ def set_aside(path: Path, cause: str) -> str:
 
 
 def set_aside_of(path: Path) -> list[Path]:
-    """The damaged indexes that were set aside beside this one. Raises OSError."""
+    """Returns the damaged indexes that were set aside beside this one. Raises OSError."""
     prefix = f"{path.name}{_SET_ASIDE}"
     return [entry for entry in path.parent.iterdir() if entry.name.startswith(prefix)]
 
 
 def search_files(path: Path, texts: Sequence[bytes]) -> dict[Path, bool]:
-    """Whether the index, what SQLite keeps beside it, and damaged ones that were set aside have one of these in them.
+    """Returns whether each file contains one of these texts: the index, SQLite's files beside it, and damaged indexes.
 
-    But for the index of the log, which has numbers only. Raises OSError and apsw.Error.
+    The index of the log is left out: it contains only numbers. Raises OSError and apsw.Error.
     """
     beside = [Path(f"{path}{suffix}") for suffix in (_LOG, _JOURNAL, _MARK)]
     others = [one for one in beside if one.exists()] + set_aside_of(path)
@@ -236,10 +236,10 @@ def _holds(blocks: Iterable[bytes], texts: Sequence[bytes]) -> bool:
 
 @contextmanager
 def open_raw(path: Path) -> Iterator[apsw.VFSFile]:
-    """The bytes of an index as they are, beneath the shim that checks checksums. Raises apsw.Error.
+    """Opens the bytes of an index as they are, below the shim that checks checksums. Raises apsw.Error.
 
-    SQLite opens it: closing a descriptor of our own would drop all locks that this process holds on the file (POSIX),
-    and another process that believes itself alone then takes away the log.
+    SQLite opens the file: closing a descriptor of our own would drop all locks that this process holds on it (POSIX),
+    and another process that seems to be alone would delete the log.
     """
     flags = [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0]
     file = apsw.VFSFile("unix", os.path.realpath(path), flags)  # it follows no link itself
@@ -250,13 +250,13 @@ def open_raw(path: Path) -> Iterator[apsw.VFSFile]:
 
 
 def delete_set_aside(path: Path) -> None:
-    """Deletes them: they hold what was deleted since. Raises OSError."""
+    """Deletes damaged indexes, which contain texts that were deleted since. Raises OSError."""
     for old in set_aside_of(path):
         old.unlink(missing_ok=True)
 
 
 def size_on_disk(path: Path) -> int:
-    """Bytes, with the write-ahead log."""
+    """Returns the bytes of the index, with the write-ahead log."""
     total = 0
     for suffix in (_MAIN, *_SIDE_FILES):
         try:
@@ -267,7 +267,7 @@ def size_on_disk(path: Path) -> int:
 
 
 def _empty(path: Path) -> bool:
-    """Keeps the vectors of an index of an earlier release, which are dear; False: nothing of it is of use."""
+    """Empties an index of an earlier release except for its vectors, which are costly; False if nothing can be kept."""
     with closing(open_checked(path)) as connection:
         connection.set_busy_timeout(milliseconds(PATIENCE_S))
         try:
@@ -279,7 +279,7 @@ def _empty(path: Path) -> bool:
 
 
 def _create(path: Path) -> None:
-    """Puts a complete file in place in one step: whoever looks meanwhile sees none, or an index."""
+    """Puts a complete file in place in one step: other processes see either none or an index."""
     draft = delete_draft(path)
     with descriptor_of(draft, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC) as made:
         give_to_owner(made, draft.parent)
@@ -288,14 +288,14 @@ def _create(path: Path) -> None:
         reserve_checksums(connection)
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         schema.create(connection)
-        set_journal(connection, path.parent)  # who opens it later would be in others' way
+        set_journal(connection, path.parent)  # changing it later would disturb others
     delete_side_files(path)
     draft.replace(path)
 
 
 @contextmanager
 def alone_in(directory: Path) -> Iterator[None]:
-    """One process at a time chooses and makes an index; without locks, as on some mounts, all may."""
+    """Lets one process at a time choose and make an index; without locks, as on some mounts, all may."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     with descriptor_of(directory, flags) as descriptor:
         lock_within(descriptor, _MAKING_PATIENCE_S, lenient=True)
@@ -303,7 +303,7 @@ def alone_in(directory: Path) -> Iterator[None]:
 
 
 def delete_draft(path: Path) -> Path:
-    """Deletes what a process left that was killed while it made the index; returns the draft's path."""
+    """Deletes the draft of a process that was killed while it made the index; returns the draft's path."""
     draft = path.with_name(f".{path.name}.new")
     _delete(draft, *_SIDE_FILES, _MAIN)
     return draft
@@ -323,7 +323,7 @@ _STEPS_BETWEEN_LOOKS: Final = 10_000
 
 
 class IndexState(msgspec.Struct, frozen=True, kw_only=True):
-    """`problem` is empty when nothing was found; `is_locked`: somebody writes to it all the while."""
+    """`problem` is empty when nothing was found; `is_locked`: another process kept writing to it."""
 
     kind: FileVerdict
     problem: str = ""
@@ -334,7 +334,7 @@ class IndexState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def inspect_index(path: Path, *, timeout_s: float) -> IndexState:
-    """Blocks for at most about `timeout_s` and the patience with other writers (1.5 s)."""
+    """Looks for faults. Blocks for at most about `timeout_s` and the patience with other writers (1.5 s)."""
     try:
         kind = judge(path)
         if kind is not FileVerdict.OURS:
@@ -346,8 +346,8 @@ def inspect_index(path: Path, *, timeout_s: float) -> IndexState:
         problem = f"Another process has been writing to it for {PATIENCE_S:g} s."
         return IndexState(kind=FileVerdict.OURS, problem=problem, is_locked=True)
     except (apsw.Error, OSError) as error:
-        told = index_unavailable(path, error)
-        return IndexState(kind=FileVerdict.OURS, problem=told.message, remedy=told.remedy)
+        failure = index_unavailable(path, error)
+        return IndexState(kind=FileVerdict.OURS, problem=failure.message, remedy=failure.remedy)
 
 
 def _look(connection: apsw.Connection, ends: float) -> IndexState:

@@ -1,5 +1,5 @@
-"""The keyword lane in SQLite: the words of chunks as they are stored; FTS5 finds and scores the chunks, one statement
-a tier of words.
+"""The keyword lane in SQLite: the stored words of chunks; FTS5 finds and scores the chunks, with one statement for
+each tier of words.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
 
 _LEVEL: Final = 6
 _WINDOW: Final = -12
-"""4 kB without a header: hardly a chunk is longer, and to make ready for more costs each."""
+"""4 kB without a header: hardly any chunk is longer, and a larger window costs time for every chunk."""
 _MEMORY: Final = 5
 _BETWEEN: Final = "\0"
 
 _ADD_WORDS: Final = "INSERT INTO chunk_terms (rowid, body, context) VALUES (?, ?, ?)"
 _ADD_ENDS: Final = "INSERT OR IGNORE INTO word_ends SELECT value FROM carray(?)"
 _DELETE_ENDS: Final = "DELETE FROM word_ends WHERE backwards IN (SELECT value FROM carray(?))"
-_IS_HELD: Final = "SELECT 1 FROM chunk_terms WHERE chunk_terms MATCH ?"
+_HAS_WORD: Final = "SELECT 1 FROM chunk_terms WHERE chunk_terms MATCH ?"
 _SELECT_WORDS: Final = """
     SELECT text, words FROM chunks WHERE id IN (SELECT value FROM carray(?))
 """
 
 
 def pack(chunk: PreparedChunk) -> bytes:
-    """Its terms, its context and its headings for `chunks.words`: deflated with the text as dictionary, since most
-    terms are its words, or begin as they do. That takes a sixth of the space.
+    """Packs terms, context and headings of a chunk for `chunks.words`: deflated with the text as dictionary, since
+    most terms are words of the text or their beginnings. That takes a sixth of the space.
     """
     deflate = zlib.compressobj(
         _LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, chunk.text.encode()
@@ -58,7 +58,7 @@ def pack(chunk: PreparedChunk) -> bytes:
 
 
 def unpack(words: bytes, text: str) -> tuple[str, str, str]:
-    """Terms, context and headings of the chunk with this text. Raises apsw.CorruptError, as for a damaged page."""
+    """Returns terms, context and headings of the chunk with this text. Raises apsw.CorruptError if they are damaged."""
     inflate = zlib.decompressobj(_WINDOW, zdict=text.encode())
     try:
         terms, _, rest = inflate.decompress(words).decode().partition(_BETWEEN)
@@ -69,16 +69,16 @@ def unpack(words: bytes, text: str) -> tuple[str, str, str]:
 
 
 def words_of(connection: apsw.Connection, chunk_ids: Sequence[int]) -> set[str]:
-    """The long words that these chunks hold."""
+    """Returns the long words of these chunks."""
     rows = connection.execute(_SELECT_WORDS, (int64s(chunk_ids),))
     return long_words(" ".join(unpack(words, text)) for text, words in rows)
 
 
 class ComingWords:
-    """The words of chunks that one transaction inserts; all are written together, as late as that can be.
+    """The words of the chunks that one transaction inserts; all are written together, as late as possible.
 
-    FTS5 writes what it holds in memory as a segment, to be merged with others, before each statement that SQLite may
-    have to take back alone; those that insert a file are.
+    FTS5 writes its memory as a segment, to be merged with others, before each statement that SQLite may have to undo
+    alone; statements that insert a file are such.
     """
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -89,7 +89,7 @@ class ComingWords:
         self._rows.append((chunk_id, chunk.terms, chunk.context))
 
     def write(self) -> None:
-        """To be called before words are looked for, and before the transaction ends."""
+        """Writes all. Has to be called before words are looked up, and before the transaction ends."""
         if not self._rows:
             return
         came = long_words(words for _, *texts in self._rows for words in texts)
@@ -101,11 +101,11 @@ class ComingWords:
 
 
 def drop_ends(connection: apsw.Connection, went: set[str]) -> None:
-    """Of the long words of chunks that are gone, those that no chunk holds any more."""
+    """Deletes the ends of those long words that no chunk contains any more."""
     gone = [
         word[::-1]
         for word in went
-        if connection.execute(_IS_HELD, (f'"{word}"',)).fetchone() is None
+        if connection.execute(_HAS_WORD, (f'"{word}"',)).fetchone() is None
     ]
     if gone:
         connection.execute(_DELETE_ENDS, (apsw.carray(tuple(gone)),))
@@ -116,7 +116,7 @@ _SELECT_CORPUS: Final = """
         EXISTS (SELECT 1 FROM files WHERE source = 'memory'),
         EXISTS (SELECT 1 FROM files WHERE source = 'sessions')
 """
-# From one language to the next: DISTINCT would read a row of each file.
+# This steps from one language to the next: DISTINCT would read a row of each file.
 _SELECT_LANGUAGES: Final = """
     WITH RECURSIVE found (language) AS (
         SELECT min(language) FROM file_languages
@@ -135,8 +135,8 @@ _SELECT_ENDED: Final = """
     ORDER BY backwards LIMIT ?
 """
 
-# bm25() in a statement of its own: FTS5's column `rank` costs twice as much, and once more for each
-# row that is asked for by its id. The newest chunks are kept where there are too many.
+# bm25() is in a statement of its own: FTS5's column `rank` costs twice as much, and once more for each
+# row that is read by its id. The newest chunks are kept if there are too many.
 _SELECT_SCORES: Final = """
     {permitted}
     SELECT rowid, -bm25(chunk_terms, :body, :context) FROM chunk_terms
@@ -169,11 +169,11 @@ class SqliteKeywords:
 
     def corpus(self) -> Corpus:
         documents, has_memory, has_sessions = self._connection.execute(_SELECT_CORPUS).get
-        held = (("memory", has_memory), ("sessions", has_sessions))
+        sources = (("memory", has_memory), ("sessions", has_sessions))
         return Corpus(
             documents,
             tuple(name for (name,) in self._connection.execute(_SELECT_LANGUAGES)),
-            frozenset(cast("Source", source) for source, is_held in held if is_held),
+            frozenset(cast("Source", source) for source, has_files in sources if has_files),
         )
 
     def count(self, words: Sequence[Word]) -> list[int]:
@@ -199,7 +199,7 @@ class SqliteKeywords:
 
 
 class SqliteMatches:
-    """`Matches`, looked up when the first of them is wanted."""
+    """`Matches`, looked up when the first of them is needed."""
 
     def __init__(
         self, connection: apsw.Connection, lookup: Lookup, file_ids: Sequence[int] | None
@@ -232,7 +232,7 @@ class SqliteMatches:
 
     @cached_property
     def _scores(self) -> dict[int, float]:
-        """BM25 by chunk id. That of several words is the sum of theirs."""
+        """BM25 by chunk id. The scores of several words are added up."""
         scores: dict[int, float] = {}
         if self._file_ids is not None and not self._file_ids:
             return scores
@@ -267,7 +267,7 @@ class SqliteMatches:
 
 
 def _in_order(connection: apsw.Connection, scores: Mapping[int, float]) -> Iterator[int]:
-    """The chunks, best first; equal ones by path and place."""
+    """Yields the chunks, best first; equal ones by path and place."""
     score_of = scores.__getitem__
     for _, group in groupby(sorted(scores, key=score_of, reverse=True), key=score_of):
         equal = list(group)
@@ -278,7 +278,7 @@ def _in_order(connection: apsw.Connection, scores: Mapping[int, float]) -> Itera
 
 
 def _match(concepts: Sequence[Concept]) -> str:
-    """Any concept will do. Terms hold no quotes, so nothing a user types is syntax."""
+    """Returns a query for any of the concepts. Terms contain no quotes, so no input of a user is syntax."""
     return " OR ".join(
         f'"{term}"{"*" if concept.is_prefix else ""}'
         for concept in concepts

@@ -1,8 +1,8 @@
-"""Brings an index from where earlier releases had it to its place of today.
+"""Moves an index from its place in earlier releases to the present one.
 
-A process that is killed on the way leaves one whole index, with all of its embeddings, and the next start goes on
-from there. What is not certainly an index of ours is
-never touched, and what somebody else has open is used where it is.
+A process that is killed meanwhile leaves one whole index, with all of its embeddings, and the next start continues
+from there. A file that is not certainly an index of ours is never touched, and one that another process has open is
+used where it is.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from config.runtime.logs import Log
 _log = Log()
 
 PATIENCE_S: Final = 5.0
-"""For commands, which have an index open for a second or two. A gateway that owns it is not waited for here:
-whoever starts beside one becomes its guest."""
+"""The time to wait for commands, which have an index open for a second or two. A gateway that owns the index is not
+waited for: a process that starts beside one becomes its guest."""
 _POLL_S: Final = 0.02
 
 
 class Settled(msgspec.Struct, frozen=True, gc=False):
-    """Where to open the index, and what a person should know about the choice."""
+    """The place where the index is to be opened, and notes for a person about the choice."""
 
     path: Path
     notes: tuple[str, ...] = ()
 
 
 def lock_path(wanted: Path, former: Path | None = None) -> Path:
-    """What the owner of the index locks; the same file in every release, wherever the index lies.
+    """Returns the file that the owner of the index locks: the same in every release, wherever the index is.
 
     An older gateway that is started beside a newer one then becomes its guest, and the other way round,
-    so neither moves or makes an index while the other is at work. Asks the disk where links lead.
+    so neither moves or makes an index while the other runs. Reads links from the disk.
     """
     is_linked = former is not None and former.is_symlink() and not os.path.lexists(wanted)
     if former is not None and is_linked and is_movable(former):
@@ -61,7 +61,7 @@ def lock_path(wanted: Path, former: Path | None = None) -> Path:
 
 
 def is_movable(former: Path | None) -> bool:
-    """Whether this is an index of ours, of this or an earlier release."""
+    """Returns whether this is an index of ours, made by this or an earlier release."""
     try:
         return former is not None and judge(former) in {FileVerdict.OURS, FileVerdict.OURS_OLDER}
     except OSError:  # what cannot be read is not known to be ours
@@ -69,7 +69,7 @@ def is_movable(former: Path | None) -> bool:
 
 
 def present_path(wanted: Path, former: Path | None) -> Path:
-    """Where the index is: at its former place as long as it was not moved. Raises OSError."""
+    """Returns the place of the index: the former one until it is moved. Raises OSError."""
     if former is None or not is_movable(former):
         return wanted
     return former if choose_path(wanted)[1] is FileVerdict.ABSENT else wanted
@@ -78,9 +78,9 @@ def present_path(wanted: Path, former: Path | None) -> Path:
 def settle(wanted: Path, former: Path | None, *, is_owner: bool) -> Settled:
     """Moves an index of ours from `former` to `wanted`, if there is none yet.
 
-    Who is not the owner of the index becomes it for that moment. Where it cannot be moved now, its former
-    place is the answer. Blocks for at most about `PATIENCE_S`. Must not be called while this process has one
-    of the two open. Raises OSError.
+    A process that does not own the index owns it for that moment. If the index cannot be moved now, its former place
+    is returned. Blocks for at most about `PATIENCE_S`. Must not be called while this process has one of the two open.
+    Raises OSError.
     """
     if former is None or present_path(wanted, former) != former:
         return Settled(wanted)
@@ -100,7 +100,7 @@ def settle(wanted: Path, former: Path | None, *, is_owner: bool) -> Settled:
 def supersede(index: Path, former: Path | None) -> tuple[str, ...]:
     """Deletes an index at the former place, which an earlier release made beside the one in use.
 
-    Only for the owner; one that is open somewhere is left for the next start. Returns notes for `status`.
+    Only the owner may call. An index that is open somewhere is left for the next start. Returns notes for `status`.
     """
     if former is None or not is_movable(former) or index.samefile(former):
         return ()
@@ -146,7 +146,7 @@ def _left(former: Path, error: Exception, fate: str) -> str:
 
 @contextmanager
 def _owning(wanted: Path, former: Path, *, is_owner: bool) -> Iterator[None]:
-    """Raises BusyError when a gateway owns the index, OSError when it cannot be locked."""
+    """Owns the index during the block. Raises BusyError when a gateway owns it, OSError when it cannot be locked."""
     if is_owner:
         yield
         return
@@ -161,21 +161,21 @@ def _owning(wanted: Path, former: Path, *, is_owner: bool) -> Iterator[None]:
 
 @contextmanager
 def alone_with(index: Path, *, patience_s: float) -> Iterator[None]:
-    """Nobody else can read or write the file meanwhile, and it is whole without any file beside it.
+    """Keeps all others from reading and writing the file, which is whole without any file beside it.
 
-    Raises BusyError when others have it open for longer, and every other apsw.Error.
+    Raises BusyError when others have it open for longer than `patience_s`, and every other apsw.Error.
     """
     ends = time.monotonic() + patience_s
-    is_told = False
+    is_announced = False
     with closing(open_checked(Path(os.path.realpath(index)))) as connection:
         while not _seize(connection):
             if time.monotonic() >= ends:
                 raise apsw.BusyError("another process has it open")
-            if not is_told:
+            if not is_announced:
                 _log.info(
                     "waiting for whoever has the index open", path=str(index), limit_s=patience_s
                 )
-                is_told = True
+                is_announced = True
             time.sleep(_POLL_S)
         if connection.pragma("application_id") != APPLICATION_ID:
             raise FileNotFoundError("it is an index of ours no more")
@@ -184,10 +184,10 @@ def alone_with(index: Path, *, patience_s: float) -> Iterator[None]:
 
 
 def _seize(connection: apsw.Connection) -> bool:
-    """Only the last connection can end a write-ahead log, so there is no other one then.
+    """Locks the file; returns False while another connection is open. Only the last one can end a write-ahead log.
 
-    Somebody may come in before the lock is held and begin a new log; that is seen in the mode. Who waits for
-    the lock finds the file without its name later: SQLite refuses to write there, as does `Database`.
+    A process may begin a new log before the lock is held; the journal mode shows that. One that waits for the lock
+    later finds a file without a name, to which SQLite refuses to write.
     """
     try:
         connection.execute("PRAGMA journal_mode = DELETE").fetchall()

@@ -1,4 +1,4 @@
-"""The tables of an index file, and the marks by which we recognise one."""
+"""The tables of an index file, and the marks by which it is recognised."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ CREATE INDEX batch_items_by_job ON batch_items (job_id);
 
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 """
-"""What the files do not tell."""
+"""The tables that cannot be filled again from files."""
 _DERIVED: Final = """
 CREATE TABLE files (
     id INTEGER PRIMARY KEY,
@@ -198,7 +198,7 @@ _OF_FILES: Final = (
     "sessions of the host",
     "sessions of Claude Code",
 )
-"""What earlier releases remembered of the files that they had indexed."""
+"""The keys of what earlier releases remembered of the files that they had indexed."""
 _TABLE: Final = re.compile(r"CREATE (?:VIRTUAL )?TABLE (\w+)")
 
 
@@ -212,9 +212,9 @@ def create(connection: apsw.Connection) -> None:
 
 
 def empty(connection: apsw.Connection) -> bool:
-    """Makes of an index of an earlier release an empty one that keeps its vectors, in one transaction.
+    """Empties an index of an earlier release except for its vectors, in one transaction.
 
-    False where that cannot be done: it is then as it was.
+    Returns False if that cannot be done: the index is then unchanged.
     """
     if connection.pragma("user_version") < _SAME_VECTORS or not _has(connection, _LASTING):
         return False
@@ -229,7 +229,7 @@ def empty(connection: apsw.Connection) -> bool:
 
 
 def know_deletions(connection: apsw.Connection) -> None:
-    """Adds to an index of an earlier release what is needed to erase what it deleted."""
+    """Adds to an index of an earlier release the table that is needed to erase what it deleted."""
     if not _has(connection, _DELETIONS):
         with connection:
             connection.execute(_DELETIONS)
@@ -237,7 +237,7 @@ def know_deletions(connection: apsw.Connection) -> None:
 
 
 def is_complete(connection: apsw.Connection) -> bool:
-    """Whether every table is there."""
+    """Returns whether every table exists."""
     return _has(connection, _LASTING + _DERIVED)
 
 

@@ -67,9 +67,9 @@ if TYPE_CHECKING:
     from providers.provider_interface import Fingerprint
 
 MAX_TIMES_DAMAGED: Final = 3
-"""Damaged files that one process replaces. More of them mean that the disk is broken."""
+"""The most damaged files that one process replaces. More of them mean that the disk is broken."""
 ERASING_AT_END_S: Final = 0.5
-"""What a process that ends gives to erasing; the next one does the rest."""
+"""The time that a process which ends spends on erasing; the next one does the rest."""
 
 
 _NUMBERS: Final = count(1)
@@ -77,7 +77,7 @@ _READERS: Final[WeakKeyDictionary[apsw.Connection, int]] = WeakKeyDictionary()
 """A number for each connection that was ever asked for its version."""
 _SELECT_REMEMBERED: Final = "SELECT value FROM meta WHERE key = ?"
 _MISSED: Final = "missed by others"
-"""How often others arrived since a viewpoint was in use, by whose clocks it is not any more."""
+"""The key of a count: how often others arrived by whose clocks a viewpoint is not in use any more."""
 _FORGET: Final = """
     DELETE FROM meta WHERE instr(key, ?1) > 0 AND substr(key, instr(key, ?1) + 1) = ?2
 """
@@ -128,7 +128,7 @@ class SqliteView:
         return Version(reader, int(number))
 
     def files_version(self) -> Version:
-        """That of a new file begins anywhere, so it says which file it is of as well."""
+        """Returns a number that starts at random in a new file, so that it differs between files, too."""
         number: int = self._connection.execute("SELECT number FROM stamps_version").get
         return Version(0, number)
 
@@ -177,7 +177,7 @@ class SqliteWriter(SqliteView):
             self._miss(str(name))
 
     def _miss(self, name: str) -> None:
-        """A clock that is weeks ahead forgets nobody: who is in use arrives meanwhile."""
+        """Counts a miss and forgets a viewpoint with many: one in use arrives meanwhile, even if a clock is ahead."""
         key = key_of(_MISSED, name)
         missed = int(self.remembered(key) or 0) + 1
         if missed < ARRIVALS_TO_FORGET:
@@ -200,15 +200,15 @@ class SqliteStore:
     ) -> None:
         """Opens or makes the index at `wanted`, or at a sibling name when that place is taken.
 
-        One of ours at its `former` place is moved first. The process that holds the lock of the index
-        `is_owner`. Raises IndexUnavailableError.
+        An index of ours at its `former` place is moved first. `is_owner`: this process holds the lock of the index.
+        Raises IndexUnavailableError.
         """
         self.viewpoint = viewpoint
         self.path = self._wanted = Path(os.path.realpath(wanted))  # SQLite follows links, too
         self._former = former
         self._is_owner = is_owner
         self.notes: tuple[str, ...] = ()
-        """What a person should know about the file and its fate."""
+        """Notes for a person about the file and what was done with it."""
         self._engines: VectorSearch | None = None
         self.generation = 0
         """Goes up when an empty file takes the place of this one."""
@@ -219,7 +219,7 @@ class SqliteStore:
         self._damage: str | None = None
         self._times_damaged = 0
         self._is_closing = False
-        """Whether what may be interrupted is to end."""
+        """True if work that may be interrupted is to end."""
         self._closed = False
         with self._translating_errors(OSError):
             self._open()
@@ -227,7 +227,7 @@ class SqliteStore:
                 self.note(*supersede(self.path, former))
 
     def _open(self) -> None:
-        """A damaged file is set aside, and a new one made."""
+        """Opens or makes the file; a damaged one is set aside, and a new one made."""
         self._find_or_make()
         try:
             self._connect()
@@ -246,7 +246,7 @@ class SqliteStore:
 
     @contextmanager
     def view(self, *, until: float = math.inf) -> Iterator[SqliteView]:  # noqa: ARG002 - no server is waited for
-        """One state of the index. Raises IndexUnavailableError for everything that SQLite cannot do."""
+        """Yields one state of the index. Raises IndexUnavailableError for every error of SQLite."""
         with self.reading() as connection:
             yield SqliteView(connection, self._engines, self.viewpoint)
 
@@ -257,7 +257,7 @@ class SqliteStore:
         *,
         lease: Lease | None = None,  # noqa: ARG002 - the owner's lock is the lease of everything
     ) -> Iterator[SqliteWriter]:
-        """See `writing`."""
+        """Yields a writer; see `writing`."""
         with self.writing(patience_s) as connection:
             writer = SqliteWriter(connection, self._engines, self.viewpoint)
             yield writer
@@ -287,7 +287,7 @@ class SqliteStore:
         self._shorten_log()
 
     def _shorten_log(self) -> None:
-        """A write-ahead log stays as long as it ever was; it is emptied unless somebody reads or writes just now."""
+        """Empties a long write-ahead log, which never shrinks by itself, unless somebody reads or writes just now."""
         try:
             is_long = Path(f"{self.path}-wal").stat().st_size > MAX_LOG_BYTES
         except OSError:
@@ -326,11 +326,10 @@ class SqliteStore:
 
     @contextmanager
     def writing(self, patience_s: float | None = None) -> Iterator[apsw.Connection]:
-        """The writing connection inside one transaction; an exception rolls it back.
+        """Yields the writing connection inside one transaction; an exception rolls it back.
 
-        Waits at most `patience_s` for its turn; without it, however long other threads take and
-        `PATIENCE_S` for other processes. Raises IndexUnavailableError for everything that SQLite
-        cannot do.
+        Waits at most `patience_s` for its turn; by default, as long as other threads take and `PATIENCE_S` for other
+        processes. Raises IndexUnavailableError for every error of SQLite.
         """
         with self._translating_errors(), self._turn(patience_s):
             writer = self._writer
@@ -347,10 +346,10 @@ class SqliteStore:
 
     @contextmanager
     def alone(self, patience_s: float = PATIENCE_S) -> Iterator[apsw.Connection]:
-        """The writing connection outside of any transaction, while nobody else in this process writes.
+        """Yields the writing connection outside of any transaction, while nobody else in this process writes.
 
-        `patience_s`: what SQLite waits for other processes and for readers. Raises apsw.BusyError when they are in
-        the way, and as `writing`.
+        `patience_s`: how long SQLite waits for other processes and for readers. Raises apsw.BusyError when they are
+        in the way, and as `writing`.
         """
         with self._turn(None):
             self._writer.set_busy_timeout(milliseconds(patience_s))
@@ -358,15 +357,15 @@ class SqliteStore:
 
     @contextmanager
     def reading(self, *, remembering: bool = True) -> Iterator[apsw.Connection]:
-        """A connection that sees one state of the index from its first query to the end.
+        """Yields a connection that sees one state of the index from its first query to the end.
 
-        Unless it may be `remembering` what earlier readers saw, it reads every page from the file.
-        Raises IndexUnavailableError for everything that SQLite cannot do.
+        `remembering`: it may use pages in the cache of an earlier reader; otherwise it reads every page from the
+        file. Raises IndexUnavailableError for every error of SQLite.
         """
         with self._translating_errors():
             if not self._is_sound():
                 with self._turn(None):
-                    pass  # to have a turn is to find a sound file
+                    pass  # a turn begins with a sound file
             connection, generation = self._borrow(remembering=remembering)
             try:
                 connection = connection or connect_reader(self.path)
@@ -382,11 +381,11 @@ class SqliteStore:
             self._give_back(connection, generation)
 
     def note(self, *notes: str) -> None:
-        """Adds to `notes` what is not among them yet."""
+        """Adds to `notes` those that are not among them yet."""
         self.notes = tuple(dict.fromkeys((*self.notes, *notes)))
 
     def size_bytes(self) -> int:
-        """Bytes on disk, with the write-ahead log."""
+        """Returns the bytes on disk, with the write-ahead log."""
         return size_on_disk(self.path)
 
     def close(self) -> None:
@@ -397,8 +396,8 @@ class SqliteStore:
                 erase_words(self, ERASING_AT_END_S)
         with self._writing:
             self._closed = True
-            # SQLite's driver lets no other thread run while it closes. A disk that hangs is come upon
-            # here instead, where the others go on.
+            # SQLite's driver lets no other thread run while it closes. On a disk that hangs, this waits
+            # first, and other threads go on.
             with suppress(OSError):
                 self.path.stat()
             fold_log(self._writer)
@@ -406,7 +405,7 @@ class SqliteStore:
 
     @contextmanager
     def _turn(self, patience_s: float | None) -> Iterator[None]:
-        """The right to write, on a file that is sound as far as is known."""
+        """Holds the right to write, on a file that is sound as far as is known."""
         if not self._writing.acquire(timeout=-1 if patience_s is None else patience_s):
             raise apsw.BusyError("another task is writing to it")
         try:
@@ -420,7 +419,7 @@ class SqliteStore:
             self._writing.release()
 
     def _borrow(self, *, remembering: bool) -> tuple[apsw.Connection | None, int]:
-        """An idle connection, if there is one, and to which generation it belongs."""
+        """Returns an idle connection, if there is one, and its generation."""
         with self._sharing:
             return self._idle.pop() if remembering and self._idle else None, self.generation
 
@@ -442,16 +441,16 @@ class SqliteStore:
             raise index_unavailable(self.path, error) from error
 
     def _remember_damage(self, error: BaseException, generation: int) -> None:
-        """What an earlier file suffered from says nothing about the present one."""
+        """Notes damage of the present file; that of an earlier one says nothing about it."""
         if is_damage(error) and generation == self.generation:
             self._damage = str(error)
 
     def _is_sound(self) -> bool:
-        """Whether nothing is known to be wrong with the file."""
+        """Returns whether nothing is known to be wrong with the file."""
         return self._damage is None and self._is_in_place()
 
     def _is_in_place(self) -> bool:
-        """Whether the path still leads to the file that is open, as far as one can look."""
+        """Returns whether the path still leads to the open file, as far as that can be seen."""
         try:
             return self._opened == _identity(self.path)
         except (FileNotFoundError, NotADirectoryError):
@@ -495,7 +494,7 @@ class SqliteStore:
         self._opened = _identity(self.path)
 
     def _close_connections(self) -> None:
-        """Those that are in use are closed when they are given back."""
+        """Closes all connections; those in use are closed when they are given back."""
         with self._sharing:
             self.generation += 1
             while self._idle:
@@ -505,13 +504,13 @@ class SqliteStore:
 
 
 def _identity(path: Path) -> tuple[int, int]:
-    """Device and inode. Raises OSError."""
+    """Returns device and inode. Raises OSError."""
     status = path.stat()
     return status.st_dev, status.st_ino
 
 
 MAX_LOG_BYTES: Final = 1024 * 1024
-"""What may stay of a write-ahead log between syncs."""
+"""The most bytes of a write-ahead log that stay between syncs."""
 MIN_UNUSED_PAGES: Final = 512
 """4 MiB."""
 UNUSED_SHARE: Final = 8
@@ -519,7 +518,7 @@ UNUSED_SHARE: Final = 8
 PAGES_A_STEP: Final = 256
 """A write transaction of some milliseconds, so that others get their turns."""
 MAX_STEPS: Final = 128
-"""256 MiB; what is left then goes the next time."""
+"""256 MiB; the rest is given back the next time."""
 
 
 def give_back_unused(store: SqliteStore) -> int:
@@ -549,11 +548,11 @@ _STEPS_BETWEEN_LOOKS: Final = 1_000
 
 
 def scrub(store: SqliteStore, limit_s: float = SCRUB_LIMIT_S) -> bool:
-    """Whether all of it could be read in time. Blocks.
+    """Reads the whole file; returns whether there was time for all of it. Blocks.
 
-    On a connection of its own: one that was used before does not read again what it remembers, and FTS5
-    would compare what it remembers of its segments with words that were merged since (as of SQLite 3.54),
-    which looks like damage. Raises IndexDamagedError, IndexUnavailableError.
+    It does so on a connection of its own: one that was used before does not read again the pages in its cache, and
+    FTS5 would compare cached segments with words that were merged since (as of SQLite 3.54), which looks like
+    damage. Raises IndexDamagedError, IndexUnavailableError.
     """
     ends = time.monotonic() + limit_s
     with store.reading(remembering=False) as connection:
@@ -571,9 +570,9 @@ def scrub(store: SqliteStore, limit_s: float = SCRUB_LIMIT_S) -> bool:
 
 @contextmanager
 def look_into_file(index: Path, viewpoint: str = "") -> Iterator[SqliteView]:
-    """A view of an index file for those who only look: nothing is made, moved or replaced. Blocks.
+    """Yields a view of an index file for reading alone: nothing is made, moved or replaced. Blocks.
 
-    This process may have it open: SQLite keeps its locks, which other descriptors would drop. Raises
+    This process may have the file open: SQLite keeps its locks, which closing another descriptor would drop. Raises
     IndexUnavailableError.
     """
     path = Path(os.path.realpath(index))

@@ -1,4 +1,4 @@
-"""How far each transcript was taken in, and which entry each of its turns is."""
+"""The rows of transcripts: how far each was read, and the entry of each of its turns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SELECT: Final = f"""
 
 
 class SqliteTranscripts:
-    """`TranscriptWrites`; of a view only the reading half is used."""
+    """`TranscriptWrites`; a view uses only the reading half."""
 
     def __init__(self, connection: apsw.Connection, viewpoint: str = "") -> None:
         self._connection = connection
@@ -148,7 +148,7 @@ def _upsert_file(connection: apsw.Connection, piece: TranscriptPiece) -> int:
 
 
 def _make_room(connection: apsw.Connection, file_id: int, piece: TranscriptPiece) -> None:
-    """Parts beyond the beginning give way: at once, or when the new pass has come as far."""
+    """Removes parts beyond the beginning: at once, or when the new pass has come as far."""
     if piece.is_rewritten:
         connection.execute(
             "DELETE FROM transcript_parts WHERE file_id = ? AND (superseded = 1 OR end_byte > ?)",

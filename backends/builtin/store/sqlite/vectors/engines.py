@@ -1,4 +1,4 @@
-"""What every engine of the vector lane offers, the optional libraries, and the engines that read each vector they
+"""The interface of the engines of the vector lane, the optional libraries, and the engines that read each vector they
 compare from the database: numpy, and sqlite-vec inside SQLite.
 
 No library is loaded before a search needs it.
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
     from providers.provider_interface import Vector
 
-__all__ = ["np"]  # everything in this package that computes takes it from here
+__all__ = ["np"]  # all computations of this package import it from here
 _log = Log()
 
 
 class VectorQuery(NamedTuple):
-    """What is asked of the vectors of one fingerprint, in a read transaction of the connection."""
+    """A query for vectors of one fingerprint, in a read transaction of the connection."""
 
     connection: apsw.Connection
     fingerprint_id: int
@@ -44,33 +44,33 @@ class VectorQuery(NamedTuple):
     file_ids: Sequence[int] | None = None
     """The files whose excerpts may be found; None permits every file."""
     excerpt_ids: Sequence[int] | None = None
-    """Likewise the excerpts."""
+    """The excerpts that may be found, likewise."""
 
 
 class VectorEngine(Protocol):
     """Exact search by cosine over the vectors of one fingerprint.
 
     Both methods block, may be called from any thread with the caller's own connection inside a read
-    transaction, and raise nothing but `apsw.Error`.
+    transaction, and raise only `apsw.Error`.
     """
 
     @property
     def name(self) -> EngineName: ...
 
     def problem(self, connection: apsw.Connection, fingerprint_id: int) -> str | None:
-        """Why a search would be refused now; None when it would be answered."""
+        """Returns why a search would be refused now; None when it would be answered."""
         ...
 
     def search(self, wanted: VectorQuery) -> VectorAnswer | Unavailable:
-        """The nearest excerpts, best first.
+        """Returns the nearest excerpts, best first.
 
-        Vectors that are short, zero or not finite, however they came into the table, never rank.
+        Vectors in the table that are too short, zero or not finite never rank.
         """
         ...
 
 
 def dimensions_of(connection: apsw.Connection, fingerprint_id: int) -> int | None:
-    """The dimensions of the stored vectors of a fingerprint; None before the first of them."""
+    """Returns the dimensions of the stored vectors of a fingerprint; None before the first of them."""
     dimensions: int | None = connection.execute(
         "SELECT dimensions FROM fingerprints WHERE id = ?", (fingerprint_id,)
     ).get
@@ -78,7 +78,7 @@ def dimensions_of(connection: apsw.Connection, fingerprint_id: int) -> int | Non
 
 
 def misfit(wanted: VectorQuery) -> str | None:
-    """Why a query cannot be compared with the vectors of its fingerprint, or None."""
+    """Returns why a query cannot be compared with the vectors of its fingerprint, or None."""
     return why_unlike(dimensions_of(wanted.connection, wanted.fingerprint_id), wanted.query)
 
 
@@ -97,19 +97,19 @@ class _LazyModule:
 if TYPE_CHECKING:
     import numpy as np
 else:
-    np = _LazyModule("numpy")  # who searches by keywords alone never pays for it
+    np = _LazyModule("numpy")  # a search by keywords alone need not load it
 
 
 INSTALL: Final = "install the gateway with its extra 'vector'"
 
 
 def numpy_problem() -> str | None:
-    """Why numpy cannot be used, or None."""
+    """Returns why numpy cannot be used, or None."""
     return _import_problem("numpy")
 
 
 def simd_problem() -> str | None:
-    """Why SimSIMD cannot be used, or None."""
+    """Returns why SimSIMD cannot be used, or None."""
     return _import_problem("simsimd")
 
 
@@ -130,7 +130,7 @@ _ENTRY_POINT: Final = "sqlite3_vec_init"
 
 
 class Extension:
-    """The library for one database. Thread-safe.
+    """The library of sqlite-vec for one database. Thread-safe.
 
     The first failure is final for this process: it is logged once and kept for `status`.
     """
@@ -142,7 +142,7 @@ class Extension:
         self._failure: str | None = None
 
     def load_into(self, connection: apsw.Connection) -> str | None:
-        """Makes its functions known to a connection. Returns why that is impossible, or None."""
+        """Loads its functions into a connection. Returns why that is impossible, or None."""
         with self._lock:
             if connection in self._loaded or self._failure:
                 return self._failure
@@ -168,7 +168,7 @@ class Extension:
 
 
 def _bundled_library() -> Path | None:
-    """The library inside the installed package, found without importing the package."""
+    """Returns the library inside the installed package, found without importing the package."""
     spec = importlib.util.find_spec(_PACKAGE)
     places = spec.submodule_search_locations if spec else None
     libraries = [path for place in places or () for path in sorted(Path(place).glob(_LIBRARY))]
@@ -176,7 +176,7 @@ def _bundled_library() -> Path | None:
 
 
 class LibraryProblems(NamedTuple):
-    """Why each cannot be used; None where it can."""
+    """The reasons why libraries cannot be used; None for one that can."""
 
     sqlite_vec: str | None
     numpy: str | None
@@ -184,7 +184,7 @@ class LibraryProblems(NamedTuple):
 
 
 def probe_libraries(extension_path: Path | None) -> LibraryProblems:
-    """`extension_path`: as configured; None means the bundled sqlite-vec."""
+    """Returns which libraries cannot be used. `extension_path`: as configured; None means the bundled sqlite-vec."""
     with closing(apsw.Connection(":memory:")) as connection:
         refused = Extension(extension_path).load_into(connection)
     return LibraryProblems(refused, numpy_problem(), simd_problem())
@@ -210,11 +210,11 @@ class DatabaseScan(ABC):
 
     @abstractmethod
     def cosines(self, wanted: VectorQuery) -> dict[int, float]:
-        """The cosines of the permitted excerpts, by id; those without a usable vector are left out."""
+        """Returns the cosines of the permitted excerpts, by id; those without a usable vector are left out."""
 
     @abstractmethod
     def sample(self, wanted: VectorQuery) -> Sequence[float | None]:
-        """The cosines of up to `SAMPLE` stored vectors; no number, or none that is finite, where one is unusable.
+        """Returns the cosines of up to `SAMPLE` stored vectors; None, or no finite number, for an unusable one.
 
         Text hashes are as good as random, so the first ones in their order are a fair sample, and the same one
         in every search.
@@ -237,7 +237,7 @@ _EXCERPTS: Final = " AND x.id IN (SELECT value FROM carray(:excerpts))"
 
 
 def _selection(value: str, wanted: VectorQuery) -> tuple[str, dict[str, object]]:
-    """Rows (excerpt id, value) of the permitted excerpts that have a vector as long as the query: SQL and parameters.
+    """Returns SQL and parameters for rows (excerpt id, value) of permitted excerpts with a vector as long as the query.
 
     `value` is an SQL expression of `e.vector`, in which `:query` stands for the query's bytes.
     """
@@ -262,7 +262,7 @@ _BLOCK_ROWS: Final = 2_048
 
 
 def nearest_excerpts(wanted: VectorQuery) -> list[VectorHit]:
-    """The permitted excerpts with the highest cosine, best first; equal ones by excerpt id."""
+    """Returns the permitted excerpts with the highest cosine, best first; equal ones by excerpt id."""
     ids, cosines = np.empty(0, np.int64), np.empty(0, np.float32)
     for block_ids, block_cosines in _blocks(wanted):
         ids = np.concatenate((ids, block_ids))
@@ -273,7 +273,7 @@ def nearest_excerpts(wanted: VectorQuery) -> list[VectorHit]:
 
 
 def _blocks(wanted: VectorQuery) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-    """(excerpt ids, cosines) of the usable vectors."""
+    """Yields excerpt ids and cosines of the usable vectors."""
     numbers = np.asarray(wanted.query)
     rows = wanted.connection.execute(*_selection("e.vector", wanted))
     while block := list(islice(rows, _BLOCK_ROWS)):
@@ -288,23 +288,23 @@ def _blocks(wanted: VectorQuery) -> Iterator[tuple[NDArray[np.int64], NDArray[np
 def stacked(
     rows: Sequence[tuple[int, bytes]], dimensions: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Stored rows (id, vector) as ids and a matrix. Every vector has the right number of bytes."""
+    """Returns stored rows (id, vector) as ids and a matrix. Every vector has the right number of bytes."""
     ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
     numbers = np.frombuffer(b"".join(row[1] for row in rows), "<f4")
     return ids, numbers.reshape(len(rows), dimensions)
 
 
 def row_lengths(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The L2 norm of each row; NaN where it is zero or not finite, so where there is no direction."""
+    """Returns the L2 norm of each row; NaN for a row without a direction: the norm is zero or not finite."""
     with np.errstate(all="ignore"):
         lengths: NDArray[np.float32] = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
     return np.where((lengths > 0) & np.isfinite(lengths), lengths, np.float32(np.nan))
 
 
 SAMPLE: Final = 256
-"""Their deviation is known to 5 % then, in about a millisecond."""
+"""The deviation of the cosines is then known to 5 %, in about a millisecond."""
 
-# Answered by the index alone, so that a sample which is known costs no page of vectors.
+# The index alone answers it, so that a known sample costs no page of vectors.
 _SAMPLE_IDS: Final = """
     SELECT group_concat(id) FROM (
         SELECT id FROM embeddings WHERE fingerprint_id = :fingerprint
@@ -328,7 +328,7 @@ class _Sample(NamedTuple):
 
 
 class NumpyScan(DatabaseScan):
-    """Any thread may call. Keeps a sample, which is read again only when it is another one."""
+    """Compares with numpy. Any thread may call. Keeps a sample, which is read again only when it has changed."""
 
     name: ClassVar[EngineName] = "numpy"
 
@@ -385,7 +385,7 @@ _NO_LIMIT: Final = -1
 
 
 class SqliteScan(DatabaseScan):
-    """Over the extension of one database, which has to be loaded: `problem` does so."""
+    """Compares inside SQLite, with the extension of one database; `problem` loads it."""
 
     name: ClassVar[EngineName] = "sqlite-vec"
 

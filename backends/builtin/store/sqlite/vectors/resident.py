@@ -1,7 +1,7 @@
-"""The resident engine: all vectors of one fingerprint in memory, level with the database, the best rescored from it.
+"""The resident engine: all vectors of one fingerprint in memory, as current as the database, which rescores the best.
 
-A `Snapshot` is one state of them: segments that never change, which file each excerpt belongs to, and the scan over
-them. Its successor shares the segments that are still in use.
+A `Snapshot` is one state of them: segments that never change, the file of each excerpt, and the scan over them. Its
+successor shares the segments that are still in use.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _log = Log()
 
 _INT8_MAX: Final = 127
 SEGMENT_ROWS: Final = 16_384
-"""25 MB at 1,536 dimensions: what the merging of small segments copies at most."""
+"""25 MB at 1,536 dimensions: the most that a merge of small segments copies."""
 _LEAST_LIVE: Final = 0.75
-"""A segment with a smaller share of rows in use is copied without the others."""
+"""A segment with a smaller share of rows in use is copied without its other rows."""
 _ROWS_AT_ONCE: Final = 65_536
-"""Rows as Python objects take ten times the space of the arrays they become."""
+"""Rows are Python objects before they become arrays, and take ten times the space."""
 
 _ALL: Final = """
     SELECT x.id, x.file_id, e.id
@@ -74,26 +74,26 @@ _NEWER: Final = """
 """
 _GROUPS_A_HIT: Final = 16
 _BLOCK_ROWS: Final = 256
-"""Some milliseconds of work, between which searches go first."""
+"""Some milliseconds of work, after which searches go first."""
 _BYTES_A_VECTOR: Final = 12
-"""In memory, beside its numbers: scale and id."""
+"""The memory for scale and id, beside its numbers."""
 _BYTES_AN_EXCERPT: Final = 32
 """Three ids and a place."""
 _MOST_SCANS: Final = 4
-"""Kept of searches that were given up, too; each takes four bytes a vector."""
+"""The most scans that are kept, also of searches that were given up; each takes four bytes a vector."""
 _NOT_LOADED: Final = "the vectors are not loaded yet"
 _BEHIND: Final = "many new vectors are not loaded yet"
 _MOST_NEWER: Final = 2_000
-"""Excerpts that came since the last refresh and are compared one by one."""
+"""The most excerpts, new since the last refresh, that are compared one by one."""
 _WIDER: Final = 4
 _MIB: Final = 1024 * 1024
 
 FileMarks = Mapping[int, int]
-"""By file id, something that changes whenever the excerpts of the file do."""
+"""A mark of each file, by id, that changes whenever the excerpts of the file do."""
 
 
 class Coded(NamedTuple):
-    """Vectors as a kernel holds them: `matrix[i] * scales[i]` is the vector, of length 1."""
+    """Vectors as a kernel keeps them: `matrix[i] * scales[i]` is the vector, of length 1."""
 
     matrix: NDArray[np.int8] | NDArray[np.float32]
     scales: NDArray[np.float32]
@@ -108,18 +108,18 @@ class Kernel(Protocol):
     """The size of one number of a vector."""
 
     def encode(self, vectors: NDArray[np.float32]) -> Coded:
-        """`vectors`: float32 of shape (n, d), each with a direction, not necessarily of length 1."""
+        """Encodes float32 `vectors` of shape (n, d), each with a direction, not necessarily of length 1."""
         ...
 
     def score(self, rows: Coded, query: Coded, out: NDArray[np.float32]) -> None:
-        """Writes the cosine of `query`, one row, with each of `rows`, times some positive constant."""
+        """Writes the cosine of `query`, one row, with each of `rows`, times a positive constant."""
         ...
 
 
 class Int8Kernel:
     """Each vector has its own scale: its largest number becomes 127.
 
-    The error of a cosine is about 0.0003 (1,536 random dimensions), so the order is right but for
+    The error of a cosine is about 0.0003 (1,536 random dimensions), so the order is right except for
     near ties, which rescoring in float32 decides.
     """
 
@@ -132,10 +132,10 @@ class Int8Kernel:
         return Coded(np.rint(vectors * steps).astype(np.int8), scales.astype(np.float32))
 
     def score(self, rows: Coded, query: Coded, out: NDArray[np.float32]) -> None:
-        import simsimd  # noqa: PLC0415 - where numpy does without it
+        import simsimd  # noqa: PLC0415 - optional
 
-        # Not by its own `out`: SimSIMD then returns None without a reference of its own, and with the
-        # last reference that is lost the interpreter ends, some ten thousand searches later.
+        # SimSIMD's own `out` is not used: it would return None without counting the reference, and the
+        # interpreter ends when the last reference is gone, after some ten thousand searches.
         out[:] = simsimd.dot(rows.matrix, query.matrix[0])
         out *= rows.scales
 
@@ -175,7 +175,7 @@ class Segment(msgspec.Struct, frozen=True, eq=False):
 
 
 def united(parts: Sequence[Segment]) -> Segment:
-    """One segment with the rows of all parts, of which there is at least one."""
+    """Returns one segment with the rows of all parts; there is at least one part."""
     if len(parts) == 1:
         return parts[0]
     return Segment(
@@ -188,7 +188,7 @@ def united(parts: Sequence[Segment]) -> Segment:
 
 
 def arranged(segments: Iterable[Segment], used: NDArray[np.int64]) -> tuple[Segment, ...]:
-    """The same vectors in few segments, without most of those that are not in `used` (sorted)."""
+    """Returns the vectors in few segments, without most of those that are not in `used` (sorted)."""
     groups: list[list[Segment]] = []
     for segment in segments:
         kept = _live(segment, used)
@@ -205,7 +205,7 @@ def _live(segment: Segment, used: NDArray[np.int64]) -> Segment:
 
 
 def contained(values: NDArray[np.int64], ascending: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which of the values are among the others, which are sorted."""
+    """Returns a mask of the values that are in `ascending`."""
     if not len(ascending):
         return np.zeros(len(values), np.bool_)
     places = np.searchsorted(ascending, values).clip(max=len(ascending) - 1)
@@ -216,18 +216,18 @@ def contained(values: NDArray[np.int64], ascending: NDArray[np.int64]) -> NDArra
 def find_rows(
     segments: Sequence[Segment], embeddings: NDArray[np.int64]
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """The place of each embedding, counted through all segments, and whether it has one."""
+    """Returns the place of each embedding, counted through all segments, and whether it has one."""
     if not segments:
         return np.zeros(len(embeddings), np.intp), np.zeros(len(embeddings), np.bool_)
-    held = np.concatenate([segment.embeddings for segment in segments])
-    order = np.argsort(held)
-    places = np.searchsorted(held, embeddings, sorter=order).clip(max=len(held) - 1)
+    stored = np.concatenate([segment.embeddings for segment in segments])
+    order = np.argsort(stored)
+    places = np.searchsorted(stored, embeddings, sorter=order).clip(max=len(stored) - 1)
     rows = order[places]
-    return rows, held[rows] == embeddings
+    return rows, stored[rows] == embeddings
 
 
 class Members(msgspec.Struct, frozen=True, eq=False):
-    """Three arrays side by side, in the order of the excerpt ids."""
+    """Three arrays with one element for each excerpt, in the order of the excerpt ids."""
 
     excerpts: NDArray[np.int64]
     files: NDArray[np.int64]
@@ -245,7 +245,7 @@ class Members(msgspec.Struct, frozen=True, eq=False):
 
 
 def file_marks(connection: apsw.Connection) -> FileMarks:
-    """The marks of all files. What a file's excerpts are follows from its content and the pipeline."""
+    """Returns the marks of all files. Content and pipeline determine the excerpts of a file."""
     return {
         file_id: hash((content_hash, pipeline))
         for file_id, content_hash, pipeline in connection.execute(
@@ -255,7 +255,7 @@ def file_marks(connection: apsw.Connection) -> FileMarks:
 
 
 def newest_excerpt(connection: apsw.Connection) -> int:
-    """The highest id that any excerpt ever had; none is given twice."""
+    """Returns the highest id that any excerpt ever had; none is used twice."""
     newest: int | None = connection.execute(
         "SELECT seq FROM sqlite_sequence WHERE name = 'excerpts'"
     ).get
@@ -263,7 +263,7 @@ def newest_excerpt(connection: apsw.Connection) -> int:
 
 
 def newer_excerpts(connection: apsw.Connection, snapshot: Snapshot, limit: int) -> list[int]:
-    """Ids of up to `limit` excerpts that came, or whose vector came, after the snapshot was taken."""
+    """Returns the ids of up to `limit` excerpts that are newer than the snapshot, or whose vector is."""
     parameters = {
         "fingerprint": snapshot.space.fingerprint_id,
         "newest_excerpt": snapshot.newest_excerpt,
@@ -282,7 +282,7 @@ def _read(
 
 
 def _united(parts: Iterable[Members]) -> Members:
-    """All parts together; of an excerpt that is in several, what the first of them says."""
+    """Unites all parts; for an excerpt in several of them, the first counts."""
     parts = list(parts)
     empty = np.empty(0, np.int64)
     excerpts = np.concatenate([empty, *(part.excerpts for part in parts)])
@@ -293,7 +293,7 @@ def _united(parts: Iterable[Members]) -> Members:
 
 
 class Space(NamedTuple):
-    """What a snapshot belongs to: vectors of another space have nothing to do with its own."""
+    """The space of a snapshot; its vectors cannot be compared with those of another space."""
 
     fingerprint_id: int
     digest: bytes
@@ -318,12 +318,12 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False, weakref=True):
     marks: FileMarks
     """The marks of the files as they were read."""
     newest_embedding: int
-    """The highest id that was ever given by then."""
+    """The highest id that was ever used by then."""
     newest_excerpt: int
-    """Likewise."""
+    """The same for excerpts."""
     members: Members
     rows: NDArray[np.intp]
-    """For each member the place of its vector, counted through all segments."""
+    """The place of each member's vector, counted through all segments."""
     segments: tuple[Segment, ...]
 
     @classmethod
@@ -334,8 +334,8 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False, weakref=True):
 
     @property
     def nbytes(self) -> int:
-        held = sum(segment.nbytes for segment in self.segments)
-        return held + self.members.nbytes + self.rows.nbytes
+        vectors = sum(segment.nbytes for segment in self.segments)
+        return vectors + self.members.nbytes + self.rows.nbytes
 
     @property
     def vectors(self) -> int:
@@ -344,7 +344,7 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False, weakref=True):
     def candidates(
         self, scores: NDArray[np.float32], count: int, file_ids: Sequence[int] | None = None
     ) -> list[int]:
-        """The ids of about the `count` nearest excerpts of the permitted files, in no order."""
+        """Returns the ids of about the `count` nearest excerpts of the permitted files, in no order."""
         scores, excerpts = scores[self.rows], self.members.excerpts
         if file_ids is not None:
             permitted = np.flatnonzero(_among(self.members.files, file_ids))
@@ -353,7 +353,7 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False, weakref=True):
         return chosen
 
     def scores(self, query: Vector) -> NDArray[np.float32]:
-        """What `candidates` compares, for every vector; the long part of a search."""
+        """Returns the scores of all vectors for `candidates`; the long part of a search."""
         scores = np.empty(self.vectors, np.float32)
         code = self.kernel.encode(np.asarray(query)[None])
         start = 0
@@ -365,7 +365,7 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False, weakref=True):
 
 
 def _among(files: NDArray[np.int64], file_ids: Sequence[int]) -> NDArray[np.bool_]:
-    """Which of `files` are permitted. A table, since row ids of files are small numbers."""
+    """Returns a mask of the permitted `files`. It looks them up in a table, since row ids of files are small."""
     permitted = np.zeros(files.max(initial=0) + 1, np.bool_)
     known = np.array(file_ids, np.int64)
     permitted[known[known < len(permitted)]] = True
@@ -374,7 +374,7 @@ def _among(files: NDArray[np.int64], file_ids: Sequence[int]) -> NDArray[np.bool
 
 
 def _best(scores: NDArray[np.float32], count: int) -> NDArray[np.intp]:
-    """The positions of the `count` highest scores, ascending but for ties; of equal ones the first."""
+    """Returns the positions of the `count` highest scores, ascending except for ties; of equal ones the first."""
     likely = _likely(scores, count)
     if count >= len(likely):
         return likely
@@ -386,10 +386,10 @@ def _best(scores: NDArray[np.float32], count: int) -> NDArray[np.intp]:
 
 
 def _likely(scores: NDArray[np.float32], count: int) -> NDArray[np.intp]:
-    """The positions of the `count` highest scores and few others.
+    """Returns the positions of the `count` highest scores and few others.
 
-    Among many groups of neighbours, `count` reach the count-th highest of the groups' maxima, so nothing
-    below that can be among the best. One look at each score, where a partition takes several.
+    At least `count` scores reach the count-th highest of the maxima of groups of neighbours, so no score below that
+    is among the best. This reads each score once, a partition several times.
     """
     width = len(scores) // (_GROUPS_A_HIT * count)
     if width <= 1:
@@ -399,7 +399,7 @@ def _likely(scores: NDArray[np.float32], count: int) -> NDArray[np.intp]:
 
 
 def bytes_needed(connection: apsw.Connection, space: Space, kernel: Kernel) -> int:
-    """What a snapshot takes at most, from counts that are cheap to have."""
+    """Returns the most bytes that a snapshot takes, from counts that are cheap."""
     excerpts = connection.execute("SELECT count(*) FROM excerpts").get
     vectors = connection.execute(
         "SELECT count(*) FROM embeddings WHERE fingerprint_id = ?", (space.fingerprint_id,)
@@ -412,7 +412,7 @@ def bytes_needed(connection: apsw.Connection, space: Space, kernel: Kernel) -> i
 def first_snapshot(
     connection: apsw.Connection, space: Space, kernel: Kernel, wanted: Callable[[], bool]
 ) -> Snapshot | None:
-    """Everything, read anew. None as soon as it is not `wanted` any more."""
+    """Reads everything. Returns None as soon as the snapshot is not `wanted` any more."""
     members = _united(_read(connection, _ALL, {"fingerprint": space.fingerprint_id}))
     nothing = Snapshot.empty(space, kernel)
     return _successor(connection, nothing, members, file_marks(connection), wanted)
@@ -421,7 +421,7 @@ def first_snapshot(
 def next_snapshot(
     connection: apsw.Connection, last: Snapshot, wanted: Callable[[], bool]
 ) -> Snapshot | None:
-    """What follows `last` in the same space; `last` itself when nothing changed. None as above."""
+    """Returns the successor of `last` in the same space; `last` itself if nothing changed. None as above."""
     marks = file_marks(connection)
     if marks == last.marks and _newest_embedding(connection) == last.newest_embedding:
         return last
@@ -473,7 +473,7 @@ def _successor(
 
 
 def _load(connection: apsw.Connection, last: Snapshot, ids: NDArray[np.int64]) -> Segment:
-    """Those of the vectors that have a direction, in the form of the kernel."""
+    """Returns those vectors that have a direction, in the form of the kernel."""
     rows = connection.execute(
         "SELECT id, vector FROM embeddings"
         " WHERE id IN (SELECT value FROM carray(?)) AND length(vector) = ?",
@@ -491,14 +491,14 @@ def _newest_embedding(connection: apsw.Connection) -> int:
 
 class _Scan(NamedTuple):
     query: Vector
-    """Held, so that its id is not given to another one."""
+    """Kept, so that its id is not used for another one."""
     snapshot: ReferenceType[Snapshot]
-    """Which is not to be held for longer than it is used: it is as large as all vectors."""
+    """A weak reference, because a snapshot is as large as all vectors and must not outlive its use."""
     scores: NDArray[np.float32]
 
 
 class ScansAhead:
-    """Any thread may call."""
+    """Scans for searches that are about to come. Any thread may call."""
 
     def __init__(self) -> None:
         self._scans: OrderedDict[int, _Scan] = OrderedDict()
@@ -513,7 +513,7 @@ class ScansAhead:
                 self._scans.popitem(last=False)
 
     def take(self, query: Vector, snapshot: Snapshot) -> NDArray[np.float32]:
-        """The scores of this very query in this snapshot, computed now if they are not there."""
+        """Returns the scores of this query object in this snapshot, computed now if they are missing."""
         with self._changing:
             scan = self._scans.pop(id(query), None)
         return scan.scores if scan and scan.snapshot() is snapshot else snapshot.scores(query)
@@ -524,7 +524,7 @@ class ScansAhead:
 
 
 class ResidentEngine:
-    """A `VectorEngine` that takes `max_bytes` of memory at most."""
+    """A `VectorEngine` that takes at most `max_bytes` of memory."""
 
     name: Final[EngineName] = "resident"
 
@@ -533,13 +533,13 @@ class ResidentEngine:
         self._snapshot: Snapshot | None = None
         self._ahead = ScansAhead()
         self._refusal: str | None = None
-        """Why the vectors of the last refresh are not held."""
+        """The reason if the vectors of the last refresh are not in memory."""
         self._generation = 0
-        """Goes up whenever the snapshot changes, and when nobody wants the one that is being made."""
+        """Goes up whenever the snapshot changes, and when the one that is being made is not wanted any more."""
         self._refreshing = threading.Lock()
         self._changing = threading.Lock()
         self._seen: WeakKeyDictionary[apsw.Connection, tuple[int, object]] = WeakKeyDictionary()
-        """By connection, the generation that was level with the database, and the latter's version."""
+        """The generation that was last up to date, and the version of the database then, by connection."""
 
     @property
     def resident_bytes(self) -> int:
@@ -557,7 +557,7 @@ class ResidentEngine:
         )
 
     def search(self, wanted: VectorQuery) -> VectorAnswer | Unavailable:
-        """What changed since the last refresh is taken into account, as far as that is little."""
+        """Searches the snapshot, and compares what is new since the last refresh, unless that is too much."""
         connection, fingerprint_id, query, limit, file_ids, _ = wanted
         snapshot = self._usable(connection, fingerprint_id)
         if snapshot is None:
@@ -577,7 +577,7 @@ class ResidentEngine:
             count *= _WIDER  # candidates were deleted since the last refresh
 
     def scan_ahead(self, query: Vector) -> None:
-        """Does the long part of the search for this query now; without a snapshot nothing."""
+        """Does the long part of the search for this query now, if there is a snapshot."""
         snapshot = self._snapshot
         if snapshot is not None and snapshot.space.dimensions == len(query):
             self._ahead.put(query, snapshot)
@@ -588,9 +588,9 @@ class ResidentEngine:
         fingerprint_id: int,
         give_way: Callable[[], None] = lambda: None,
     ) -> bool:
-        """Makes the vectors level with the database; whether they are held now.
+        """Brings the vectors in memory up to date with the database; returns whether they are in memory now.
 
-        Inside a read transaction of the caller. Costs a pragma and two seeks when nothing was written
+        Runs inside a read transaction of the caller. Costs a pragma and two seeks if nothing was written
         since the last refresh over this connection. Does nothing while another thread refreshes.
         """
         if numpy_problem() or not self._refreshing.acquire(blocking=False):
@@ -601,7 +601,7 @@ class ResidentEngine:
             self._refreshing.release()
 
     def release(self) -> None:
-        """Gives the memory back; a refresh that is under way ends without result."""
+        """Gives the memory back; a refresh that is running ends without result."""
         with self._changing:
             self._generation += 1
             self._snapshot = None
@@ -643,7 +643,7 @@ class ResidentEngine:
         return self._snapshot is snapshot is not None
 
     def _replace(self, snapshot: Snapshot | None, generation: int) -> int:
-        """Unless the memory was given back meanwhile. Returns the generation that is then current."""
+        """Replaces the snapshot unless the memory was given back meanwhile. Returns the current generation."""
         with self._changing:
             if self._generation == generation and self._snapshot is not snapshot:
                 self._snapshot = snapshot
@@ -665,5 +665,5 @@ class ResidentEngine:
 
 
 def candidate_count(limit: int) -> int:
-    """How many candidates are rescored, so that int8 never costs one of the best `limit`."""
+    """Returns how many candidates to rescore, so that int8 never loses one of the best `limit`."""
     return limit + limit // 2 + 32

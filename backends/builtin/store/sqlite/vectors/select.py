@@ -1,7 +1,6 @@
-"""Search among stored vectors: which engine answers, and the vectors of one fingerprint as a view sees them.
+"""Search among stored vectors: the choice of the engine, and the vectors of one fingerprint as a view sees them.
 
-Each engine says itself when it cannot search; then the next one is asked, so a search is answered as long as
-anything at all can answer it.
+An engine that cannot search says so, and the next one is asked: a search is answered as long as any engine works.
 """
 
 from __future__ import annotations
@@ -43,13 +42,13 @@ if TYPE_CHECKING:
 
 _MIB: Final = 1024 * 1024
 _LONG_BYTES: Final = 16 * _MIB
-"""Two milliseconds."""
+"""A scan of two milliseconds."""
 _BY_PREFERENCE: Final[tuple[EngineName, ...]] = ("resident", "sqlite-vec", "numpy")
 _FEW: Final = 8
 
 
 class VectorSearch:
-    """`VectorMemory`: the engines of one index, the preferred one first. Every method blocks; any thread may call."""
+    """`VectorMemory`: the engines of one index, the preferred one first. All methods block; any thread may call."""
 
     def __init__(self, settings: VectorStoreSettings) -> None:
         self.configured = settings.engine
@@ -59,12 +58,12 @@ class VectorSearch:
         self._numpy = NumpyScan()
         self.engines: tuple[VectorEngine, ...] = (self.resident, self._sqlite, self._numpy)[first:]
         self._has_numpy = False
-        """Whether it has been loaded."""
+        """True once numpy was loaded."""
         self.covered: tuple[int, int, int, Serial] | None = None
-        """What `SqliteVectorSpace.covers_all` was last true of."""
+        """The state for which `SqliteVectorSpace.covers_all` was last true."""
 
     def space(self, connection: apsw.Connection, fingerprint: Fingerprint) -> SqliteVectorSpace:
-        """Its vectors in the transaction of this connection."""
+        """Returns the vectors of a fingerprint in the transaction of this connection."""
         return SqliteVectorSpace(connection, self, fingerprint_id(connection, fingerprint))
 
     @property
@@ -87,7 +86,7 @@ class VectorSearch:
         return self.resident.refresh(connection, fingerprint_id, give_way)
 
     def scan(self, connection: apsw.Connection) -> DatabaseScan:
-        """What measures single vectors: sqlite-vec until numpy is loaded, for which no search waits if it need not."""
+        """Returns the engine for single vectors: numpy once it is loaded, before that sqlite-vec if it works."""
         if self._has_numpy or self._sqlite not in self.engines:
             return self._numpy
         return self._numpy if self._sqlite.problem(connection, 0) else self._sqlite
@@ -110,7 +109,7 @@ class SqliteVectorSpace:
     def search(
         self, query: Vector, *, limit: int, file_ids: Sequence[int] | None = None
     ) -> VectorAnswer | Unavailable:
-        """The answer of the first engine that gives one. Raises nothing but apsw.Error."""
+        """Returns the answer of the first engine that gives one. Raises only apsw.Error."""
         wanted = VectorQuery(self._connection, self._number, query, limit, file_ids)
         reasons = []
         for engine in self._engines.engines:
@@ -125,7 +124,7 @@ class SqliteVectorSpace:
         return background_of(self._engines.scan(self._connection).sample(wanted), len(query))
 
     def covers_all(self, dimensions: int) -> bool:
-        """Once so, it stays so until an excerpt is added."""
+        """Returns whether every text has a vector. Once true, it stays true until an excerpt is added."""
         connection, number = self._connection, self._number
         mark = (number, dimensions, newest_excerpt(connection), current_serial(connection))
         if mark != self._engines.covered and is_complete(connection, number, dimensions):
@@ -189,10 +188,10 @@ class SqliteVectorSpace:
 
 
 def background_of(cosines: Iterable[float | None], dimensions: int) -> Background | None:
-    """How high the cosines of a query are at large, by those of a sample; None without any.
+    """Returns the distribution of a query's cosines, estimated from a sample; None without any.
 
-    A few vectors are joined by one at a right angle: where every text answers, that is what an unrelated one
-    would be like.
+    One at a right angle is added to a sample of few vectors: if every text is related to the query, it stands for
+    an unrelated one.
     """
     usable = [one for one in cosines if one is not None and math.isfinite(one)]
     if not usable:
