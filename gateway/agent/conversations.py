@@ -1,7 +1,7 @@
-"""What a chat runtime asks around its sessions: what to load, when to flush, what to write down.
+"""The methods that a chat runtime calls around its sessions: what to load, when to flush, what to write down.
 
 `session_start`, `session_updated`, `memory_flush`, `memory_flush_done` and `memory_append` are answered here. The rules
-stand in `gateway.scope` and `gateway.flush`; searching and reading are `gateway.agent.memory`'s.
+are in `gateway.scope` and `gateway.flush`; searching and reading are in `gateway.agent.memory`.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ _MAY_NOT: Final = (
 T = TypeVar("T")
 
 DISK_PATIENCE_S: Final = 10.0
-"""How long a request waits for its files, and as long for those that wait for a disk already."""
+"""The longest wait of a request for its files, and before that for its turn behind others that wait for a disk."""
 _AT_ONCE: Final = 4
 
 
 class SessionStartParams(Params, frozen=True, kw_only=True):
     session_key: Key
     chat_type: ChatKind | None = None
-    """What the chat gateway knows; a group's key stays a group's whatever this says."""
+    """The type as the chat gateway knows it; a session whose key names a group is a group whatever this says."""
 
 
 class SessionStartResult(
@@ -85,7 +85,7 @@ class SessionStartResult(
     denied: bool = False
     disabled: bool = False
     error: str | None = None
-    """Why nothing was loaded."""
+    """The reason why nothing was loaded."""
     kind: ErrorKind | None = None
     """The kind of the error."""
 
@@ -98,7 +98,7 @@ class SessionUpdatedParams(Params, frozen=True):
 
 
 def read_reference(params: SessionUpdatedParams) -> str:
-    """What the client calls the transcript. Raises InvalidParamsError."""
+    """Returns the client's name for the transcript. Raises InvalidParamsError."""
     given = [name for name in (params.path, params.session_id) if name and name.strip()]
     if len(given) != 1:
         raise InvalidParamsError(
@@ -119,7 +119,7 @@ class FlushParams(Params, frozen=True, kw_only=True):
     context_window: Annotated[int, msgspec.Meta(ge=1)] | None = None
     compaction_count: Tokens | None = None
     transcript_bytes: Tokens | None = None
-    """What of the transcript the model sees; else the size of the session's file."""
+    """The size of the part that the model sees; if left out, that of the session's file counts."""
     workspace_access: WorkspaceAccess = "rw"
     heartbeat: bool = False
 
@@ -163,7 +163,7 @@ class Conversations:
     async def start(
         self, params: SessionStartParams, context: RequestContext
     ) -> SessionStartResult:
-        """What the session loads. The first start of each session also begins a sync."""
+        """Returns what the session loads. The first start of each session also begins a sync."""
         memory, key = self._memory, params.session_key
         if memory.why_off is not None:
             return SessionStartResult(
@@ -192,9 +192,9 @@ class Conversations:
     async def files(
         self, session: Session, *, patience_s: float = DISK_PATIENCE_S
     ) -> tuple[LoadedFile, ...]:
-        """What `start` would load; nothing where memory is off or denied. `patience_s` is that of `_logs`.
+        """Returns what `start` would load; nothing where memory is off or denied. `patience_s` is that of `_logs`.
 
-        Without a key nobody else is listening, as with citations: that is the main session.
+        Without a key the main session is meant: as with citations, nobody else is listening.
         """
         memory = self._memory
         verdict = judge_request(memory.settings, session.guest, session.session_key)
@@ -206,13 +206,13 @@ class Conversations:
     async def _load(
         self, key: str, chat_type: ChatKind | None, now: datetime, patience_s: float
     ) -> tuple[LoadedFile, ...]:
-        """The lasting notes go first: to look through a large folder of notes may take too long for a hook."""
+        """Loads the lasting notes first: looking through a large folder of notes may take too long for a hook."""
         read = self._memory.read
         lasting = await load(lasting_parts(key, chat_type), read)
         return (*lasting, *await load(log_parts(*await self._logs(now, patience_s)), read))
 
     async def _logs(self, now: datetime, patience_s: float) -> list[str]:
-        """The paths of today's and yesterday's log; in `memory/` where a folder of notes is not listed in time."""
+        """Returns the paths of today's and yesterday's logs: in `memory/` if a folder is not listed in time."""
         settings, days = self._memory.settings, today_and_yesterday(now)
         find = partial(daily_notes, settings, days)
         with suppress(TimeoutError):
@@ -227,7 +227,7 @@ class Conversations:
 
     async def flush(self, params: FlushParams, _context: RequestContext) -> FlushResult:
         """Raises InvalidParamsError for a session of another agent, and FileUnreadableError when
-        `sessions.json` is there and cannot be used.
+        `sessions.json` exists and cannot be used.
         """
         settings = self._memory.settings
         _refuse_foreign(settings, params.session_key)
@@ -249,7 +249,7 @@ class Conversations:
                 f"{store.shared} was not read within {DISK_PATIENCE_S:g} s.", remedy=MAY_HANG
             ) from None
         decision = decide(settings.compaction, situation, state)
-        await self._heed_compaction(params.session_key, decision.compaction_count)
+        await self._note_compaction(params.session_key, decision.compaction_count)
         if not decision.due:
             return FlushResult(**decision._asdict())
         now, wanted = agent_now(settings.user_timezone), settings.compaction.memory_flush
@@ -262,8 +262,8 @@ class Conversations:
             model=wanted.model,
         )
 
-    async def _heed_compaction(self, session_key: str, count: int) -> None:
-        """Has the index look at the transcripts when a session's count tells of another compaction."""
+    async def _note_compaction(self, session_key: str, count: int) -> None:
+        """Has the index look at the transcripts when a session's count shows another compaction."""
         before = self._compactions.put(session_key, count)
         if before is not None and count > before:
             self._memory.shown.forget(session_key)
@@ -281,8 +281,8 @@ class Conversations:
     async def flush_done(
         self, params: FlushDoneParams, _context: RequestContext
     ) -> FlushDoneResult:
-        """Raises InvalidParamsError as `flush`, FileUnreadableError, FileUnwritableError: then the
-        flush stays due.
+        """Raises InvalidParamsError as `flush` does, FileUnreadableError and FileUnwritableError: the
+        flush then stays due.
         """
         _refuse_foreign(self._memory.settings, params.session_key)
         if not params.ok:
@@ -296,7 +296,7 @@ class Conversations:
         return FlushDoneResult(recorded=True, compaction_count=count)
 
     async def append(self, params: AppendParams, context: RequestContext) -> AppendResult:
-        """An operator, who could as well open an editor, needs neither the switch nor the scope.
+        """Appends an entry. An operator, who could as well open an editor, needs neither the switch nor the scope.
 
         Raises PathNotAllowedError, FileUnwritableError, InvalidParamsError.
         """
@@ -326,7 +326,7 @@ class Conversations:
 
 
 def _refuse_foreign(settings: Settings, session_key: str) -> None:
-    """Sessions of another agent have no entry in this agent's store."""
+    """Raises InvalidParamsError for a session of another agent, which has no entry in this agent's store."""
     verdict = judge_session(settings, None, session_key)
     if not verdict.allowed:
         raise InvalidParamsError(
@@ -343,9 +343,9 @@ def _store(settings: Settings) -> SessionStore:
 def _why_not_append(
     settings: Settings, target: Target, key: str | None, guest: Guest | None
 ) -> str | None:
-    """What others say in a group must not end up in the long-term memory of the person.
+    """Returns why the session may not append: what others say in a group must not get into a person's long-term memory.
 
-    A request that names no session is in no way better: it may come from any of them.
+    A request that names no session is no better: it may come from any of them.
     """
     verdict = judge_request(settings, guest, key)
     if not verdict.allowed:
@@ -356,7 +356,7 @@ def _why_not_append(
 
 
 async def _written(pool: BoundedWork, write: Callable[[Callable[[], bool]], T], name: str) -> T:
-    """What `write` returns. It asks before it changes anything whether somebody still waits for it."""
+    """Returns what `write` returns, which asks before each change whether somebody still waits for it."""
     given_up = threading.Event()
     try:
         return await pool.run(
@@ -375,7 +375,7 @@ def _append(
 ) -> Appended:
     if target == "daily":
         note = daily_note(settings, agent_now(settings.user_timezone).date())
-        # A folder that is missing is told as that, below.
+        # A missing workspace is reported as such, below.
         if note.new_folder is not None and settings.workspace.is_dir():
             raise FileUnwritableError(
                 f"There are no daily notes yet, and {note.new_folder}/ is not made unasked.",

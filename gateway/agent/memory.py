@@ -1,6 +1,6 @@
 """One agent's memory as the methods see it: settings, backend and background work together.
 
-It can be switched off and on, adopts other settings while it runs, and turns failures of the backend into answers
+It can be switched off and on, applies other settings while it runs, and turns failures of the backend into answers
 that name them.
 """
 
@@ -103,7 +103,7 @@ class RunningBackend:
             self.scheduler.request(reason, force=force, verify=verify)
 
     def take_over(self, former: RunningBackend) -> None:
-        """Does what the former one was asked for and did not get to."""
+        """Takes over the syncs that the former one was asked for and did not get to."""
         if self.scheduler is not None and former.scheduler is not None:
             former.scheduler.hand_over(self.scheduler)
 
@@ -171,24 +171,24 @@ class Memory:
         self.settings = settings
         self.counted = metrics
         self.config_error: MemoryGatewayError | None = None
-        """Why the configuration on the disk is not the one in force."""
+        """The reason why the configuration on the disk is not the one in force."""
         self._running = running
         self._start = start
         self._sessions = KnownSessions()
         self._has_hinted = False
-        """Whether the hint was given that a search by meaning would find more; it is given once."""
+        """True once the hint was given that a search by meaning would find more; it is given once."""
         self.uses = UseRecord()
         self.shown = Shown(self.uses.used)
         self.daily_notes = BoundedWork("daily notes", _DAILY_NOTES_AT_ONCE)
-        """Finds and writes them: a folder that hangs holds so many threads, and not one for each conversation."""
+        """Finds and writes daily notes: a folder that hangs blocks these few threads, not one for each conversation."""
 
     @property
     def why_off(self) -> str | None:
-        """Which key switched memory off; None while it is on."""
+        """The reason why memory is off, which names the key; None while it is on."""
         return why_disabled(self.settings) if self._running is None else None
 
     async def read(self, request: ReadRequest) -> ReadAnswer:
-        """Only while memory is on. Raises PathNotAllowedError, FileUnreadableError, IndexUnavailableError."""
+        """Reads while memory is on. Raises PathNotAllowedError, FileUnreadableError, IndexUnavailableError."""
         if self._running is None:
             raise IndexUnavailableError(
                 "Memory was switched off a moment ago.", remedy="Ask again."
@@ -199,7 +199,7 @@ class Memory:
     async def search(
         self, params: SearchParams, context: RequestContext | None = None
     ) -> SearchAnswer:
-        """As `find`; also remembers what this conversation has been shown."""
+        """Searches as `find` does, and remembers what this conversation has been shown."""
         context = context or RequestContext()
         answer = await self.find(params, context.session)
         context.stages.update(answer.timings_ms)
@@ -214,9 +214,9 @@ class Memory:
     ) -> SearchAnswer:
         """Answers also when memory is off or its index unusable: the result then says so.
 
-        An operator, who sits at the machine, may always search, and needs no citations; others as
-        `judge_request` says. Raises IndexUnavailableError where the configuration of a guest permits less
-        than the index holds.
+        An operator, who sits at the machine, may always search, and needs no citations; others may if
+        `judge_request` allows it. Raises IndexUnavailableError where the configuration of a guest permits less
+        than the index contains.
         """
         request = replace(search.read_request(params), vector_patience_s=vector_patience_s)
         if self._running is None:
@@ -253,7 +253,7 @@ class Memory:
     def _with_citations(
         self, answer: SearchAnswer, params: SearchParams, session: Session, key: str | None
     ) -> SearchAnswer:
-        """Adds the limits that were met too and, until it was shown, the hint that there is no search by meaning."""
+        """Also adds the limits that were exceeded and, until it was shown, the hint that meaning is not searched."""
         citations: CitationsMode = "off" if session.operator else self.settings.citations
         limits, hints = search.limits_met(params), params.explain or not self._has_hinted
         return search.with_citations(answer, citations, key, limits, hints=hints)
@@ -261,9 +261,9 @@ class Memory:
     async def get(
         self, params: notes.GetParams, context: RequestContext | None = None
     ) -> ReadAnswer:
-        """`scope` applies to reading too; QMD's `scope` applies, as documented, only to what QMD answers.
+        """Reads a note. `scope` applies to reading too; QMD's `scope`, as documented, only to what QMD answers.
 
-        Raises IndexUnavailableError as `search`.
+        Raises IndexUnavailableError as `search` does.
         """
         request = notes.read_request(params)
         if self._running is None:
@@ -289,7 +289,7 @@ class Memory:
     def _why_denied(
         self, session: Session, key: str | None, *, searches: bool = False
     ) -> str | None:
-        """None: it may use the memory. Raises IndexUnavailableError as `search`."""
+        """Returns the reason; None: it may use the memory. Raises IndexUnavailableError as `search` does."""
         if session.operator:
             return None
         verdict = judge_request(self.settings, session.guest, key, searches=searches)
@@ -300,7 +300,7 @@ class Memory:
         return None
 
     async def _asked(self, ask: Callable[[MemoryBackend], Awaitable[T]], off: T) -> T:
-        """What the backend answers; `off` while memory is."""
+        """Returns what the backend answers; `off` while memory is off."""
         if self._running is None:
             return off
         with self._running.used() as backend:
@@ -337,7 +337,7 @@ class Memory:
             self._running.sync_later(reason, force=force, verify=verify)
 
     def session_started(self, session_key: str | None) -> bool:
-        """The first sign of a session asks for a sync, if `sync.onSessionStart` says so."""
+        """Asks for a sync at the first sign of a session, if `sync.onSessionStart` says so; returns whether it did."""
         if not self.settings.search.sync.on_session_start or not self._sessions.is_new(session_key):
             return False
         self.sync_later("session-start")
@@ -371,7 +371,7 @@ class Memory:
         return OverviewResult(index, counted)
 
     async def metrics(self) -> MetricsResult:
-        """Also while the index cannot answer, without what is read from it: then they are needed most."""
+        """Answers also while the index cannot, without what is read from it: metrics are needed most then."""
         try:
             status = await self.status()
         except (IndexUnavailableError, FileUnreadableError):
@@ -379,7 +379,7 @@ class Memory:
         return write_metrics(self.counted, status)
 
     async def health(self) -> Health:
-        """Cheap: it calls nothing outside this process and lists no directory."""
+        """Answers cheaply: it calls nothing outside this process and lists no directory."""
         if self._running is None:
             return judge_health(
                 disabled=why_disabled(self.settings),
@@ -409,11 +409,11 @@ class Memory:
             return await self._asked(lambda backend: backend.weaknesses(), ())
 
     async def seen_weaknesses(self) -> tuple[str, ...]:
-        """The same with those that only a look at the disk shows. Raises IndexUnavailableError."""
+        """Returns also the weaknesses that only a look at the disk shows. Raises IndexUnavailableError."""
         status = await self._asked(lambda backend: backend.status(), None)
         return status.weaknesses if status is not None else ()
 
-    async def adopt(self, settings: Settings, *, reopen: bool) -> None:
+    async def apply(self, settings: Settings, *, reopen: bool) -> None:
         """Applies other settings from now on; open requests finish under those they began with.
 
         Without `reopen` the backend stays open, since nothing that it uses has changed. Raises
@@ -451,12 +451,12 @@ def _searchable(
 
 
 def _is_private(session_key: str | None) -> bool:
-    """Whether nobody but the person reads the answer; a request that names no session may come from anywhere."""
+    """Returns whether only the person reads the answer; a request that names no session may come from anywhere."""
     return session_key is not None and is_main_session(session_key)
 
 
 def _is_transcript(path: str) -> bool:
-    """Whether the path names a conversation: one of the host's database, or one exported for QMD."""
+    """Returns whether the path names a conversation: one of the host's database, or one exported for QMD."""
     return is_conversation(path) or path.strip().startswith("qmd/sessions")
 
 
@@ -473,8 +473,8 @@ async def open_memory(
     """Opens the memory that the settings describe, or one that is off.
 
     With `background` the index is brought up to date at once and then as `sync.*` says, and texts
-    get their vectors; without it, texts get vectors only if it `embeds`. Waits for a QMD that is starting at most
-    `wait_s`. Raises IndexUnavailableError.
+    get their vectors; without it, texts get vectors only with `embeds`. Waits at most `wait_s` for a QMD that is
+    starting. Raises IndexUnavailableError.
     """
     metrics = Metrics()
     if is_disabled(settings):

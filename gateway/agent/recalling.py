@@ -1,4 +1,4 @@
-"""`recall`: what a model is told before its turn, and the events of clients' hooks. The rules: `gateway.recall`.
+"""`recall`: what a model is shown before its turn, and the events of clients' hooks. The rules: `gateway.recall`.
 
 Claude Code 2.1, Codex 0.169 and Gemini CLI 0.61 name the event and take `additionalContext` beside its name. Copilot
 CLI 1.0 names none: a prompt is known by its `prompt`, a beginning by its `source`, a
@@ -46,7 +46,7 @@ HookClient = Literal["claude-code", "codex", "gemini", "copilot"]
 HOOK_CLIENTS: Final[tuple[HookClient, ...]] = get_args(HookClient)
 
 HOOK_METHOD: Final = "$/hook"
-"""By which our own command hands on an event. No client calls it, so it is not in the list of methods."""
+"""The method with which our own command forwards an event. Clients do not call it, so it is not in their list."""
 
 EventKind = Literal["prompt", "start", "compaction", "other"]
 _KINDS: Final[Mapping[str, EventKind]] = {
@@ -56,26 +56,26 @@ _KINDS: Final[Mapping[str, EventKind]] = {
     "PreCompress": "compaction",
 }
 _GOES_ON: Final = frozenset({"resume", "fork"})
-"""How a conversation starts that has its beginning already."""
+"""The sources of a start that continues a conversation, which has been shown its beginning already."""
 _EMPTIED: Final = frozenset({"clear", "compact"})
-"""How one starts whose model knows nothing any more of what it was told."""
+"""The sources of a start after which the model no longer knows anything that it was shown."""
 _ASKED_FOR: Final = "manual"
 """Gemini CLI announces a compression in every turn, before it looks whether one is due: only one asked for is real."""
 HOOK_PATIENCE_S: Final = 0.22
-"""A hook waits for little longer."""
+"""The time limit for an event; the hook itself waits only a little longer."""
 VECTOR_PATIENCE_S: Final = 0.12
-"""How long the vector of a prompt is waited for: its words alone answer within milliseconds."""
+"""The longest wait for the vector of a prompt: its words alone answer within milliseconds."""
 _DAYS_PATIENCE_S: Final = 0.08
-"""How long a folder of notes is looked through for daily notes."""
+"""The time limit for finding the daily notes in a folder of notes."""
 
 
 class HookParams(Params, frozen=True):
     client: HookClient
     event: dict[str, Any]
     processes: tuple[int, ...] = ()
-    """Who runs the hook, the nearest first."""
+    """The processes that run the hook, the nearest first."""
     patience_ms: int = round(HOOK_PATIENCE_S * 1000)
-    """How long the hook still waits: what is told later reaches nobody, and does not count as told."""
+    """The time that the hook still waits: what comes later reaches nobody, and does not count as shown."""
 
 
 class HookEvent(msgspec.Struct, frozen=True):
@@ -84,14 +84,14 @@ class HookEvent(msgspec.Struct, frozen=True):
     conversation: str
     prompt: str = ""
     goes_on: bool = False
-    """Whether a conversation that starts was there before, and knows how it began."""
+    """True if a conversation that starts existed before, and knows how it began."""
     is_emptied: bool = False
     own_transcript: str | None = None
     """A glob of what the client itself writes down of this conversation."""
 
 
 def read_event(params: HookParams) -> HookEvent:
-    """What a client did not say, or said in another form, is as if it were nothing."""
+    """Reads an event; a field that is missing or has another type counts as empty."""
     event = params.event
     name = _text(event, "hook_event_name")
     kind = _KINDS.get(name, "other") if name else _unnamed(event)
@@ -123,7 +123,7 @@ def _text(event: Mapping[str, object], name: str) -> str:
 
 
 def in_form(client: HookClient, event: HookEvent, text: str) -> dict[str, object] | None:
-    """The text as this client takes it; None where there is nothing to say."""
+    """Returns the text in the form of this client; None where there is nothing to say."""
     if not text:
         return None
     if client == "copilot":
@@ -134,7 +134,7 @@ def in_form(client: HookClient, event: HookEvent, text: str) -> dict[str, object
 async def recall(
     memory: Memory, params: RecallParams, session: Session, conversation: str
 ) -> RecallResult:
-    """What to tell before this prompt, or why nothing."""
+    """Returns what to show before this prompt, or the reason why nothing is shown."""
     started = time.perf_counter()
     result = await _recall(memory, params, session, conversation)
     memory.counted.recalled(result.reason or "told", time.perf_counter() - started)
@@ -172,7 +172,7 @@ async def _recall(
     )
     if choice.reason is not None:
         return RecallResult(tokens=0, reason=choice.reason, stale=answer.stale)
-    return replace(_told(memory, conversation, choice.parts), stale=answer.stale)
+    return replace(_shown(memory, conversation, choice.parts), stale=answer.stale)
 
 
 def _why_none(answer: SearchAnswer) -> RecallReason:
@@ -183,7 +183,7 @@ def _why_none(answer: SearchAnswer) -> RecallReason:
     return "nothing_likely"
 
 
-def _told(memory: Memory, conversation: str, parts: Sequence[RecallPart]) -> RecallResult:
+def _shown(memory: Memory, conversation: str, parts: Sequence[RecallPart]) -> RecallResult:
     for part in parts:
         memory.shown.recalled(conversation, part.hit.path, part.shown)
         memory.uses.recalled(part.hit.path)
@@ -202,8 +202,10 @@ def _told(memory: Memory, conversation: str, parts: Sequence[RecallPart]) -> Rec
     return RecallResult(text=text, tokens=estimate_tokens(text), notes=notes)
 
 
-async def hear(memory: Memory, params: HookParams, session: Session) -> dict[str, object] | None:
-    """The answer to an event in its client's form; None where there is nothing to say, or not in time.
+async def answer_event(
+    memory: Memory, params: HookParams, session: Session
+) -> dict[str, object] | None:
+    """Answers an event in the form of its client; returns None where there is nothing to say, or not in time.
 
     Raises InvalidParamsError for an event without the name that this client gives each of its events.
     """
@@ -217,13 +219,13 @@ async def hear(memory: Memory, params: HookParams, session: Session) -> dict[str
     text = ""
     patience_s = min(round(HOOK_PATIENCE_S * 1000), params.patience_ms) / 1000
     with anyio.move_on_after(patience_s) as patience:
-        text = await _heard(memory, event, session)
+        text = await _text_for(memory, event, session)
     if patience.cancelled_caught:
         memory.counted.recalled("late", patience_s)
     return in_form(params.client, event, text)
 
 
-async def _heard(memory: Memory, event: HookEvent, session: Session) -> str:
+async def _text_for(memory: Memory, event: HookEvent, session: Session) -> str:
     if event.kind == "prompt":
         own = (event.own_transcript,) if event.own_transcript else ()
         asked = RecallParams(prompt=event.prompt, exclude=own)
@@ -235,9 +237,9 @@ async def _heard(memory: Memory, event: HookEvent, session: Session) -> str:
         return ""
     files = await Conversations(memory).files(session, patience_s=_DAYS_PATIENCE_S)
     memory.session_started(event.conversation)
-    told = started_block(files)
-    memory.shown.began(event.conversation, told.files)
-    return told.text
+    started = started_block(files)
+    memory.shown.began(event.conversation, started.files)
+    return started.text
 
 
 def recall_methods(memory: Memory) -> list[Method[Any]]:
@@ -246,6 +248,6 @@ def recall_methods(memory: Memory) -> list[Method[Any]]:
         return await recall(memory, params, session, session.conversation(params.session_key))
 
     async def hook(params: HookParams, context: RequestContext) -> dict[str, object] | None:
-        return await hear(memory, params, context.session)
+        return await answer_event(memory, params, context.session)
 
     return [Method("recall", RecallParams, answer), Method(HOOK_METHOD, HookParams, hook)]

@@ -37,16 +37,16 @@ _NOT_FOR_THE_BACKEND: Final = _SWITCHES | {"qmd.scope"}
 
 
 PATIENCE_S: Final = 20.0
-"""How long the files of the configuration, pipes among them, may take."""
+"""The time limit for reading the files of the configuration, pipes among them."""
 
 
 class ReloadResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     changed: tuple[str, ...]
     """Documented key paths with another value than before, and variables that hold API keys."""
     restart_needed: tuple[str, ...]
-    """Those of them that stay as they were until the gateway is started again."""
+    """The changed keys that stay as they were until the gateway is restarted."""
     reopened: bool
-    """Whether the backend was opened anew, on the same index, to take the changes in."""
+    """True if the backend was reopened, on the same index, to apply the changes."""
     warnings: tuple[str, ...]
     """About the configuration."""
 
@@ -86,7 +86,7 @@ class Reloader:
             or credentials != self._credentials
             or await self._is_weak()
         )
-        await memory.adopt(settings, reopen=reopen)
+        await memory.apply(settings, reopen=reopen)
         self._credentials = credentials
         return ReloadResult(
             changed=changed,
@@ -109,7 +109,7 @@ class Reloader:
             ) from None
 
     def _with_fixed(self, read: Settings) -> Settings:
-        """What was read, with the values in force where only a restart can change them."""
+        """Returns what was read, with the values in force where only a restart can change them."""
         now = self._memory.settings
         place = now.search.store
         store = replace(
@@ -125,7 +125,7 @@ class Reloader:
         )
 
     async def _is_weak(self) -> bool:
-        """A fresh start may heal what is weak, such as a provider whose key was refused."""
+        """Returns whether anything is weak that reopening may heal, such as a provider whose key was refused."""
         try:
             return bool(await self._memory.weaknesses())
         except (MemoryGatewayError, TimeoutError):
@@ -141,7 +141,7 @@ def _concerns_backend(key: str) -> bool:
 
 
 def _stamps(settings: Settings) -> tuple[object, ...]:
-    """When the files with credentials beside the configuration were written; they hold API keys too."""
+    """Returns the stamps of the files with credentials beside the configuration, which contain API keys too."""
     return tuple(map(_stamp, auth_profile_paths(settings.state_dir, settings.agent_dir)))
 
 

@@ -1,7 +1,7 @@
 """The Model Context Protocol on the same pipe, for clients that know tools and not our methods.
 
-`eras` tells which revision a request speaks and dresses results as each wants them, `tools` describes the
-tools to a model, runs them and writes what they found as text, `mcp_methods` is what the pipe registers, notes
-for people to choose among it. The work itself is that of `gateway.agent`, the same as for the
+`eras` finds out which revision a request speaks and gives results the form that it wants, `tools` describes the
+tools to a model, runs them and writes what they found as text, `mcp_methods` has the methods that the pipe
+registers, among them notes for people to choose from. The work itself is done by `gateway.agent`, as for the
 direct methods.
 """

@@ -55,12 +55,12 @@ class Revision(msgspec.Struct, frozen=True):
 
     @property
     def explains_arguments(self) -> bool:
-        """Whether wrong arguments are told the model, in a result, rather than the client."""
+        """True if wrong arguments are reported to the model, in a result, rather than to the client."""
         return self.name >= "2025-11-25"
 
 
 def speaks_mcp(line: bytes) -> bool:
-    """Whether the first line of a client shows that it speaks MCP rather than our own methods."""
+    """Returns whether the first line of a client shows that it speaks MCP rather than our own methods."""
     try:
         message = msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError):
@@ -78,7 +78,7 @@ def speaks_mcp(line: bytes) -> bool:
 
 
 def negotiated(requested: str | None) -> str:
-    """What `initialize` answers: the revision asked for, or the newest that has a handshake."""
+    """Returns the revision that `initialize` answers: the one asked for, or the newest that has a handshake."""
     return requested if requested in HANDSHAKE_REVISIONS else HANDSHAKE_REVISIONS[0]
 
 
@@ -117,26 +117,26 @@ Result = dict[str, Any]
 
 
 def dressed(result: Result, revision: Revision) -> Result:
-    """Any result as the revision wants it."""
+    """Returns the result in the form that the revision wants."""
     if not revision.is_stateless:
         return result
     return result | {"resultType": "complete", "_meta": {SERVER_KEY: SERVER}}
 
 
 def cacheable(result: Result, revision: Revision) -> Result:
-    """A result that holds for every client, and for an hour."""
+    """Returns a result that is valid for every client, and for an hour."""
     hints = {"ttlMs": _LIFETIME_MS, "cacheScope": "public"} if revision.is_stateless else {}
     return dressed(result | hints, revision)
 
 
 def momentary(result: Result, revision: Revision) -> Result:
-    """A result that holds for this client, and only now."""
+    """Returns a result that is valid for this client, and only now."""
     hints = {"ttlMs": 0, "cacheScope": "private"} if revision.is_stateless else {}
     return dressed(result | hints, revision)
 
 
 def handshake(requested: str | None) -> Result:
-    """What `initialize` answers for MCP's sake; instructions and the rest it has from our protocol."""
+    """Returns MCP's part of the answer to `initialize`; instructions and the rest are part of our protocol."""
     return {
         "protocolVersion": negotiated(requested),
         "serverInfo": SERVER,
@@ -155,6 +155,6 @@ def discovery(revision: Revision, instructions: str) -> Result:
 
 
 def tool_result(text: str, *, failed: bool) -> Result:
-    """What a tool answered, or a failure that the model can read and act upon."""
+    """Returns the answer of a tool, or a failure that the model can read and act upon."""
     content = [{"type": "text", "text": replace_lone_surrogates(text)}]
     return {"content": content, "isError": failed}

@@ -1,8 +1,8 @@
 """The methods of MCP on the pipe: `initialize`, `server/discover`, and those of tools, resources and prompts.
 
-Notes are resources, which people choose in their client: what is listed is what `session_start` would load for
-this conversation, and reading one goes through the same door as `memory_get`, so neither shows what those do not.
-Nobody is told of changes: days end without an event.
+Notes are resources, which people choose in their client: those that `session_start` would load for this
+conversation are listed, and they are read as by `memory_get`, so neither shows more than those methods.
+Clients are not notified of changes: days end without an event.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TITLES: Final[dict[Role, str]] = {
 
 
 class _Prompt(msgspec.Struct, frozen=True):
-    """What a person chooses in a client; `text` has the place of its one argument."""
+    """A prompt that a person chooses in a client; `text` has the place of its one argument."""
 
     name: str
     title: str
@@ -111,7 +111,7 @@ class PromptParams(MetaParams, frozen=True, kw_only=True):
 
 
 class McpMethods:
-    """What MCP's methods answer, but `initialize`, which is shared."""
+    """The methods of MCP, except `initialize`, which is shared."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -129,13 +129,13 @@ class McpMethods:
         return eras.cacheable({"tools": tool_list(appends=appends)}, revision)
 
     async def call(self, params: CallParams, context: RequestContext) -> Result:
-        """Wrong arguments are told the model in a result, or the client by an error, as the revision wants it."""
+        """Reports wrong arguments to the model in a result, or to the client by an error, as the revision wants it."""
         revision = revision_of(params.meta, context.session.protocol)
         if (tool := TOOLS.get(params.name)) is None:
             shown = f"There is no tool {params.name[:64]!r}."
             raise InvalidParamsError(shown, remedy=f"The tools are {', '.join(TOOLS)}.")
         async with background_tasks() as tasks:
-            tasks.start_soon(_tell_progress, tool, params.meta, context)
+            tasks.start_soon(_report_progress, tool, params.meta, context)
             try:
                 given = _as_meant(params.arguments or {})
                 arguments = decode_params(tool.name, tool.arguments, given)
@@ -147,7 +147,7 @@ class McpMethods:
         return eras.dressed(result, revision)
 
     async def resources(self, params: ListParams, context: RequestContext) -> Result:
-        """Only what is there; nothing for a conversation that may not read memory."""
+        """Lists only files that exist; none for a conversation that may not read memory."""
         revision = _listing(params, context)
         files = await Conversations(self._memory).files(context.session)
         there = [
@@ -161,7 +161,7 @@ class McpMethods:
         return eras.cacheable({"resourceTemplates": []}, _listing(params, context))
 
     async def read(self, params: ReadParams, context: RequestContext) -> Result:
-        """Any path that `memory_get` reads. Raises InvalidParamsError, with the reason, for all others."""
+        """Reads any path that `memory_get` reads. Raises InvalidParamsError, with the reason, for all others."""
         revision, uri = revision_of(params.meta, context.session.protocol), params.uri
         if not uri.startswith(_SCHEME):
             raise InvalidParamsError(f"There is no resource {uri[:200]!r}.", remedy=_REMEDY)
@@ -196,10 +196,10 @@ class McpMethods:
         return eras.dressed(found, revision)
 
 
-async def _tell_progress(tool: Tool[Any], meta: Meta | None, context: RequestContext) -> None:
-    """Says at once, and then every second, that the call is being worked on, if the client asked.
+async def _report_progress(tool: Tool[Any], meta: Meta | None, context: RequestContext) -> None:
+    """Reports at once, and then every second, that the call is being worked on, if the client asked for that.
 
-    Never returns when it did; how much is left is not known, so seconds count up.
+    Never returns if it did. How much is left is not known, so seconds count up.
     """
     token = (meta or {}).get("progressToken")
     if isinstance(token, bool) or not isinstance(token, str | int):
@@ -213,7 +213,7 @@ async def _tell_progress(tool: Tool[Any], meta: Meta | None, context: RequestCon
 
 
 def _as_meant(given: Arguments) -> bytes:
-    """Models spell what they do not want to say as null, and some hosts each whole number as 2.0."""
+    """Drops null, which models send for what they leave out, and turns 2.0, which some hosts send for 2, into 2."""
     said = {name: value for name, value in given.items() if bytes(value) != b"null"}
     for name, value in said.items():
         if whole := re.fullmatch(rb"(-?\d+)\.0+", value):
@@ -222,7 +222,7 @@ def _as_meant(given: Arguments) -> bytes:
 
 
 def mcp_methods(memory: Memory) -> list[Method[Any]]:
-    """Requests that their client takes back are not answered, as MCP wants."""
+    """Returns the methods of MCP. Requests that the client withdraws are not answered, as MCP demands."""
     methods = McpMethods(memory)
     manners = {"open_params": True, "silent_when_cancelled": True}
     return [
@@ -239,12 +239,12 @@ def mcp_methods(memory: Memory) -> list[Method[Any]]:
 
 
 def _of_model(context: RequestContext) -> RequestContext:
-    """Whoever sits at the machine, it is a model that calls tools: scope holds for it."""
+    """Returns the context without an operator: a model calls the tools, and scope applies to it."""
     return replace(context, session=replace(context.session, operator=False))
 
 
 def _listing(params: ListParams, context: RequestContext) -> Revision:
-    """Every list has one page. Raises as `revision_of`, and InvalidParamsError for another one."""
+    """Returns the revision. Raises as `revision_of`, and InvalidParamsError for a second page: no list has one."""
     revision = revision_of(params.meta, context.session.protocol)
     if params.cursor is not None:
         raise InvalidParamsError("There is no such page.", remedy="Leave out cursor.")

@@ -2,7 +2,7 @@
 
 Every word here is paid for in each request of each conversation (docs/protocol.md says what was kept, and why).
 There is no output schema: it would oblige us to send every answer twice. A client hands a model either the text
-of a result or its structured content, so there is one of them, and every client reads text. Passages stand in
+of a result or its structured content, so there is one of them, and every client reads text. Passages are in
 tags that their own words cannot close.
 """
 
@@ -40,13 +40,13 @@ A = TypeVar("A", bound=msgspec.Struct)
 
 
 def search_text(answer: SearchAnswer) -> str:
-    """Remarks first, since what is weak about the answer concerns all that follows."""
+    """Writes remarks first, since a weakness of the answer concerns all that follows."""
     passages = (passage_tag(hit, bare_snippet(hit), score=True) for hit in answer.hits)
-    return "\n".join((*map(_told, _remarks(answer)), *passages))
+    return "\n".join((*map(_line, _remarks(answer)), *passages))
 
 
-def _told(remark: str) -> str:
-    """One line of ours, of which a name in it is no more than a part."""
+def _line(remark: str) -> str:
+    """Returns a remark of ours as one line, which no name in it can end."""
     return contained(escape_line(remark))
 
 
@@ -70,25 +70,25 @@ def _remarks(answer: SearchAnswer) -> Iterator[str]:
 def read_text(answer: ReadAnswer) -> str:
     """The lines that were asked for; the tag says which, and where to go on."""
     if answer.error is not None:
-        return _told(answer.error)
+        return _line(answer.error)
     if answer.status == "not_found":
-        return _told(f"There is no {answer.path} (not_found).")
+        return _line(f"There is no {answer.path} (not_found).")
     if answer.first_line > 1 and not answer.line_count:
-        return _told(f"{answer.path} ends before line {answer.first_line}.")
+        return _line(f"{answer.path} ends before line {answer.first_line}.")
     last = answer.first_line + answer.line_count - 1
     place = attributes(
         path=answer.path,
         lines=line_range(answer.first_line, last) if answer.line_count else "",
         next_from=str(answer.next_line or ""),
     )
-    links = "".join(f"\n{_told(f'[[{name}]] is {path}')}" for name, path in answer.links.items())
+    links = "".join(f"\n{_line(f'[[{name}]] is {path}')}" for name, path in answer.links.items())
     return f"<note{place}>\n{contained(answer.text.removesuffix(chr(10)))}\n</note>{links}"
 
 
 def append_text(answer: AppendResult) -> str:
     if answer.error is not None:
-        return _told(answer.error)
-    return _told(
+        return _line(answer.error)
+    return _line(
         f"Written: {answer.path}, lines {line_range(answer.start_line or 0, answer.end_line or 0)}."
     )
 
@@ -131,7 +131,7 @@ class GetArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # fmt: on
 
     def to_params(self) -> GetParams:
-        """As `SearchArguments.to_params`."""
+        """Raises as `SearchArguments.to_params`."""
         return decode_params("memory_get", GetParams, msgspec.json.encode(self))
 
 
@@ -189,7 +189,7 @@ class Tool(Generic[A]):
     hints: Mapping[str, bool] = field(default_factory=lambda: _READS)
 
     def describe(self) -> dict[str, object]:
-        """As `tools/list` has it."""
+        """Returns the tool as `tools/list` shows it."""
         return {
             "name": self.name,
             "title": self.title,
@@ -214,7 +214,7 @@ async def _append(memory: Memory, arguments: AppendArguments, context: RequestCo
     try:
         answer = await Conversations(memory).append(AppendParams(text=arguments.text), context)
     except FileUnwritableError as error:  # most clients show their model no remedy of an error
-        return tool_result(_told(str(error)), failed=True)
+        return tool_result(_line(str(error)), failed=True)
     return tool_result(append_text(answer), failed=answer.error is not None)
 
 

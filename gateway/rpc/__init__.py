@@ -1,5 +1,5 @@
 """JSON-RPC 2.0 by lines, over the stdio pipe and over Unix sockets.
 
 `transport` moves bytes, `wire` cuts lines out of them and reads and writes messages, `connection` runs what
-a client asks for, `registry` is what can be asked. Knows nothing of memory.
+a client asks for, `registry` has the methods that can be called. The package knows nothing of memory.
 """

@@ -59,7 +59,7 @@ CANCEL_METHODS = frozenset({"$/cancelRequest", MCP_CANCEL_METHOD})
 
 
 def alone(frame: bytes | None) -> bytes | None:
-    """Answer a message that is not part of a batch."""
+    """Answers a message that is not part of a batch."""
     return frame
 
 
@@ -71,7 +71,7 @@ class BatchReply:
         self._missing = 0
 
     def slot(self) -> ReplySlot:
-        """Reserve the place of one member that must be answered. Reserve all before filling any."""
+        """Reserves the place of one member that must be answered. Reserve all before filling any."""
         self._frames.append(None)
         self._missing += 1
         return partial(self._fill, len(self._frames) - 1)
@@ -99,7 +99,7 @@ class OpenRequest(msgspec.Struct, eq=False):
     answered: bool = False
     silent: bool = False
     stages: dict[str, float] = msgspec.field(default_factory=dict)
-    """How long its parts took, in milliseconds, for the log."""
+    """The duration of each part, in milliseconds, for the log."""
     silent_when_cancelled: bool = False
 
     def cancel(self, cause: RpcError) -> None:
@@ -119,12 +119,12 @@ class Inflight:
         self._closed = False
 
     def close(self) -> None:
-        """Accept nothing more."""
+        """Accepts nothing more."""
         self._closed = True
         self._changed.fire()
 
     async def make_room(self, size_bytes: int) -> None:
-        """Wait for room, but not for ever: while reading pauses, cancellations are not read either.
+        """Waits for room, but not for ever: while reading pauses, cancellations are not read either.
 
         Raises:
             OverloadedError: no request finished in time.
@@ -144,7 +144,7 @@ class Inflight:
             )
 
     def add(self, request: OpenRequest) -> None:
-        """Accept a request.
+        """Accepts a request.
 
         Raises:
             InvalidRequestError: its id belongs to another request that is still open.
@@ -160,13 +160,13 @@ class Inflight:
         self._open_bytes += request.call.size_bytes
 
     def remove(self, request: OpenRequest) -> None:
-        """Forget a request that is done."""
+        """Forgets a request that is done."""
         self._open.discard(request)
         self._open_bytes -= request.call.size_bytes
         self._changed.fire()
 
     def claim(self, request: OpenRequest) -> bool:
-        """Take the right to answer. True once for each request; its id is free from then on."""
+        """Takes the right to answer. True once for each request; its id is free from then on."""
         if request.answered:
             return False
         request.answered = True
@@ -182,7 +182,7 @@ class Inflight:
         return [request for request in self._open if not request.answered]
 
     async def all_answered(self, timeout_s: float) -> None:
-        """Wait until every open request is claimed, at most for `timeout_s`."""
+        """Waits until every open request is claimed, at most for `timeout_s`."""
         with anyio.move_on_after(timeout_s):
             while self.unanswered():
                 await self._changed.wait()
@@ -212,7 +212,7 @@ class _CancelParams(msgspec.Struct, rename="camel"):
 
 
 def cancelled_id(params: bytes | None) -> RequestId:
-    """Return the id of the request to cancel.
+    """Returns the id of the request to cancel.
 
     Raises:
         InvalidParamsError: there is none, or it cannot be an id.
@@ -228,7 +228,7 @@ def cancelled_id(params: bytes | None) -> RequestId:
 
 
 class Dispatcher:
-    """Calls the methods that the lines of one connection name; give it to `Connection.serve`."""
+    """Calls the methods that the lines of one connection name; give it to `ClientConnection.serve`."""
 
     def __init__(self, registry: MethodRegistry, connection: ClientConnection) -> None:
         self._registry = registry
@@ -240,7 +240,7 @@ class Dispatcher:
         self._slots = anyio.Semaphore(connection.limits.running, fast_acquire=True)
 
     async def accept(self, line: bytes | RpcError) -> None:
-        """Start what a line asks for; an error stands for a line that could not be read.
+        """Starts what a line asks for; an error stands for a line that could not be read.
 
         Returns as soon as the work is started. Waits while there is no room for it.
         """
@@ -257,11 +257,11 @@ class Dispatcher:
             await self._accept(member, slot)
 
     def close(self) -> None:
-        """Refuse every request from now on."""
+        """Refuses every request from now on."""
         self._inflight.close()
 
     async def drain(self, cause: RpcError) -> None:
-        """Let open requests finish, then cancel them, then answer for those that do not stop."""
+        """Lets open requests finish, then cancels them, then answers for those that do not stop."""
         await self._inflight.all_answered(self._limits.grace_s)
         for request in self._inflight.unanswered():
             request.cancel(cause)
@@ -325,7 +325,7 @@ class Dispatcher:
                 outcome = str(wire.data["kind"])
             if self._inflight.claim(request):
                 seconds = time.perf_counter() - started
-                self._tell(method, request, outcome, seconds)
+                self._report(method, request, outcome, seconds)
                 if request_id is not None:
                     await self._send(request.reply, None if request.silent else frame)
         finally:
@@ -334,7 +334,7 @@ class Dispatcher:
             self._inflight.remove(request)
 
     async def _result(self, method: Method[Any], request: OpenRequest) -> object:
-        """Return what the handler returns. Raises what it raises, or the reason why the request was ended early."""
+        """Returns what the handler returns. Raises what it raises, or the reason why the request was ended early."""
         with request.scope:
             with _timed(request, "wait"):
                 await self._slots.acquire()
@@ -363,7 +363,7 @@ class Dispatcher:
         if not (request.answered or request.silent):
             self._outbox.notify((request, method), encode_notification(method, params))
 
-    def _tell(
+    def _report(
         self, method: Method[Any], request: OpenRequest, outcome: str, seconds: float
     ) -> None:
         duration_ms = round(seconds * 1000, 1)
@@ -399,22 +399,22 @@ class LineHandler(Protocol):
     """Handles the lines of one connection."""
 
     async def accept(self, line: bytes | RpcError) -> None:
-        """Start what a line asks for; an error stands for a line that could not be read."""
+        """Starts what a line asks for; an error stands for a line that could not be read."""
         ...
 
     def close(self) -> None:
-        """Refuse every request from now on."""
+        """Refuses every request from now on."""
         ...
 
     async def drain(self, cause: RpcError) -> None:
-        """Let open requests finish for a while, then answer the rest with `cause`."""
+        """Lets open requests finish for a while, then answers the rest with `cause`."""
         ...
 
 
 class Lane:
     """Limits that all clients of sockets share, so that many of them do not slow down the client on the pipe.
 
-    Their unfinished lines hold a bounded number of bytes, and the event loop handles one of their long lines
+    Their unfinished lines take a bounded number of bytes, and the event loop handles one of their long lines
     at a time.
     """
 
@@ -423,7 +423,7 @@ class Lane:
         self._turn = anyio.Lock()
 
     async def turn(self, line: bytes | RpcError) -> None:
-        """Wait until it is this client's turn to have the line handled."""
+        """Waits until it is this client's turn to have the line handled."""
         if isinstance(line, bytes) and len(line) > SMALL_LINE_BYTES:
             async with self._turn:
                 await anyio.lowlevel.checkpoint()
@@ -447,7 +447,7 @@ class ClientConnection:
         self.session = session or Session()
         self.limits = limits or ConnectionLimits()
         self.outbox = Outbox(self.limits.outbox_bytes)
-        """Where answers go."""
+        """The queue of answers."""
         self.tasks = anyio.create_task_group()
         """Open as long as `serve` runs."""
         self._reader = reader
@@ -461,7 +461,7 @@ class ClientConnection:
         self._reading = False
 
     async def serve(self, make_handler: Callable[[ClientConnection], LineHandler]) -> None:
-        """Serve the client until it leaves or `shutdown` is set; close the writer at the end.
+        """Serves the client until it leaves or `shutdown` is set; closes the writer at the end.
 
         At the end of input open requests get `grace_s`; the rest is answered `cancelled`, and the answers are
         written for as long as the client goes on reading. At a shutdown new lines are refused, open requests
@@ -530,9 +530,9 @@ class ClientConnection:
         await self.outbox.flush(self.limits.flush_s)
 
     async def _watch_for_desertion(self) -> None:
-        """Notice a client that hung up and reads nothing while unsent answers keep us from reading its input.
+        """Notices a client that hung up and reads nothing while unsent answers keep us from reading its input.
 
-        Otherwise the end of input, which stands behind unread lines, would never be seen.
+        Otherwise the end of input, which comes after unread lines, would never be seen.
         """
         while True:
             await self.outbox.congestion()

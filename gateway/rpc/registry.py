@@ -1,4 +1,4 @@
-"""What can be called: methods, their parameter types, decoding parameters, and what a handler knows of its request."""
+"""The methods that can be called, their parameter types, decoding them, and what a handler knows of its request."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Session(msgspec.Struct):
     """Names the connection in the log."""
     client: str | None = None
     session_key: str | None = None
-    """Holds for requests that do not bring their own."""
+    """The key of requests that do not bring their own."""
     protocol: str | None = None
     operator: bool = False
     """A person at the machine, for whom `scope`, which guards conversations, does not apply."""
@@ -73,27 +73,27 @@ def process_name(process: int) -> str:
 
 
 class RequestContext(msgspec.Struct, frozen=True):
-    """Who asks, and how the method may answer before it returns."""
+    """The client that asks, and the way to notify it before the method returns."""
 
     session: Session = msgspec.field(default_factory=Session)
     request_id: int | float | str | None = None
-    """As the client has it, to name the request in notifications; None for a notification."""
+    """The id as the client sent it, to name the request in notifications; None for a notification."""
     notify: Callable[[str, object], None] = lambda *_: None
-    """Send the client a notification: `notify(method, params)`.
+    """Sends the client a notification: `notify(method, params)`.
 
     Never waits and never fails, so it suits progress: of several that the client has not read yet,
     only the newest of each method is kept. Does nothing once the request is answered. Call it
     from the event loop.
     """
     stages: dict[str, float] = msgspec.field(default_factory=dict)
-    """How long parts of the work took, in milliseconds: the method adds its own, for the log."""
+    """The duration of parts of the work, in milliseconds, for the log: the method adds its own."""
 
 
 Handler: TypeAlias = Callable[[P, RequestContext], Awaitable[object]]
 
 
 class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What the parameters of methods have in common."""
+    """The base of the parameters of all methods."""
 
 
 class NoParams(Params, frozen=True):
@@ -143,7 +143,7 @@ class MethodRegistry:
         self.add(methods)
 
     def find(self, name: str) -> Method[Any]:
-        """Return the method of this name.
+        """Returns the method of this name.
 
         Raises:
             MethodNotFoundError: there is none; the nearest name is proposed.
@@ -177,7 +177,7 @@ class MethodRegistry:
 
 
 def describe_fields(struct: type[msgspec.Struct]) -> dict[str, str]:
-    """Map each field, by its name on the wire, to a sentence that says what it may be."""
+    """Maps each field, by its name on the wire, to a sentence that says what it may be."""
     info = inspect.type_info(struct)
     assert isinstance(info, inspect.StructType)
     return {
@@ -228,7 +228,7 @@ def _spell(value: object) -> str:
 
 
 def decode_params(method: str, params_type: type[P], raw: bytes | None) -> P:
-    """Decode the JSON of `params`, an object, an array or nothing.
+    """Decodes the JSON of `params`, an object, an array or nothing.
 
     Raises:
         InvalidParamsError: it does not fit `params_type`.
@@ -250,8 +250,8 @@ def _decoder(params_type: type[P]) -> msgspec.json.Decoder[P]:
 
 
 def _without_unread(params_type: type[msgspec.Struct], raw: bytes) -> bytes:
-    """MCP lets every request carry `_meta`, and its `initialize` may have what later revisions add: types that do not
-    read it need not declare it.
+    """Drops what MCP allows and a type does not declare: `_meta` in every request, and in `initialize` what later
+    revisions add.
     """
     if b'"_meta"' not in raw and b'"protocolVersion"' not in raw:
         return raw
@@ -299,7 +299,7 @@ def _explain(
 
 
 def _refused(raw: bytes, path: str) -> str:
-    """`` `sources[0]` cannot be "email" ``, if the value is short enough to be quoted."""
+    """Says for example `` `sources[0]` cannot be "email" ``; only a short value is quoted."""
     where = path.removeprefix("$").removeprefix(".")[:_SHOWN_CHARS]
     named = f"`{where}`" if where else "the whole of it"
     if len(raw) <= _LISTED_BYTES:

@@ -20,29 +20,29 @@ from anyio.abc import SocketAttribute, SocketStream
 from config.runtime.tasks import Wakeup
 
 _READ_BYTES = 65_536
-"""What one read asks for: the capacity of a Linux pipe."""
+"""The size of one read: the capacity of a Linux pipe."""
 
 _SLICE_BYTES = select.PIPE_BUF
 """POSIX: a pipe that polls writable takes this many bytes without blocking."""
 
 
 class ByteReader(Protocol):
-    """Where the lines of one connection come from."""
+    """The source of the lines of one connection."""
 
     async def receive(self) -> bytes:
-        """Return the next bytes; `b""` once the input has ended, for whatever reason."""
+        """Returns the next bytes; `b""` once the input has ended, for whatever reason."""
         ...
 
     def hung_up(self) -> bool:
-        """Tell whether the peer will send nothing more, although bytes may still be unread."""
+        """Returns whether the peer will send nothing more, although bytes may still be unread."""
         ...
 
 
 class ByteWriter(Protocol):
-    """Where the frames of one connection go."""
+    """The destination of the frames of one connection."""
 
     async def send(self, data: bytes) -> None:
-        """Write all of `data`.
+        """Writes all of `data`.
 
         Raises:
             anyio.BrokenResourceError: the peer is gone.
@@ -87,7 +87,7 @@ class DescriptorWriter:
 
     def __init__(self, descriptor: int) -> None:
         self.sent = 0
-        """How many bytes have been written so far."""
+        """The number of bytes written so far."""
         self._descriptor = descriptor
         self._pollable = _is_pollable(descriptor)
         self._poll = select.poll()
@@ -134,7 +134,7 @@ class ProtocolDescriptors(msgspec.Struct, frozen=True):
 
 
 def claim_stdio() -> ProtocolDescriptors:
-    """Take descriptors 0 and 1 away from the rest of the process; call it once, first thing.
+    """Takes descriptors 0 and 1 away from the rest of the process; call it once, first thing.
 
     A descriptor that was closed at start counts as /dev/null: no input, output to nowhere.
     """
@@ -179,7 +179,7 @@ class SocketChannel:
         await self._writer.send(data)
 
     def hang_up(self) -> None:
-        """Ends both directions: whoever waits to read or write here finds the peer gone."""
+        """Ends both directions: a task that waits to read or write here finds the peer gone."""
         with suppress(OSError):
             self._stream.extra(attribute=SocketAttribute.raw_socket).shutdown(socket.SHUT_RDWR)
 
@@ -197,7 +197,7 @@ class _Queued(msgspec.Struct, eq=False):
 
 
 class Outbox:
-    """`written` counts bytes the client's end has taken; `congested` tells that a reply waits."""
+    """Frames to be written. `written` counts bytes that the client's end has taken; `congested`: a reply waits."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
@@ -215,12 +215,12 @@ class Outbox:
         return self._waiting > 0
 
     async def congestion(self) -> None:
-        """Wait until a reply has to wait for room."""
+        """Waits until a reply has to wait for room."""
         while not self.congested:
             await self._blocked.wait()
 
     async def put(self, frame: bytes) -> None:
-        """Queue a frame, once there is room. One frame may overshoot the limit, of any size."""
+        """Queues a frame, once there is room. One frame may overshoot the limit, of any size."""
         while self._pending_bytes >= self._limit_bytes:
             self._waiting += 1
             self._blocked.fire()
@@ -231,11 +231,11 @@ class Outbox:
         self.put_now(frame)
 
     def put_now(self, frame: bytes) -> None:
-        """Queue a frame whether or not there is room."""
+        """Queues a frame whether or not there is room."""
         self._append(_Queued(frame))
 
     def notify(self, key: Hashable, frame: bytes) -> None:
-        """Queue a frame, in place of one of the same key that is still unwritten."""
+        """Queues a frame, in place of one of the same key that is still unwritten."""
         queued = self._replaceable.get(key)
         if queued is None:
             self._replaceable[key] = queued = _Queued(frame, key)
@@ -245,7 +245,7 @@ class Outbox:
             queued.frame = frame
 
     async def run(self, writer: ByteWriter) -> None:
-        """Write frames for ever.
+        """Writes frames for ever.
 
         Raises:
             anyio.BrokenResourceError: the client no longer takes any.
@@ -262,7 +262,7 @@ class Outbox:
                 self._moved.fire()
 
     async def flush(self, patience_s: float) -> None:
-        """Wait until all is written, or until the client has taken nothing for `patience_s`."""
+        """Waits until all is written, or until the client has taken nothing for `patience_s`."""
         while self._pending_bytes or self.congested:
             written = self.written
             with anyio.move_on_after(patience_s):

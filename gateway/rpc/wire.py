@@ -56,7 +56,7 @@ CODES: Mapping[ErrorKind, int] = {
 _LAST_BYTES = 32
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 SMALL_LINE_BYTES = 65_536
-"""Every client may hold this much of a line, whatever the others do."""
+"""The bytes of an unfinished line that every client may have, whatever the others do."""
 _LINE_BREAKS = (
     ("\u2028".encode(), rb"\u2028"),
     ("\u2029".encode(), rb"\u2029"),
@@ -65,7 +65,7 @@ _LINE_BREAKS = (
 
 
 def split_array(text: bytes, limit: int) -> list[bytes]:
-    """Return the members of a well-formed array.
+    """Returns the members of a well-formed array.
 
     Raises:
         msgspec.ValidationError: it has more than `limit` members; found at the first one too many.
@@ -81,7 +81,7 @@ def _array_type(limit: int) -> type[msgspec.Struct]:
 
 
 def replace_lone_escapes(line: bytes) -> bytes:
-    """Rewrite the lone surrogate escapes of a JSON text; pairs stay.
+    """Rewrites the lone surrogate escapes of a JSON text; pairs stay.
 
     Linear in its length. A text with more than `MOST_ESCAPES` escapes of any kind stays as it is.
     """
@@ -112,7 +112,7 @@ def _lone(line: bytes) -> Iterator[re.Match[bytes]]:
 
 
 def replace_lone_surrogates(value: object) -> object:
-    """Return plain data (`dict`, `list`, `str`, ...) with every string fit for UTF-8."""
+    """Returns plain data (`dict`, `list`, `str`, ...) with every string fit for UTF-8."""
     if isinstance(value, str):
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(value, dict):
@@ -212,7 +212,7 @@ class WireError(msgspec.Struct, frozen=True):
 
 
 def to_wire(error: BaseException) -> WireError:
-    """Describe any exception to the client: one raised on purpose in full, any other by reference."""
+    """Describes any exception to the client: one raised on purpose in full, any other by reference."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     if lacks_threads(error):
@@ -245,14 +245,14 @@ def _internal(error: BaseException) -> WireError:
 
 
 class RequestId(msgspec.Struct, frozen=True):
-    """The id of a request: `raw` is its JSON as sent, `key` tells equal ids apart from others."""
+    """The id of a request: `raw` is its JSON as sent; equal ids have the same `key`."""
 
     raw: bytes
     key: str | bytes
 
     @classmethod
     def parse(cls, raw: Raw) -> RequestId:
-        """Accept a string or a number of any size.
+        """Accepts a string or a number of any size.
 
         Raises:
             InvalidRequestError: it is null, a boolean, an array or an object.
@@ -266,7 +266,7 @@ class RequestId(msgspec.Struct, frozen=True):
 
     @property
     def value(self) -> Any:
-        """As the client has it; a number of no size that we know is its text."""
+        """The id as the client sent it; a number that is too large to decode is given as text."""
         try:
             return msgspec.json.decode(self.raw)
         except msgspec.DecodeError:
@@ -320,7 +320,7 @@ _raw_decoder = msgspec.json.Decoder(Raw)
 
 
 def decode_line(line: bytes, *, batch_members: int) -> Message | Batch:
-    """Read one line of valid UTF-8; never raises. A batch may have `batch_members` at most."""
+    """Reads one line of valid UTF-8; never raises. A batch may have `batch_members` at most."""
     try:
         text = _well_formed(line)
         if text.startswith(b"["):
@@ -333,7 +333,7 @@ def decode_line(line: bytes, *, batch_members: int) -> Message | Batch:
 
 
 def _well_formed(line: bytes) -> bytes:
-    """Check the syntax of the whole line, so that later failures can only be about its shape."""
+    """Checks the syntax of the whole line, so that later failures can only be about its shape."""
     try:
         return bytes(_raw_decoder.decode(line))
     except msgspec.DecodeError as error:
@@ -349,8 +349,8 @@ def _well_formed(line: bytes) -> bytes:
 
 
 def _may_be_repaired(line: bytes, cause: str) -> bool:
-    """Whether a lone surrogate may be to blame. If one ends the line, the decoder takes the line for cut off; to
-    search every line that is cut off for one would cost more than decoding all valid lines.
+    """Returns whether a lone surrogate may be the cause. If one ends the line, the decoder calls the line truncated;
+    searching every truncated line for one would cost more than decoding all valid lines.
     """
     return (
         "surrogate" in cause
@@ -414,11 +414,11 @@ def _text(raw: Raw | UnsetType) -> str | None:
 
 
 class LineRoom:
-    """What the unfinished lines of several clients may hold together."""
+    """The bytes that the unfinished lines of several clients may take together, and those that they take."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
-        self.held_bytes = 0
+        self.used_bytes = 0
 
 
 class LineSplitter:
@@ -435,7 +435,7 @@ class LineSplitter:
         self._is_first = True
 
     def feed(self, data: bytes) -> list[bytes | RpcError]:
-        """Take the next bytes; return the lines they complete, and errors for bad ones."""
+        """Takes the next bytes; returns the lines they complete, and errors for bad ones."""
         frames: list[bytes | RpcError] = []
         *ended, rest = data.split(b"\n")
         for piece in ended:
@@ -444,11 +444,11 @@ class LineSplitter:
         return frames + self._grow(rest)
 
     def finish(self) -> list[bytes | RpcError]:
-        """End the stream: the last line counts also without a newline."""
+        """Ends the stream: the last line counts also without a newline."""
         return self._end_line()
 
     def close(self) -> None:
-        """Forget the line that has begun."""
+        """Forgets the line that has begun."""
         self._forget()
 
     def _grow(self, piece: bytes) -> list[bytes | RpcError]:
@@ -458,10 +458,10 @@ class LineSplitter:
         size = len(self._line) + len(piece)
         if size > self._limit + room_for_carriage_return:
             return [self._discard(LineTooLongError(self._limit))]
-        if size > SMALL_LINE_BYTES and self._room.held_bytes + len(piece) > self._room.limit_bytes:
+        if size > SMALL_LINE_BYTES and self._room.used_bytes + len(piece) > self._room.limit_bytes:
             return [self._discard(_no_room(self._room))]
         self._line += piece
-        self._room.held_bytes += len(piece)
+        self._room.used_bytes += len(piece)
         return []
 
     def _discard(self, error: RpcError) -> RpcError:
@@ -470,7 +470,7 @@ class LineSplitter:
         return error
 
     def _forget(self) -> None:
-        self._room.held_bytes -= len(self._line)
+        self._room.used_bytes -= len(self._line)
         self._line.clear()
 
     def _end_line(self) -> list[bytes | RpcError]:
@@ -505,16 +505,16 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode_result(request_id: RequestId, result: object) -> bytes:
-    """Answer a request with any value msgspec can encode.
+    """Answers a request with any value msgspec can encode.
 
     Raises:
-        TypeError: `result` holds a value that has no JSON form.
+        TypeError: `result` contains a value that has no JSON form.
     """
     return _frame(b'{"jsonrpc":"2.0","id":%b,"result":%b}', request_id.raw, _json(result))
 
 
 def encode_error(request_id: RequestId | None, error: WireError) -> bytes:
-    """Answer a request with an error; None when its id could not be read, which JSON-RPC spells null."""
+    """Answers a request with an error; None when its id could not be read, which JSON-RPC spells null."""
     raw_id = request_id.raw if request_id else b"null"
     return _frame(b'{"jsonrpc":"2.0","id":%b,"error":%b}', raw_id, _json(error))
 
@@ -524,7 +524,7 @@ def encode_notification(method: str, params: object) -> bytes:
 
 
 def encode_batch(replies: Iterable[bytes]) -> bytes:
-    """Join the frames of one batch into the array that answers it."""
+    """Joins the frames of one batch into the array that answers it."""
     return b"[" + b",".join(replies) + b"]"
 
 
@@ -547,7 +547,7 @@ class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
     line_bytes: int = 4 * 1024 * 1024
     """The longest line; a longer one is discarded while it streams in."""
     all_lines_bytes: int = 32 * 1024 * 1024
-    """What the unfinished lines of all clients of sockets may hold together; the client on the pipe has its own."""
+    """The bytes of unfinished lines of all clients of sockets together; the client on the pipe has its own room."""
     batch_members: int = 256
     running: int = 64
     """Requests at work at the same time."""
@@ -558,15 +558,15 @@ class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
     outbox_bytes: int = 1024 * 1024
     """Frames that the client has not read yet; then requests wait to be answered."""
     admission_patience_s: float = 0.3
-    """How long reading pauses for room before it refuses, so that a cancellation gets through."""
+    """The longest pause of reading until there is room; then requests are refused, so that cancellations are read."""
     grace_s: float = 1.0
-    """How long open requests may go on after the end of input or a shutdown."""
+    """The time that open requests may still take after the end of input or a shutdown."""
     unwind_s: float = 0.2
-    """How long cancelled requests may tidy up before they are answered without waiting."""
+    """The time that cancelled requests may take to clean up before they are answered without waiting."""
     flush_s: float = 0.5
-    """How long the client may read nothing of the last answers before it is given up."""
+    """The time without reading any of the last answers after which the client is given up."""
     stall_s: float = 0.5
-    """How long a client that hung up may read nothing before it counts as gone."""
+    """The time without reading anything after which a client that hung up counts as gone."""
 
     @property
     def shutdown_s(self) -> float:

@@ -1,7 +1,7 @@
 """The sample workspace that ships with the package: an agent's `MEMORY.md` and six weeks of notes.
 
 The demo indexes it and the recall benchmark asks questions about it. It is read in place and never
-written, so whoever wants to edit the notes copies the folder first.
+written: copy the folder before you edit its notes.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _INHERITED: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "PYTHONPATH", "TMPDIR
 """All that the gateway gets of our environment: no configuration, no API keys."""
 _ANSWERS: Final = 3
 _PATIENCE_S: Final = 10.0
-"""With a disk that does not answer a search in time."""
+"""The longest wait for an answer, if the disk does not answer a search in time."""
 _PAUSE_S: Final = 0.1
 
 
@@ -61,7 +61,7 @@ class Exchange(msgspec.Struct, frozen=True):
 class DemoStarted(msgspec.Struct, frozen=True):
     exchange: Exchange
     ms: float
-    """From starting the process to its first reply."""
+    """The time from starting the process to its first reply."""
 
 
 class Progressed(msgspec.Struct, frozen=True):
@@ -95,10 +95,10 @@ class DemoFinished(msgspec.Struct, frozen=True):
 
 
 Event = DemoStarted | Progressed | Indexed | Answered | Wrote | DemoFinished
-Tell = Callable[[Event], None]
+Report = Callable[[Event], None]
 
 
-async def run_demo(tell: Tell, log_level: str | None = None) -> bool:
+async def run_demo(report: Report, log_level: str | None = None) -> bool:
     """Runs the demo; True when every question found its file. Raises what the client raises.
 
     With a log level the gateway's log goes to standard error.
@@ -108,14 +108,14 @@ async def run_demo(tell: Tell, log_level: str | None = None) -> bool:
         workspace = place / "workspace"
         await anyio.to_thread.run_sync(_copy, sample_workspace(), workspace)
 
-        told: set[Progressed] = set()
+        reported: set[Progressed] = set()
 
         def notified(method: str, params: Any) -> None:
             if method == "notifications/progress":
                 progress = Progressed(params["done"], params["total"])
-                if progress not in told:  # the end of a sync is told once more
-                    told.add(progress)
-                    tell(progress)
+                if progress not in reported:  # the end of a sync is notified once more
+                    reported.add(progress)
+                    report(progress)
 
         started = time.perf_counter()
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
@@ -127,34 +127,34 @@ async def run_demo(tell: Tell, log_level: str | None = None) -> bool:
             share_stderr=bool(log_level),
         ) as client:
             hello = await _ask(client, "initialize", {"client": "demo"})
-            tell(DemoStarted(hello, (time.perf_counter() - started) * 1000))
-            return await _converse(client, workspace, tell)
+            report(DemoStarted(hello, (time.perf_counter() - started) * 1000))
+            return await _converse(client, workspace, report)
 
 
-async def _converse(client: GatewayClient, workspace: Path, tell: Tell) -> bool:
-    tell(Indexed(await _ask(client, "sync", {"reason": "demo", "force": True})))
-    answers = [await _question(client, question, tell) for question in QUESTIONS]
+async def _converse(client: GatewayClient, workspace: Path, report: Report) -> bool:
+    report(Indexed(await _ask(client, "sync", {"reason": "demo", "force": True})))
+    answers = [await _question(client, question, report) for question in QUESTIONS]
     path = f"memory/{datetime.now(UTC).astimezone():%Y-%m-%d}.md"
     await anyio.to_thread.run_sync(_append, workspace / path, NOTE)
-    tell(Wrote(path, NOTE))
+    report(Wrote(path, NOTE))
     just_written = DemoQuestion("what was just written", NOTE_QUERY, path)
-    answers.append(await _question(client, just_written, tell, patience_s=_PATIENCE_S))
+    answers.append(await _question(client, just_written, report, patience_s=_PATIENCE_S))
     times = tuple(answer.exchange.ms for answer in answers)
-    tell(DemoFinished(await _ask(client, "status", {}), times))
+    report(DemoFinished(await _ask(client, "status", {}), times))
     return all(answer.found for answer in answers)
 
 
 async def _question(
-    client: GatewayClient, question: DemoQuestion, tell: Tell, *, patience_s: float = 0.0
+    client: GatewayClient, question: DemoQuestion, report: Report, *, patience_s: float = 0.0
 ) -> Answered:
-    """Asked again, for some time, while the answer says itself that it may lack something."""
+    """Asks a question, and for some time again while the answer itself says that it may lack something."""
     params = {"query": question.query, "maxResults": _ANSWERS}
     deadline = time.perf_counter() + patience_s
     while True:
         answer = Answered(await _ask(client, "memory_search", params), question)
         is_late = time.perf_counter() >= deadline
         if answer.found or not answer.exchange.result.get("stale") or is_late:
-            tell(answer)
+            report(answer)
             return answer
         await anyio.sleep(_PAUSE_S)
 
@@ -166,7 +166,7 @@ async def _ask(client: GatewayClient, method: str, params: Mapping[str, object])
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Contents only: what is installed may be read-only, and the copy is written to."""
+    """Copies contents only: installed files may be read-only, and the copy is written to."""
     for file in source.rglob("*.md"):
         copied = target / file.relative_to(source)
         copied.parent.mkdir(parents=True, exist_ok=True)

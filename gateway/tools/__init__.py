@@ -1,4 +1,4 @@
-"""What a client can ask for: the parameters and results of every method, checked and decorated.
+"""The requests of a client: the parameters and results of every method, checked and decorated.
 
-Between the pipe, which knows only bytes and calls, and the backends, which know only memory.
+This package is between the pipe, which knows only bytes and calls, and the backends, which know only memory.
 """

@@ -14,7 +14,7 @@ from gateway.rpc.wire import InvalidParamsError
 from gateway.tools.search import Key, PathText
 
 MAX_ENTRY_BYTES = 64 * 1024
-"""More than one entry of a log should ever hold."""
+"""More than one entry of a log should ever have."""
 _FORBIDDEN = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]"
 Target = Literal["daily", "longterm"]
 
@@ -40,7 +40,7 @@ def read_request(params: GetParams) -> ReadRequest:
 
 
 def denied_result(path: str, reason: str) -> ReadAnswer:
-    """What a conversation that may not read is told; nothing was looked at for it."""
+    """Returns the answer to a conversation that may not read; nothing was looked at for it."""
     error = f"This conversation may not read memory: {reason}."
     return failed_result(path, error, kind=ErrorKind.DENIED, denied=True)
 
@@ -48,7 +48,7 @@ def denied_result(path: str, reason: str) -> ReadAnswer:
 def failed_result(
     path: str, error: str, *, kind: ErrorKind, denied: bool = False, disabled: bool = False
 ) -> ReadAnswer:
-    """A refusal is a result, not an error of the call: a model can read it and try another path."""
+    """Returns a refusal as a result, not as an error of the call: a model can read it and try another path."""
     return ReadAnswer(
         text="", path=path, status="error", first_line=0, line_count=0, denied=denied, disabled=disabled, error=error,
         kind=kind,
@@ -94,7 +94,7 @@ def read_entry(params: AppendParams) -> str:
 
 
 class ForgetParams(Params, frozen=True, kw_only=True):
-    """A path or an age in milliseconds. Without `remove` it is only told what is kept."""
+    """A path or an age in milliseconds. Without `remove` the answer only says what is kept."""
 
     path: str | None = None
     older_than_ms: int | None = None

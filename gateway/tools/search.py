@@ -133,7 +133,7 @@ def read_request(params: SearchParams) -> SearchRequest:
 
 
 def limits_met(params: SearchParams) -> tuple[str, ...]:
-    """What of the parameters does not count, being beyond a limit."""
+    """Returns a sentence for each parameter that is beyond a limit and counts only in part."""
     length, wanted = len(params.query.strip()), params.max_results or 0
     met = []
     if length > MAX_QUERY_CHARS:
@@ -152,7 +152,7 @@ def not_indexed(settings: Settings, wanted: Iterable[Source]) -> dict[Source, st
 
 
 def unsearched_result(reasons: Mapping[Source, str], *, denied: str) -> SearchAnswer:
-    """What a search answers when no source that it names is searched; `denied` is who-may's reason."""
+    """Returns the answer when no source that a search names is searched; `denied` is the reason of a denial."""
     if denied in reasons.values():
         return denied_result(denied)
     return SearchAnswer(
@@ -161,13 +161,13 @@ def unsearched_result(reasons: Mapping[Source, str], *, denied: str) -> SearchAn
 
 
 def partly_answered(answer: SearchAnswer, reasons: Mapping[Source, str]) -> SearchAnswer:
-    """What the other sources answered, and that those with a reason were not asked."""
+    """Returns the answer of the other sources, with a warning that those with a reason were not searched."""
     warning = _joined(answer.warning, _unsearched(reasons))
     return replace(answer, outcome="partial", warning=warning)
 
 
 def without(answer: SearchAnswer, missed: str) -> SearchAnswer:
-    """The same, with what the client asked for and was not searched."""
+    """Returns the answer with a warning of what the client asked for and was not searched."""
     return replace(answer, outcome="partial", warning=_joined(answer.warning, missed))
 
 
@@ -204,7 +204,7 @@ def _joined(*sentences: str | None) -> str | None:
 
 
 def denied_result(reason: str) -> SearchAnswer:
-    """What a search answers to a conversation that may not search; no work was done for it."""
+    """Returns the answer to a conversation that may not search; no work was done for it."""
     return SearchAnswer(
         hits=(),
         outcome="denied",
@@ -214,7 +214,7 @@ def denied_result(reason: str) -> SearchAnswer:
 
 
 def disabled_result(error: str, kind: ErrorKind = ErrorKind.DISABLED) -> SearchAnswer:
-    """What a search answers while memory is switched off or broken; `error` names the cause and the fix."""
+    """Returns the answer while memory is switched off or broken; `error` names the cause and the fix."""
     return SearchAnswer(hits=(), outcome="disabled", disabled=True, error=error, kind=kind)
 
 
@@ -232,7 +232,7 @@ def _shown(hit: Hit, *, cited: bool) -> Hit:
 # --- Passages in tags that their own words cannot close: information for a model, never instructions ---
 
 _BLANK: Final = r"[\s\u00ad\u200b-\u200f\u2060\ufeff]*"
-"""What a model reads over, characters without a width among them."""
+"""Blanks that a model ignores, characters without a width among them."""
 _TAG: Final = re.compile(rf"<(?={_BLANK}(?:/{_BLANK})?(?:passage|note|recalled)\b)", re.IGNORECASE)
 
 
@@ -270,7 +270,7 @@ def _quoted(text: str) -> str:
 
 
 def contained(text: str) -> str:
-    """Words of a note that look like the end of it, or like another one, are only words."""
+    """Escapes words of a note that look like the tag at its end, or like another tag."""
     return _TAG.sub("&lt;", escape_controls(text))
 
 
@@ -287,8 +287,8 @@ RecallReason = Literal[
     "small_talk", "machine_output", "command", "nothing_likely", "already_shown", "no_room", "denied", "disabled",
     "unavailable", "late",
 ]  # fmt: skip
-"""Why nothing is shown. `already_shown`: this conversation has seen all that is likely; `no_room`: it is longer than
-`maxTokens`; `late`: a hook waits no longer."""
+"""The reasons why nothing is shown. `already_shown`: this conversation has seen all that is likely; `no_room`: it is
+longer than `maxTokens`; `late`: a hook waits no longer."""
 
 
 class RecallParams(Params, frozen=True, kw_only=True):
@@ -310,15 +310,15 @@ class RecalledNote(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RecallResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What to put before the prompt, with places, or a `reason` why nothing."""
+    """The text to put before the prompt, with its places, or a `reason` why there is none."""
 
     tokens: int
-    """About how many the text takes."""
+    """The approximate number of tokens of the text."""
     text: str = ""
     notes: tuple[RecalledNote, ...] = ()
     reason: RecallReason | None = None
     stale: Stale | None = None
-    """What may be missing, as in the answer of a search."""
+    """Changes that may be missing, as in the answer of a search."""
     error: str | None = None
     """The cause and the remedy, where the reason is `denied`, `disabled` or `unavailable`."""
     kind: ErrorKind | None = None

@@ -38,7 +38,7 @@ class Health(msgspec.Struct, frozen=True):
     status: HealthState
     reasons: tuple[str, ...] = ()
     trials: tuple[Trial, ...] | msgspec.UnsetType = msgspec.UNSET
-    """What each part did when a deep look asked it."""
+    """The outcome of each part that a deep look tried."""
 
 
 class HealthParams(Params, frozen=True):
@@ -67,14 +67,14 @@ def judge_health(
 
 
 def judge_trials(health: Health, trials: Sequence[Trial]) -> Health:
-    """The same health in the light of what was tried: a part that failed degrades it."""
+    """Returns the health with the outcome of the trials: a part that failed degrades it."""
     reasons = (*health.reasons, *_failures(trials, health.reasons))
     degraded = health.status == "ok" and any(one.outcome == "failed" for one in trials)
     return Health("degraded" if degraded else health.status, reasons, tuple(trials))
 
 
 def _failures(trials: Sequence[Trial], known: Sequence[str]) -> Iterator[str]:
-    """One sentence for each failure that no reason tells of already."""
+    """Yields one sentence for each failure that no reason mentions already."""
     for one in trials:
         if one.outcome == "failed" and not any(one.detail in reason for reason in known):
             remedy = f" {one.remedy}" if one.remedy else ""
@@ -91,13 +91,13 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     enabled: bool
     workspace: str
     notes: bool = False
-    """Whether a folder of notes is the whole memory; it is the workspace then."""
+    """True if a folder of notes is the whole memory; it is the workspace then."""
     claude_code: bool = False
-    """Whether what Claude Code remembers is searched, too."""
+    """True if what Claude Code remembers is searched, too."""
     config_path: str | None
-    """The file in force; where none is, the one that cannot be."""
+    """The file in force; where there is none, the invalid one."""
     disabled: str | None = None
-    """Why memory is off, when it is."""
+    """The reason why memory is off, when it is."""
     started_as: StartedAs = "sidecar"
     switches: tuple[Switch, ...] = ()
     """Keys that ask for memory to be off, and whether they are obeyed."""
@@ -115,18 +115,18 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     recent_syncs: tuple[SyncReport, ...] = ()
     last_sync_error: str | None = None
     config_error: str | None = None
-    """Why the newest configuration is not the one in force."""
+    """The reason why the newest configuration is not the one in force."""
     watcher: WatchState | None = None
-    """How changes are noticed while nobody asks."""
+    """The way in which changes are noticed while nobody asks."""
     database_path: str | None = None
     database_bytes: int = 0
     issues: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     """About the configuration."""
     activity: Activity | None = None
-    """What the answering process has done since its start."""
+    """The work of the answering process since its start."""
     silent_hooks: Mapping[str, int] = {}
-    """How often hooks of this user said nothing, and why: `slow`, `away` (no gateway), `broken`. A command adds it."""
+    """The hooks of this user that said nothing, by reason: `slow`, `away` (no gateway), `broken`. A command adds it."""
     details: Details = Details()
     health: Health | msgspec.UnsetType = msgspec.UNSET
     """Set by a deep look, for which every part was asked to do its work."""
@@ -204,7 +204,7 @@ def _config_path(settings: Settings, error: MemoryGatewayError | None) -> str | 
 
 
 class OverviewResult(msgspec.Struct, frozen=True):
-    """What `report` shows beside a status."""
+    """The data that `report` shows beside a status."""
 
     index: Overview | None
     """None while memory is off."""
@@ -290,7 +290,7 @@ def _sources(status: StatusResult) -> Iterator[Family]:
 
 
 def _providers(state: EmbeddingsState) -> Iterator[Family]:
-    """What was asked of the provider that comes first, and of the one that may stand in for it."""
+    """Yields the counts of the provider that comes first, and of the one that may replace it."""
     services = [one for one in (state.primary, state.fallback) if one is not None]
     for count, (name, meaning) in _PROVIDER_COUNTS.items():
         samples = tuple(

@@ -67,7 +67,7 @@ def test_a_line_that_never_ends_is_not_kept():
     splitter = LineSplitter(10, room)
     for _ in range(1000):
         splitter.feed(b"x" * 1000)
-        assert room.held_bytes <= 11
+        assert room.used_bytes <= 11
 
 
 @given(st.lists(st.binary(max_size=12), max_size=8), st.data())
@@ -99,6 +99,6 @@ def test_unfinished_lines_of_all_clients_together_are_bounded_and_small_ones_are
     assert second.feed(b"x" * 100_000 + b"\nnext\n") == [b"next"]
     assert small.feed(b"x" * 60_000 + b"\n") == [b"x" * 60_000]
     first.close()
-    assert room.held_bytes == 0
+    assert room.used_bytes == 0
     assert second.feed(b"y" * 250_000 + b"\n") == [b"y" * 250_000]
-    assert room.held_bytes == 0
+    assert room.used_bytes == 0
