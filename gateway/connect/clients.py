@@ -1,9 +1,9 @@
 """The MCP clients that `connect` knows: where each keeps its servers, in which form, and how it is asked.
 
 None of their own commands is used for writing: `claude mcp add`, `codex mcp add` and `gemini mcp add` (2.1.330,
-0.169.0, 0.61.0) each lay the whole file out anew, and what they remove does not come back as it was. Whether a
-client sees the server is asked of its own command on a copy of the file, because to be asked changes things: Claude
-Code lays its file out anew whenever it starts.
+0.169.0, 0.61.0) each format the whole file anew, and removing an entry does not bring back the file as it was. A
+client's own command is asked whether it sees the server, on a copy of the file, because the question changes the file:
+Claude Code formats it anew whenever it starts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Entry = dict[str, Any]
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """What decides where a client keeps its files."""
+    """The environment and directories that decide where a client keeps its files."""
 
     environment: Mapping[str, str]
     home: Path
@@ -43,34 +43,34 @@ class Surroundings(msgspec.Struct, frozen=True):
         return resolve_path(found[1], home=self.home, base=self.cwd) if found else default
 
     def settings_dir(self) -> Path:
-        """Where desktop programs keep what they are told: that of the system."""
+        """Returns the directory of the system in which desktop programs keep their settings."""
         if sys.platform == "darwin":
             return self.home / "Library" / "Application Support"
         return named_dir(self.environment, "XDG_CONFIG_HOME") or self.home / ".config"
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """How a client's own command is asked whether it sees a server, with a copy of its file alone."""
+    """The way to ask a client's own command whether it sees a server, with nothing but a copy of its file."""
 
     arguments: tuple[str, ...]
     """`{name}` stands for the server's name."""
     variable: str
-    """Names the directory that holds the copy."""
+    """The variable that names the directory of the copy."""
     file: str
-    """Where in that directory the copy has to be."""
+    """The path of the copy in that directory."""
     sign: str
-    """What the output says of a server that it sees; `{name}` as above."""
+    """The words in the output for a server that it sees; `{name}` as above."""
 
 
 class Hooks(msgspec.Struct, frozen=True, kw_only=True):
-    """How a client is told what to run before a prompt."""
+    """The hooks by which a client runs a command before a prompt."""
 
     file: Callable[[Surroundings], Path]
     events: tuple[str, ...]
     extra: Entry
-    """What a hook needs beside its command."""
+    """The members that a hook needs beside its command."""
     then: str = ""
-    """What a person has to do before they run."""
+    """The step that a person has to take before the hooks run."""
 
     def entry(self, command: Sequence[str]) -> Entry:
         """The hooks by event."""
@@ -80,38 +80,38 @@ class Hooks(msgspec.Struct, frozen=True, kw_only=True):
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):
     name: str
-    """As on the command line."""
+    """The name on the command line."""
     title: str
     file: Callable[[Surroundings], Path]
     key: str
     """The member, or table, that holds the servers."""
     form: Form = "json"
     extra: Entry = msgspec.field(default_factory=dict)
-    """What an entry needs beside `command` and `args`."""
+    """The members that an entry needs beside `command` and `args`."""
     programs: tuple[str, ...] = ()
     """Commands that show that it is installed; the first one is asked by `check`."""
     folder: Callable[[Surroundings], Path] | None = None
-    """What shows that it is installed, where that is not the directory of its file."""
+    """The directory that shows that it is installed, where that is not the directory of its file."""
     check: Check | None = None
     then: str
-    """What a person does next."""
+    """The next step for a person."""
     hooks: Hooks | None = None
     is_hooks: bool = False
-    """Whether this is that side of a client which runs hooks: see `hooked`."""
+    """True if this is the side of a client that runs hooks: see `hooked`."""
 
     def hooked(self) -> Client | None:
-        """The side of it that runs hooks; None where there is none."""
+        """Returns the side of the client that runs hooks; None where there is none."""
         if self.hooks is None:
             return None
         return replace(self, file=self.hooks.file, key="hooks", form="json", is_hooks=True)
 
     def entry(self, command: Sequence[str]) -> Entry:
-        """What stands in the file for a server that is started so."""
+        """Returns the entry of a server that is started by this command."""
         program, *arguments = command
         return {**self.extra, "command": program, "args": arguments}
 
     def is_installed(self, there: Surroundings) -> bool:
-        """A directory that is empty shows nothing: undoing may have left it."""
+        """Returns whether it is installed. An empty directory is no sign of that: undoing may have left it."""
         path = there.environment.get("PATH")
         if any(shutil.which(program, path=path) for program in self.programs):
             return True
@@ -129,7 +129,7 @@ def _holds_something(folder: Path) -> bool:
 
 
 def _claude_file(there: Surroundings) -> Path:
-    """Beside its directory in the home, inside of one that is named."""
+    """Returns the file: beside the client's directory in the home, or inside of one that a variable names."""
     named = variable(there.environment, "CLAUDE_CONFIG_DIR")
     return (_claude_folder(there) if named else there.home) / ".claude.json"
 
@@ -236,7 +236,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
 
 
 def is_ours(entry: object) -> bool:
-    """Whether an entry starts this gateway: its command, or our start-up file with `gateway serve`."""
+    """Returns whether an entry starts this gateway: its command, or our start-up file with `gateway serve`."""
     if not isinstance(entry, Mapping):
         return False
     arguments = entry.get("args")
@@ -247,19 +247,19 @@ def is_ours(entry: object) -> bool:
 
 
 def _starts_us(words: Sequence[str], command: str) -> bool:
-    """Whether what stands before our command is our program."""
+    """Returns whether the words before our command name our program."""
     before = [Path(one).name for one in words[: words.index(command)]]
     return before[-1:] == ["memory-gateway"] or before[-2:] == ["start.py", "gateway"]
 
 
 def hooks_in(group: object) -> list[object]:
-    """The hooks of a group; empty for what is none."""
+    """Returns the hooks of a group; none for anything that is not a group."""
     hooks = group.get("hooks") if isinstance(group, Mapping) else None
     return hooks if isinstance(hooks, list) else []
 
 
 def hook_name(hook: object) -> str | None:
-    """The name of the server that a hook belongs to; None for those of others."""
+    """Returns the name of the server that a hook belongs to; None for the hooks of others."""
     if not isinstance(hook, Mapping):
         return None
     try:
@@ -283,14 +283,14 @@ _QUIET: Final = {
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What the client said. `unknown`: it has no command to ask, or that is not installed here."""
+    """The answer of the client. `unknown`: it has no command to ask, or that is not installed here."""
 
     verdict: Literal["seen", "not_seen", "unknown"]
     words: str
 
 
 def check(client: Client, there: Surroundings, name: str, data: bytes) -> Seen:
-    """Blocks for as long as the client takes, at most a minute. Raises OSError without a place for the copy."""
+    """Asks the client whether it sees the server; blocks for a minute at most. Raises OSError if it cannot copy."""
     asked = client.check
     if asked is None:
         return Seen(verdict="unknown", words=f"{client.title} has no command that could be asked.")
@@ -320,7 +320,7 @@ def check(client: Client, there: Surroundings, name: str, data: bytes) -> Seen:
 
 
 def _ask(command: tuple[str, ...], environment: dict[str, str], folder: str) -> str:
-    """What it printed; in a folder that is empty and not trusted it starts nobody else's servers."""
+    """Returns what the command printed; in an empty folder that is not trusted it starts no other servers."""
     try:
         done = subprocess.run(  # noqa: S603 - the client's own command, arguments of our own
             command,

@@ -1,10 +1,10 @@
 """A client's configuration on the disk: what it says of us, and how it is changed and put back.
 
-One server is added to its text, or removed from it; all else stays as it is. The new text is read again before it is
-handed out: it must say what it said, and the one thing more or less. Nothing is written before it was shown, and only
-over what was read. A copy of what was there lies beside the file till the gateway is taken out again: if nothing else
-has changed by then, that copy is what comes back, byte for byte. No link is followed: a file that a dotfile manager
-owns is its business.
+One server is added to its text, or removed from it; all else stays as it is. The new text is parsed before it is
+returned: it must have the same content as before, with one entry more or less. Nothing is written before it was shown,
+and only over what was read. A copy of the original stays beside the file until the gateway is taken out again: if
+nothing else has changed by then, the copy is restored, byte for byte. No link is followed: a file that belongs to a
+dotfile manager is left to it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_
 
 
 def has_place(client: Client, text: str, path: Path) -> bool:
-    """Whether the file has something of its own where ours would stand. Raises ConfigInvalidError."""
+    """Returns whether the file has something of its own where ours would go. Raises ConfigInvalidError."""
     if client.is_hooks:
         return client.key in _read(client, text, path)
     return bool(servers_in(client, text, path))
@@ -80,7 +80,7 @@ def with_server(client: Client, text: str, path: Path, name: str, entry: Entry) 
 
 
 def without_server(client: Client, text: str, path: Path, name: str, *, bare: bool) -> str:
-    """The text without a server that it has. `bare`: nor with what held the servers, when that is empty.
+    """Returns the text without a server that it has. `bare`: also without the member of the servers, if that is empty.
 
     Raises ConfigInvalidError.
     """
@@ -91,7 +91,7 @@ def without_server(client: Client, text: str, path: Path, name: str, *, bare: bo
     wanted[client.key] = left
     if client.form == "toml":
         if not left:
-            del wanted[client.key]  # a table is there while something is in it
+            del wanted[client.key]  # a table exists only while something is in it
         text = _cut_from_toml(client.key, text, name)
         return _checked(client, text, path, wanted, _out_by_hand(client, name))
     at: tuple[str, ...] = (client.key, name)
@@ -103,7 +103,7 @@ def without_server(client: Client, text: str, path: Path, name: str, *, bare: bo
 
 
 def entry_lines(client: Client, name: str, entry: Entry) -> list[str]:
-    """An entry as it is written where there is room, for people."""
+    """Returns an entry as it is written where there is room, for people."""
     if client.form == "toml":
         return list(_toml_lines(client.key, name, entry))
     return member_lines(name, entry)
@@ -142,11 +142,11 @@ def _invalid(path: Path, message: str, remedy: str) -> ConfigInvalidError:
     return ConfigInvalidError([ConfigProblem(message=message, file=str(path))], remedy=remedy)
 
 
-# Hooks: below each event a list, in which ours stand beside those of others.
+# Hooks: a list for each event, with ours beside those of others.
 
 
 def _hooks_by_name(found: dict[str, object]) -> Servers:
-    """Our hooks by the name of the server that they belong to; each as `{event: [group]}`, without those of others."""
+    """Returns our hooks by the name of their server; each as `{event: [group]}`, without the hooks of others."""
     ours: Servers = {}
     for event, groups in found.items():
         for group in groups if isinstance(groups, list) else ():
@@ -179,7 +179,7 @@ def _add_hook(key: str, text: str, path: Path, event: str, groups: list[object])
 
 
 def _without_hooks(client: Client, text: str, path: Path, name: str, *, bare: bool) -> str:
-    """Nor with a list that is empty then; `bare`: nor with what held the lists."""
+    """Removes our hooks, lists that are empty then and, with `bare`, the member of the lists if that is empty then."""
     wanted = _read(client, text, path)
     hooks = wanted[client.key]
     for event in list(hooks):
@@ -208,7 +208,7 @@ def _without_hooks(client: Client, text: str, path: Path, name: str, *, bare: bo
 
 
 def _add_to_toml(key: str, text: str, name: str, entry: Entry) -> str:
-    """As the last table: what stands above means the same, whatever it is."""
+    """Adds an entry as the last table, so that everything above keeps its meaning."""
     newline = "\r\n" if "\r\n" in text else "\n"
     block = newline.join((*_toml_lines(key, name, entry), ""))
     if not text.removeprefix(BOM):
@@ -230,12 +230,12 @@ def _toml_key(name: str) -> str:
 
 
 def _toml(value: object) -> str:
-    """Strings, numbers, booleans and lists of these are written as in JSON."""
+    """Writes strings, numbers, booleans and lists of these as in JSON."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _cut_from_toml(key: str, text: str, name: str) -> str:
-    """Without the table and those below it, and the blank line before each; comments after it are not ours."""
+    """Removes the table and its subtables, and the blank line before each; comments after them are not ours."""
     names = rf"""(?:{re.escape(name)}|"{re.escape(name)}"|'{re.escape(name)}')"""
     header = re.compile(rf"[ \t]*\[[ \t]*{key}[ \t]*\.[ \t]*{names}[ \t]*(?:\.[^\n]*)?\]")
     kept: list[str] = []
@@ -255,7 +255,7 @@ def _cut_from_toml(key: str, text: str, name: str) -> str:
 
 
 def _ends_whole(text: str) -> bool:
-    """Whether what follows a text in TOML is in none of its strings and lists."""
+    """Returns whether this text in TOML ends outside of all strings and lists."""
     try:
         tomllib.loads(text.removeprefix(BOM))
     except tomllib.TOMLDecodeError:
@@ -264,7 +264,7 @@ def _ends_whole(text: str) -> bool:
 
 
 def _after_table(lines: list[str]) -> list[str]:
-    """The blank lines and comments at the end of a table: they belong to what follows."""
+    """Returns the blank lines and comments at the end of a table: they belong to what follows."""
     end = len(lines)
     while (
         end
@@ -276,12 +276,12 @@ def _after_table(lines: list[str]) -> list[str]:
 
 
 class Content(msgspec.Struct, frozen=True):
-    """What a file holds; without `data` there is none."""
+    """The content of a file; without `data` there is no file."""
 
     data: bytes | None
     mode: int = _NEW_MODE
     names: int = 1
-    """Hard links."""
+    """The number of hard links."""
 
     @property
     def text(self) -> str:
@@ -296,13 +296,13 @@ class FilePlan(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     before: Content
     after: bytes | None
-    """None: the file goes, as nothing else was ever in it."""
+    """None: the file is removed, as nothing else was ever in it."""
     old: Entry | None
     new: Entry | None
     base: bytes | None = None
     """The file without us; None where there is none."""
     copy: Path | None = None
-    """The copy that holds `base`, if there is one."""
+    """The copy that contains `base`, if there is one."""
 
     @property
     def changes(self) -> bool:
@@ -310,21 +310,21 @@ class FilePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def warning(self) -> str | None:
-        """What the change does not keep."""
+        """A sentence about what the change does not keep."""
         if self.before.names < 2 or not self.changes:
             return None
         return f"{self.path} has {self.before.names} names (hard links): the others keep what it says now."
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """What making the change came to."""
+    """The outcome of a change."""
 
     copy: Path | None = None
-    """The copy of what was there, where one lies beside the file now."""
+    """The copy of what was there, if one is beside the file now."""
     lost: tuple[str, ...] = ()
     """The extended attributes that the new file could not be given."""
     restored: bool = False
-    """Whether the file is what it was before us, or gone as there was none."""
+    """True if the file is what it was before us, or removed because there was none."""
 
 
 def connected(client: Client, there: Surroundings) -> dict[str, Entry]:
@@ -335,12 +335,12 @@ def connected(client: Client, there: Surroundings) -> dict[str, Entry]:
 
 
 def _is_ours(client: Client, entry: Entry) -> bool:
-    """Of hooks only ours are looked at."""
+    """Returns whether the entry is ours; of hooks only ours are looked at."""
     return client.is_hooks or is_ours(entry)
 
 
 def read(client: Client, there: Surroundings, *, leaving: str | None = None) -> Content:
-    """Raises FileUnreadableError, and ConfigInvalidError for what is no text. `leaving`: the server that is to go."""
+    """Raises FileUnreadableError, and ConfigInvalidError if it is not text. `leaving`: the server to be removed."""
     path = client.file(there)
     _refuse_links(client, path, there.home, leaving)
     try:
@@ -373,7 +373,7 @@ def _read_file(path: Path) -> Content:
 
 
 def _refuse_links(client: Client, path: Path, home: Path, leaving: str | None) -> None:
-    """Looks at every directory below the home, or at the file alone where it lies elsewhere."""
+    """Raises FileUnwritableError for a link: the file itself, or a directory between it and the home."""
     below = [one for one in (path, *path.parents) if home in one.parents] or [path]
     for one in below:
         if one.is_symlink():
@@ -386,7 +386,7 @@ def _refuse_links(client: Client, path: Path, home: Path, leaving: str | None) -
 
 
 def plan_connection(client: Client, there: Surroundings, name: str, entry: Entry) -> FilePlan:
-    """What a person added to an entry of ours (variables, a time limit) stays in it.
+    """Plans to add our entry. Anything that a person added to one of ours (variables, a time limit) stays in it.
 
     Raises as `read`, and ConfigInvalidError where another server has the name.
     """
@@ -428,7 +428,7 @@ def plan_removal(client: Client, there: Surroundings, name: str) -> FilePlan:
 def _without(
     client: Client, path: Path, content: Content, name: str, entry: Entry | None
 ) -> tuple[bytes | None, Path | None]:
-    """What a file was before us, and the copy that says so, if nothing else has changed since."""
+    """Returns the content without us, and the copy that has it, if nothing else has changed since."""
     if entry is None:
         return content.data, None
     was_bare = False
@@ -476,20 +476,20 @@ def carry_out(plan: FilePlan) -> Done:
 
 
 def _replace(plan: FilePlan, data: bytes) -> tuple[str, ...]:
-    """A slow disk gives the client time to write: it is looked at again when the new content is there."""
+    """Replaces the file if it is still unchanged when the new content is on disk: a slow disk gives the client time."""
     return replace_file(
         plan.path, data, mode=plan.before.mode, check=partial(_check_unchanged, plan)
     )
 
 
 def _copy(path: Path, data: bytes, mode: int) -> Path:
-    """A new copy, or the one of a run that was killed behind it."""
+    """Returns a new copy, or the one of a run that was killed after making it."""
     there = (one for one in _copies(path) if is_copy(one, data, mode=mode))
     return next(there, None) or keep_copy(path, data, mode=mode)
 
 
 def _check_unchanged(plan: FilePlan) -> None:
-    """Clients write their files while they run."""
+    """Raises OSError if the file has changed: clients write their files while they run."""
     try:
         now = _read_file(plan.path).data
     except FileNotFoundError:
@@ -510,7 +510,7 @@ def _put_back(plan: FilePlan) -> Done:
 
 
 def shown(entry: Mapping[str, object]) -> dict[str, object]:
-    """What of an entry may be printed: people keep keys in the variables of theirs."""
+    """Returns what may be printed of an entry: people keep keys in its variables."""
     return {
         name: dict.fromkeys(value, "...") if isinstance(value, Mapping) else value
         for name, value in entry.items()

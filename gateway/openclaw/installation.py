@@ -2,8 +2,8 @@
 
 OpenClaw rewrites its configuration file whenever it changes something in it: comments and layout are lost.
 So the file is kept as it was, and put back as long as nothing but our part of it has changed since.
-Everything blocks; OpenClaw's own commands take seconds each. What the plugin has in common with us it reads from
-`shared.json`, which `./scripts/reference` makes of `shared_json`.
+Everything blocks; OpenClaw's own commands take seconds each. The plugin reads what it shares with us from
+`shared.json`, which `./scripts/reference` writes with `shared_json`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MODE: Final = 0o600
 
 
 class InstallPlaces(msgspec.Struct, frozen=True):
-    """Where our own files are. A name with a dot is never that of an agent, whose folders lie beside."""
+    """The places of our own files. A name with a dot is never that of an agent, whose folders are beside them."""
 
     plugin: Path
     kept: Path
@@ -66,50 +66,50 @@ class InstallPlaces(msgspec.Struct, frozen=True):
 
 
 class InstallRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the first installation found."""
+    """The state that the first installation found."""
 
     config: str
     """The configuration file, as OpenClaw names it."""
     existed: bool
     mode: int = _MODE
     link: str | None = None
-    """What the file was a link to: OpenClaw puts a file in the place of the link."""
+    """The target, if the file was a link: OpenClaw puts a file in the place of the link."""
     attributes: dict[str, bytes | None] = {}
     """Its extended attributes: the file that OpenClaw writes has none."""
     names: int = 1
-    """How many hard links it had."""
+    """The number of its hard links."""
     left: str | None = None
-    """The digest of what others have in the file that OpenClaw left: to a new one it adds defaults of its own."""
+    """The digest of the parts of others in the file as OpenClaw left it: to a new file it adds its own defaults."""
 
 
 class InstallPlan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What an installation will do."""
+    """The effects of an installation that is yet to be made."""
 
     openclaw: str
     node: str
     config: str
     plugin: str
-    """Where the plugin will be."""
+    """The place where the plugin will be."""
     command: tuple[str, ...]
-    """What it will start for each agent, before `serve`."""
+    """The command that it will start for each agent, before the word `serve`."""
     slot: str | None
-    """Who has the memory slot now; None: OpenClaw's own memory."""
+    """The plugin that has the memory slot now; None: OpenClaw's own memory."""
     loses_comments: bool
     loses_link: bool
     loses_attributes: tuple[str, ...]
     """Extended attributes, which OpenClaw does not keep."""
     names: int
-    """How many the file has (hard links)."""
+    """The number of hard links of the file."""
     is_update: bool
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What an uninstallation did: the file is as it was, only our part is out of it, or nothing was there."""
+    """The outcome of an uninstallation: the file is as it was, only our part is out of it, or nothing was there."""
 
     config: Literal["restored", "edited", "untouched"]
     path: str | None = None
     remarks: tuple[str, ...] = ()
-    """What is not as somebody may expect."""
+    """Sentences about what is not as one may expect."""
 
 
 class InstallState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -118,12 +118,12 @@ class InstallState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     config: str
     config_problem: str | None
     installed: bool
-    """By `install`, which kept the configuration as it was."""
+    """True if `install` put it there, which kept the configuration as it was."""
     plugin: str | None
-    """Where OpenClaw found it."""
+    """The place where OpenClaw found it."""
     version: str | None
     loaded: bool
-    """OpenClaw loads it into its memory slot."""
+    """True if OpenClaw loads it into its memory slot."""
     problems: tuple[str, ...] = ()
 
 
@@ -155,12 +155,12 @@ def plan_installation(host: OpenClawHost, state_dir: Path) -> InstallPlan:
 
 
 def _attributes(path: Path) -> dict[str, bytes | None]:
-    """What is behind a link is never written, and keeps its own."""
+    """Returns the extended attributes; none for a link: the file behind it is never written, and keeps its own."""
     return {} if path.is_symlink() else attributes_of(path)
 
 
 def _names(path: Path) -> int:
-    """Hard links."""
+    """Returns the number of hard links."""
     return path.stat().st_nlink if path.exists() and not path.is_symlink() else 1
 
 
@@ -172,7 +172,7 @@ def _not_valid(config: HostConfig) -> HostError:
 
 
 def _refuse_unwritable(path: Path) -> None:
-    """OpenClaw would fail in the middle. Raises HostError."""
+    """Raises HostError where OpenClaw may not write: it would fail in the middle."""
     for place in (path, path.parent):
         if place.exists() and not os.access(place, os.W_OK, effective_ids=True):
             raise HostError(
@@ -182,7 +182,7 @@ def _refuse_unwritable(path: Path) -> None:
 
 
 def _refuse_links(places: InstallPlaces) -> None:
-    """What is behind a link is somebody else's: our files are written there by name. Raises HostError."""
+    """Raises HostError for a link: the place behind it is somebody else's, and our files would be written there."""
     for place in (places.plugin.parent, places.plugin, places.kept):
         if place.is_symlink():
             raise HostError(
@@ -192,8 +192,8 @@ def _refuse_links(places: InstallPlaces) -> None:
 
 
 def _refuse_includes(config: object, path: Path) -> None:
-    """OpenClaw writes into the files that `plugins` includes, which are not kept, and below what the whole includes it
-    writes nothing. Raises HostError.
+    """Raises HostError for an include: OpenClaw writes into the files that `plugins` includes, of which no copy is
+    kept, and does not write a configuration that includes another file as a whole.
     """
     if _has_include(_dig(config, "plugins")):
         raise HostError(
@@ -214,7 +214,7 @@ def _has_include(value: object) -> bool:
 
 
 def install(host: OpenClawHost, state_dir: Path, plan: InstallPlan) -> dict[str, object]:
-    """What OpenClaw says of the plugin, once it loads it.
+    """Returns what OpenClaw says of the plugin, once it loads it.
 
     Raises HostError where it does not; all is then as before. Raises FileUnwritableError.
     """
@@ -224,7 +224,7 @@ def install(host: OpenClawHost, state_dir: Path, plan: InstallPlan) -> dict[str,
 
 @contextmanager
 def _alone(state_dir: Path) -> Iterator[None]:
-    """One command at a time: what fails would take out what another one puts in. Raises HostError at once."""
+    """Runs one command at a time: one that fails would remove what another installs. Raises HostError at once."""
     make_directories(state_dir)
     descriptor = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -258,7 +258,7 @@ def _install(host: OpenClawHost, state_dir: Path, plan: InstallPlan) -> dict[str
 
 
 def _undo(host: OpenClawHost, state_dir: Path, cause: BaseException) -> None:
-    """Raises HostError that names both, where what was begun cannot be taken back."""
+    """Takes back what was begun. Raises HostError that names both failures, where that is impossible."""
     try:
         _uninstall(host, state_dir)
     except MemoryGatewayError as error:
@@ -276,13 +276,13 @@ _ENTRY: Final = f'plugins.entries["{PLUGIN_ID}"]'
 
 
 def allow_recall(host: OpenClawHost) -> None:
-    """Lets the plugin tell the model before each turn what memory holds; the host must allow it to read prompts."""
+    """Lets the plugin show the model before each turn what is in memory; the host must allow it to read prompts."""
     for place in (f"{_ENTRY}.config.recall", f"{_ENTRY}.hooks.allowConversationAccess"):
         host.run("config", "set", place, "true", "--strict-json")
 
 
 def _loaded(host: OpenClawHost) -> dict[str, object]:
-    """An entry that was disabled once stays so when it is installed again."""
+    """Returns what OpenClaw knows of the plugin, enabled if need be: a disabled entry outlasts an installation."""
     for attempt in ("plugins", "enable", PLUGIN_ID, "--accept-capabilities"), None:
         known = host.inspect(PLUGIN_ID)
         plugin = known.get("plugin", {})
@@ -319,7 +319,7 @@ def _uninstall(host: OpenClawHost, state_dir: Path) -> Outcome:
     if host.inspect(PLUGIN_ID):
         _forget(host)
     elif not is_same and (config := host.read_config()).problem and found is not None:
-        raise _not_valid(config)  # it knows no plugin then, and takes none out
+        raise _not_valid(config)  # then it knows no plugin, and removes none
     remarks = _commented(path, found, original)
     if is_same:
         _put_back(path, original, record)
@@ -339,7 +339,7 @@ def _uninstall(host: OpenClawHost, state_dir: Path) -> Outcome:
 
 
 def _give_back_the_rest(path: Path, record: InstallRecord) -> tuple[str, ...]:
-    """Its extended attributes; what is beyond us is told."""
+    """Restores the extended attributes; returns remarks about anything that cannot be restored."""
     remarks = []
     if lost := set_attributes(path, record.attributes) if path.is_file() else ():
         remarks.append(f"Attributes of {path} that could not be given back: {', '.join(lost)}.")
@@ -351,7 +351,7 @@ def _give_back_the_rest(path: Path, record: InstallRecord) -> tuple[str, ...]:
 
 
 def _commented(path: Path, found: bytes | None, original: bytes | None) -> tuple[str, ...]:
-    """Comments that were written since the installation are lost with what OpenClaw wrote: they are kept beside."""
+    """Copies the file if comments were written into it since the installation: they would be lost."""
     if found is None or found == original or _is_json(found):
         return ()
     copy = path.with_name(f"{path.name}.commented")
@@ -363,10 +363,10 @@ def _commented(path: Path, found: bytes | None, original: bytes | None) -> tuple
 
 
 def _forget(host: OpenClawHost) -> None:
-    """The process behind a command of OpenClaw's that was killed works on, and may have done it meanwhile.
+    """Uninstalls the plugin. The process behind a killed command of OpenClaw's works on, and may do so meanwhile.
 
-    Killed itself, it may have removed no more than its record of the installation, without which it
-    removes nothing: linked again, the plugin has one.
+    If it was killed as well, it may have removed only its record of the installation, without which OpenClaw
+    removes nothing: linking the plugin again makes a new one.
     """
     uninstall = "plugins", "uninstall", PLUGIN_ID, "--force"
     try:
@@ -409,7 +409,7 @@ def _complaints(known: dict[str, Any]) -> list[str]:
 
 
 def _keep(places: InstallPlaces, config: Path) -> None:
-    """The configuration as it is before our first installation; a later one changes nothing of that."""
+    """Keeps the configuration as it is before our first installation; a later one changes nothing of that."""
     if places.record.exists():
         return
     make_directories(places.kept)
@@ -470,7 +470,7 @@ def _unwritable(path: Path, error: OSError) -> FileUnwritableError:
 
 
 def _restore_values(host: OpenClawHost, before: object, now: object) -> None:
-    """After OpenClaw has taken out its part: who had the slot, and the settings of ours that are in force."""
+    """Restores who had the slot, and our settings that are in force, after OpenClaw has removed its part."""
     slot = _dig(before, "plugins", "slots", "memory")
     if slot not in (None, PLUGIN_ID):
         host.run("config", "set", "plugins.slots.memory", slot)
@@ -489,13 +489,13 @@ def _set(host: OpenClawHost, place: str, value: object) -> None:
 
 
 def _restore_mode(path: Path, mode: int) -> None:
-    """OpenClaw writes a file of mode 600, whatever it was."""
+    """Restores the mode: OpenClaw writes a file of mode 600, whatever it was."""
     with suppress(OSError):
         path.chmod(mode)
 
 
 def _same_but_for_ours(before: object, now: object, plugin: Path, left: str | None) -> bool:
-    """Whether nobody but OpenClaw has changed what is not ours. `left`: see InstallRecord."""
+    """Returns whether only OpenClaw has changed what is not ours. `left`: see InstallRecord."""
     slot = _dig(now, "plugins", "slots", "memory")
     is_slot_ours = slot in (PLUGIN_ID, _dig(before, "plugins", "slots", "memory"))
     others = _without_ours(now, plugin)
@@ -503,7 +503,7 @@ def _same_but_for_ours(before: object, now: object, plugin: Path, left: str | No
 
 
 def _without_ours(config: object, plugin: Path) -> object:
-    """What somebody else wrote: without slot, our switch and link, OpenClaw's notes to itself, and empty objects."""
+    """Returns what others wrote: without slot, our switch and link, OpenClaw's notes to itself, and empty objects."""
     if not isinstance(config, dict):
         return {}
     plugins = dict(_dig(config, "plugins") or {})
@@ -523,7 +523,7 @@ def _without_ours(config: object, plugin: Path) -> object:
 
 
 def _without_recall(entry: dict[str, Any]) -> dict[str, object]:
-    """Nor what `allow_recall` wrote."""
+    """Returns an entry without its switch and without what `allow_recall` wrote."""
     config, hooks = dict(entry.get("config") or {}), dict(entry.get("hooks") or {})
     if config.pop("recall", None) is True:
         hooks.pop("allowConversationAccess", None)
@@ -532,7 +532,7 @@ def _without_recall(entry: dict[str, Any]) -> dict[str, object]:
 
 
 def _pruned(value: object) -> object:
-    """Without members that are empty objects: OpenClaw adds some, such as `agents.entries.main`."""
+    """Removes members that are empty objects: OpenClaw adds some, such as `agents.entries.main`."""
     if not isinstance(value, dict):
         return value
     members = {name: _pruned(member) for name, member in value.items()}
@@ -553,7 +553,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _parse(data: bytes | None, path: Path) -> object:
-    """The values; raises ConfigInvalidError for what is no JSON5."""
+    """Returns the values. Raises ConfigInvalidError for data that is not JSON5."""
     return {} if data is None else plain(parse_json5(data, path))
 
 
@@ -581,7 +581,7 @@ SHARED: Final = PLUGIN / "shared.json"
 
 
 def shared_json() -> str:
-    """Numbers and words of the flush, instructions for recall, and variables of keys that a child gets, as JSON."""
+    """Returns numbers and words of the flush, instructions for recall, and key variables that a child gets, as JSON."""
     compaction = CompactionSettings()
     shared: dict[str, object] = {
         "flush": {

@@ -1,4 +1,4 @@
-"""The OpenClaw that is installed here: finding it, whether it can carry the plugin, and running its commands.
+"""The OpenClaw that is installed here: finding it, whether it can load the plugin, and running its commands.
 
 Everything blocks; its commands take seconds.
 """
@@ -24,9 +24,9 @@ PLUGIN_API: Final = (2026, 9, 6)
 OLDEST_NODE: Final = (24, 16)
 _PATIENCE_S: Final = 180.0
 _LOCKED_S: Final = 300.0
-"""How long OpenClaw's plugins stay locked after a command of it was killed that was changing them."""
+"""The time that OpenClaw's plugins stay locked after a command was killed that was changing them."""
 _LONG_S: Final = 60.0
-"""After so long a change is worth a word."""
+"""The time after which the person who waits for a change is informed."""
 _TO_END_S: Final = 10.0
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 _FOOTER: Final = re.compile(r"\[openclaw\] (Debug|Try|Help): ")
@@ -40,11 +40,11 @@ class HostError(MemoryGatewayError):
 
 
 class HostConfig(msgspec.Struct, frozen=True):
-    """What it says of its configuration."""
+    """The configuration as OpenClaw describes it."""
 
     path: Path
     problem: str | None
-    """Why it is not valid."""
+    """The reason why it is not valid."""
 
 
 class OpenClawHost(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,11 +53,11 @@ class OpenClawHost(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     """Its version."""
     environment: Mapping[str, str]
-    tell: Callable[[str], None]
-    """Is given a line for the person who waits."""
+    inform: Callable[[str], None]
+    """Gets a line for the person who waits."""
 
     def run(self, *arguments: str) -> str:
-        """What a command that changes something printed on standard output. Raises HostError if it fails."""
+        """Runs a command that changes something; returns its standard output. Raises HostError if it fails."""
         command = f"`openclaw {' '.join(arguments)}`"
         waiting = (
             f"{command} is not done after {_LONG_S:.0f} s. Another command of OpenClaw may be changing its plugins, or "
@@ -65,7 +65,7 @@ class OpenClawHost(msgspec.Struct, frozen=True, kw_only=True):
         )
         patience_s = _LOCKED_S + _PATIENCE_S
         done = _run(
-            [self.command, *arguments], self.environment, patience_s, lambda: self.tell(waiting)
+            [self.command, *arguments], self.environment, patience_s, lambda: self.inform(waiting)
         )
         if done is None:
             raise HostError(
@@ -80,7 +80,7 @@ class OpenClawHost(msgspec.Struct, frozen=True, kw_only=True):
         return done.stdout
 
     def read_config(self) -> HostConfig:
-        """Raises HostError where it does not tell."""
+        """Raises HostError where OpenClaw does not say where its configuration is."""
         done = _ask([self.command, "config", "validate", "--json"], self.environment)
         said = _json_in(done.stdout)
         if not isinstance(said.get("path"), str):
@@ -91,7 +91,7 @@ class OpenClawHost(msgspec.Struct, frozen=True, kw_only=True):
         return HostConfig(Path(said["path"]), _problem(said))
 
     def inspect(self, plugin: str) -> dict[str, Any]:
-        """What it knows of a plugin, loaded to see; empty where it knows none of that name."""
+        """Returns what OpenClaw knows of a plugin, which it loads for that; empty if it knows none of that name."""
         arguments = ("plugins", "inspect", plugin, "--runtime", "--json")
         said = _json_in(_ask([self.command, *arguments], self.environment).stdout)
         return said if "plugin" in said else {}
@@ -101,9 +101,9 @@ def find_host(
     environment: Mapping[str, str],
     command: str | None = None,
     overlay: Mapping[str, str] = {},
-    tell: Callable[[str], None] = lambda _line: None,
+    inform: Callable[[str], None] = lambda _line: None,
 ) -> OpenClawHost:
-    """The one that `command` names, else the one on PATH; `overlay` is laid over its environment.
+    """Returns the OpenClaw that `command` names, else the one on PATH; `overlay` changes its environment.
 
     Raises HostError where there is none, or it or its Node.js is too old.
     """
@@ -114,7 +114,7 @@ def find_host(
             f"There is no OpenClaw here: {command or '`openclaw` is not on PATH'}.",
             remedy="Install it (`npm install -g openclaw`), or name its command with --openclaw.",
         )
-    # Beside its command may lie a Node.js of its own, which is then meant.
+    # If there is a Node.js beside its command, OpenClaw is meant to run with that one.
     variables = {
         **environment,
         "PATH": f"{Path(found).parent}{os.pathsep}{path}",
@@ -122,7 +122,9 @@ def find_host(
         **overlay,
     }
     node, version = _node_version(variables), _host_version(found, variables)
-    return OpenClawHost(command=found, version=version, node=node, environment=variables, tell=tell)
+    return OpenClawHost(
+        command=found, version=version, node=node, environment=variables, inform=inform
+    )
 
 
 def _host_version(command: str, environment: Mapping[str, str]) -> str:
@@ -167,7 +169,7 @@ def host_overlay(state_dir: str | None, config: str | None) -> dict[str, str]:
 
 
 def _ask(argv: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """What a command says that changes nothing; why it says nothing is its error."""
+    """Runs a command that changes nothing; one that cannot be run or does not end says so on its standard error."""
     done = _run(argv, environment, _PATIENCE_S)
     return done or subprocess.CompletedProcess(
         argv, 1, "", f"it did not end within {_PATIENCE_S:.0f} s"
@@ -180,7 +182,7 @@ def _run(
     patience_s: float,
     when_long: Callable[[], None] = lambda: None,
 ) -> subprocess.CompletedProcess[str] | None:
-    """None: it did not end in time, and was ended. `when_long` is called once, after a minute."""
+    """Returns None if the command did not end in time, and was ended. `when_long` is called once, after a minute."""
     try:
         process = subprocess.Popen(  # noqa: S603 - a program that was found, arguments of our own
             argv,
@@ -213,7 +215,7 @@ def _ended(process: subprocess.Popen[str], within_s: float) -> subprocess.Comple
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Also the process that OpenClaw's launcher has started in a session of its own: only the launcher can end that."""
+    """Ends also the process that OpenClaw's launcher started in its own session: only the launcher can end that."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -223,14 +225,14 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def _last_words(done: subprocess.CompletedProcess[str]) -> str:
-    """The last lines but those that it ends each failure with, which say where to look for help."""
+    """Returns the last lines, without the footer of every failure, which says where to look for help."""
     lines = [line.strip() for line in (done.stderr or done.stdout).splitlines()]
     said = [line for line in lines if line and not _FOOTER.match(line)]
     return "; ".join(said[-_LAST_LINES:]).rstrip(".") or f"exit code {done.returncode}"
 
 
 def _json_in(text: str) -> dict[str, Any]:
-    """The document that a command printed, behind lines that are none of it."""
+    """Returns the document that a command printed after other lines."""
     start = 0 if text.startswith("{") else text.find("\n{") + 1
     try:
         said = msgspec.json.decode(text[start:])

@@ -1,4 +1,4 @@
-"""A bridge: carries the lines of one client to the owner, and takes the owner's place when it is gone.
+"""A bridge: forwards the lines of one client to the owner, and takes the owner's place when it is gone.
 
 What is forwarded is remembered until it is answered, so that nothing is lost when an owner dies.
 """
@@ -56,17 +56,17 @@ PING: Final = b'{"jsonrpc":"2.0","id":%b,"method":"$/cancelRequest","params":{"i
     _PING_ID,
     _PING_ID,
 )
-"""Cancels nothing. Every release answers that at once, however many requests are at work."""
+"""A cancellation of nothing: every release answers it at once, however many requests are at work."""
 _ENDING: Final = "shutdown"
 _HANDSHAKE: Final = "initialize"
 _HANDSHAKE_DONE: Final = "notifications/initialized"
 _UNREPEATABLE: Final = frozenset({"memory_append"})
-"""Done twice they would do harm; every other method may be called again."""
+"""Methods that would do harm if called twice; every other one may be called again."""
 _FORGET: Final = "notifications/cancelled"
 """MCP's cancellation: no answer is expected any more. The other kind is still answered."""
 _log = Log()
 _LOOKS: Final = 10
-"""How often a bridge looks for a sign of life in that time. Looks are counted and not seconds: where the
+"""The number of looks for a sign of life before an owner counts as silent. Looks are counted and not seconds: if the
 bridge itself was stopped, the owner may have answered all the while."""
 _LONGEST_FRAME_BYTES: Final = 256 * 1024 * 1024
 _PAUSE_S: Final = 0.01
@@ -84,26 +84,26 @@ class Forwarded(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def ends_process(self) -> bool:
-        """Whether the client asks the gateway, as which it knows the bridge, to end."""
+        """True if the client asks the gateway, which for the client is the bridge, to end."""
         return _ENDING in self.methods
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether it may be put to a next owner although the first may have done it."""
+        """True if it may be sent to a next owner although the first may have done it."""
         return not self.methods & _UNREPEATABLE
 
 
 class OwnerReply(msgspec.Struct, frozen=True):
-    """What matters of one line of an owner. Without ids it is a notification."""
+    """The parts of one line of an owner that matter. Without ids it is a notification."""
 
     keys: tuple[str | bytes, ...]
     is_ours: bool
-    """It answers what the bridge itself said, of which its client knows nothing."""
+    """True if it answers a message of the bridge itself, of which the client knows nothing."""
     is_greeting: bool
     is_unknown: bool
-    """The owner has no such method: its release is older."""
+    """True if the owner has no such method: its release is older."""
     is_refusal: bool
-    """The owner is about to end and did not do it."""
+    """True if the owner is about to end and did not do it."""
 
 
 class OpenLines:
@@ -132,7 +132,7 @@ class OpenLines:
         return forwarded
 
     def find(self, reply: OwnerReply) -> Forwarded | None:
-        """The line that this answers. Of two with the same id the later one was refused."""
+        """Returns the line that this answers. Of two with the same id the later one was refused."""
         for forwarded in reversed(self._open):
             if any(one.key in reply.keys for one in forwarded.ids):
                 return forwarded
@@ -143,7 +143,7 @@ class OpenLines:
         self._open.pop(forwarded, None)
 
     def replay(self) -> Iterator[bytes]:
-        """What a new owner has to be told: who the client is, then all that is not answered."""
+        """Yields the lines that a new owner needs: those that say who the client is, then all that are not answered."""
         pending = self._open
         if not any(_HANDSHAKE in one.methods for one in pending):
             yield from self._handshake.values()
@@ -205,7 +205,7 @@ def _key(envelope: _Envelope) -> str | bytes | None:
     assert isinstance(envelope.id, Raw)
     try:
         return RequestId.parse(envelope.id).key
-    except InvalidRequestError:  # null: the answer to what had no readable id
+    except InvalidRequestError:  # null: the answer to a line without a readable id
         return None
 
 
@@ -219,7 +219,7 @@ def _kind(envelope: _Envelope) -> str | None:
 
 
 def greeting(terms: Terms) -> bytes:
-    """What a bridge says first: under which terms its client is to be answered."""
+    """Returns the first line of a bridge: the terms under which its client is to be answered."""
     params = msgspec.json.encode(terms)
     return b'{"jsonrpc":"2.0","id":%b,"method":"%b","params":%b}' % (
         _GREETING_ID,
@@ -233,7 +233,7 @@ class _Tool(msgspec.Struct):
 
 
 def _methods_of(call: Call) -> Iterator[str]:
-    """The method, and what must not be done twice where it is called as a tool."""
+    """Yields the method and, if it calls a tool that must not be called twice, the name of the tool."""
     yield call.method
     if call.method == "tools/call" and call.params:
         try:
@@ -245,7 +245,7 @@ def _methods_of(call: Call) -> Iterator[str]:
 
 
 class Bridge:
-    """The handler of one client's lines; give it to `Connection.serve`."""
+    """The handler of one client's lines; give it to `ClientConnection.serve`."""
 
     def __init__(
         self,
@@ -257,7 +257,7 @@ class Bridge:
         name_owner: Callable[[], str] = lambda: OWNER,
         patience_s: float = OWNER_PATIENCE_S,
     ) -> None:
-        """`reach` waits for an owner, which hears the `terms` first; `end` is called when the client asks
+        """`reach` waits for an owner, which is sent the `terms` first; `end` is called when the client asks
         for the end. `name_owner` begins a sentence about the owner.
         """
         self._reach = reach
@@ -270,15 +270,15 @@ class Bridge:
         self._lines = OpenLines()
         self._channel: SocketChannel | None = None
         self._refusal: MemoryGatewayError | None = None
-        """Why lines are answered here instead of being forwarded; None: they are forwarded."""
+        """The reason why lines are answered here instead of being forwarded; None: they are forwarded."""
         self._moved = Wakeup()
         self._sending = anyio.Lock()
         self._listening = False
-        """Whether anything that the owner sends is read at once."""
+        """True while anything that the owner sends is read at once."""
         self._signs = 0
-        """How often something came from the owner."""
+        """The number of times that something came from the owner."""
         self._is_greeted = False
-        """Whether the owner has answered the greeting."""
+        """True once the owner has answered the greeting."""
         connection.tasks.start_soon(self._follow)
 
     async def accept(self, line: bytes | RpcError) -> None:
@@ -359,13 +359,13 @@ class Bridge:
                 while True:
                     try:
                         return SocketChannel(await self._reach())
-                    except IndexUnavailableError as error:  # of a dead owner, it may be
+                    except IndexUnavailableError as error:  # perhaps about a dead owner
                         refusal = error
                         await anyio.sleep(self._patience_s / _LOOKS)
             self._refuse(refusal)
 
     def _refuse(self, error: MemoryGatewayError) -> None:
-        """Answers what is open, and what comes until an owner is there."""
+        """Answers the open lines with the error, and those that come until there is an owner."""
         self._give_up_unrepeatable(error.message)
         self._refusal = self._lasting_refusal() or error
         is_end = any(one.ends_process for one in self._lines)
@@ -375,10 +375,10 @@ class Bridge:
             self._end()
 
     async def _attend(self, channel: SocketChannel) -> None:
-        """Leaves an owner that keeps something open and gives no sign of life.
+        """Leaves an owner that keeps requests open and gives no sign of life.
 
-        Whatever it still does comes too late: the connection is given up, so that nothing is answered
-        twice. A new one is greeted, and carries nothing before the answer to that.
+        Whatever it still does comes too late: the connection is closed, so that nothing is answered twice.
+        A new connection begins with the greeting, and nothing else is sent before that is answered.
         """
         silent = 0
         while True:
@@ -406,7 +406,7 @@ class Bridge:
         )
 
     async def _pump(self, channel: SocketChannel, tasks: TaskGroup, served: anyio.Event) -> None:
-        """Answers of one owner, until it is gone."""
+        """Passes on the answers of one owner, until it is gone."""
         splitter = LineSplitter(_LONGEST_FRAME_BYTES)
         while data := await self._receive(channel):
             for frame in splitter.feed(data):
@@ -429,7 +429,7 @@ class Bridge:
             self._signs += 1
 
     def _is_served(self, reply: OwnerReply) -> bool:
-        """Whether the owner heeds our terms, or there are none that it would have to heed."""
+        """Returns whether the owner observes our terms, or there are none that it would have to observe."""
         if not reply.is_unknown:
             return True
         _log.warning("the owner is of an older release and answers by its own configuration alone")
@@ -456,7 +456,7 @@ class Bridge:
             self._end()
 
     def _waits(self, refused: Forwarded | None) -> bool:
-        """Whether a line that an ending owner refused stays open for the next one."""
+        """Returns whether a line that an ending owner refused stays open for the next one."""
         repeatable = refused is None or refused.is_repeatable
         return repeatable and self._lasting_refusal() is None
 
@@ -510,7 +510,7 @@ async def stand_by(
 
 
 async def _outlast(lock_path: Path, ending: anyio.Event, disk: LockDisk) -> bool:
-    """Whether there was an owner to wait for. Returns when it is gone, or `ending` is set."""
+    """Waits until the owner is gone, or `ending` is set. Returns whether there was an owner to wait for."""
     stream = await connect_owner(lock_path, disk)
     if stream is None:
         return False

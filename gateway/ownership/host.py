@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _log = Log()
 
 MakeHandler = Callable[[ClientConnection], LineHandler]
-"""What becomes of the lines of a client: methods are called, or they are carried to the owner."""
+"""Makes the handler of a client's lines, which calls methods or forwards the lines to the owner."""
 
 _ANNOUNCING_PAUSE_S: Final = 1.0
 _LONGEST_LOOK: Final = 1024 * 1024
@@ -59,31 +59,31 @@ class Pipe(msgspec.Struct, frozen=True):
     reader: ByteReader
     writer: ByteWriter
     process: int | None = None
-    """The number of that client, where it is known."""
+    """The process id of that client, where it is known."""
 
 
 class Peeked:
-    """A reader whose first line somebody looked at before it is served."""
+    """A reader whose first line can be looked at before it is served."""
 
     def __init__(self, reader: ByteReader) -> None:
         self._reader = reader
-        self._held = b""
+        self._buffer = b""
 
     async def first_line(self) -> bytes:
         """The first line that is not blank, or the first `_LONGEST_LOOK` bytes; empty at the end."""
         while True:
-            line, newline, _ = self._held.partition(b"\n")
+            line, newline, _ = self._buffer.partition(b"\n")
             if newline or len(line) >= _LONGEST_LOOK:
                 return line
             data = await self._reader.receive()
             if not data:
                 return line
-            self._held = (self._held + data).lstrip()
+            self._buffer = (self._buffer + data).lstrip()
 
     async def receive(self) -> bytes:
-        if self._held:
-            held, self._held = self._held, b""
-            return held
+        if self._buffer:
+            data, self._buffer = self._buffer, b""
+            return data
         return await self._reader.receive()
 
     def hung_up(self) -> bool:
@@ -91,7 +91,7 @@ class Peeked:
 
 
 class Clients:
-    """Those of sockets that are connected, and when the last one left."""
+    """The clients of sockets that are connected, and when the last one left."""
 
     def __init__(self) -> None:
         self._connected = 0
@@ -168,8 +168,8 @@ class Host:
     async def _recognise_client(self) -> None:
         """Looks at the first line where it decides whether memory is on.
 
-        What switches OpenClaw's own memory off is meant for the sidecar that stands in for it; a client
-        of MCP is somebody else.
+        A key that switches OpenClaw's own memory off is meant for the sidecar that replaces it, not for a
+        client of MCP.
         """
         as_mcp = replace(self._settings, started_as="mcp")
         if self._pipe is None or not is_disabled(self._settings) or is_disabled(as_mcp):
@@ -248,7 +248,7 @@ class Host:
             await self._let_go(lock, own)
 
     async def _listen(self, place: OwnerPlace) -> Listening | None:
-        """Without a socket only the client on the pipe is served."""
+        """Listens for clients; if no socket can be made, only the client on the pipe is served."""
 
         def close(own: Listening | None) -> None:
             if own is not None:
@@ -261,7 +261,7 @@ class Host:
             return None
 
     async def _let_go(self, lock: OwnerLock, own: Listening | None) -> None:
-        """What a disk that hangs keeps goes with the process."""
+        """Removes the socket and releases the lock; if the disk hangs, the end of the process releases it."""
 
         def let_go() -> None:
             if own is not None:
@@ -275,7 +275,7 @@ class Host:
     async def _answering(
         self, sockets: Sequence[socket.socket], *, is_heir: bool = False
     ) -> AsyncIterator[MakeHandler]:
-        """Opens the memory and answers the clients of these sockets; yields what answers others.
+        """Opens the memory and answers the clients of these sockets; yields the handler for others.
 
         An heir reads its configuration before its first answer: the former owner may have read a newer one.
         """
@@ -315,7 +315,7 @@ class Host:
         return make_bridge
 
     async def _reach(self, lock: Path) -> SocketStream:
-        """Raises IndexUnavailableError where the owner, another one perhaps each time, serves another workspace."""
+        """Connects to the present owner. Raises IndexUnavailableError where it serves another workspace."""
         stream = await reach_owner(lock, self._disk)
         try:
             await self._disk.run(partial(check_workspace, lock, self._settings.workspace))
@@ -378,7 +378,7 @@ async def _set_after(first: anyio.Event, second: anyio.Event) -> None:
 
 @asynccontextmanager
 async def announced(lock: OwnerLock, record: OwnerRecord) -> AsyncIterator[None]:
-    """The record stands in the lock file while the body runs, as soon as it can be written."""
+    """Writes the record into the lock file; if that fails, tries again while the body runs."""
     disk = LockDisk()
     problem = await _announce(disk, lock, record)
     if problem is None:

@@ -1,8 +1,8 @@
-"""Who owns an index: its lock, where the owner is reached, and who is at the other end of a socket.
+"""The owner of an index: its lock, where it is reached, and who is at the other end of a socket.
 
-Commands import it to ask: it loads neither a store nor logs. The lock file names a place, and who may write there may
-put a socket of their own in it. So its directory has to be closed to other users, and the system has to say that this
-user, or root, is at the other end: both sides ask before the first byte.
+Commands import this module to ask, so it loads neither a store nor logs. The lock file names a place, and a user who
+may write there may put a socket of their own in it. So its directory has to be closed to other users, and the system
+has to say that this user, or root, is at the other end: both sides ask before the first byte.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MAX_RECORD_BYTES: Final = 65_536
 
 
 class OwnerRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Who owns the index, for those who come later."""
+    """The owner of the index, for processes that start later."""
 
     pid: int
     workspace: str
@@ -67,13 +67,13 @@ class OwnerLock:
         return None if descriptor is None else cls(descriptor)
 
     def announce(self, record: OwnerRecord) -> None:
-        """Tells others how to reach the owner. Raises OSError."""
+        """Writes for others how to reach the owner. Raises OSError."""
         text = msgspec.json.encode(record)
         os.pwrite(self._descriptor, text, 0)
         os.ftruncate(self._descriptor, len(text))
 
     def release(self) -> None:
-        """The file keeps its space, so that the next owner can be announced on a full disk."""
+        """Releases the lock. The file keeps its size, so that the next owner can be announced on a full disk."""
         try:
             os.pwrite(self._descriptor, b" " * os.fstat(self._descriptor).st_size, 0)
         finally:
@@ -81,7 +81,7 @@ class OwnerLock:
 
 
 def read_owner(path: Path) -> OwnerRecord | None:
-    """What the lock file says; None when it says nothing (yet). The holder may be dead."""
+    """Returns the record in the lock file; None when there is none (yet). The holder may be dead."""
     try:
         with path.open("rb") as file:
             return msgspec.json.decode(file.read(_MAX_RECORD_BYTES), type=prepared(OwnerRecord))
@@ -112,9 +112,9 @@ def check_workspace(path: Path, workspace: Path) -> None:
 
 
 DISK_PATIENCE_S: Final = 10.0
-"""How long the disk of lock and sockets may take to answer."""
+"""The time limit for the disk of lock and sockets to answer."""
 OWNER_PATIENCE_S: Final = 10.0
-"""How long open requests wait for an owner, and for one that is silent; opening an index takes far less."""
+"""The longest wait of open requests for an owner, and for a silent one; opening an index takes far less."""
 
 
 def disk_hangs() -> IndexUnavailableError:
@@ -125,9 +125,9 @@ def disk_hangs() -> IndexUnavailableError:
 
 
 class LockDisk:
-    """What is done with the lock of an index and the files beside it, away from the event loop.
+    """Works on the lock of an index and the files beside it, away from the event loop.
 
-    Belongs to one event loop. One piece at a time: behind one that hangs nothing else is begun.
+    Belongs to one event loop. Does one thing at a time: while one hangs, no other is begun.
     """
 
     def __init__(self) -> None:
@@ -144,7 +144,7 @@ class LockDisk:
             raise disk_hangs() from None
 
     async def acquire(self, path: Path) -> OwnerLock | None:
-        """As `OwnerLock.acquire`; a lock that comes too late is given back."""
+        """Acquires the lock as `OwnerLock.acquire` does; one that comes too late is released."""
 
         def give_back(lock: OwnerLock | None) -> None:
             if lock is not None:
@@ -156,7 +156,7 @@ class LockDisk:
 class OwnerPlace(msgspec.Struct, frozen=True):
     lock: Path
     sockets: tuple[Path, ...]
-    """Where the socket may be, best first."""
+    """The places where the socket may be, best first."""
 
 
 def place_of(settings: Settings, environment: Mapping[str, str] = os.environ) -> OwnerPlace:
@@ -180,7 +180,7 @@ class UntrustedSocketError(IndexUnavailableError):
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """The process at the other end of a socket; None is what the system does not tell."""
+    """The process at the other end of a socket; None is what the system does not say."""
 
     pid: int | None = None
     uid: int | None = None
@@ -223,15 +223,15 @@ def _peer_on_bsd(connection: socket.socket) -> Peer:
 
 
 class OwnerSocket(msgspec.Struct, frozen=True):
-    """Where the owner of an index listens, and which users it may be."""
+    """The place where the owner of an index listens, and the users that it may run as."""
 
     path: Path
     users: frozenset[int]
 
     def check(self, connection: socket.socket) -> None:
-        """Call it once connected, before anything is sent. Raises UntrustedSocketError.
+        """Checks a connection before anything is sent. Raises UntrustedSocketError.
 
-        Where the system does not tell who listens, the directory alone decides.
+        Where the system does not say who listens, the directory alone decides.
         """
         peer = peer_of(connection)
         if peer.uid is not None and peer.uid not in self.users:
@@ -328,9 +328,9 @@ _LONGEST_ADDRESS: Final = 100
 
 @contextmanager
 def socket_address(path: Path) -> Iterator[str]:
-    """What to call the socket at `path` when it is bound or connected to: the system takes short names only.
+    """Yields the address under which the socket at `path` is bound or connected to: the system takes only short ones.
 
-    Linux reaches any by a descriptor; elsewhere a long one is refused with OSError.
+    On Linux a descriptor shortens any path; elsewhere a long one is refused with OSError.
     """
     if len(os.fsencode(path)) <= _LONGEST_ADDRESS or not IS_LINUX:
         yield str(path)

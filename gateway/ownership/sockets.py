@@ -41,7 +41,7 @@ class Listening(msgspec.Struct, frozen=True):
     path: Path
 
     def close(self) -> None:
-        """Nobody finds it any more."""
+        """Closes the socket and removes its path, so that nobody finds it any more."""
         self.socket.close()
         self.path.unlink(missing_ok=True)
 
@@ -118,7 +118,7 @@ async def reach_owner(lock: Path, disk: LockDisk | None = None) -> SocketStream:
 
 
 def listener_of(stream: SocketStream) -> int | None:
-    """The process at the other end; None where the system does not tell."""
+    """Returns the process at the other end; None where the system does not say."""
     return peer_of(_raw(stream)).pid
 
 
@@ -131,7 +131,7 @@ ServeClient = Callable[[SocketChannel, str], Awaitable[None]]
 """Serves one client to its end; the second argument names it in the log."""
 
 _PAUSE_S: Final = 0.2
-"""After a failure to accept: descriptors may be free again by then."""
+"""The pause after a failure to accept: descriptors may be free again by then."""
 
 _numbers = itertools.count(1)
 
@@ -142,7 +142,7 @@ async def serving(
 ) -> AsyncIterator[None]:
     """Serves the sockets while the body runs, until `closing` is set; closes them.
 
-    At the end it waits for the clients, so `serve_client` must heed `closing` as well.
+    At the end it waits for the clients, so `serve_client` must observe `closing` as well.
     """
     listeners = [await SocketListener.from_socket(one) for one in sockets]
     async with anyio.create_task_group() as clients:
@@ -185,5 +185,5 @@ async def _accept(listener: SocketListener, clients: TaskGroup, serve_client: Se
 async def _serve(channel: SocketChannel, name: str, serve_client: ServeClient) -> None:
     try:
         await serve_client(channel, name)
-    except Exception:  # noqa: BLE001 - one client's misfortune is not that of the others
+    except Exception:  # noqa: BLE001 - the failure of one client is not that of the others
         _log.exception("client not served", connection=name)

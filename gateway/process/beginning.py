@@ -1,6 +1,6 @@
-"""What the process asks and settles at its start: its parent, the kernel, codecs, a lazy collector.
+"""The first steps of the process: its parent, limits of the kernel, codecs, a lazy collector.
 
-Who started this process has to be asked before anything that takes time is imported: `gateway.__main__` imports this
+The parent has to be looked up before anything that takes time is imported: `gateway.__main__` imports this
 module first.
 """
 
@@ -14,17 +14,17 @@ import sys
 from typing import Final
 
 PARENT = os.getppid()
-"""Whose child this process was at first: later it may be that of a stranger."""
+"""The parent of this process at its start: later its parent may be a stranger."""
 OUTSIDE = 0
 """The parent as seen from a process namespace that it is not in: nothing is known of it."""
 
 
 def is_orphan(parent: int) -> bool:
-    """Whether `parent`, as `os.getppid()` gave it first, cannot be or no longer is the one that started us.
+    """Returns whether `parent`, as `os.getppid()` gave it first, cannot be or no longer is what started us.
 
-    A child is in the session of its parent unless it leads one itself; who is neither was handed
-    over to a stranger before it could look. In a container whose first process is in our session that
-    stranger cannot be told from a parent: then only the end of the input, or a signal, ends this one.
+    A child is in the session of its parent unless it leads one itself; a process that does neither was handed
+    over to a stranger before it could look. In a container whose first process is in our session that stranger
+    cannot be distinguished from a parent: then only the end of the input, or a signal, ends this process.
     """
     if parent == OUTSIDE:
         return False
@@ -42,7 +42,7 @@ _M_ARENA_MAX: Final = -8
 
 
 def limit_arenas() -> None:
-    """For this process, before it starts threads. Who set glibc's own variable decides; elsewhere nothing."""
+    """Limits the arenas of glibc's malloc, before this process starts threads. Its own variable takes precedence."""
     from config.runtime import IS_LINUX  # noqa: PLC0415 - behind the question who the parent is
 
     if not IS_LINUX or _VARIABLE in os.environ:
@@ -55,18 +55,18 @@ def limit_arenas() -> None:
 
 
 def forbid_core_dumps() -> None:
-    """For this process and its children. A hard limit stays, so that a debugger may raise it again."""
+    """Forbids core dumps of this process and its children. The hard limit stays: a debugger may raise it again."""
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 
 
 CODECS: Final = ("utf-16-le", "utf-16-be", "utf-8-sig", "windows-1252")
-"""Those that Python reads from a file when they are first used."""
+"""The codecs that Python reads from a file when they are first used."""
 
 
 def load_codecs() -> None:
-    """While descriptors can be had. A codec that two threads look up while there is none stays unknown to Python until
-    the process ends, however many there are later.
+    """Loads codecs while descriptors are available. A codec that two threads look up while there is none stays unknown
+    to Python until the process ends, however many there are later.
     """
     for name in CODECS:
         codecs.lookup(name)
@@ -76,18 +76,18 @@ SWITCH_S: Final = 0.0005
 
 
 def share_interpreter() -> None:
-    """A thread that answers waits for its turn at each step while another one indexes: a tenth of Python's own
-    interval is a tenth of that wait.
+    """Lets threads take turns ten times as often as Python does by itself: while one indexes, a thread that answers
+    waits for its turn at each step.
     """
     sys.setswitchinterval(SWITCH_S)
 
 
 NEW_OBJECTS: Final = 5_000
-"""Made and not freed since the last look at the young ones."""
+"""The number of objects, made and not freed since the last look at the young ones, that causes the next look."""
 
 
 def settle_collector() -> None:
-    """Collects from now on. What exists by now stays until the end, and is never looked at."""
+    """Starts the garbage collector. Objects that exist by now stay until the end, and are never looked at."""
     gc.freeze()
     gc.enable()
     gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])

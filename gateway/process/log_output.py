@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     import structlog
 
 LONGEST_TRACEBACK_CHARS: Final = 8000
-"""A record of a fault stays a line that a log can hold; the end of a traceback tells most."""
+"""The longest traceback in a record, so that a log can take it as one line; the end of a traceback says most."""
 _HEAD_CHARS: Final = 2000
 
 
 def configure_logs(level: str = "info", *, for_people: bool = False) -> None:
-    """Call before the first record. On a terminal records are for people in any case."""
+    """Sets up logs, before the first record. On a terminal records are for people in any case."""
     set_up = partial(_configure_structlog, for_people=for_people)
     write_from(level, set_up, with_rich=for_people)
     handler = _LibraryRecords(sys.stderr, for_people=for_people)
@@ -65,7 +65,7 @@ def _processors(*, for_people: bool) -> list[structlog.types.Processor]:
 
 
 class _LibraryRecords(logging.StreamHandler[TextIO]):
-    """What libraries log with the standard library looks like our own, request ids included."""
+    """Gives records that libraries log with the standard library the form of ours, request ids included."""
 
     def __init__(self, stream: TextIO, *, for_people: bool) -> None:
         super().__init__(stream)
@@ -89,14 +89,14 @@ class _LibraryRecords(logging.StreamHandler[TextIO]):
 def _show_controls(
     _logger: object, _method: str, record: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """A file's name may hold an escape sequence, which a terminal must not obey; JSON escapes it."""
+    """Shows control characters: a file's name may have an escape sequence, which a terminal must not obey."""
     return {
         name: visible(value) if isinstance(value, str) else value for name, value in record.items()
     }
 
 
 def _traceback_text(exc_info: structlog.typing.ExcInfo) -> str:
-    """Without the values of variables, which may be memory text, and with its middle left out."""
+    """Formats a traceback without the values of variables, which may be memory text, and without its middle."""
     text = "".join(traceback.format_exception(exc_info[1])).rstrip()
     left_out = len(text) - LONGEST_TRACEBACK_CHARS
     if left_out <= 0:

@@ -1,7 +1,7 @@
 """The long-running process: one agent's memory behind the stdio pipe and a socket.
 
 The pipe is claimed before anything else. Signals, the end of the input and the end of the parent process
-end it, with exit code 0 for every orderly end, within a limit whatever hangs. What it serves stands in
+end it, with exit code 0 for every orderly end, within a limit whatever hangs. What it serves is in
 `ownership.host`.
 """
 
@@ -53,7 +53,7 @@ from gateway.rpc.transport import (
 _log = Log()
 
 STAYING_IDLE_S: Final = 1_800.0
-"""After so long without a client a gateway ends that a hook started."""
+"""The time without a client after which a gateway ends that a hook started."""
 
 
 def serve(
@@ -69,9 +69,9 @@ def serve(
     """Serves until the input ends, the parent is gone or a signal comes; returns the exit code.
 
     `read_settings` gives the settings of the same agent again, for a reload. With `socket_only` it is
-    a service: nobody is at its pipe, and its parent is no concern. `sockets` are listening ones that
-    were handed in, beside the one that the owner of an index makes for itself. The `notifier` tells a
-    service manager how it goes. With `idle_s` it ends when no client was there for so long.
+    a service: nobody is at its pipe, and its parent does not matter. `sockets` are listening ones that
+    were handed in, beside the one that the owner of an index makes for itself. The `notifier` reports the
+    state to a service manager. With `idle_s` it ends when no client was there for so long.
     Raises IndexUnavailableError when the index cannot be opened at all.
     """
     notifier = notifier or Notifier()
@@ -94,7 +94,7 @@ def serve(
 
 
 def _claim_process(settings: Settings, log_level: str) -> ProtocolDescriptors:
-    """The pipe is ours alone, the log is set up, and memory and interpreter are tuned."""
+    """Claims the pipe, sets up the log, and tunes memory and interpreter."""
     limit_arenas()
     claimed = claim_stdio()
     sys.stdout = claim_standard_error()  # as its descriptor, for whatever prints
@@ -114,7 +114,7 @@ async def _run(
     ending: Ending,
     socket_only: bool,
 ) -> None:
-    """Until the host ends, with what watches beside it."""
+    """Runs until the host ends, with the tasks that watch beside it."""
     writer = DescriptorWriter(claimed.output)
     process = PARENT if PARENT != OUTSIDE else None
     pipe = Pipe(DescriptorReader(claimed.input), writer, process)
@@ -141,12 +141,12 @@ async def _receive_signals(shutdown: anyio.Event, host: Host, tasks: TaskGroup) 
 
 
 END_S: Final = 1.2
-"""From the end of the input, or a signal, to the end of the process: 2 s are promised, on a busy machine, too."""
+"""The time from the end of the input, or a signal, to the end of the process: 2 s are promised on a busy machine."""
 READING_S: Final = 0.6
-"""How long a client that still reads its last answers may pause, and what is left to tidy up after it."""
+"""The longest pause of a client that still reads its last answers, and the time to clean up after it."""
 _LOOK_S: Final = 0.1
 _SIGNAL_S: Final = 0.3
-"""How much later the signal comes: a busy machine lets the thread, which ends with code 0, wait a while."""
+"""The delay of the signal: on a busy machine the thread, which ends the process with code 0, may have to wait."""
 
 
 class Ending:
@@ -162,19 +162,19 @@ class Ending:
     ) -> None:
         """Works until cancelled. Once `closing` is set the process ends within `END_S`.
 
-        Only a client that still reads what it asked for, after the end of its input, is let to its end.
+        Only a client that still reads what it asked for, after the end of its input, may read to the end.
         """
         await closing.wait()
         self._not_before(END_S)
         self._start_thread()
-        sent, told = writer.sent, False
+        sent, warned = writer.sent, False
         while True:
             await anyio.sleep(_LOOK_S)
             if writer.sent != sent and not shutdown.is_set():
                 self._not_before(READING_S)
             sent = writer.sent
-            if self._left_s() < 2 * _LOOK_S and not told:
-                told, me = True, threading.current_thread().name
+            if self._left_s() < 2 * _LOOK_S and not warned:
+                warned, me = True, threading.current_thread().name
                 names = sorted({one.name for one in threading.enumerate()} - {me})
                 _log.warning("ending without waiting for work that hangs", threads=names)
             if not self._has_thread:
@@ -187,14 +187,14 @@ class Ending:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _start_thread(self) -> None:
-        """Not on the event loop alone, which may hang as well; where no thread can be had it is tried again."""
+        """Starts a thread, since the event loop may hang as well; if none can be started, `limit` tries again."""
         with suppress(RuntimeError):
             threading.Thread(target=self._wait, name="last resort", daemon=True).start()
             self._has_thread = True
 
     def _not_before(self, seconds: float) -> None:
         self._deadline = max(self._deadline, time.monotonic() + seconds)
-        # A library that hangs may hold the interpreter, and with it every thread: a signal that nobody
+        # A library that hangs may block the interpreter, and with it every thread: a signal that nobody
         # handles needs neither.
         signal.setitimer(signal.ITIMER_REAL, self._left_s() + _SIGNAL_S)
 
@@ -243,9 +243,9 @@ def stay(
     log_level: str = "warning",
     idle_s: float = STAYING_IDLE_S,
 ) -> int:
-    """As `serve`, for hooks: notes where the owner of the index answers, and becomes the owner where there is none.
+    """Serves as `serve` does, for hooks: notes where the owner answers, and becomes the owner where there is none.
 
-    Raises IndexUnavailableError where it serves another workspace.
+    Raises IndexUnavailableError where the owner serves another workspace.
     """
     write = partial(route.write, _files_that_say_which(settings))
     if is_disabled(settings):
@@ -265,7 +265,7 @@ def stay(
 
 
 def _files_that_say_which(settings: Settings) -> list[str]:
-    """The configuration that was read, and those that would say of another memory once they are there."""
+    """Returns the configuration that is read, and the file that would name another memory once it exists."""
     usual = settings.config_path or settings.state_dir / CONFIG_NAMES[0]
     return [str(usual), str(own_file(os.environ, home=home_dir(os.environ, Path.cwd())))]
 

@@ -3,7 +3,7 @@
 The truth is the stat sweep that every sync begins with. Watching only says when one is worth while, so
 it may miss events, be switched off, or run out of watches: then the sweep is repeated at intervals.
 
-What the `watcher` tells of itself stands here, where reading a status imports none.
+The state of the `watcher` is defined here, so that reading a status does not import it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import msgspec
 class WatchState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     mode: Literal["off", "starting", "watching", "polling"]
     reason: str | None = None
-    """Why it is off, or why it does not watch."""
+    """The reason why it is off, or why it does not watch."""
     directories: int = 0
-    """How many are watched."""
+    """The number of watched directories."""
 
 
 STARTING: Final = WatchState(mode="starting")

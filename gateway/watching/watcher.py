@@ -62,17 +62,17 @@ class WatchedPlace(msgspec.Struct, frozen=True):
     path: Path
     """Absolute."""
     suffix: str
-    """What the names of files that count end with; directories always count."""
+    """The end of the names of files that count; directories always count."""
     debounce_s: float
     reason: str
     """The reason of the sync that a change asks for."""
     selective: bool = False
-    """Whether directories that are usually no notes are not watched below it: `.git` alone may have
+    """True if directories below it that usually have no notes are not watched: `.git` alone may have
     hundreds. A sweep sees what changes in one that an ignore file brings back."""
 
 
 def watched_places(settings: Settings) -> tuple[WatchedPlace, ...]:
-    """None when watching is switched off or no source is on disk."""
+    """Returns the places to watch; none when watching is switched off or no source is on disk."""
     search = settings.search
     if not search.sync.watch:
         return ()
@@ -105,11 +105,11 @@ MAX_DIRECTORIES: Final = 8192
 
 
 class Interest(msgspec.Struct, frozen=True, gc=False):
-    """Which events in one directory matter to one place."""
+    """The events in one directory that matter to one place."""
 
     place: WatchedPlace
     name: str | None
-    """Where the place itself is, or will be, one of many; None inside of the place."""
+    """The name of the place, or of a directory on the way to it, among others; None inside of the place."""
 
 
 class Directory(msgspec.Struct, frozen=True, gc=False):
@@ -119,7 +119,7 @@ class Directory(msgspec.Struct, frozen=True, gc=False):
 
 
 WatchPlan: TypeAlias = dict[str, Directory]
-"""By absolute path without links."""
+"""The directories by absolute path without links."""
 
 
 class WatchingFailedError(Exception):
@@ -139,7 +139,7 @@ def plan_watches(places: Iterable[WatchedPlace]) -> WatchPlan:
 
 
 class _Walk:
-    """What one look at the disk has found."""
+    """The findings of one look at the disk."""
 
     def __init__(self) -> None:
         self.plan: WatchPlan = {}
@@ -219,13 +219,13 @@ class Debounce:
 
     @property
     def due(self) -> float | None:
-        """When the burst counts as over; None when there is none."""
+        """The time at which the burst counts as over; None when there is none."""
         if self._first is None:
             return None
         return min(self._last + self._quiet_s, self._first + LONGEST_WAIT * self._quiet_s)
 
     def take(self, now: float) -> bool:
-        """Whether a burst is over by now; it is forgotten then."""
+        """Returns whether a burst is over by now; it is forgotten then."""
         if self.due is None or now < self.due:
             return False
         self._first = None
@@ -272,7 +272,7 @@ class Bursts:
         return max(0.0, min(dues) - time.monotonic()) if dues else None
 
     def take(self) -> Ended:
-        """What is over by now; it is forgotten here."""
+        """Returns the bursts that are over by now, and forgets them."""
         with self._lock:
             now = time.monotonic()
             reasons = tuple(name for name, one in self._debounces.items() if one.take(now))
@@ -284,7 +284,7 @@ class Bursts:
 # --- Watches of inotify ---
 
 SPARE_DESCRIPTORS: Final = 16
-"""What must be free besides: an accelerator does not take the last ones."""
+"""The descriptors that must be free besides: an accelerator does not take the last ones."""
 _PATIENCE_S: Final = 1.0
 _VANISHED: Final = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 _LIMITS: Final = {
@@ -293,7 +293,7 @@ _LIMITS: Final = {
     errno.ENOMEM: "the kernel has no memory for inotify watches",
 }
 _IGNORED_NOWHERE: Final = -1
-"""What watchdog returns for a directory that may not be watched (EACCES)."""
+"""The value that watchdog returns for a directory that may not be watched (EACCES)."""
 
 
 class DirectoryWatches:
@@ -330,7 +330,7 @@ class DirectoryWatches:
         return bool(added)
 
     def close(self) -> None:
-        """Once nobody sets watches any more."""
+        """Closes the watches, once nobody sets any more."""
         with self._using:
             self._inotify.stop()
             self._inotify.join(_PATIENCE_S)
@@ -428,7 +428,7 @@ LONGEST_POLL_S: Final = 60.0
 POLL_SHARE: Final = 0.004
 """The share of one core that polling may cost: a look of 70 ms is followed by a pause of 17 s."""
 RETRY_S: Final = 600.0
-"""How often watching is tried again where it failed, and all directories are listed anew."""
+"""The interval at which watching is tried again where it failed, and all directories are listed anew."""
 START_AFTER_S: Final = 1.0
 """The pause after the first sync: until then the process only answers."""
 _DISK_PATIENCE_S: Final = 60.0
@@ -466,12 +466,12 @@ class Watcher:
             try:
                 await self._watch()
             except WatchingFailedError as error:
-                self._tell(WatchState(mode="polling", reason=str(error)))
+                self._report(WatchState(mode="polling", reason=str(error)))
             except RuntimeError as error:
                 if not lacks_threads(error):
                     raise
                 reason = "no further thread may be started (`ulimit -u`, TasksMax=)"
-                self._tell(WatchState(mode="polling", reason=reason))
+                self._report(WatchState(mode="polling", reason=reason))
             until = time.monotonic() + RETRY_S
             while time.monotonic() < until:
                 await self._poll()
@@ -507,7 +507,7 @@ class Watcher:
         """Sets watches until a look at the disk finds no directory that has none."""
         while await self._on_disk(partial(watches.follow, await self._plan())):
             pass
-        self._tell(WatchState(mode="watching", directories=len(watches)))
+        self._report(WatchState(mode="watching", directories=len(watches)))
 
     async def _plan(self) -> WatchPlan:
         return await self._on_disk(partial(plan_watches, self._places))
@@ -527,7 +527,7 @@ class Watcher:
         ):  # otherwise the scheduler retries, with ever longer pauses
             self._scheduler.request(POLL)
 
-    def _tell(self, state: WatchState) -> None:
+    def _report(self, state: WatchState) -> None:
         before, self.state = self.state, state
         if (before.mode, before.reason) == (state.mode, state.reason):
             return
@@ -538,7 +538,7 @@ class Watcher:
 
 
 def _wake(wakeup: Wakeup, token: EventLoopToken, loop_thread: int) -> None:
-    """Called from watchdog's thread, which may outlive the event loop, or by whoever closes the watches."""
+    """Called from watchdog's thread, which may outlive the event loop, or from the thread that closes the watches."""
     if threading.get_ident() == loop_thread:
         wakeup.fire()
         return
