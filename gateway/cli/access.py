@@ -1,7 +1,7 @@
-"""One agent's memory for a command: through the gateway that owns its index, or opened by ourselves.
+"""One agent's memory for a command: asked through the gateway that owns its index, or opened by this process.
 
-A command does not notice the difference. Whoever runs one sits at the machine, so `scope`, which
-guards conversations, does not apply.
+Commands do not see the difference. The person who runs one has access to the machine, so `scope`, which
+restricts conversations, does not apply.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ if TYPE_CHECKING:
     from gateway.tools.status import Health, MetricsResult, OverviewResult, StatusResult
 
 _HEALTH_TIMEOUT_S: Final = 0.6
-"""A probe has a second, and the interpreter takes its part of it."""
+"""A probe has one second, and starting the interpreter takes a part of it."""
 
 _LOOK_S: Final = 1.0
-"""How long a call goes on before the first sign of life is asked for."""
+"""The time after which a call asks the gateway for a sign of life."""
 
 T = TypeVar("T")
 
@@ -79,11 +79,11 @@ def with_memory(
     embeds: bool = False,
     beside: bool = False,
 ) -> T:
-    """What `work` returns with the owner's memory when there is an owner, else with our own, without background work.
+    """Runs `work` with the owner's memory if there is an owner, else with our own, and returns its result.
 
-    Work that does other things, too, while it asks runs `beside` it, in an event loop. The `patient` wait for a QMD
-    that has to start for them alone. Our own gives texts their vectors if it `embeds`. Raises what `work` raises,
-    and IndexUnavailableError, also when the owner serves another workspace.
+    Our own does no background work. Work that does other things while it asks the owner runs in an event loop, with
+    `beside`. With `patient`, our own waits for a QMD that has to be started. With `embeds`, it gives texts their
+    vectors. Raises what `work` raises, and IndexUnavailableError, also if the owner serves another workspace.
     """
     passed_over = ""
     try:
@@ -106,7 +106,7 @@ def with_memory(
 
 
 def _finished(work: Coroutine[object, object, T]) -> T:
-    """What comes of work that waits for nothing but an owner, which is asked in calls that block."""
+    """Runs work that only asks an owner, in blocking calls, and so never suspends; returns its result."""
     try:
         work.send(None)
     except StopIteration as end:
@@ -124,7 +124,7 @@ async def _with_own_memory(
     patient: bool,
     embeds: bool,
 ) -> T:
-    from gateway.agent.memory import TRIAL_S, open_memory  # whoever only asks needs none of it
+    from gateway.agent.memory import TRIAL_S, open_memory  # not needed to ask an owner
 
     with _without_traces(settings) as ours:
         wait_s = TRIAL_S if patient else 0.0
@@ -134,7 +134,7 @@ async def _with_own_memory(
 
 @contextmanager
 def _without_traces(settings: Settings) -> Iterator[Settings]:
-    """The settings; for a workspace that does not exist, likely a slip, with an index that does not stay."""
+    """Yields the settings; with a temporary index if the workspace does not exist, which is likely a typo."""
     search = settings.search
     if settings.workspace.exists() or search.extra_paths or is_there(settings):
         yield settings
@@ -148,13 +148,13 @@ def _without_traces(settings: Settings) -> Iterator[Settings]:
 
 
 def with_driver(settings: Settings, driver: Literal["sqlite", "postgres"]) -> Settings:
-    """The same agent in the other store; both may be configured beside each other."""
+    """Returns the settings of the same agent in the other store; both may be configured at once."""
     search = settings.search
     return replace(settings, search=replace(search, store=replace(search.store, driver=driver)))
 
 
 def with_address(settings: Settings, address: str) -> Settings:
-    """The same database asked as another role, whose password is in its address if anywhere."""
+    """Returns the settings with another role for the same database; its password, if any, is in the address."""
     search = settings.search
     store = replace(search.store, url=Secret(address), url_problem=None, password_file=None)
     return replace(settings, search=replace(search, store=store))
@@ -162,7 +162,7 @@ def with_address(settings: Settings, address: str) -> Settings:
 
 @asynccontextmanager
 async def owning(settings: Settings) -> AsyncIterator[None]:
-    """Keeps gateways of this host away from the index. Raises IndexUnavailableError where one has it."""
+    """Keeps gateways of this host away from the index. Raises IndexUnavailableError if one owns it."""
     path, disk = place_of(settings).lock, LockDisk()
     lock = await disk.acquire(path)
     if lock is None:
@@ -187,7 +187,7 @@ def reload_owner(settings: Settings) -> ReloadResult:
 
 
 def owner_metrics(settings: Settings) -> MetricsResult:
-    """What the owner counts: a command that opens the index itself has counted nothing."""
+    """Returns the owner's metrics: a command that opens the index itself has counted nothing."""
     from gateway.tools.status import MetricsResult
 
     remedy = "Start one with `memory-gateway serve`, or as a service."
@@ -195,7 +195,7 @@ def owner_metrics(settings: Settings) -> MetricsResult:
 
 
 def _of_owner(settings: Settings, method: str, kind: type[T], without: str, remedy: str) -> T:
-    """Raises IndexUnavailableError when nobody owns the index, RemoteError with the owner's refusal."""
+    """Returns the owner's answer. Raises IndexUnavailableError without an owner, RemoteError if it refuses."""
     whose = "these notes" if settings.notes_folder else f"agent {settings.agent_id}"
     with _owner_of(settings) as owner:
         if owner is None:
@@ -212,7 +212,7 @@ class _Opened:
     """Our own memory. Raises what the same methods of `Memory` raise."""
 
     def __init__(self, memory: Memory, passed_over: str, *, is_kept: bool) -> None:
-        """`passed_over`: why the socket that the lock names was not used, if there was one."""
+        """`passed_over` says why the socket that the lock names was not used, if there was one."""
         self._memory = memory
         self._is_kept = is_kept
         self._passed_over = passed_over
@@ -223,7 +223,7 @@ class _Opened:
             output.note(f"{PROGRAM}: {self._passed_over}")
 
     async def search(self, params: SearchParams) -> SearchAnswer:
-        """Nothing else brings this index up to date, so what is behind is waited for."""
+        """Waits for a sync if the index is behind: nothing else brings it up to date."""
         self._note()
         result = await self._memory.find(params, _OPERATOR.session)
         if result.stale is None:
@@ -270,7 +270,7 @@ class _Opened:
         return found if self._is_kept else replace(found, database_path=None, database_bytes=0)
 
     async def overview(self) -> OverviewResult:
-        """Nothing was counted by a process that has only just opened the index."""
+        """Returns no counts: this process has only just opened the index."""
         return replace(await self._memory.overview(_OPERATOR), counted=None)
 
     async def health(self, *, deep: bool) -> Health:
@@ -316,9 +316,9 @@ class _Owner(msgspec.Struct, frozen=True):
 
 @contextmanager
 def _owner_of(settings: Settings) -> Iterator[_Owner | None]:
-    """A connection to the owner of the index; None when there is none that can be reached.
+    """Yields a connection to the owner of the index; None if no owner can be reached.
 
-    Raises IndexUnavailableError when the disk of its lock does not answer, UntrustedSocketError.
+    Raises IndexUnavailableError if the disk of its lock does not answer, UntrustedSocketError.
     """
 
     def look() -> tuple[Path, OwnerSocket | None]:
@@ -346,7 +346,7 @@ def _owner_of(settings: Settings) -> Iterator[_Owner | None]:
 
 
 class _Asked:
-    """The owner's memory, asked in calls that block: nothing here waits for an event loop. Raises RemoteError, too."""
+    """The owner's memory, asked in blocking calls: nothing here needs an event loop. Also raises RemoteError."""
 
     def __init__(self, owner: _Owner, settings: Settings) -> None:
         self._owner = owner
@@ -387,11 +387,11 @@ class _Asked:
         return None if "disabled" in report else msgspec.convert(report, prepared(SyncReport))
 
     async def embed(self, progress: ProgressCallback) -> BackfillState | None:
-        del progress  # it goes on there by itself
+        del progress  # the owner goes on by itself
         return None
 
     async def missed(self) -> str:
-        """What the command's own settings ask for and this memory does not do; empty: nothing."""
+        """Returns what the command's own settings ask for and this memory does not do; empty if nothing."""
         return self._missed_by(self._status()) if self._wants_claude_code else ""
 
     async def status(self) -> StatusResult:
@@ -414,7 +414,7 @@ class _Asked:
         return self._introduced("overview", None, OverviewResult)
 
     async def health(self, *, deep: bool) -> Health:
-        """In a deep look provider, vector engine and QMD may each use up their time."""
+        """Returns the health; in a deep look, provider, vector engine and QMD may each use up their time limit."""
         from gateway.tools.status import Health, judge_health
 
         timeout_s = _HEALTH_TIMEOUT_S
@@ -451,7 +451,7 @@ class _Asked:
 
 
 class _AskedBeside:
-    """The same, asked one question at a time in a thread."""
+    """The owner's memory, asked one question at a time in a thread."""
 
     def __init__(self, asked: _Asked) -> None:
         self._asked = asked
@@ -469,4 +469,4 @@ class _AskedBeside:
 
 
 Access: TypeAlias = _Opened | _Asked
-"""What commands ask."""
+"""The memory that commands ask."""

@@ -1,6 +1,6 @@
-"""Everything that can be typed, put together for typer: commands, their shared options, help, completion, `--version`.
+"""The whole command line for typer: commands, their shared options, help, completion, `--version`.
 
-Mistakes in a command line become errors of our own, so that they read and end like all others.
+Mistakes in a command line become errors of our own, with messages and exit codes like those of all others.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ _GROUPS = {
     "Setup Commands": "setup connect disconnect openclaw models config demo",
     "Upkeep Commands": "index doctor health forget service reload metrics",
 }
-"""Which commands stand together in the help; all others come last."""
+"""The commands under each heading of the help; all others come last."""
 
 
 class Commands(TyperGroup):
-    """The commands, those first that people use every day."""
+    """The commands, those of every day first."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - its signature
         rest = dict(self.commands)
@@ -106,7 +106,7 @@ _TYPES: dict[str, object] = {"json": bool, "claude_code": bool, "log_level": Log
 
 
 class Command(TyperCommand):
-    """A command to which an argument such as `- The kettle is descaled.`, or `-1` as a setting, is never an option."""
+    """A command that takes `- The kettle is descaled.`, or `-1` as a setting, for an argument and not an option."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -129,7 +129,7 @@ _ITEM_OR_NUMBER = re.compile(r"- |-\.?\d")
 
 
 def _with_count(args: Sequence[str]) -> Iterator[str]:
-    """`-n` before a number is the number of results, as it was before folders of notes had names."""
+    """Replaces `-n` before a number by `--max-results`, its meaning before folders of notes had names."""
     rest = iter(args)
     for one in rest:
         if one == "--":
@@ -148,7 +148,7 @@ def _with_count(args: Sequence[str]) -> Iterator[str]:
 def with_options(
     command: Callable[..., int], shared: Sequence[SharedOption] = SHARED_OPTIONS
 ) -> Callable[..., int]:
-    """The command as typer wants it. Its first parameter takes the `Options`."""
+    """Returns the command in the form that typer expects. Its first parameter takes the `Options`."""
     signature = inspect.signature(command, eval_str=True, locals={"typed": arguments})
     own = list(signature.parameters.values())[1:]
     fields = [option.field for option in shared]
@@ -181,7 +181,7 @@ def _add(
     *,
     options: Sequence[SharedOption] = SHARED_OPTIONS,
 ) -> None:
-    """With the first paragraph of its help in the list of commands, which typer would cut to one line."""
+    """Adds a command. The list of commands shows its first paragraph of help, which typer would cut to one line."""
     summary = " ".join((command.__doc__ or "").split("\n\n")[0].split())
     group.command(name, short_help=summary, cls=Command)(with_options(command, options))
 
@@ -239,7 +239,7 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    """Take the options that stand before a command."""
+    """Takes the options that come before a command."""
 
 
 def run_app(arguments: Sequence[str]) -> int:
@@ -278,13 +278,13 @@ def _takes_an_argument(context: Any) -> bool:
 
 
 def _of_a_command(message: str) -> str | None:
-    """The unknown option, if most commands have it."""
+    """Returns the unknown option if most commands have it."""
     given = message.removeprefix(_UNKNOWN).split()[0]
     return given if any(given in (one.flag, one.short) for one in SHARED_OPTIONS) else None
 
 
 def _begun(message: str, context: Any) -> str | None:
-    """The one option that begins as an unknown one does; the parser names those that only sound so."""
+    """Returns the only option that begins with the unknown one; the parser names those that merely look similar."""
     given = re.match(rf"{_UNKNOWN}(--\w+)", message)
     options = [
         one

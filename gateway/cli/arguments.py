@@ -1,7 +1,7 @@
-"""What is typed behind the commands, beside the options that they share: names, bounds and help.
+"""The arguments and options of each command, beside the shared options: names, bounds and help.
 
-Commands name these types only to the type checker: `app` looks them up, so that a command that is run without typer
-does not import it.
+Commands import these types only for the type checker, and `app` resolves them: a command that runs without typer does
+not import it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import typer
 
 
 def _clients(typed: str) -> list[str]:
-    """The clients that what was typed into a shell may become."""
+    """Returns the clients whose names begin with what was typed into a shell."""
     from gateway.connect.clients import CLIENTS
 
     return [name for name in CLIENTS if name.startswith(typed)]

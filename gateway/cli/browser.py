@@ -1,6 +1,6 @@
-"""The screen of `browse`: a line to type in, the hits below it, and the note of the chosen one beside them.
+"""The screen of `browse`: a line to type in, the hits below it, and the note of the chosen hit beside them.
 
-Before anything is typed they are the newest notes. One task searches: always for what stands in the line at last, so
+Before anything is typed, the newest notes are listed. One task searches, always for the latest text of the line, so
 that typing never waits for an answer.
 """
 
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 _MOST: Final = 30
 _LINES: Final = 400
-"""Of a note in the preview, around its best line."""
+"""The most lines of a note in the preview, around its best line."""
 _STYLE: Final = Style.from_dict(
     {"chosen": "reverse", "line": "ansibrightblack", "told": "ansibrightblack", "prompt": "bold"}
 )
@@ -64,7 +64,7 @@ _KEYS: Final = "Esc quit  ↑↓ choose  Enter open  PgUp PgDn read"
 
 
 class Browser:
-    """What is on the screen at the moment."""
+    """The screen and its current state."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -77,26 +77,26 @@ class Browser:
         self._lines: tuple[Line, ...] = ()
         """The best line of each hit."""
         self._answered: str | None = None
-        """What the hits are of; None before the newest notes are known."""
+        """The query of the hits, empty for the newest notes; None before those are known."""
         self._opened: str | None = None
-        """The note that was in an editor, which may have changed it: it is looked for anew, and chosen again."""
-        self._told = _NOTHING_TYPED
+        """The note that was open in an editor, which may have changed it: it is searched for and chosen again."""
+        self._status = _NOTHING_TYPED
         self._away = ""
-        """Why there are no notes, or not all, ..."""
+        """The reason why there are no notes, or not all of them."""
         self._missing = ""
-        """... or why hits may be missing."""
+        """The reason why hits, or else notes, may be missing."""
         self._preview: list[str] = []
-        """Its lines, as codes of a terminal."""
+        """The lines of the note, with escape sequences of a terminal."""
         self._scroll = 0
         self._app = self._screen()
 
     async def run(self, memory: Access) -> None:
-        """Until the person leaves."""
+        """Shows the screen until the person leaves it."""
         async with background_tasks() as tasks:
             tasks.start_soon(self._search_on, memory)
             await self._app.run_async()
 
-    # --- What is asked ---
+    # --- Searching ---
 
     def _ask(self) -> None:
         self._asked.set()
@@ -117,7 +117,7 @@ class Browser:
                     shown = self._answered, self._chosen
                     await self._show_note(memory)
             except MemoryGatewayError as error:
-                self._told = visible_line(" ".join(filter(None, (error.message, error.remedy))))
+                self._status = visible_line(" ".join(filter(None, (error.message, error.remedy))))
             self._app.invalidate()
 
     async def _list_newest(self) -> None:
@@ -125,7 +125,7 @@ class Browser:
         notes = vault.newest()[:_MOST]
         self._answered = ""
         self._away = self._missing = visible_line(vault.why_missing())
-        self._told = self._away or _NOTHING_TYPED
+        self._status = self._away or _NOTHING_TYPED
         self._lines = tuple(Line(1, one.title) for one in notes)
         self._hits = tuple(
             Hit(
@@ -136,22 +136,22 @@ class Browser:
 
     async def _search(self, memory: Access, text: str) -> None:
         if not self._answered:  # the first answer may wait for the index
-            self._told = "Searching ..."
+            self._status = "Searching ..."
             self._app.invalidate()
         found = await memory.search(SearchParams(query=text, max_results=_MOST, explain=True))
         shown = await look_around(memory, found.hits, text)
         self._answered = text
         self._hits = tuple(hit for hit, _ in shown)
         self._lines = tuple(shown_line(hit, text, around) for hit, around in shown)
-        self._told = _told(found, len(shown))
+        self._status = _summary(found, len(shown))
         self._missing = visible_line(found.stale.reason) if found.stale else self._away
 
     async def _show_note(self, memory: Access) -> None:
         self._preview, self._scroll = [], 0
         if not self._hits:
             width = self._note_width()
-            told = Text(self._missing).wrap(Console(width=width), width)
-            self._preview = [self._drawn(one) for one in told]
+            wrapped = Text(self._missing).wrap(Console(width=width), width)
+            self._preview = [self._drawn(one) for one in wrapped]
             return
         hit = self._hits[self._chosen]
         best = self._lines[self._chosen].number or hit.start_line
@@ -162,7 +162,7 @@ class Browser:
         self._scroll = max(0, row - 3)
 
     def _rendered(self, hit: Hit, read: ReadAnswer, first: int, best: int) -> tuple[list[str], int]:
-        """The note for the screen, and the row in it of the best line."""
+        """Returns the note for the screen, and the row of its best line."""
         from backends.text.frontmatter import read_front_matter
 
         look = Look(query=self._answered or "", url="")
@@ -178,7 +178,7 @@ class Browser:
         return [self._drawn(one) for parts in shown for one in parts], row
 
     def _drawn(self, line: Text) -> str:
-        """A line as the codes of a terminal; what is not of the line's own style is escaped."""
+        """Returns a line with the escape sequences of its own style; any others in it are made visible."""
         out = io.StringIO()
         is_plain = bool(os.environ.get("NO_COLOR"))
         console: Console = EscapingConsole(
@@ -189,18 +189,18 @@ class Browser:
         console.print(line, soft_wrap=True)
         return out.getvalue()
 
-    # --- What is seen ---
+    # --- Display and keys ---
 
     def _screen(self) -> Application[None]:
         query = Window(BufferControl(self._query), height=1)
         prompt = Window(FormattedTextControl([("class:prompt", "> ")]), width=2, height=1)
-        told = Window(FormattedTextControl(lambda: [("class:told", self._told)]), height=1)
+        info = Window(FormattedTextControl(lambda: [("class:told", self._status)]), height=1)
         keys = Window(FormattedTextControl([("class:told", _KEYS)]), height=1)
         hits = Window(FormattedTextControl(self._list, show_cursor=False), width=self._list_width)
         between = Window(width=1, char="│", style="class:line")
         note = Window(FormattedTextControl(self._note, show_cursor=False), wrap_lines=True)
         body = VSplit([hits, between, note])
-        layout = Layout(HSplit([VSplit([prompt, query]), told, body, keys]), focused_element=query)
+        layout = Layout(HSplit([VSplit([prompt, query]), info, body, keys]), focused_element=query)
         return Application(
             layout=layout, key_bindings=self._keys(), full_screen=True, style=_STYLE,
             mouse_support=False,
@@ -252,7 +252,7 @@ class Browser:
         return keys
 
     def _paste(self, event: KeyPressEvent) -> None:
-        """As one line: there is room for no other, and what is not seen would be searched for as well."""
+        """Inserts the text as one line: there is room for one, and lines out of sight would be searched for, too."""
         self._query.insert_text(" ".join(event.data.splitlines()))
 
     def _open(self, _: KeyPressEvent) -> None:
@@ -267,11 +267,11 @@ class Browser:
             self._answered, self._opened = None, note
             self._ask()
         except MemoryGatewayError as error:
-            self._told = visible_line(" ".join(filter(None, (error.message, error.remedy))))
+            self._status = visible_line(" ".join(filter(None, (error.message, error.remedy))))
 
 
 def _end_of(place: str, width: int) -> str:
-    """As much of its end as there is room for in columns of the screen, of which some signs take two."""
+    """Returns as much of the end as fits into `width` columns of the screen; some characters take two."""
     if cell_len(place) < width:
         return place
     while cell_len(place) > width - 2:
@@ -279,7 +279,7 @@ def _end_of(place: str, width: int) -> str:
     return f"…{place}"
 
 
-def _told(found: SearchAnswer, shown: int) -> str:
+def _summary(found: SearchAnswer, shown: int) -> str:
     if found.error:
         return visible_line(found.error)
     count = counted(shown, "passage")

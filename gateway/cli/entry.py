@@ -1,4 +1,4 @@
-"""Where the command line begins: arguments in, exit code out.
+"""The entry point of the command line: takes the arguments and returns the exit code.
 
 Importing typer and rich takes longer than opening an index, so a plain `serve`, `search`, `get` or `status`
 is read here without them. Typer reads everything else, mistakes and `--help` included.
@@ -23,7 +23,7 @@ _FIELDS: Final = {option.flag: option.field for option in SERVE_OPTIONS if optio
 _SOCKET_ONLY: Final = "--socket-only"
 _WRITE: Final = "--write"
 _STAY: Final = ["recall", "--serve"]
-"""How a hook starts a gateway."""
+"""The arguments with which a hook starts a gateway."""
 
 
 class PlainServe(msgspec.Struct, frozen=True):
@@ -38,11 +38,11 @@ class PlainQuestion(msgspec.Struct, frozen=True):
     command: str
     options: Options
     values: Mapping[str, object]
-    """What the command takes beside the options, by parameter."""
+    """The other arguments of the command, by parameter."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command line and returns its exit code; some of typer's ways end in SystemExit."""
+    """Runs one command line and returns its exit code; in some cases typer raises SystemExit."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # None when the descriptor was closed
             stream.reconfigure(errors="backslashreplace")
@@ -51,7 +51,7 @@ def run(arguments: Sequence[str]) -> int:
     plain = read_plain_serve(arguments)
     if plain is not None:
         if not plain.socket_only and is_orphan(PARENT):
-            return os.EX_OK  # whoever wanted it is gone; there is nobody to tell
+            return os.EX_OK  # the parent is gone: nobody would read a message
         return guarded(lambda: _serve(plain), plain.options)
     if arguments[:2] == _STAY and (stays := read_plain_serve(["serve", *arguments[2:]])):
         return guarded(lambda: _stay(stays.options), stays.options)
@@ -61,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
     return guarded(lambda: _by_typer(arguments), _glance(arguments))
 
 
-# To import what a command needs is part of it: that may fail, too, where files or memory are short.
+# Imports are part of a command: they, too, fail if descriptors or memory run out.
 def _serve(plain: PlainServe) -> int:
     from gateway.cli.commands.serving import serve
 
@@ -97,12 +97,12 @@ def _by_typer(arguments: Sequence[str]) -> int:
 
 
 def _glance(arguments: Sequence[str]) -> Options:
-    """How to report what goes wrong before typer has read the options."""
+    """Returns the options for reporting what goes wrong before typer has read them."""
     return Options(json="--json" in arguments, log_level="debug" if "debug" in arguments else None)
 
 
 def read_plain_serve(arguments: Sequence[str]) -> PlainServe | None:
-    """What `serve [--socket-only] [--name value | --name=value]...` asks for; None for any other line."""
+    """Reads `serve [--socket-only] [--name value | --name=value]...`; returns None for any other line."""
     if not arguments or arguments[0] != "serve":
         return None
     values: dict[str, str] = {}
@@ -136,12 +136,12 @@ _NUMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     "get": {"--from": "first_line", "--lines": "lines"},
     "status": {},
 }
-"""Of each such command, what its own options set."""
+"""The parameters that the own options of each such command set."""
 _MOST_DIGITS: Final = 9
 
 
 def read_plain_question(arguments: Sequence[str]) -> PlainQuestion | None:
-    """What `search`, `get` or `status` with the usual options ask for; None for any other line."""
+    """Reads `search`, `get` or `status` with the usual options; returns None for any other line."""
     if not arguments or arguments[0] not in _NUMBERS:
         return None
     command = arguments[0]
@@ -170,7 +170,7 @@ def _read_option(
     options: dict[str, object],
     values: dict[str, object],
 ) -> bool:
-    """Reads one option, with the value that follows it; False for what typer has to look at."""
+    """Reads one option and the value that follows it; returns False if typer has to read them."""
     flag, equals, joined = argument.partition("=") if argument[:2] == "--" else (argument, "", "")
     shared, number = _SHARED.get(flag), _NUMBERS[command].get(flag)
     if shared is not None and shared.metavar is None and not equals:
@@ -190,7 +190,7 @@ def _read_option(
 
 
 def _is_plain(number: str) -> bool:
-    """Whether it is one from 1 on that needs no explanation."""
+    """Returns whether it is a valid number from 1 on, which needs no message of typer's."""
     return (
         number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS and int(number) > 0
     )

@@ -1,4 +1,4 @@
-"""Runs a command with the shared options; every way of failing becomes a message and an exit code."""
+"""Runs a command with the shared options; every failure becomes a message and an exit code."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from gateway.cli import output
 from gateway.cli.options import PROGRAM, Options, log_for
 
 INTERRUPTED: Final = 130
-"""128 + SIGINT, as shells have it."""
+"""128 + SIGINT, as in shells."""
 BROKEN_PIPE: Final = 141
-"""128 + SIGPIPE: the reader of our output went away, as `head` does."""
+"""128 + SIGPIPE: the reader of our output has ended, as `head` does."""
 
 _KINDS: Final = {
     os.EX_USAGE: "invalid_params",
@@ -39,9 +39,9 @@ EXIT_CODES: Final[Mapping[ErrorKind, int]] = {
 HEALTH_CODES: Final = {"ok": 0, "degraded": 1, "failing": 2}
 """The exit codes of `health` and `doctor`, as probes expect them."""
 NOTHING_FOUND: Final = 1
-"""`search` and lists that are empty, as `grep` has it."""
+"""The exit code of `search` and lists that are empty, as of `grep`."""
 NOT_FOUND: Final = os.EX_NOINPUT
-"""`get` of a permitted path where no file is."""
+"""The exit code of `get` for a permitted path without a file."""
 
 
 _NO_SPACE: Final = (
@@ -69,13 +69,13 @@ class ShortageError(MemoryGatewayError):
 
 
 class NotThereError(MemoryGatewayError):
-    """What was named is not there. Exit code 66, EX_NOINPUT."""
+    """A file, note or job that was named does not exist. Exit code 66, EX_NOINPUT."""
 
     kind = ErrorKind.FILE_UNREADABLE
 
 
 class AnsweredRefusalError(MemoryGatewayError):
-    """The memory answered that it may not, or cannot."""
+    """The memory answered that it may not or cannot do what was asked."""
 
     def __init__(self, message: str, kind: ErrorKind | None) -> None:
         super().__init__(message)
@@ -83,7 +83,7 @@ class AnsweredRefusalError(MemoryGatewayError):
 
 
 def shortage(error: BaseException) -> ShortageError | None:
-    """What ran out, if that is what `error` says."""
+    """Returns an error that names what ran out; None if `error` has another cause."""
     number = _number(error)
     if number is None:
         return None
@@ -93,7 +93,7 @@ def shortage(error: BaseException) -> ShortageError | None:
 
 
 def _names_a_place(error: BaseException) -> TypeGuard[OSError]:
-    """Where there is no space matters; which file could not be opened for want of a descriptor does not."""
+    """Returns whether to name the file: yes if no space is left for it, no if it lacked a descriptor."""
     return (
         isinstance(error, OSError)
         and error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -102,11 +102,11 @@ def _names_a_place(error: BaseException) -> TypeGuard[OSError]:
 
 
 def _number(error: BaseException) -> int | None:
-    """The errno of a shortage. Of threads, and of libraries, there are only words for it."""
+    """Returns the errno of a shortage. Errors of threads and of imports are recognised by their message."""
     if isinstance(error, MemoryError):
         return errno.ENOMEM
     if isinstance(error, OSError):
-        is_one = error.errno in _SHORTAGES and error.errno != errno.EAGAIN  # of pipes it says less
+        is_one = error.errno in _SHORTAGES and error.errno != errno.EAGAIN  # a pipe: not ready
         return error.errno if is_one else None
     if isinstance(error, RuntimeError):
         return errno.EAGAIN if lacks_threads(error) else None
@@ -116,13 +116,13 @@ def _number(error: BaseException) -> int | None:
 
 
 def run_logged(command: Callable[..., int], options: Options, values: Mapping[str, object]) -> int:
-    """The exit code of a command, with a log for whoever reads its output."""
+    """Sets up the log, runs a command and returns its exit code."""
     log_for(options)
     return command(options, **values)
 
 
 def guarded(command: Callable[[], int], options: Options) -> int:
-    """The exit code of `command`, or of how it failed."""
+    """Runs `command` and returns its exit code, or that of its failure."""
     try:
         return _attempt(command, options)
     except KeyboardInterrupt:
@@ -139,24 +139,24 @@ def _attempt(command: Callable[[], int], options: Options) -> int:
     except BrokenPipeError:
         raise
     except Exception as error:  # noqa: BLE001 - the last line of defence: people get no tracebacks
-        return _tell(lone_error(error), options)
+        return _explain(lone_error(error), options)
     return code
 
 
-def _tell(error: BaseException, options: Options) -> int:
-    """Says what happened, as far as there is space to say it; the exit code."""
-    told = (
+def _explain(error: BaseException, options: Options) -> int:
+    """Reports what happened, as far as there is space for it, and returns the exit code."""
+    shown = (
         error
         if isinstance(error, MemoryGatewayError)
         else shortage(error) or denied(error) or _apology(error, options)
     )
     with suppress(OSError):
-        if told is not error and options.log_level == "debug":
+        if shown is not error and options.log_level == "debug":
             output.note_text("".join(traceback.format_exception(error)).rstrip())
-        _report(told, options)
+        _report(shown, options)
     output.settle()
-    is_full = isinstance(told, IndexFullError) or told.remedy == DISK_IS_FULL
-    return os.EX_TEMPFAIL if is_full else EXIT_CODES[told.kind]
+    is_full = isinstance(shown, IndexFullError) or shown.remedy == DISK_IS_FULL
+    return os.EX_TEMPFAIL if is_full else EXIT_CODES[shown.kind]
 
 
 def _report(error: MemoryGatewayError, options: Options) -> None:
@@ -167,8 +167,8 @@ def _report(error: MemoryGatewayError, options: Options) -> None:
             )
             output.flush()
             return
-    tell = output.note_text if error.kind is ErrorKind.CONFIG_INVALID else output.note
-    tell(f"{PROGRAM}: {error.message.strip()}")  # of a configuration all problems, a line each
+    write = output.note_text if error.kind is ErrorKind.CONFIG_INVALID else output.note
+    write(f"{PROGRAM}: {error.message.strip()}")  # for a configuration, each problem on a line
     if error.remedy:
         output.note(f"  {error.remedy}")
 

@@ -34,7 +34,7 @@ class CommandLineError(MemoryGatewayError):
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What the shared options say; None where the configuration or a default decides."""
+    """The values of the shared options; None where the configuration or a default decides."""
 
     agent: str | None = None
     workspace: str | None = None
@@ -74,13 +74,13 @@ SERVE_OPTIONS: Final = tuple(option for option in SHARED_OPTIONS if option.field
 
 
 READING_PATIENCE_S: Final = 20.0
-"""How long the files of the configuration, pipes among them, may take."""
+"""The time limit for reading the files of the configuration, which may be pipes."""
 
 
 def log_for(options: Options) -> None:
-    """A log for whoever reads the output of a command. Call it before anything that may write to it is done.
+    """Sets up the log of a command, for people or programs. It has to be called before anything that may log.
 
-    What only asks a running gateway writes none, and does not import what would.
+    A command that only asks a running gateway writes no log, and does not import the code for it.
     """
     from gateway.process.log_output import configure_logs
 
@@ -88,10 +88,10 @@ def log_for(options: Options) -> None:
 
 
 def load(options: Options, started_as: StartedAs = "command") -> Settings:
-    """Raises ConfigInvalidError, ConfigNotFoundError.
+    """Loads the settings. Raises ConfigInvalidError, ConfigNotFoundError.
 
-    A slip of the pen is refused before anything is made: a workspace that does not exist would empty
-    the index, an agent that nobody knows would get a new one. One that is indexed is only away.
+    A typo is refused before anything is created: a workspace that does not exist would empty the index, an unknown
+    agent would get a new one. A missing workspace that is indexed is accepted: its disk may be unmounted.
     """
     from config.runtime.tasks import run_within
 
@@ -116,7 +116,7 @@ def load(options: Options, started_as: StartedAs = "command") -> Settings:
 
 
 def _is_indexed(settings: Settings, options: Options) -> bool:
-    """Whether the workspace is that of the index; looked at only where it does not exist."""
+    """Returns whether the index was made for the workspace; asked only if that does not exist."""
     log_for(options)
     from backends.builtin.syncing.surveying import is_made_for
 
@@ -124,18 +124,18 @@ def _is_indexed(settings: Settings, options: Options) -> bool:
 
 
 def arguments_of(given: Mapping[str, object]) -> list[str]:
-    """Options as they are typed, without those that have no value."""
+    """Returns options as they are typed, without those that have no value."""
     return [part for flag, value in given.items() if value for part in (flag, str(value))]
 
 
 def named_state_dir(settings: Settings) -> Path:
-    """What `--state-dir` named: a folder of notes has its own directory two levels below."""
+    """Returns the directory for `--state-dir`; a folder of notes has its own, two levels below that."""
     own = settings.state_dir
     return own if settings.notes_folder is None else own.parents[1]
 
 
 def load_request(options: Options) -> LoadRequest:
-    """What to load, as options, variables and setup say.
+    """Returns what to load by the options, the environment and `setup`.
 
     Raises ConfigNotFoundError, ConfigInvalidError for our own file, CommandLineError.
     """
@@ -143,7 +143,7 @@ def load_request(options: Options) -> LoadRequest:
 
 
 def openclaw_request(options: Options) -> LoadRequest:
-    """The same as the options say alone. Raises ConfigNotFoundError, CommandLineError."""
+    """Returns what to load by the options alone. Raises ConfigNotFoundError, CommandLineError."""
     for flag, value in (("--workspace", options.workspace), ("--agent", options.agent)):
         if options.notes is not None and value is not None:
             raise CommandLineError(

@@ -1,4 +1,4 @@
-"""What commands write: data to standard output, everything else to standard error; colours only for people."""
+"""The output of commands: data on standard output, everything else on standard error; colours only for people."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ if TYPE_CHECKING:
 
 
 def write_text(text: str) -> None:
-    """Text exactly as it is, in UTF-8, whoever reads it."""
+    """Writes text exactly as it is, in UTF-8, for people and programs alike."""
     if sys.stdout is not None:
         flush()
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
 
 
 def write_content(text: str) -> None:
-    """What stands in a file: exactly as it is for a program, without control characters for a person."""
+    """Writes the content of a file: exactly as it is for a program, without control characters for a person."""
     write_text(visible(text) if is_terminal() else text)
 
 
 def is_terminal() -> bool:
-    """Whether a person reads standard output."""
+    """Returns whether a person reads standard output."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
 def say(message: str) -> None:
-    """A line for people on standard output. No name that stands in it makes two of it."""
+    """Prints a line for people on standard output; line breaks in names are escaped."""
     print(visible_line(message))
 
 
 def say_text(text: str) -> None:
-    """Several lines for people on standard output."""
+    """Prints several lines for people on standard output."""
     print(visible(text))
 
 
 def write_json(value: object) -> None:
-    """Anything msgspec can encode, indented by two spaces, as one document."""
+    """Writes anything msgspec can encode as one document, indented by two spaces."""
     data = replace_lone_surrogates(msgspec.to_builtins(value))
     write_text(
         escape_in_json(msgspec.json.format(msgspec.json.encode(data), indent=2).decode()) + "\n"
@@ -53,7 +53,7 @@ def write_json(value: object) -> None:
 
 
 def answer(options: Options, data: object, *sentences: str, code: int = os.EX_OK) -> int:
-    """Ends a command, with its exit code: the data for a program, sentences for a person."""
+    """Prints the data for a program or the sentences for a person, and returns the exit code."""
     if options.json:
         write_json(data)
     else:
@@ -65,7 +65,7 @@ def answer(options: Options, data: object, *sentences: str, code: int = os.EX_OK
 def show(
     options: Options, data: object, render: Callable[[Any], Iterable[Text]], code: int = os.EX_OK
 ) -> int:
-    """The same with lines for a terminal. `render` is given `rendering.status_lines`, which only people wait for."""
+    """Does the same with lines for a terminal. `render` gets `rendering.status_lines`, imported only for people."""
     if options.json:
         write_json(data)
         return code
@@ -77,24 +77,24 @@ def show(
 
 
 def write_json_line(value: object) -> None:
-    """The same on one line, for programs that read along."""
+    """Writes a value as JSON on one line at once, for programs that read it as it comes."""
     data = replace_lone_surrogates(msgspec.to_builtins(value))
     write_line(escape_in_json(msgspec.json.encode(data).decode()))
 
 
 def write_line(text: str) -> None:
-    """A line that is written at once. Raises BrokenPipeError when nobody reads any more."""
+    """Writes a line at once. Raises BrokenPipeError if nobody reads any more."""
     write_text(text + "\n")
     flush()
 
 
 def may_ask() -> bool:
-    """Whether somebody is there to be asked."""
+    """Returns whether there is a person to ask."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
 def ask(question: str, *, default: bool) -> bool:
-    """Raises KeyboardInterrupt when the person goes away instead of answering."""
+    """Asks a person. Raises KeyboardInterrupt if the person leaves instead of answering."""
     import typer
 
     try:
@@ -104,7 +104,7 @@ def ask(question: str, *, default: bool) -> bool:
 
 
 def agreed(question: str, nothing: str, remedy: str, *, default: bool = True) -> bool:
-    """Whether the person says so; `nothing` was done otherwise. Raises CommandLineError where nobody can be asked."""
+    """Returns whether a person agrees; prints `nothing` otherwise. Raises CommandLineError if nobody can be asked."""
     if not may_ask():
         raise CommandLineError(f"{nothing}: nobody is there to be asked.", remedy=remedy)
     if ask(question, default=default):
@@ -114,7 +114,7 @@ def agreed(question: str, nothing: str, remedy: str, *, default: bool = True) ->
 
 
 def ask_text(question: str, *, default: str | None) -> str:
-    """Raises as `ask`."""
+    """Asks a person for a text. Raises as `ask`."""
     import typer
 
     try:
@@ -124,23 +124,23 @@ def ask_text(question: str, *, default: str | None) -> str:
 
 
 def note(message: str) -> None:
-    """A line for people, beside the data."""
+    """Prints a line for people on standard error."""
     print(visible_line(message), file=sys.stderr)
 
 
 def note_text(text: str) -> None:
-    """Several lines for people, beside the data."""
+    """Prints several lines for people on standard error."""
     print(visible(text), file=sys.stderr)
 
 
 def flush() -> None:
-    """Raises BrokenPipeError when nobody reads the output any more, OSError when no space is left for it."""
+    """Flushes standard output. Raises BrokenPipeError if nobody reads it any more, OSError if no space is left."""
     if sys.stdout is not None:
         sys.stdout.flush()
 
 
 def settle() -> None:
-    """Writes what can be written. The rest is lost; the end of the process need not find that out again."""
+    """Writes what can be written and discards the rest, which would fail again at the end of the process."""
     try:
         flush()
     except OSError:
@@ -148,7 +148,7 @@ def settle() -> None:
 
 
 def discard() -> None:
-    """Sends what is still to be written nowhere: its reader has gone, or its disk is full."""
+    """Discards the output that is not written yet: its reader has gone, or its disk is full."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)

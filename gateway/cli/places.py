@@ -1,8 +1,7 @@
-"""Places in notes: links to them in terminals, opening one in an editor, and those of the last search.
+"""Places in notes: links to them in terminals, opening one in an editor, and the hits of the last search.
 
-Links are for terminals that show them (OSC 8), in the forms that editors know. What one command leaves to the next,
-where the hits are that a person was shown and that a hint was given, nobody would miss: what cannot be kept fails no
-command.
+Links are for terminals that show them (OSC 8), in the forms that editors know. The places of the last hits, and that a
+hint was shown, are kept for later commands; if they cannot be written, no command fails.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ EDITORS: Final[Mapping[str, str]] = {
     "textmate": "txmt://open?url=file://{path}&line={line}",
     "obsidian": "obsidian://open?path={path}",
 }
-"""What a link of each looks like."""
+"""The pattern of links for each editor."""
 
 _PROGRAMS: Final = frozenset(
     {"iterm.app", "wezterm", "vscode", "ghostty", "hyper", "tabby", "rio", "warpterminal", "zed"}
@@ -45,7 +44,7 @@ _VTE_WITH_LINKS: Final = 5000
 
 
 def has_links(environment: Mapping[str, str]) -> bool:
-    """Whether the terminal is one that is known to show links; FORCE_HYPERLINK decides, as elsewhere."""
+    """Returns whether the terminal is known to show links; FORCE_HYPERLINK overrides it, as in other programs."""
     forced = environment.get("FORCE_HYPERLINK")
     if forced is not None:
         return forced not in {"", "0", "false"}
@@ -62,9 +61,9 @@ def has_links(environment: Mapping[str, str]) -> bool:
 
 
 def url_pattern(editor: str | None, environment: Mapping[str, str]) -> str | None:
-    """What links look like; None where there are to be none. Raises CommandLineError.
+    """Returns the pattern of links; None for no links. Raises CommandLineError.
 
-    Who names an editor has a terminal with links.
+    If an editor is named, the terminal is taken to show links.
     """
     named = editor or environment.get("MEMORY_GATEWAY_EDITOR")
     if named is None:
@@ -86,12 +85,12 @@ def absolute_path(base: str, hit_path: str) -> str:
 
 
 def is_file(hit: Hit) -> bool:
-    """Whether the hit names a file by its place in the workspace."""
+    """Returns whether the hit names a file by its place in the workspace."""
     return hit.source == "memory" and not hit.path.startswith("qmd/")
 
 
 def url_of(pattern: str, path: str, line: int) -> str:
-    """Each part is encoded, so that no name of a file is anything but a name."""
+    """Returns the address. The path is encoded, so that no character of a file name has a meaning in it."""
     encoded = quote(path, safe="/", errors="surrogateescape")
     return pattern.replace("{line}", str(line)).replace("{path}", encoded)
 
@@ -111,7 +110,7 @@ _FALLBACKS: Final = ("sensible-editor", "editor", "nano", "vi")
 
 
 def open_in_editor(path: str, line: int, editor: str | None = None) -> None:
-    """Waits until an editor in the terminal has ended. Raises CommandLineError where there is none."""
+    """Opens a file and waits until an editor in the terminal has ended. Raises CommandLineError if there is none."""
     named = editor or os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if named is not None and named in EDITORS:
         command = [_opener(), url_of(EDITORS[named], path, line)]
@@ -134,7 +133,7 @@ def open_in_editor(path: str, line: int, editor: str | None = None) -> None:
 
 
 def editor_command(program: list[str], path: str, line: int) -> list[str]:
-    """How that editor is told the line. A path that begins with a dash is none: paths are absolute."""
+    """Returns the command that opens the file at the line. The path is absolute, so it is never an option."""
     name = PurePath(program[0]).name
     if name in _WITH_PLUS:
         return [*program, f"+{line}", path]
@@ -146,7 +145,7 @@ def editor_command(program: list[str], path: str, line: int) -> list[str]:
 
 
 def _opener() -> str:
-    """What opens addresses on this desktop."""
+    """Returns the program that opens addresses on this desktop. Raises CommandLineError."""
     found = shutil.which("xdg-open") or shutil.which("open")
     if found is None:
         raise CommandLineError(
@@ -166,7 +165,7 @@ def _fallback() -> str:
     return found
 
 
-# --- Those of the last search ---
+# --- The hits of the last search ---
 
 _HITS: Final = "last-search.json"
 _HINTED: Final = "hinted"
@@ -174,14 +173,14 @@ _MOST_BYTES: Final = 1 << 20
 
 
 def keep_hits(places: Sequence[tuple[str, int]]) -> None:
-    """Remembers where the hits are that a person was shown, for `open 2`."""
+    """Keeps the places of the hits that a person was shown, for `open 2`."""
     with suppress(OSError, RuntimeError):
         make_directories(_place(_HITS).parent)
         replace_file(_place(_HITS), msgspec.json.encode(places), mode=0o600)
 
 
 def last_hit(number: int) -> tuple[str, int] | None:
-    """Path and line of a hit of the last search, counted from 1."""
+    """Returns path and line of a hit of the last search, counted from 1."""
     try:
         data = read_file(_place(_HITS), _MOST_BYTES)
         places = msgspec.json.decode(data, type=list[tuple[str, int]])
@@ -191,7 +190,7 @@ def last_hit(number: int) -> tuple[str, int] | None:
 
 
 def may_hint() -> bool:
-    """Whether the hint that meaning is missing is due: once for a person, whatever is asked."""
+    """Returns whether to show the hint that search by meaning is off: once for each person, not for each query."""
     with suppress(OSError, RuntimeError):
         make_directories(_place(_HINTED).parent)
         os.close(os.open(_place(_HINTED), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))

@@ -26,14 +26,14 @@ from gateway.cli.terminal import console, size
 
 
 def can_move() -> bool:
-    """Whether standard error is a terminal on which a line can be drawn again."""
+    """Returns whether standard error is a terminal on which a line can be redrawn."""
     dumb = os.environ.get("TERM", "").lower() in {"", "dumb", "unknown"}
     return sys.stderr is not None and sys.stderr.isatty() and not dumb
 
 
 @contextmanager
 def sync_progress() -> Iterator[ProgressCallback | None]:
-    """What to call with the state of a sync; None where nothing is to be shown."""
+    """Yields a function to call with the state of a sync; None if nothing is to be shown."""
     with _bar(TextColumn("Indexing"), _OF_ALL, TextColumn("files"), RateColumn()) as update:
 
         def show(state: SyncProgress) -> None:
@@ -44,21 +44,21 @@ def sync_progress() -> Iterator[ProgressCallback | None]:
 
 @contextmanager
 def vector_progress() -> Iterator[ProgressCallback]:
-    """What to call with the vectors so far of one model."""
+    """Yields a function to call with the state of the vectors of one model."""
     with _bar(TextColumn("{task.fields[model]}"), _OF_ALL, TextColumn("vectors")) as update:
         yield lambda state: update(state.done, state.total, model=state.path or "")
 
 
 @contextmanager
 def download_progress(name: str) -> Iterator[Callable[[int, int | None], None] | None]:
-    """What to call with the bytes of a download; None where nothing is to be shown."""
+    """Yields a function to call with the bytes of a download; None if nothing is to be shown."""
     with _bar(TextColumn(name), DownloadColumn(), TransferSpeedColumn()) as update:
         yield update if can_move() else None
 
 
 @contextmanager
 def _bar(first: ProgressColumn, *columns: ProgressColumn) -> Iterator[Callable[..., None]]:
-    """Updates a bar for as long as the body runs; nothing is drawn while there is nothing to count."""
+    """Yields a function that updates a bar; nothing is drawn while there is nothing to count."""
     if not can_move():
         yield lambda *_, **_fields: None
         return
@@ -76,7 +76,7 @@ def _bar(first: ProgressColumn, *columns: ProgressColumn) -> Iterator[Callable[.
 
 
 class RateColumn(ProgressColumn):
-    """Files and bytes a second since the start."""
+    """Files and bytes per second since the start."""
 
     def render(self, task: Task) -> Text:
         seconds = task.elapsed or 0

@@ -1,6 +1,6 @@
-"""What people are shown: numbers, paths and columns in words, and the consoles of rich for both streams.
+"""Output for people: numbers, paths and columns as text, and the consoles of rich for both streams.
 
-Imported only where people read.
+Imported only if people read the output.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 file`, `2 files`, `12,000 files`."""
+    """Returns `1 file`, `2 files`, `12,000 files`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def size(number: float) -> str:
-    """Bytes in decimal units: `812 B`, `1.2 MB`."""
+    """Returns bytes in decimal units: `812 B`, `1.2 MB`."""
     for unit in _UNITS[:-1]:
         if number < _KILO:
             return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
@@ -35,7 +35,7 @@ def size(number: float) -> str:
 
 
 def duration(milliseconds: float) -> str:
-    """`8 ms`, `0.42 s`, `3 min 5 s`."""
+    """Returns `8 ms`, `0.42 s`, `3 min 5 s`."""
     if milliseconds < 100:
         return f"{milliseconds:.0f} ms"
     seconds = milliseconds / 1000
@@ -45,7 +45,7 @@ def duration(milliseconds: float) -> str:
 
 
 def short_path(path: str, home: str | None = None) -> str:
-    """The path with the home directory as `~`, each of its characters visible."""
+    """Returns the path with the home directory as `~`, with all characters visible."""
     home = (home or os.path.expanduser("~")).rstrip("/")  # noqa: PTH111 - never raises
     if home and (path == home or path.startswith(home + "/")):
         return "~" + visible_line(path[len(home) :])
@@ -61,11 +61,11 @@ class TableRow(Text):
     """One line of cells."""
 
     last_cell = 0
-    """Where in the line its last cell begins, in characters."""
+    """The position in the line at which the last cell begins, in characters."""
 
 
 def row_of(line: str, last_cell: int) -> TableRow:
-    """A line that is written already; its last cell begins at that character."""
+    """Returns a finished line as a row whose last cell begins at that character."""
     row = TableRow(line)
     row.last_cell = last_cell
     return row
@@ -74,7 +74,7 @@ def row_of(line: str, last_cell: int) -> TableRow:
 def aligned(
     rows: Sequence[Sequence[str]], styles: Sequence[str], *, indent: int = 0, widest: int = 60
 ) -> list[TableRow]:
-    """One styled line a row; a column is as wide as its widest cell, but at most `widest`."""
+    """Returns a styled line for each row; a column is as wide as its widest cell, but at most `widest`."""
     rows = [[visible_line(cell) for cell in row] for row in rows]
     widths = [
         max((w for cell in column if (w := cell_len(cell)) <= widest), default=0)
@@ -84,8 +84,8 @@ def aligned(
 
 
 def folded(line: Text, width: int) -> list[Text]:
-    """The line as lines of at most `width` columns, if it has cells: the last one goes on below itself, or further to
-    the left where that is too narrow.
+    """Returns the line as lines of at most `width` columns, if it has cells: the last cell continues below itself, or
+    further to the left if that is too narrow.
     """
     cut = line.last_cell if isinstance(line, TableRow) else 0
     margin = cell_len(line.plain[:cut])
@@ -118,13 +118,13 @@ class EscapingConsole(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterator[Segment]:
-        """Everything that is shown comes this way; what moves the cursor is no text."""
+        """Escapes all text that is shown; control codes, such as movements of the cursor, stay."""
         for segment in super().render(renderable, options):
             text, style, control = segment
             yield segment if control else Segment(visible(text), style)
 
     def on_broken_pipe(self) -> None:
-        """Leave it to the guard, where rich would end the process at once."""
+        """Leaves it to the guard; rich would end the process at once."""
         raise BrokenPipeError
 
 
@@ -140,7 +140,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_lines(lines: Iterable[Text | str]) -> None:
-    """Lines for people on standard output. No name that stands in one makes two of it."""
+    """Prints lines for people on standard output; line breaks in names are escaped."""
     out = console()
     for one in lines:
         line = Text(one) if isinstance(one, str) else one

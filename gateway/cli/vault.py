@@ -1,7 +1,7 @@
-"""What the notes on the disk say: names, tags, days and links of each, and what they know together. Blocking.
+"""The contents of the notes on the disk: names, tags, days and links of each, and an overview of all. Blocking.
 
-The index is not asked: these lists are complete, and as the files are now, whether anything is indexed or not. Each
-command that asks reads them anew.
+The index is not used: these lists are complete and agree with the files, whether anything is indexed or not. Each
+command reads the notes anew.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from config.settings import Settings
 from gateway.cli.options import PROGRAM
 
 _SLIP, _NEAR, _FAR = 0.85, 0.75, 0.6
-"""How alike two names are: one is the other with a slip, may be meant, or is at least worth showing."""
+"""The least similarity of two names: one is the other with a typo, may be meant, or is at least worth showing."""
 
 
 _PLACEHOLDER = re.compile(r"\{\{.*\}\}|<%.*%>")
-"""What a template has where a note made of it has its title."""
+"""The placeholder for the title in a template."""
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -47,11 +47,11 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     day: date | None
     modified: datetime
     leads_to: tuple[str, ...]
-    """What its wiki links name, and the notes that its Markdown links lead to, as they are written."""
+    """The targets of its wiki links, and of its Markdown links to notes, as they are written."""
 
     @property
     def newest(self) -> tuple[date, datetime]:
-        """The day of the note, where it has one that is not yet to come; within a day the last change."""
+        """The day of the note, or of its last change if it has none or a later one; then the time of that change."""
         changed = self.modified.astimezone().date()
         return min(self.day or changed, changed), self.modified
 
@@ -78,14 +78,14 @@ class Vault:
         self.roots = roots = MemoryRoots.of(settings)
         self.notes: list[Note] = []
         self.texts: dict[str, str] = {}
-        """By path; empty unless they are asked for."""
+        """The texts of the notes by path; empty unless they are asked for."""
         found = scan(roots)
         self.issues = found.issues
-        """What is odd about the places of the notes: a sentence each."""
+        """Problems with the places of the notes, a sentence each."""
         self.unread = [
             f"{roots.absolute(one.path)} cannot be read ({one.reason})" for one in found.failed_dirs
         ]
-        """The directories and notes of which nothing is known."""
+        """The directories and notes that cannot be read."""
         for one in found.files:
             content = read_for_index(roots, one)
             if isinstance(content, FileContent):
@@ -96,12 +96,12 @@ class Vault:
                 self.unread.append(f"{roots.absolute(one.path)} cannot be read")
 
     def newest(self, tags: Sequence[str] = ()) -> list[Note]:
-        """Those with all of the tags, or tags below them."""
+        """Returns the notes with all of the tags, or tags below them, newest first."""
         chosen = [one for one in self.notes if all(has_tag(one.tags, tag) for tag in tags)]
         return sorted(chosen, key=lambda one: one.newest, reverse=True)
 
     def tags(self) -> list[TagCount]:
-        """Each tag with the notes that have it or one below it, the most frequent first."""
+        """Returns each tag with the number of notes that have it or one below it, the most frequent first."""
         counts: Counter[str] = Counter()
         spellings: dict[str, str] = {}
         for note in self.notes:
@@ -113,8 +113,8 @@ class Vault:
         return sorted(found, key=lambda one: (-one.notes, one.tag))
 
     def find(self, name: str) -> tuple[str | None, list[str]]:
-        """The path of the note that has this path (absolute ones, too), name, alias or title; else of the only one
-        that nearly has it, else names that are near.
+        """Returns the path of the note with this path (absolute ones, too), name, alias or title, else of the only note
+        with a nearly identical one; else None and the paths of notes with similar ones.
         """
         if not name.strip():  # a note without a title has that one, too
             return None, []
@@ -141,7 +141,7 @@ class Vault:
         return self.all_links()[path]
 
     def all_links(self) -> dict[str, Links]:
-        """Of each note, by its path."""
+        """Returns the links of each note, by its path."""
         resolved = resolve_links(self, {name for note in self.notes for name in note.leads_to})
         paths = {note.path for note in self.notes}
         leads: dict[str, tuple[str, ...]] = {}
@@ -171,7 +171,7 @@ class Vault:
         return [NoteNames(one.path, one.title, one.aliases) for one in by_length]
 
     def why_missing(self) -> str:
-        """Why there are no notes, or not all; empty where there are."""
+        """Returns why there are no notes, or not all of them; empty if none is missing."""
         if self.unread:
             return self.why_not_all()
         if self.notes:
@@ -183,7 +183,7 @@ class Vault:
         return " ".join((nothing, *self.issues, remedy))
 
     def why_not_all(self) -> str:
-        """For where some cannot be read."""
+        """Returns which notes cannot be read; there has to be one."""
         first, *more = self.unread
         others = f", nor can {len(more):,} more" if more else ""
         return f"Notes may be missing: {first}{others}. `{PROGRAM} status` says more."
@@ -214,23 +214,23 @@ _MARKDOWN_LINK: Final = (
 
 
 def _notes_linked(text: str) -> Iterator[str]:
-    """What Markdown links to notes lead to, as it is written but for `%20` and the like."""
+    """Yields the targets of Markdown links to notes, as they are written, but with `%20` and the like decoded."""
     text = re.sub(INLINE_CODE, " ", text) if "`" in text and "](" in text else text
     return (unquote(match[1] or match[2]) for match in re.finditer(_MARKDOWN_LINK, text))
 
 
 def _beside(path: str, name: str) -> str:
-    """The path that a name has for a note."""
+    """Returns the path of a name that is relative to a note."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
 
 
 def _digits(name: str) -> list[str]:
-    """Names of other days or numbers are other names, however near they are."""
+    """Returns the digits of a name. Names with other days or numbers are other names, however similar they are."""
     return re.findall(r"\d", name)
 
 
 def _levels(tag: str) -> Iterator[str]:
-    """`house/heating` counts for `house`, too."""
+    """Yields a tag and those above it: `house/heating` counts for `house`, too."""
     parts = tag.split("/")
     return ("/".join(parts[:end]) for end in range(1, len(parts) + 1))
 
@@ -240,7 +240,7 @@ def _names(note: Note) -> Iterator[str]:
     yield from filter(None, (note.title, *note.aliases))
 
 
-# --- What they know, for the report: the names in their prose, and their languages ---
+# --- The overview for the report: names in prose, and languages ---
 
 _NO_PROSE: Final = (
     r"(?ms)^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1|\Z)|`[^`\n]*`|\bhttps?://\S+|\{\{[^{}\n]*\}\}"
@@ -248,29 +248,29 @@ _NO_PROSE: Final = (
 _PIECE: Final = r"[^\W\d_]+(?:['’-](?!s\b)[^\W\d_]+)*|(?<=\w)['’]s\b|\d+|\n|[^\s\w]"
 """`Nora's` names Nora."""
 _INSIDE: Final = frozenset(",'’@&%")
-"""Signs after which a sentence goes on; after any other, and in a new line, any word may have a capital letter."""
+"""Signs after which a sentence goes on; after any other, and on a new line, any word may have a capital letter."""
 _MOST_WORDS: Final = 3
 _LEAST_NOTES: Final = 2
 _MOST_NAMED: Final = 30
 _MOST_UNSPACED: Final = 500
-"""Each of these is looked for in every note."""
+"""The most names in scripts without spaces: each is looked for in every note."""
 
 _MOST_TEXT: Final = 20_000_000
-"""Characters of all notes in one page; the oldest of what is more are only linked."""
+"""The most characters of notes in one page; the oldest notes beyond that are only linked."""
 _SAMPLE: Final = 3_000
-"""Characters of a note by which its languages are recognised."""
+"""The characters of a note by which its scripts are recognised."""
 _LEAST_SHARE: Final = 0.1
-"""Of the letters of a note, for one of its scripts to count."""
+"""The share of the letters of a note from which a script counts."""
 
 
 class NameCount(msgspec.Struct, frozen=True):
     name: str
     notes: tuple[str, ...]
-    """The paths of those that name it."""
+    """The paths of the notes that name it."""
 
 
 def names_in(texts: Mapping[str, str], titles: Mapping[str, Sequence[str]]) -> list[NameCount]:
-    """What most notes name, two at least. `titles` has title, name and aliases of each note."""
+    """Returns the names in the most notes, at least two. `titles` has title, name and aliases of each note."""
     read = {path: _read(text) for path, text in texts.items()}
     small = frozenset[str]().union(*(one.small for one in read.values()))
     linked = {name.rpartition("/")[2] for text in texts.values() for name in links_in(text)}
@@ -290,9 +290,9 @@ def names_in(texts: Mapping[str, str], titles: Mapping[str, Sequence[str]]) -> l
 
 class _Read(msgspec.Struct):
     all: set[str]
-    """Every row of one to three words with capital letters."""
+    """Every sequence of one to three words with capital letters."""
     surely: set[str]
-    """Those that stand within a sentence, where only names have a capital letter."""
+    """Those within a sentence, where only names have a capital letter."""
     small: set[str]
 
 
@@ -313,7 +313,7 @@ def _read(text: str) -> _Read:
 
 
 def _runs(prose: str, stops: frozenset[str], small: set[str]) -> Iterator[tuple[list[str], int]]:
-    """Words with capital letters beside each other, and from which of them on they stand within a sentence."""
+    """Yields sequences of words with capital letters, each with the index of the first one within a sentence."""
     run: list[str] = []
     begins, is_inside = 0, False
     for piece in re.findall(_PIECE, prose):
@@ -350,7 +350,7 @@ def _may_be_name(name: str) -> bool:
 
 
 def _without_parts(found: Iterable[NameCount]) -> Iterator[NameCount]:
-    """Without `Anna` where every note that has it says `Anna Meyer`."""
+    """Leaves out `Anna` if every note that names it names `Anna Meyer`."""
     found = list(found)
     longer: defaultdict[str, set[tuple[str, ...]]] = defaultdict(set)
     for one in found:
@@ -362,14 +362,14 @@ def _without_parts(found: Iterable[NameCount]) -> Iterator[NameCount]:
 
 class Known(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     notes: tuple[Note, ...]
-    """Newest first."""
+    """The notes, newest first."""
     tags: tuple[TagCount, ...]
     named: tuple[NameCount, ...]
     links: Mapping[str, Links]
-    """By the path of the note."""
+    """The links by the path of the note."""
     languages: tuple[LanguageCount, ...]
     texts: Mapping[str, str]
-    """By path, without front matter; empty unless they are asked for."""
+    """The texts by path, without front matter; empty unless they are asked for."""
 
 
 def known_of(settings: Settings, *, with_text: bool) -> Known:
@@ -407,7 +407,7 @@ _BY_SCRIPT: Final = {
 
 
 def languages_of(text: str) -> set[str]:
-    """Those in which much of a note is written; a script that several languages share stands for one of them."""
+    """Returns the languages in which much of a note is written; a script of several languages counts as one of them."""
     letters = list(filter(str.isalpha, text[:_SAMPLE]))
     scripts = Counter(map(_script, letters))
     if scripts["japanese"]:

@@ -29,7 +29,7 @@ from gateway.doctor.finding import Observation
 
 
 def explain_failure(error: MemoryGatewayError) -> Iterator[Observation]:
-    """Why there are no settings: one finding for each problem."""
+    """Yields one finding for each problem that keeps the settings from being read."""
     if not isinstance(error, ConfigInvalidError):
         yield finding.error(error.message, fix=error.remedy)
         return
@@ -51,7 +51,7 @@ def check_configuration(settings: Settings) -> Iterator[Observation]:
 
 
 def _refused_by_host(settings: Settings) -> Iterator[Observation]:
-    """Keys that OpenClaw of today does not take, which may be no concern of whoever has an older one."""
+    """Yields the keys that today's OpenClaw refuses: as warnings, or as notes if the file is of an older release."""
     if settings.config_path is None or settings.config_is_ours:
         return
     try:
@@ -92,11 +92,11 @@ class _Directory(NamedTuple):
     what: str
     path: Path
     key: str
-    """What to set to have it elsewhere."""
+    """The key or option that sets another place."""
 
 
 def check_places(settings: Settings) -> Iterator[Observation]:
-    """State directory, directory of the index, workspace and what is in it."""
+    """Checks the state directory, the directory of the index, the workspace and the files in it."""
     store = settings.search.store.path
     own = (
         _Directory("The state directory", settings.state_dir, "--state-dir"),
@@ -112,7 +112,7 @@ def check_places(settings: Settings) -> Iterator[Observation]:
 
 
 def _check_own(one: _Directory) -> Iterator[Observation]:
-    """A directory that is ours to write to."""
+    """Checks a directory that the gateway has to write to."""
     there = next(path for path in (one.path, *one.path.parents) if _exists(path))
     if _is_directory(there) and _may(there, os.R_OK | os.W_OK | os.X_OK):
         yield from _judge_mode(one, there)
@@ -128,7 +128,7 @@ def _check_own(one: _Directory) -> Iterator[Observation]:
 
 
 def _fix(path: Path, wanted: int, otherwise: str) -> str:
-    """What lets this user at the path, with its owner."""
+    """Returns how this user gets access to the path, and what to do instead."""
     denial = denial_of(path, wanted)
     if denial is None:
         return f"Give this user permission (chown, chmod), or {otherwise}"
@@ -172,14 +172,14 @@ def _open_to_others(path: Path, what: str) -> Iterator[Observation]:
 
 
 def _missing_notes(settings: Settings) -> Iterator[Observation]:
-    """Places of notes that were indexed and are away, such as an empty mount point."""
+    """Yields places whose notes were indexed and are missing now, such as an empty mount point."""
     try:
-        held = missing_notes(settings) if is_current(settings) else ()
+        missing = missing_notes(settings) if is_current(settings) else ()
     except (IndexUnavailableError, OSError):
         return  # the check of the index says what is wrong with it
-    for one in held:
+    for one in missing:
         if one.remedy:
-            continue  # the check of the workspace tells of what may not be read
+            continue  # the check of the workspace reports what may not be read
         yield finding.warning(
             one.reason[:1].upper() + one.reason[1:],
             one.place,
@@ -268,7 +268,7 @@ def _may(path: Path, wanted: int) -> bool:
 
 
 def check_secrets(settings: Settings) -> Iterator[Observation]:
-    """No finding where every such file is private."""
+    """Checks that files with keys are private; yields nothing if all are."""
     for path in dict.fromkeys(_files_with_keys(settings)):
         with suppress(OSError):
             yield from _open_to_others(path, "This file holds keys")

@@ -1,4 +1,4 @@
-"""Runs every check at the same time, each within its own deadline, and puts the findings in order.
+"""Runs all checks at the same time, each within its own deadline, and puts the findings in order.
 
 A check that hangs or fails is itself a finding; the others go on.
 """
@@ -48,7 +48,7 @@ class _Entry(NamedTuple):
 
 
 def _blocking(look: Callable[[Settings], Iterable[Observation]]) -> Look:
-    """A check that waits for the disk, in a thread of its own."""
+    """Makes a check that waits for the disk run in a thread of its own."""
 
     async def run(settings: Settings) -> list[Observation]:
         return await run_sync(lambda: list(look(settings)), abandon_on_cancel=True)
@@ -76,7 +76,7 @@ _CHECKS: Final = (
 
 
 async def diagnose(read_settings: Callable[[], Settings]) -> Diagnosis:
-    """What is wrong is a finding and never raised. `read_settings` may block."""
+    """Runs all checks. Whatever is wrong becomes a finding and is never raised. `read_settings` may block."""
     try:
         settings = await run_sync(read_settings)
     except MemoryGatewayError as error:

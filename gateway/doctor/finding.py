@@ -1,4 +1,4 @@
-"""What one check found, and the whole diagnosis: the shape of `doctor --json`. Pure.
+"""The findings of checks, and the whole diagnosis: the shape of `doctor --json`. Pure.
 
 The names of checks and severities do not change.
 """
@@ -25,20 +25,20 @@ SEVERITIES: Final[tuple[Severity, ...]] = ("ok", "note", "warning", "error")
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was looked at. Holds no secret."""
+    """One thing that was checked. Contains no secret."""
 
     check: Check
     severity: Severity
     cause: str
-    """What was found, in a sentence."""
+    """A sentence that describes what was found."""
     place: str | None = None
     """A path, perhaps with a line, or a key of the configuration."""
     fix: str | None = None
-    """What to do; None when there is nothing to do."""
+    """The remedy; None if there is nothing to do."""
 
 
 class Observation(msgspec.Struct, frozen=True):
-    """The same as a check tells it, which need not say its own name."""
+    """A finding without the name of its check, as checks yield it."""
 
     severity: Severity
     cause: str
@@ -78,7 +78,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def judge_findings(findings: Iterable[Finding]) -> HealthState:
-    """By the worst of them, as `health` has it."""
+    """Returns the state that the worst finding means, in the terms of `health`."""
     severities = {one.severity for one in findings}
     if "error" in severities:
         return "failing"

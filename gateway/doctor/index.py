@@ -85,7 +85,7 @@ def _check_database(settings: Settings) -> Iterator[Observation]:
 
 
 def check_names(settings: Settings, used: Path) -> Iterator[Observation]:
-    """Files of ours in the state directory that OpenClaw 2026.9 takes for its own former index.
+    """Yields our files in the state directory that OpenClaw 2026.9 takes for its own former index.
 
     It looks there for `<agent>.sqlite` and `<agent>.retry-*.sqlite`, wants to import what it finds, and
     does not start when it cannot.
@@ -203,7 +203,7 @@ def _answers(record: OwnerRecord, health: dict[str, Any]) -> Observation:
 
 
 def _open_socket(record: OwnerRecord) -> list[Observation]:
-    """The directory guards the socket: no other user may enter it."""
+    """Warns if other users can enter the directory, which alone protects the socket."""
     assert record.socket is not None
     directory = Path(record.socket).parent
     mode = stat.S_IMODE(directory.stat().st_mode)
@@ -224,7 +224,7 @@ def _lives(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # somebody else's, and alive
+        pass  # another user's, and alive
     return True
 
 
@@ -233,7 +233,7 @@ class _CanaryError(Exception):
 
 
 async def check_canary(settings: Settings) -> list[Observation]:
-    """Writes, finds and deletes a note in a temporary workspace; what fails is the finding."""
+    """Writes, finds and deletes a note in a temporary workspace; a step that fails is the finding."""
     started = time.perf_counter()
     try:
         with anyio.fail_after(_CANARY_TIMEOUT_S):
@@ -251,7 +251,7 @@ async def check_canary(settings: Settings) -> list[Observation]:
 
 @asynccontextmanager
 async def _temporary(settings: Settings) -> AsyncIterator[tuple[Memory, Path]]:
-    """An empty memory, and where its only note is to be."""
+    """Yields an empty memory and the path for its only note."""
     folder = await run_sync(lambda: tempfile.TemporaryDirectory(prefix="memory-gateway-doctor-"))
     with folder as name:
         root = Path(name)
@@ -262,7 +262,7 @@ async def _temporary(settings: Settings) -> AsyncIterator[tuple[Memory, Path]]:
 
 
 def canary_settings(settings: Settings, root: Path) -> Settings:
-    """The user's settings, but nothing of the user's: everything lies below `root`."""
+    """Returns the user's settings with all files and directories below `root`: nothing of the user's is touched."""
     search = replace(
         settings.search,
         enabled=True,
@@ -310,7 +310,7 @@ def _failed(cause: str) -> Observation:
 
 
 def check_transcripts(settings: Settings) -> Iterator[Observation]:
-    """No finding while transcripts are neither a source nor exported."""
+    """Checks the transcripts; yields nothing if they are neither a source nor exported."""
     if "sessions" not in settings.search.sources and not settings.qmd.sessions.enabled:
         return
     listing = AgentTranscripts.of(settings).listing()

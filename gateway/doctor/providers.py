@@ -1,4 +1,4 @@
-"""Which provider of embeddings is chosen and why, its key, its local model, and the libraries of vector search."""
+"""Checks of the chosen provider of embeddings, its key and local model, and of the libraries of vector search."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _with(choice: Choice, primary: ProviderCandidate) -> Observation:
 
 
 def _fallback(choice: Choice, name: str) -> Iterator[Observation]:
-    """A fallback that is configured and could not stand in."""
+    """Warns of a configured fallback that could not be used."""
     for one in choice.candidates:
         if one.provider == name and not one.usable:
             yield _refused(one, "fallback")
@@ -72,7 +72,7 @@ _HEAD_BYTES: Final = 16
 
 
 def check_model(settings: Settings) -> Iterator[Observation]:
-    """No finding unless local embeddings are asked for."""
+    """Checks the local model; yields nothing unless local embeddings are configured."""
     if "local" not in {settings.search.provider, settings.search.fallback}:
         return
     models = configured_models(settings, os.environ)
@@ -118,9 +118,9 @@ def _absent(reference: str) -> Observation:
 
 
 def check_libraries(settings: Settings) -> Iterator[Observation]:
-    """Vectors need numpy; the two others make search fast, and each stands in for the other.
+    """Checks numpy, which vectors need, and two others, which make search fast and can replace each other.
 
-    Where no provider makes vectors, that they are missing weakens nothing.
+    Without a provider of vectors, missing libraries do no harm.
     """
     vector = settings.search.store.vector
     if not vector.enabled:

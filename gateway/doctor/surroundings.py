@@ -49,7 +49,7 @@ _LIMITS: Final = Path(PROC, "sys/fs/inotify")
 
 
 def check_disk(settings: Settings) -> Iterator[Observation]:
-    """Where the index is, or will be."""
+    """Checks the free space where the index is, or will be."""
     store = settings.search.store.path
     place = next(path for path in store.parents if path.is_dir())
     size = store.stat().st_size if store.is_file() else 0
@@ -57,7 +57,7 @@ def check_disk(settings: Settings) -> Iterator[Observation]:
 
 
 def check_hooks(_settings: Settings) -> Iterator[Observation]:
-    """How often hooks of clients told their model nothing, for want of an answer."""
+    """Reports how often hooks of clients showed their model nothing because they got no answer."""
     counts = hook.misses()
     silent = sum(counts.values())
     if not silent:
@@ -74,7 +74,7 @@ def check_hooks(_settings: Settings) -> Iterator[Observation]:
 
 
 def judge_room(free_bytes: int, index_bytes: int, place: str) -> Observation:
-    """A rebuild in place needs about the size of the index once more. Pure."""
+    """Judges the free space: a rebuild in place needs about the size of the index once more. Pure."""
     free = f"{free_bytes / _MB:,.0f} MB is free"
     fix = "Free some space, or set store.path to another disk."
     if free_bytes < TOO_LITTLE_BYTES:
@@ -121,7 +121,7 @@ def _limit() -> str:
 
 
 def check_service(settings: Settings) -> Iterator[Observation]:
-    """No finding where none is installed: a chat gateway may start the gateway itself."""
+    """Checks the systemd service; yields nothing if none is installed, as a chat gateway may start the gateway."""
     directory = unit_directory(os.environ, home_dir(os.environ, Path.cwd()))
     drop_in = drop_in_path(directory, name_of(settings))
     if not drop_in.exists():
@@ -163,7 +163,7 @@ _TIMEOUT_S: Final = 15.0
 
 
 async def check_qmd(settings: Settings) -> list[Observation]:
-    """No finding unless QMD is the backend."""
+    """Checks QMD; returns nothing unless it is the backend."""
     if settings.backend != "qmd":
         return []
     with tempfile.TemporaryDirectory(prefix="memory-gateway-doctor-") as folder:
@@ -181,7 +181,7 @@ async def check_qmd(settings: Settings) -> list[Observation]:
 
 
 def _failed(cause: str, fix: str | None) -> Observation:
-    """The builtin index answers in its place, so this is no error."""
+    """Returns a warning, not an error: the builtin index answers instead."""
     return finding.warning(
         f"{cause} The builtin index answers instead.",
         _KEY,
@@ -196,7 +196,7 @@ def _works(sidecar: Sidecar) -> Observation:
 
 
 async def _configured_models(settings: Settings, sidecar: Sidecar) -> Mapping[str, str]:
-    """Raises QmdUnavailableError and OSError."""
+    """Returns the models that QMD uses. Raises QmdUnavailableError and OSError."""
     there = dataclasses.replace(sidecar, home=home_of(settings))
     return models_in(await read_document(there, timeout_s=_TIMEOUT_S), sidecar)
 

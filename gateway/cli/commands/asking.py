@@ -89,10 +89,10 @@ def search(
 
 
 class _Manner(NamedTuple):
-    """How the answer is shown."""
+    """The way in which the answer is shown."""
 
     looked_at: bool
-    """By a person, at a terminal."""
+    """True if a person looks at it, on a terminal."""
     full: bool
     context: int | None
     files: bool
@@ -132,17 +132,17 @@ def _answer(settings: Settings, options: Options, params: SearchParams, manner: 
 class _Found(NamedTuple):
     answer: SearchAnswer
     files: int = 0
-    """Where nothing was found: in how many files, ..."""
+    """The number of files that were searched, if nothing was found, ..."""
     issues: tuple[str, ...] = ()
-    """... what is odd about them, ..."""
+    """... what is wrong with their places, ..."""
     unread: tuple[str, ...] = ()
-    """... and what of them is not indexed."""
+    """... and the files that are not indexed."""
     around: Sequence[Around] = ()
-    """For a person: what stands around each hit."""
+    """For a person, the text around each hit."""
 
 
 async def _search(params: SearchParams, manner: _Manner, memory: Access) -> _Found:
-    """With the shares of lines where the best of them is to be shown."""
+    """Searches, with the shares of lines if the best line is to be shown."""
     if manner.looked_at or manner.form is not None:
         params = replace(params, explain=True)
     result = await memory.search(params)
@@ -184,14 +184,14 @@ def _show_result(found: _Found, params: SearchParams, settings: Settings, manner
     else:
         print_lines(result_lines(result, params.query))
     is_hint = result.warning == ONLY_WORDS and not params.explain
-    if is_hint and (not found.files or not may_hint()):  # meaning finds nothing in no notes
+    if is_hint and (not found.files or not may_hint()):  # without notes, meaning cannot help
         result = replace(result, warning=None)
     for remark in remarks(result, with_times=params.explain):
         output.note(remark)
 
 
 def _is_explained(found: _Found) -> bool:
-    """Whether the remark on what may be missing says what is odd about the files."""
+    """Returns whether the remark on what may be missing names the problem with the files."""
     stale = found.answer.stale
     return stale is not None and any(stale.reason in one for one in found.issues)
 
@@ -199,7 +199,7 @@ def _is_explained(found: _Found) -> bool:
 def _show_on_terminal(
     found: _Found, params: SearchParams, settings: Settings, manner: _Manner
 ) -> None:
-    """Keeps where the hits stand, too: `open 2` is about the second of them."""
+    """Shows the hits and keeps their places: `open 2` opens the second of them."""
     from gateway.cli.places import absolute_path, keep_hits, url_pattern
     from gateway.cli.rendering.on_terminal import Look, best_line, shown_hits
     from gateway.cli.terminal import print_lines
@@ -224,7 +224,7 @@ def _show_on_terminal(
 
 
 def _show_lines(result: SearchAnswer, query: str, form: str | None) -> None:
-    """Without a form the paths alone, each once. Raises CommandLineError for a form with other names."""
+    """Prints the hits in this form, else only their paths, each once. Raises CommandLineError for unknown fields."""
     if form is None:
         for path in dict.fromkeys(hit.path for hit in result.hits):
             output.say(path)
@@ -249,7 +249,7 @@ def _show_lines(result: SearchAnswer, query: str, form: str | None) -> None:
 
 
 def _parts(form: str) -> list[str]:
-    """The form, cut at its fields, which keep their braces."""
+    """Returns the form split at its fields, which keep their braces. Raises CommandLineError."""
     parts = re.split(r"(\{\w+\})", form)
     for one in parts[1::2]:
         if one[1:-1] not in _FIELDS:
@@ -263,7 +263,7 @@ def _parts(form: str) -> list[str]:
 def _period(
     settings: Settings, after: str | None, before: str | None, days: int | None
 ) -> tuple[date | None, date | None]:
-    """The first day, and the one behind the last. Raises CommandLineError."""
+    """Returns the first day and the day after the last. Raises CommandLineError."""
     from gateway.tools.search import agent_now
 
     today = agent_now(settings.user_timezone).date()
@@ -319,7 +319,7 @@ def get(
 
 
 def _may_be_a_name(result: ReadAnswer, asked: str) -> bool:
-    """Whether a path that gave nothing may be a name; why a file may not be read is not hidden by that."""
+    """Returns whether a path that gave nothing may be a name; the reason why a file may not be read is kept."""
     from backends.files.roots import MARKDOWN_SUFFIX
 
     name = asked.strip()
@@ -328,7 +328,7 @@ def _may_be_a_name(result: ReadAnswer, asked: str) -> bool:
 
 
 def _named(settings: Settings, name: str, options: Options) -> str:
-    """The path of the note of this name, or of the only one that is nearly of it; for people it is said.
+    """Returns the path of the note with this name, or of the only one with a similar name, and prints it for people.
 
     Raises NotThereError.
     """
@@ -341,7 +341,7 @@ def _named(settings: Settings, name: str, options: Options) -> str:
 
 
 def _with_lines(params: GetParams) -> GetParams:
-    """What `search` prints and cites names lines behind the path; options say it better."""
+    """Takes the lines from a path such as `search` prints and cites; options have precedence over them."""
     found = _PLACE.fullmatch(params.path)
     if found is None or params.first_line is not None or params.lines is not None:
         return params if found is None else replace(params, path=found["path"])
@@ -363,7 +363,7 @@ def _show_text(result: ReadAnswer, params: GetParams, *, plain: bool) -> None:
 
 
 def _render(result: ReadAnswer, params: GetParams) -> None:
-    """Without front matter, unless lines were asked for that may belong to it."""
+    """Prints a note without front matter, unless lines were asked for that may belong to it."""
     from backends.text.frontmatter import read_front_matter
     from gateway.cli.places import url_pattern
     from gateway.cli.rendering.on_terminal import Look, lines_hidden, shown_note
@@ -403,7 +403,7 @@ def remember(
     settings = load(options)
     params = AppendParams(text=_as_item(" ".join(text)), target="longterm" if longterm else "daily")
     if settings.notes_folder is not None and not longterm and not is_disabled(settings):
-        read_entry(params)  # what would be refused is no reason for a new folder
+        read_entry(params)  # a refused entry is no reason for a new folder
         if not _has_place(options, settings, yes=yes):
             output.note("Nothing was written.")
             return os.EX_OK
@@ -415,7 +415,7 @@ def remember(
 
 
 def _has_place(options: Options, settings: Settings, *, yes: bool) -> bool:
-    """Whether today's note has a folder; where none is, the person is asked.
+    """Returns whether today's note has a folder; if not, a person is asked whether to make it.
 
     Raises CommandLineError, FileUnwritableError.
     """
@@ -424,7 +424,7 @@ def _has_place(options: Options, settings: Settings, *, yes: bool) -> bool:
     from gateway.tools.search import agent_now
 
     name = daily_note(settings, agent_now(settings.user_timezone).date()).new_folder
-    if name is None or not settings.workspace.is_dir():  # who appends says so
+    if name is None or not settings.workspace.is_dir():  # appending will report it
         return True
     folder = settings.workspace / name
     question = f"There are no daily notes yet. Make the folder {folder} for them?"
@@ -446,7 +446,7 @@ def _has_place(options: Options, settings: Settings, *, yes: bool) -> bool:
 
 
 def _as_item(text: str) -> str:
-    """A line becomes an item, lest it runs on the one before it; what is Markdown already stays so."""
+    """Makes a line an item, so that it does not continue the line before it; Markdown stays as it is."""
     is_one_line = text.strip() and "\n" not in text.strip()
     return f"- {text.strip()}" if is_one_line and not _MARKED.match(text.strip()) else text
 
@@ -461,7 +461,7 @@ def browse(options: Options) -> int:
             "browse needs a terminal, to read keys from and to draw on.",
             remedy="`memory-gateway search` prints what it finds.",
         )
-    options = replace(options, log_level="error")  # a line of the log would stand across the screen
+    options = replace(options, log_level="error")  # a line of the log would disturb the screen
     settings = load(options)
     if is_disabled(settings):
         raise AnsweredRefusalError(

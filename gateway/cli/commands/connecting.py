@@ -94,7 +94,7 @@ def disconnect(
 
 
 def _answer(options: Options, change: _Change, *, yes: bool) -> int:
-    """The exit code of what was done, after its JSON where that is wanted."""
+    """Makes the change, prints its JSON if wanted, and returns the exit code."""
     data = change.finish(options, yes=yes)
     if options.json:
         output.write_json(data)
@@ -102,16 +102,16 @@ def _answer(options: Options, change: _Change, *, yes: bool) -> int:
 
 
 def is_seen(data: Mapping[str, Any]) -> bool:
-    """Whether the client, as far as it was asked, sees the server that was connected."""
+    """Returns whether the client sees the connected server; true if it cannot be asked."""
     seen: Seen | None = data["check"]
     return seen is None or seen.verdict != "not_seen"
 
 
-# What `setup` does for each client that it finds.
+# Connecting and disconnecting for `setup`, for each client that it finds.
 
 
 def installed_clients() -> list[Client]:
-    """The clients that are found on this machine."""
+    """Returns the clients that are found on this machine."""
     from gateway.connect.clients import CLIENTS
 
     there = _surroundings()
@@ -121,10 +121,10 @@ def installed_clients() -> list[Client]:
 def connect_found(
     options: Options, client: Client, *, yes: bool, writes: bool, before: Callable[[], None]
 ) -> dict[str, object]:
-    """Connects a client with what `connect --yes` takes, asking once unless `yes`; what was done, for programs.
+    """Connects a client as `connect --yes` does, asking once unless `yes`; returns what was done, for programs.
 
-    Calls `before` when it is about to write. One that is connected already stays as it is. Without `writes`
-    it is only shown.
+    Calls `before` just before it writes. A client that is connected already stays as it is. Without `writes`
+    the change is only shown.
     """
     memory = _arguments(options)
     entry = client.entry((*_program(), *memory))
@@ -141,7 +141,7 @@ def connect_found(
 
 
 def disconnect_found(options: Options, client: Client, *, writes: bool) -> dict[str, object]:
-    """Takes out what `connect_found` put in; without `writes` it is only shown."""
+    """Removes what `connect_found` added; without `writes` the change is only shown."""
     change = _Change.of(client, _NAME, None, None)
     done = change.carry_out() if writes else (None, None)
     if not options.json and writes:
@@ -152,7 +152,7 @@ def disconnect_found(options: Options, client: Client, *, writes: bool) -> dict[
 
 
 class _Change(NamedTuple):
-    """What changes for a client: its server, and beside it the hooks of a client that has some."""
+    """The changes for a client: to its server entry, and to its hooks if it has any."""
 
     plan: FilePlan
     hooks: FilePlan | None
@@ -160,7 +160,7 @@ class _Change(NamedTuple):
 
     @classmethod
     def of(cls, client: Client, name: str, entry: Entry | None, hooks: Entry | None) -> _Change:
-        """Without an `entry`, or `hooks`, what is there of ours goes."""
+        """Plans the changes. Without an `entry`, or `hooks`, our existing ones are removed."""
         there = _surroundings()
         hooked = client.hooked()
         beside = None if hooked is None else _planned(hooked, there, name, hooks)
@@ -169,7 +169,7 @@ class _Change(NamedTuple):
     def finish(
         self, options: Options, *, yes: bool, before: Callable[[], None] = lambda: None
     ) -> dict[str, object]:
-        """What was done, for programs; people are told."""
+        """Makes the changes if agreed, reports to people, and returns what was done, for programs."""
         plan, hooks = self.plan, self.hooks
         if not options.json:
             self.show()
@@ -191,9 +191,9 @@ class _Change(NamedTuple):
         return data if hooks is None else {**data, "hooks": _as_data(hooks, hooks_done, None)}
 
     def carry_out(self) -> tuple[Done | None, Done | None]:
-        """Both or neither. Raises as `entries.carry_out`.
+        """Makes both changes or neither. Raises as `entries.carry_out`.
 
-        Hooks are put in last and taken out first, so that each copy is of what the next one restores.
+        Hooks are added last and removed first, so that the copies are restored in the reverse order.
         """
         from gateway.connect.entries import carry_out
 
@@ -220,7 +220,7 @@ class _Change(NamedTuple):
         return done, hooks_done
 
     def _take_back(self, plan: FilePlan, error: MemoryGatewayError) -> None:
-        """Raises FileUnwritableError, with what `error` says, where the file stays changed."""
+        """Undoes a change. Raises FileUnwritableError, with the message of `error`, if the file stays changed."""
         from backends.backend_errors import FileUnwritableError
         from gateway.connect.entries import carry_out
 
@@ -235,7 +235,7 @@ class _Change(NamedTuple):
             remove_empty(plan.path.parent, below=self.there.home)
 
     def _again(self, plan: FilePlan, entry: Entry | None) -> FilePlan:
-        """The same for the file as it is now."""
+        """Returns the same plan for the file as it is now."""
         return _planned(plan.client, self.there, plan.name, entry)
 
     def show(self) -> None:
@@ -245,7 +245,7 @@ class _Change(NamedTuple):
 
     def say_outcome(self, done: Done | None, hooks_done: Done | None) -> None:
         if done is not None:
-            _tell(self.plan, done)
+            _say_done(self.plan, done)
         if self.hooks is None or hooks_done is None:
             return
         path = self.hooks.path
@@ -275,7 +275,7 @@ def _planned(client: Client, there: Surroundings, name: str, entry: Entry | None
 
 
 def _hooks(client: Client, name: str, memory: Sequence[str]) -> Entry | None:
-    """What the client, if it has hooks, runs before a prompt; `memory` begins with `serve`."""
+    """Returns the hooks with which the client asks before a prompt, if it has hooks. `memory` begins with `serve`."""
     if client.hooks is None:
         return None
     named = ("--name", name) if name != _NAME else ()
@@ -310,7 +310,7 @@ def _surroundings() -> Surroundings:
 
 
 def _program() -> tuple[str, ...]:
-    """How a client starts this very installation, whatever its PATH: by an absolute name that updates keep."""
+    """Returns the command that starts this installation with any PATH: its absolute path, which updates keep."""
     from config.runtime.start import command_of
 
     beside = Path(sys.executable).with_name(PROGRAM)
@@ -321,9 +321,9 @@ def _program() -> tuple[str, ...]:
 
 
 def _arguments(options: Options) -> tuple[str, ...]:
-    """The memory that the options mean, so that it is found from anywhere. Raises as `load`.
+    """Returns arguments that find the memory of these options from anywhere. Raises as `load`.
 
-    What variables say here, a program that a desktop starts would not hear.
+    They include what environment variables set here: a program that a desktop starts would not have those.
     """
     settings = load(options)
     if not settings.workspace.is_dir() and not settings.search.extra_paths:
@@ -348,7 +348,7 @@ def _arguments(options: Options) -> tuple[str, ...]:
 
 
 def _with_its_memory(options: Options, *, yes: bool) -> Options:
-    """Claude Code's own memory is a source only if somebody says so."""
+    """Asks whether to search Claude Code's own memory, which is a source only on request."""
     if options.claude_code or yes or options.json or not output.may_ask():
         return options
     wanted = output.ask("Search what Claude Code itself remembers, too?", default=False)
@@ -381,7 +381,7 @@ def _print_entry(
 
 
 def _show(plan: FilePlan) -> None:
-    """Only what is ours: whatever else stands in the file may be secret."""
+    """Shows only our own entries: anything else in the file may be secret."""
     title, key = plan.client.title, plan.client.key
     if not plan.changes:
         state = "is connected" if plan.new is not None else "is not connected"
@@ -409,7 +409,7 @@ def _agreed(plan: FilePlan) -> bool:
     return output.agreed("Write this?", f"Nothing was written to {plan.path}", "--yes writes it.")
 
 
-def _tell(plan: FilePlan, done: Done) -> None:
+def _say_done(plan: FilePlan, done: Done) -> None:
     copy = done.copy
     if done.lost:
         output.note(f"Attributes of {plan.path} that could not be kept: {', '.join(done.lost)}.")
@@ -436,7 +436,7 @@ def _check(plan: FilePlan, there: Surroundings) -> Seen:
     assert plan.new is not None
     data, arguments = plan.after or b"", plan.new["args"]
     if "--claude-code" in arguments:
-        # Where the client is asked, its directory is another one: what it remembers must not seem to be gone.
+        # The client is asked in another directory, from which its own memory would seem to be deleted.
         entry = {**plan.new, "args": [one for one in arguments if one != "--claude-code"]}
         data = with_server(plan.client, "", plan.path, plan.name, entry).encode()
     return check(plan.client, there, plan.name, data)

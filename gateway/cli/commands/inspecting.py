@@ -1,4 +1,4 @@
-"""`status`, `health`, `config`, `doctor`, `metrics`: what there is, how it is, and why it is so."""
+"""`status`, `health`, `config`, `doctor`, `metrics`: the state of a memory and its settings, and the reasons for it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def status(options: Options, index: typed.IndexFirst = False, watch: typed.Watch
 def _read_status(
     settings: Settings, options: Options, index: bool, *, patient: bool = False
 ) -> StatusResult:
-    """With `index` after a sync. Raises IndexUnavailableError."""
+    """Returns the status, with `index` after a sync. Raises IndexUnavailableError."""
     from gateway.cli.access import with_memory
 
     found = with_memory(settings, options, partial(_status, index), patient=patient)
@@ -163,7 +163,7 @@ def _change(options: Options, key: str, value: str | None) -> int:
 
 
 def _chosen(rows: Sequence[Row], key: str) -> tuple[Row, ...]:
-    """Raises CommandLineError for what is no setting."""
+    """Returns the rows of a setting. Raises CommandLineError if there is no such setting."""
     from config.describe import nearest_path, rows_of
 
     found = rows_of(rows, key)
@@ -178,7 +178,7 @@ def _chosen(rows: Sequence[Row], key: str) -> tuple[Row, ...]:
 
 def schema(options: Options) -> int:
     """Print what every method of the pipe takes and answers, as JSON Schema."""
-    del options  # it is JSON whoever asks, and the same for every memory
+    del options  # it is always JSON, and the same for every memory
     from gateway.schemas import all_schemas
 
     output.write_json(all_schemas())
@@ -224,7 +224,7 @@ _EVERY_S: Final = 2.0
 
 
 def watch_status(look: Look, as_json: bool) -> None:
-    """Until it is interrupted."""
+    """Shows the status again and again, until it is interrupted."""
     from gateway.cli.terminal import console
 
     out = console()
@@ -244,7 +244,7 @@ def _watch(look: Look, show: Show) -> None:
         try:
             show(look())
         except Exception as error:
-            cause = lone_error(error)  # an index that cannot be read now may be at the next look
+            cause = lone_error(error)  # an index may be readable again at the next look
             if not isinstance(cause, MemoryGatewayError):
                 raise
             show(cause)
@@ -253,21 +253,21 @@ def _watch(look: Look, show: Show) -> None:
 
 def _show_json(seen: StatusResult | MemoryGatewayError) -> None:
     if isinstance(seen, MemoryGatewayError):
-        told = {"kind": seen.kind, "message": seen.message, "remedy": seen.remedy}
-        output.write_json_line({"error": told})
+        error = {"kind": seen.kind, "message": seen.message, "remedy": seen.remedy}
+        output.write_json_line({"error": error})
     else:
         output.write_json_line(seen)
 
 
 def _picture(seen: StatusResult | MemoryGatewayError, out: Console) -> Text:
-    """In lines that the screen has room for: what is longer would be cut off."""
+    """Returns the status in lines that fit the screen, where longer ones would be cut off."""
     from rich.text import Text
 
     from gateway.cli.rendering.status_lines import status_lines
     from gateway.cli.terminal import folded
 
-    told = [Text(str(seen))] if isinstance(seen, MemoryGatewayError) else status_lines(seen)
-    lines = (one.wrap(out, out.width) for line in told for one in folded(line, out.width))
+    texts = [Text(str(seen))] if isinstance(seen, MemoryGatewayError) else status_lines(seen)
+    lines = (one.wrap(out, out.width) for line in texts for one in folded(line, out.width))
     return Text("\n").join([Text(_now(), style="dim"), *(piece for one in lines for piece in one)])
 
 
@@ -283,7 +283,7 @@ def _now() -> str:
 
 
 def run_migration(options: Options, *, write: bool) -> int:
-    """Raises ConfigInvalidError, ConfigNotFoundError."""
+    """Shows or writes the migrated file. Raises ConfigInvalidError, ConfigNotFoundError."""
     from config.migration import migrate_in_force
 
     request = load_request(options)
@@ -344,7 +344,7 @@ def _move_as_data(move: Move) -> dict[str, object]:
 
 
 def _replace(migration: Migration) -> Path | None:
-    """Raises ConfigInvalidError where the file has changed meanwhile, or cannot be written."""
+    """Writes the migrated file, returns the copy. Raises ConfigInvalidError if it has changed or cannot be written."""
     from config.changing import open_file
     from config.source.editing import split_bom
 

@@ -22,18 +22,18 @@ def recent(options: Options, *, most: typed.MostNotes = 20, tag: typed.OnlyTags 
 
 
 def list_notes(settings: Settings, options: Options, tags: Sequence[str], most: int) -> int:
-    """Also what `search --tag` without a question does."""
+    """Lists the newest notes with these tags, also for `search --tag` without a query."""
     from gateway.cli.vault import Vault
 
     vault = Vault(settings)
     notes = vault.newest(tags)[:most]
     return _listed(
-        options, vault, notes, map(_told, notes), "No note has this tag.", len("2026-02-08  ")
+        options, vault, notes, map(_summary, notes), "No note has this tag.", len("2026-02-08  ")
     )
 
 
-def _told(note: Note) -> str:
-    """`2026-02-08  house/boiler.md  Boiler log  #house`."""
+def _summary(note: Note) -> str:
+    """Returns `2026-02-08  house/boiler.md  Boiler log  #house`."""
     tags = " ".join(f"#{tag}" for tag in note.tags)
     day, _ = note.newest
     return "  ".join(filter(None, (day.isoformat(), note.path, note.title, tags)))
@@ -47,9 +47,9 @@ def _listed(
     nothing: str,
     last_cell: int,
 ) -> int:
-    """`last_cell`: where in each line that begins which goes on below itself on a narrow terminal."""
+    """Prints a list. `last_cell` is where in each line the part begins that wraps on a narrow terminal."""
     code = os.EX_OK if found else NOTHING_FOUND
-    if vault.unread:  # then nobody knows that there is nothing
+    if vault.unread:  # then an empty list proves nothing
         output.note(vault.why_not_all())
     elif not found and not options.json:
         output.note(vault.why_missing() or nothing)
@@ -90,12 +90,12 @@ def links(options: Options, note: typed.NoteName) -> int:
 
 
 def _as_linked(name: str) -> str:
-    """Markdown links name files, wiki links names."""
+    """Returns the link as it is written: Markdown links have file names, wiki links names."""
     return name if name.lower().endswith(".md") else f"[[{name}]]"
 
 
 def find_note(vault: Vault, name: str) -> str:
-    """The path of the note. Raises NotThereError, with names that are near."""
+    """Returns the path of the note. Raises NotThereError, with similar names."""
     path, near = vault.find(name)
     if path is None:
         listed = f"`{PROGRAM} recent` lists notes, `{PROGRAM} search` looks into them."

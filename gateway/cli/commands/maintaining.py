@@ -56,7 +56,7 @@ def index(options: Options, force: typed.IndexAll = False) -> int:
 async def _index(
     force: bool, memory: Access
 ) -> tuple[SyncReport | None, BackfillState | None, str, tuple[str, ...]]:
-    """The report, or why there is none; how far the vectors are; why what was asked for is not indexed."""
+    """Returns the report, or why there is none; the state of the vectors; why something asked for is not indexed."""
     from backends.interface import SyncRequest
     from gateway.cli.progress import sync_progress, vector_progress
 
@@ -128,7 +128,7 @@ def suggest(options: Options, yes: typed.InstallMissing = False) -> int:
 def offer_suggestion(
     options: Options, *, yes: bool, again: Sequence[str], brief: bool = False
 ) -> int:
-    """What `models suggest` does. `again` are the arguments of a command that does the rest."""
+    """Does what `models suggest` does. `again` are the arguments of a command that does the rest."""
     import anyio
 
     from gateway.cli.rendering import status_lines
@@ -168,7 +168,7 @@ def offer_suggestion(
 def _suggested(
     configured: ConfiguredModels, here: Container[str], command: str | None, choice: Choice
 ) -> dict[str, object]:
-    """For programs. `command`: what has to be installed first."""
+    """Returns the suggestions for programs. `command` installs what is missing."""
     from providers.local.models.suggestions import SUGGESTIONS
 
     suggestions = [
@@ -184,7 +184,7 @@ def _suggested(
 
 
 def _wanted(suggestion: Suggestion, here: Container[str], command: str | None) -> bool:
-    """Where nobody can be asked, the table has said how."""
+    """Asks a person whether to go on; if nobody can be asked, the table has shown how."""
     from gateway.cli.terminal import size
 
     if not output.may_ask():
@@ -198,7 +198,7 @@ def _wanted(suggestion: Suggestion, here: Container[str], command: str | None) -
 
 
 def _install_and_repeat(arguments: list[str], command: str, rest: Sequence[str]) -> int:
-    """Installs the engine; the rest is done by a process that has it. What an installer says goes to standard error."""
+    """Installs the engine, then starts a process that does the rest. The installer writes to standard error."""
     output.note(f"Running {command} ...")
     try:
         done = subprocess.run(arguments, stdout=sys.stderr, check=False)  # noqa: S603 - names of our own

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _STANDARD_OUTPUT: Final = Path("-")
 _NAME: Final = "memory-report.html"
-"""In the home directory: browsers in a sandbox (snap, Flatpak) may not read hidden directories or /tmp."""
+"""The page in the home directory: browsers in a sandbox (snap, Flatpak) may not read hidden directories or /tmp."""
 
 
 def report(
@@ -62,7 +62,7 @@ def report(
 
 
 def _place(file: Path | None, options: Options, *, opens: bool) -> Path | None:
-    """Where the page goes; None: only data is printed. Raises CommandLineError."""
+    """Returns the file for the page; None if only data is printed. Raises CommandLineError."""
     if file is None and opens:
         return Path.home() / _NAME
     if file is None and not options.json:
@@ -72,9 +72,9 @@ def _place(file: Path | None, options: Options, *, opens: bool) -> Path | None:
         )
     other = "--open" if opens else "--json" if options.json else ""
     if file == _STANDARD_OUTPUT and other:
-        told = "needs a file" if opens else "prints something else"
+        reason = "needs a file" if opens else "prints something else"
         raise CommandLineError(
-            f"--output - prints the page, and {other} {told}.", remedy="Leave one of them out."
+            f"--output - prints the page, and {other} {reason}.", remedy="Leave one of them out."
         )
     return file
 
@@ -82,7 +82,7 @@ def _place(file: Path | None, options: Options, *, opens: bool) -> Path | None:
 async def _gather(
     settings: Settings, question: str | None, with_text: bool, memory: Access
 ) -> Report:
-    """The question is asked last, so that it is not among what was counted. Where nothing is indexed, it is now."""
+    """Gathers the report, after a sync if nothing is indexed. The question comes last, so that it is not counted."""
     from backends.interface import SyncRequest
     from gateway.cli.progress import sync_progress
     from gateway.cli.rendering.page import Report
@@ -110,7 +110,7 @@ async def _gather(
 
 
 def _open(file: Path) -> None:
-    """That there is no browser fails nothing: the page is there."""
+    """Opens the page in a browser. That there is none is no failure: the page is written."""
     import webbrowser
 
     if not webbrowser.open(file.absolute().as_uri()):
@@ -118,7 +118,7 @@ def _open(file: Path) -> None:
 
 
 def _check(file: Path, *, force: bool) -> None:
-    """Before any work is done for it. Raises FileUnwritableError."""
+    """Checks the file before any work is done for it. Raises FileUnwritableError."""
     from backends.backend_errors import FileUnwritableError, unwritable
     from gateway.cli.rendering.page import BEGINNING
 

@@ -43,7 +43,7 @@ def _serve_sockets(options: Options, *, write: bool) -> int:
     from gateway.notify import handed_in_sockets, notifying
     from gateway.process.log_output import configure_logs
 
-    configure_logs(options.log_level or _LOG_LEVEL)  # what is handed in may be worth a line
+    configure_logs(options.log_level or _LOG_LEVEL)  # the next call may log
     sockets = handed_in_sockets()
     with notifying() as notifier:
         return _serve(
@@ -52,7 +52,7 @@ def _serve_sockets(options: Options, *, write: bool) -> int:
 
 
 def _serve(options: Options, started_as: StartedAs, *, write: bool, **service: Any) -> int:
-    """A reload is about the same agent. With `write` this one may append, whatever the configuration says."""
+    """Serves one agent, which a reload keeps. With `write`, clients may append whatever the configuration says."""
     from gateway.process import serve as process
 
     def read(options: Options, *args: StartedAs) -> Settings:
@@ -73,7 +73,7 @@ def _serve(options: Options, started_as: StartedAs, *, write: bool, **service: A
 
 
 def serve_hooks(options: Options) -> int:
-    """Until nobody asks any more. The route is that of this very command line."""
+    """Serves hooks until none asks any more. The route is that of this command line."""
     from gateway.hook import Route
     from gateway.process.serve import stay
 
@@ -87,7 +87,7 @@ def serve_hooks(options: Options) -> int:
 
 
 NOT_RUNNING: Final = 3
-"""As systemctl has it."""
+"""The exit code of `service status` if the service does not run, as of systemctl."""
 _LOGIN: Final = (
     "Log in as this user (su and sudo do not start its service manager), or keep that running: "
     "loginctl enable-linger."
@@ -141,7 +141,7 @@ def _plan(options: Options, settings: Settings) -> UnitPlan:
 
 
 def _writable(settings: Settings) -> Iterator[Path]:
-    """The index, and the notes: `remember` appends to them through the service."""
+    """Yields the places of the index and of the notes, to which `remember` appends through the service."""
     yield settings.search.store.path.parent
     yield settings.state_dir
     if settings.workspace.is_dir():
@@ -162,8 +162,8 @@ def _show_change(options: Options, action: str, change: UnitChange, name: str) -
                 f"{', '.join(change.hidden)}. Move it, or set PrivateTmp=no in a drop-in."
             )
         if change.problem:
-            told = "did not do it" if change.refused else "could not be told"
-            output.note_text(f"systemd {told}: {change.problem.rstrip('.')}.")
+            outcome = "did not do it" if change.refused else "could not be told"
+            output.note_text(f"systemd {outcome}: {change.problem.rstrip('.')}.")
             why = f"`journalctl --user -u {instance(name)}` tells why. Once it is mended, run: "
             when = why if change.refused else "After a login of your own, run: "
             output.note(when + "; ".join(change.by_hand))
@@ -222,9 +222,7 @@ def demo(options: Options) -> int:
     else:
         try:
             complete = anyio.run(run_demo, _show, options.log_level)
-        except (
-            BaseExceptionGroup
-        ) as group:  # the client may be told of progress, and wait for an answer
+        except BaseExceptionGroup as group:  # of the task that shows progress and the one that asks
             if group.subgroup(BrokenPipeError):
                 raise BrokenPipeError from None
             raise

@@ -1,10 +1,10 @@
-"""`setup`: the folder of notes, meaning and the clients, each shown before it is written; and all of it undone.
+"""`setup`: the folder of notes, meaning and the clients, each shown before it is written; and undoing all of it.
 
-Where somebody likely keeps notes (OpenClaw's workspace, vaults of Obsidian, Logseq, `~/notes`) is proposed, never taken
-by itself: names alone are looked at, in few directories, and no link is followed.
+Likely places of notes (OpenClaw's workspace, vaults of Obsidian, Logseq, `~/notes`) are proposed, and none is used
+without consent: only names are looked at, in few directories, and no link is followed.
 
-What it did stands in our own file (`config.source.discover` reads the folders): `notes` has the folders and `setup`
-what is to be undone, noted before it is done: names and a default that somebody wrote there by hand stay, or come back.
+Our own file (`config.source.discover` reads the folders) records what was done: `notes` has the folders, and `setup`
+has what is to be undone, noted before it is done. Names and a default that somebody wrote by hand stay, or come back.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ _HEADER: Final = f"""\
 // Settings may stand here, too: `{PROGRAM} config set query.maxResults 8`.
 """
 _ADDED: Final = ("setup", "folders")
-"""The names that setup gave to folders, each with what it stood for until then, or null."""
+"""The names that setup gave to folders, each with its folder until then, or null."""
 _REPLACED: Final = ("setup", "default")
-"""The default that setup wrote, and the one until then, or null."""
+"""The default that setup wrote, and the one before it, or null."""
 
 Kind = Literal["OpenClaw workspace", "Obsidian vault", "Logseq graph", "folder of notes"]
 
@@ -77,20 +77,20 @@ class NotesFolder(msgspec.Struct, frozen=True):
     path: Path
     kind: Kind
     files: int
-    """Markdown files in it, as far as they were counted."""
+    """The number of Markdown files in it, as far as they were counted."""
 
     def __str__(self) -> str:
         return f"{self.path} ({self.kind}, {self.files:,} note{'' if self.files == 1 else 's'})"
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What setup will write."""
+    """The folder and name that setup will write."""
 
     name: str
     folder: NotesFolder
     is_default: bool
     is_workspace: bool
-    """It is the workspace that commands use anyway: nothing has to be written."""
+    """True if it is the workspace that commands use anyway: nothing has to be written."""
     replaces: str | None = None
     """The name of the folder that was the default until now."""
 
@@ -154,7 +154,7 @@ def _check_options(options: Options, *, meaning: bool | None) -> None:
 
 
 def _code_of(done: Sequence[Mapping[str, Any]]) -> int:
-    """As `connect` ends for the first client that could not be connected, or does not see us."""
+    """Returns the exit code of `connect` for the first client that is not connected or does not see the server."""
     for one in done:
         if "kind" in one:
             return EXIT_CODES[one["kind"]]
@@ -217,7 +217,7 @@ def _given(text: str) -> NotesFolder:
 
 
 def _workspace(options: Options) -> Path | None:
-    """That of OpenClaw's default agent, if there is one and its configuration can be read."""
+    """Returns the workspace of OpenClaw's default agent, if it exists and its configuration can be read."""
     try:
         found = load_settings(openclaw_request(options)).workspace
     except MemoryGatewayError:
@@ -226,7 +226,7 @@ def _workspace(options: Options) -> Path | None:
 
 
 def _choose(workspace: Path | None, *, yes: bool) -> NotesFolder:
-    """The first one found, or the one that the person names."""
+    """Returns the first folder found, or the one that the person names. Raises ConfigNotFoundError."""
     cwd = Path.cwd()
     found = find_notes(os.environ, home_dir(os.environ, cwd), cwd, workspace)
     if yes or not output.may_ask():
@@ -248,7 +248,7 @@ def _choose(workspace: Path | None, *, yes: bool) -> NotesFolder:
 
 
 def _free_name(folder: Path, known: Folders) -> str:
-    """A name for a folder that was given none: its own, in letters that a shell need not quote."""
+    """Returns the name that a folder has already, else a free one: its own, in letters that a shell need not quote."""
     for name in known.by_name:
         if _means(known, name, folder):
             return name
@@ -265,7 +265,7 @@ def _means(known: Folders, name: str, folder: Path) -> bool:
 
 
 def _may_be_name(text: str) -> bool:
-    """`-n 5` means five results, and what begins with a hyphen is an option."""
+    """Returns whether it may name a folder: `-n 5` means five results, and a hyphen begins an option."""
     return (
         0 < len(text) <= _LONGEST_NAME
         and text[0] != "-"
@@ -275,7 +275,7 @@ def _may_be_name(text: str) -> bool:
 
 
 def _is_plain(character: str) -> bool:
-    """Whether it is a letter or digit of any script, one of their marks, or an underscore."""
+    """Returns whether it is a letter or digit of any script, a combining mark, or an underscore."""
     return character.isalnum() or character == "_" or unicodedata.category(character)[0] == "M"
 
 
@@ -334,12 +334,12 @@ def _write_folder(plan: Plan) -> None:
     file.write(text if file.data is not None else _HEADER + text)
 
 
-# Where somebody likely keeps notes.
+# Likely places of notes.
 
 _MARKS: Final[Mapping[str, Kind]] = {".obsidian": "Obsidian vault", "logseq": "Logseq graph"}
 _USUAL: Final = ("notes", "Notes", "Documents/notes", "Documents/Notes", "zettelkasten", "wiki")
 _PARENTS: Final = ("", "Documents", "Dropbox", "Nextcloud", "Sync", "OneDrive", "notes", "Notes")
-"""Below the home: where a vault is looked for, one level deep."""
+"""The directories below the home in which vaults are looked for, one level deep."""
 _MOST_DIRECTORIES: Final = 500
 _MOST_ENTRIES: Final = 20_000
 _REGISTRY_BYTES: Final = 1024 * 1024
@@ -348,7 +348,7 @@ _REGISTRY_BYTES: Final = 1024 * 1024
 def find_notes(
     environment: Mapping[str, str], home: Path, cwd: Path, workspace: Path | None
 ) -> list[NotesFolder]:
-    """The best first. `workspace`: that of OpenClaw's default agent."""
+    """Returns the likely places, the best first. `workspace` is that of OpenClaw's default agent."""
     found: dict[str, NotesFolder] = {}
     for path, kind in _candidates(environment, home, cwd, workspace):
         place = os.path.realpath(path)
@@ -360,7 +360,7 @@ def find_notes(
 
 
 def kind_of(folder: Path) -> Kind:
-    """What a folder of notes is, by what its program keeps in it."""
+    """Returns the kind of a folder, by the directory that its program keeps in it."""
     return next((k for mark, k in _MARKS.items() if (folder / mark).is_dir()), "folder of notes")
 
 
@@ -379,7 +379,7 @@ def _candidates(
 
 
 def _known_to_obsidian(environment: Mapping[str, str], home: Path) -> list[Path]:
-    """The vaults that Obsidian lists, the one used last first."""
+    """Returns the vaults that Obsidian lists, the one used last first."""
     settings = named_dir(environment, "XDG_CONFIG_HOME") or home / ".config"
     if sys.platform == "darwin":
         settings = home / "Library/Application Support"
@@ -419,7 +419,7 @@ def _directories(parent: Path) -> list[Path]:
 
 
 def count_notes(folder: Path) -> int:
-    """Its Markdown files, without hidden ones and those of libraries; of a huge folder those met first."""
+    """Counts Markdown files, without hidden ones and those of libraries; in a huge folder only those found first."""
     count, left = 0, _MOST_ENTRIES
     pending = [os.fspath(folder)]
     while pending and left > 0:
@@ -455,7 +455,7 @@ def _offer_meaning(options: Options, *, wanted: bool | None, yes: bool) -> None:
 
 
 def _connect(options: Options, client: Client, *, yes: bool, writes: bool) -> dict[str, object]:
-    """One client that cannot be connected does not keep the others from it."""
+    """Connects a client. A failure is returned, so that the others can still be connected."""
     try:
         note = partial(_note_client, client.name)
         return connect_found(options, client, yes=yes, writes=writes, before=note)
@@ -510,7 +510,7 @@ def _undo(options: Options, *, yes: bool, dry_run: bool) -> int:
 
 
 def _disconnect(options: Options, client: Client, *, writes: bool) -> dict[str, object]:
-    """As `_connect`: one client that cannot be disconnected does not keep the rest from being undone."""
+    """Disconnects a client. A failure is returned, so that the rest can still be undone."""
     try:
         return disconnect_found(options, client, writes=writes)
     except MemoryGatewayError as error:
@@ -528,7 +528,7 @@ def _noted_clients(root: Located | None) -> list[Client]:
 
 
 def _value(root: Located | None, *at: str) -> Any:
-    """What stands at a path; None for nothing, and for what cannot have been noted by setup."""
+    """Returns the value at a path; None if there is none, or one that setup cannot have written."""
     from config.host_keys import plain
 
     node = descend(root, *at) if root is not None else None
@@ -544,9 +544,9 @@ def _what_goes(root: Located) -> str:
 
 
 def _without_ours(file: EditedFile, root: Located, left: Sequence[str] = ()) -> str:
-    """The text without what setup put in, but for the clients that are `left`.
+    """Returns the text without what setup added, except for the clients that are `left`.
 
-    Empty where setup made the file and nothing of somebody else's is in it.
+    It is empty if setup made the file and nothing else is in it.
     """
     from config.changing import without_key
     from config.source.editing import with_member
@@ -577,7 +577,7 @@ def _without_ours(file: EditedFile, root: Located, left: Sequence[str] = ()) -> 
 
 
 def _index_places(root: Located) -> list[str]:
-    """Where the indexes of the folders that are no longer named lie, as far as they are there."""
+    """Returns the existing directories with indexes of the folders that setup had named."""
     home = home_dir(os.environ, Path.cwd())
     folders = read_folders(root)
     base = data_dir(os.environ, home=home)
@@ -614,7 +614,7 @@ def _parsed(text: str, path: Path) -> Located:
 
 
 def _note_client(name: str) -> None:
-    """Before it is done, so that it is undone even if this process is killed meanwhile."""
+    """Notes a client before it is connected, so that it can be undone even if this process is killed meanwhile."""
     from config.source.editing import with_member
 
     file = _own_file()

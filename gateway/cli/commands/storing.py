@@ -121,7 +121,7 @@ def drop_agent(options: Options, name: typed.AgentName, *, yes: typed.Yes = Fals
 
 
 def _settings(options: Options, url_from: str | None) -> Settings:
-    """The settings; with the address of another role, if it is to be taken from a variable."""
+    """Loads the settings, with the address of another role if a variable is named for it."""
     from gateway.cli.access import with_address
 
     settings = load(options)
@@ -164,7 +164,7 @@ def forget(
     if options.json:
         output.write_json(report)
     elif wanted:
-        _tell(report)
+        _say_removed(report)
     if report.found:
         return os.EX_UNAVAILABLE
     return os.EX_OK if report.kept or wanted else NOT_FOUND
@@ -197,7 +197,7 @@ def _agreed() -> bool:
     return output.agreed(question, "Nothing was removed", "--yes removes it.", default=False)
 
 
-def _tell(report: ForgetReport) -> None:
+def _say_removed(report: ForgetReport) -> None:
     from gateway.cli.terminal import counted
 
     output.say(f"Removed: {report.removed}. What was deleted before is erased, too.")

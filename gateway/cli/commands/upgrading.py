@@ -1,6 +1,6 @@
-"""`upgrade`: how this installation is brought up to date, by what installed it and from where; and doing it.
+"""`upgrade`: shows how this installation is brought up to date, by its installer and its source, and does it.
 
-Nothing is looked up.
+It looks nothing up on the network; the installer does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gateway.cli import arguments as typed
 
 NEWER: Final = "NEWER-RELEASE.whl"
-"""Stands for the file that somebody has to get."""
+"""A placeholder for the file that the user has to get."""
 
 Installer = Literal["uv", "pipx", "pip"]
 
@@ -34,15 +34,15 @@ Installer = Literal["uv", "pipx", "pip"]
 class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
     installer: Installer
     source: str | None
-    """The folder, file or address that it came from; None: a package index."""
+    """The folder, file or address that it came from; None for a package index."""
     commands: tuple[tuple[str, ...], ...]
-    """One after the other."""
+    """The commands to run, one after the other."""
     needs_file: bool = False
-    """It came from a file: the newer one has to be named."""
+    """True if it came from a file, so that the newer one has to be named."""
 
 
 def plan_upgrade(file: str | None = None) -> Upgrade:
-    """`file` is a newer release, where it comes as a file."""
+    """Returns what to run. `file` is a newer release that comes as a file."""
     origin = _origin()
     installer: Installer = "uv" if uv_receipt() is not None else "pipx" if is_of_pipx() else "pip"
     source = _place(origin)
@@ -60,7 +60,7 @@ def plan_upgrade(file: str | None = None) -> Upgrade:
 
 
 def _origin() -> dict[str, Any]:
-    """What installers write for what did not come from an index (PEP 610); empty otherwise."""
+    """Returns the origin that installers record (PEP 610); empty for a release from an index."""
     try:
         text = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
         origin = msgspec.json.decode(text) if text else {}
@@ -99,7 +99,7 @@ def _from_folder(
 
 
 def _again(installer: Installer, origin: dict[str, Any]) -> tuple[str, ...]:
-    """From an index, or from a repository, whose newest commit is taken."""
+    """Returns the command that upgrades from an index, or from the newest commit of a repository."""
     if installer == "uv":
         return ("uv", "tool", "upgrade", DISTRIBUTION)
     if installer == "pipx":
@@ -144,7 +144,7 @@ def upgrade(options: Options, file: typed.ReleaseFile = None, *, yes: typed.RunI
 
 
 def _is_there(file: str) -> bool:
-    """Whether it is a file, also with extras in brackets, or an address, which is not looked up."""
+    """Returns whether it is a file, also with extras in brackets, or an address, which is not looked up."""
     return "://" in file or any(
         Path(one).exists() for one in (file, file.rpartition("[")[0] or file)
     )
@@ -163,7 +163,7 @@ def _show(plan: Upgrade, *, as_json: bool) -> None:
 
 
 def _run(command: tuple[str, ...]) -> bool:
-    """What an installer says goes to standard error."""
+    """Runs an installer with its output on standard error; returns whether it succeeded."""
     try:
         done = subprocess.run(command, stdout=sys.stderr, check=False)  # noqa: S603 - words of our own and the file that was named
     except OSError as error:

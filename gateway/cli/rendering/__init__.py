@@ -1,1 +1,1 @@
-"""How results look to people: texts and tables made of typed results. Pure."""
+"""Texts and tables for people, made of typed results. Pure."""

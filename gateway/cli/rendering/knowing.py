@@ -1,4 +1,4 @@
-"""What the notes know, as sections of the report: notes to search and read, tags, names, links, days, languages. Pure.
+"""The sections of the report on the contents of the notes: notes to search and read, tags, names, links, days. Pure.
 
 The only links are to places in the page and to the files of the notes. Markdown is rendered without links, pictures
 and HTML.
@@ -22,10 +22,10 @@ from gateway.cli.terminal import counted
 from gateway.cli.vault import Known, NameCount, Note
 
 _MOST_NOTES: Final = 20_000
-"""Listed in one page; what is older is counted."""
+"""The most notes listed in one page; older ones are only counted."""
 _RECENT: Final = 12
 _MOST: Final = 40
-"""Tags, names and links of each kind."""
+"""The most tags, names and links of each kind."""
 _MONTHS: Final = 6
 _MOST_MONTHS: Final = 240
 
@@ -42,17 +42,17 @@ _NO_CHARACTER: Final = re.compile(
 
 
 def visible(text: str) -> str:
-    """The text with what could deceive a reader shown as its number."""
+    """Returns the text with characters that could deceive a reader shown as their numbers."""
     return _NO_CHARACTER.sub("\ufffd", escaping.visible(text))
 
 
 def escape(text: str) -> Markup:
-    """What is visible of the text as HTML, also for attributes."""
+    """Returns the visible text as escaped HTML, also for attributes."""
     return Markup(html.escape(visible(text)))
 
 
 def element(name: str, *children: str, **attributes: str | float) -> Markup:
-    """`class_` is the attribute `class`, `aria_label` is `aria-label`. Names are ours, never untrusted."""
+    """Returns an element. `class_` is `class`, `aria_label` is `aria-label`. Names are ours, never untrusted."""
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
         for key, value in attributes.items()
@@ -66,7 +66,7 @@ def joined(parts: Iterable[Markup]) -> Markup:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str | Markup]], numbers: str) -> Markup:
-    """`numbers` has an `n` for each column of numbers, and anything else for the others."""
+    """Returns a table. `numbers` has an `n` for each column of numbers, and anything else for the others."""
     classes = [{"class_": "n"} if one == "n" else {} for one in numbers]
     lines = [
         element(
@@ -82,7 +82,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str | Markup]], numbers:
 
 
 class _Pages(msgspec.Struct, frozen=True):
-    """Where each note is read, and how it is named."""
+    """The notes of the page, with the number and the title of each."""
 
     known: Known
     base: str
@@ -90,7 +90,7 @@ class _Pages(msgspec.Struct, frozen=True):
     titles: Mapping[str, str]
 
     def link(self, path: str, *children: str) -> Markup:
-        """To its text in the page where that is there, else to its file."""
+        """Returns a link to a note's text if that is in the page, else to its file."""
         if path in self.known.texts and path in self.numbers:
             where = f"#n{self.numbers[path]}"
         else:
@@ -114,7 +114,7 @@ def tiles_of(known: Known) -> dict[str, str]:
 
 
 def sections_of(known: Known, base: str) -> list[tuple[str, Markup]]:
-    """`base` is the directory that paths are relative to."""
+    """Returns the sections with their titles. `base` is the directory that paths are relative to."""
     listed = known.notes[:_MOST_NOTES]
     pages = _Pages(
         known,
@@ -158,21 +158,21 @@ def _notes(listed: Sequence[Note], pages: _Pages) -> Markup:
         parts.append(element("p", f"{counted(left_out, 'older note')} not listed.", class_="soft"))
     unread = len(pages.known.notes) - len(pages.known.texts)
     if pages.known.texts and unread:
-        told = f"Of {counted(unread, 'older note')} only the file is linked: their text has no room here."
-        parts.append(element("p", told, class_="soft"))
+        remark = f"Of {counted(unread, 'older note')} only the file is linked: their text has no room here."
+        parts.append(element("p", remark, class_="soft"))
     return element("div", *parts, id="notes")
 
 
 def _row(note: Note, pages: _Pages, render: Callable[[str], Markup]) -> Markup:
     about = " · ".join((note.newest[0].isoformat(), note.path, *(f"#{one}" for one in note.tags)))
-    told = element("span", " ", element("bdi", about), class_="soft")
+    details = element("span", " ", element("bdi", about), class_="soft")
     number = f"n{pages.numbers[note.path]}"
     text = pages.known.texts.get(note.path)
     if text is None:
-        key = element("span", pages.link(note.path), told, class_="key")
+        key = element("span", pages.link(note.path), details, class_="key")
         return element("li", key, id=number)
     title = element("span", element("bdi", _title(note)), class_="link")
-    summary = element("summary", element("span", title, told, class_="key"))
+    summary = element("summary", element("span", title, details, class_="key"))
     body = element("article", render(text), class_="text", dir="auto")
     return element("li", element("details", summary, _beside(note, pages), body), id=number)
 
@@ -203,7 +203,7 @@ def _renderer() -> Callable[[str], Markup]:
     )
 
     def render(text: str) -> Markup:
-        """Tags of ours around escaped text: no attribute, and headings below those of the page."""
+        """Returns escaped text in tags of ours: without attributes, and with headings below those of the page."""
         tokens = parser.parse(visible(text))
         for token in tokens:
             for one in (token, *(token.children or ())):
@@ -220,7 +220,7 @@ def _renderer() -> Callable[[str], Markup]:
 _HEADINGS: Final = {"h1": "h3", "h2": "h4", "h3": "h5", "h4": "h6", "h5": "h6"}
 
 
-# --- What they are about -------------------------------------------------------------------------
+# --- Tags, names and links -----------------------------------------------------------------------
 
 
 def _chip(name: str, number: int, asked: str) -> Markup:
@@ -243,7 +243,7 @@ def _tags(known: Known) -> Markup:
 def _named(named: Sequence[NameCount], pages: _Pages) -> Markup:
     if not named:
         return Markup()
-    told = (
+    remark = (
         "By simple counting, in how many notes: words with a capital letter within a sentence, titles of notes and "
         "links. Nothing here understands who they are."
     )
@@ -262,14 +262,14 @@ def _named(named: Sequence[NameCount], pages: _Pages) -> Markup:
         )
         for one in named
     ]
-    return joined([element("ul", *chips, class_="chips"), element("p", told, class_="soft")])
+    return joined([element("ul", *chips, class_="chips"), element("p", remark, class_="soft")])
 
 
 def _links(pages: _Pages) -> Markup:
     links = pages.known.links.values()
     if not any(one.to or one.missing for one in links):
-        told = "No note links to another one: [[the name of a note]] does."
-        return element("p", told) if pages.known.notes else Markup()
+        remark = "No note links to another one: [[the name of a note]] does."
+        return element("p", remark) if pages.known.notes else Markup()
     parts = []
     most = sorted(
         (one for one in links if one.linked_from), key=lambda one: (-len(one.linked_from), one.path)
@@ -294,10 +294,10 @@ def _links(pages: _Pages) -> Markup:
     is_linked = {one.path for one in links if one.to or one.linked_from}
     alone = [one.path for one in pages.known.notes if one.path not in is_linked]
     if alone:
-        told = f"{counted(len(alone), 'note')} without a link to or from another one"
+        summary = f"{counted(len(alone), 'note')} without a link to or from another one"
         rest = f" and {len(alone) - _MOST_ALONE:,} more" if len(alone) > _MOST_ALONE else ""
         shown = element("p", _listed(alone[:_MOST_ALONE], pages), rest)
-        parts.append(element("details", element("summary", told), shown))
+        parts.append(element("details", element("summary", summary), shown))
     return joined(parts)
 
 
@@ -308,7 +308,7 @@ _MOST_ALONE: Final = 500
 
 
 def _calendar(notes: Iterable[Note]) -> Markup:
-    """The months that have dated notes, the latest first."""
+    """Returns the months that have dated notes, the latest first."""
     days = Counter(one.day for one in notes if one.day)
     months = sorted({(one.year, one.month) for one in days}, reverse=True)
     if not months:
@@ -319,8 +319,8 @@ def _calendar(notes: Iterable[Note]) -> Markup:
         summary = element("summary", f"{counted(len(drawn) - _MONTHS, 'earlier month')}")
         parts.append(element("details", summary, element("div", *drawn[_MONTHS:], class_="months")))
     if len(months) > len(drawn):
-        told = f"{counted(len(months) - len(drawn), 'month')} before that not drawn."
-        parts.append(element("p", told, class_="soft"))
+        remark = f"{counted(len(months) - len(drawn), 'month')} before that not drawn."
+        parts.append(element("p", remark, class_="soft"))
     return joined(parts)
 
 
@@ -333,7 +333,7 @@ def _month(year: int, month: int, days: Mapping[date, int]) -> Markup:
 
 
 def _day(day: date, notes: int) -> Markup:
-    """The first day of a month stands below its weekday."""
+    """Returns the cell of a day; the first day of a month is placed below its weekday."""
     names = [f"w{day.weekday()}"] if day.day == 1 else []
     if not notes:
         return element("span", str(day.day), class_=" ".join(names))

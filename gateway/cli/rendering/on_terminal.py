@@ -1,7 +1,7 @@
 """Passages and notes as a terminal shows them: numbered lines of rendered Markdown, with the best one marked.
 
-What a pipe gets is in `results`. Only front matter without words of its writer and the signs of Markdown are left out.
-`look_around` reads the lines around a hit; all else is pure.
+The output for a pipe is in `results`. Only front matter without words of the writer and the markup of Markdown are left
+out. `look_around` reads the lines around a hit; all else is pure.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
     from backends.interface import Hit, ReadAnswer
 
 SHOWN_LINES: Final = 6
-"""Of a passage, unless all of it is asked for."""
+"""The most lines of a passage, unless all of it is asked for."""
 _MAX_RENDERED: Final = 5_000
-"""Characters of a line; a longer one is no prose."""
+"""The most characters of a line that is rendered; a longer one is no prose."""
 _LEFT_OUT: Final = Line(None, "⋮", is_beside=True)
 
 
 class Around(msgspec.Struct, frozen=True):
-    """What the note of a hit says beside the passage."""
+    """The text of a note around the passage of a hit."""
 
     front_matter_end: int = 0
-    """Its last line; 0 where there is none."""
+    """The last line of front matter; 0 if there is none."""
     first_line: int = 0
     lines: tuple[str, ...] = ()
-    """Those to show instead of the passage's own, from `first_line` on; none: the passage's own."""
+    """The lines to show instead of the passage's own, from `first_line` on; empty to show the passage's own."""
 
 
 class Look(msgspec.Struct, frozen=True):
-    """How results are shown."""
+    """The way in which results are shown."""
 
     query: str
     url: str | None = None
@@ -59,11 +59,11 @@ class Look(msgspec.Struct, frozen=True):
     full: bool = False
     explain: bool = False
     folds: bool = False
-    """Whether a passage that is unlikely to answer is one line below a better one."""
+    """True if a passage that is unlikely to answer is shortened to one line when there is a better one."""
 
 
 def shown_hits(hits: Sequence[Hit], look: Look, around: Sequence[Around]) -> Iterator[Text]:
-    """`around` has what is beside each hit."""
+    """Yields the lines of all hits; `around` has the text around each of them."""
     folds = look.folds and bool(hits) and hits[0].confidence in {"likely", "maybe"}
     for number, (hit, beside) in enumerate(zip(hits, around, strict=True), 1):
         if folds and hit.confidence == "unlikely":
@@ -85,7 +85,7 @@ def shown_hit(hit: Hit, look: Look, number: int, around: Around) -> Iterator[Tex
     if hit.headings:
         yield Text(f"   {' › '.join(hit.headings)}", style="dim italic")
     end = around.front_matter_end
-    lines = [one for one in lines if _is_told(one, end, one.number or end + 1)]
+    lines = [one for one in lines if _is_shown(one, end, one.number or end + 1)]
     if end:
         lines = list(dropwhile(lambda one: one.is_beside, lines))
     if around.lines:
@@ -99,7 +99,7 @@ def shown_hit(hit: Hit, look: Look, number: int, around: Around) -> Iterator[Tex
 
 
 def _heading(hit: Hit, look: Look, number: int, line: int) -> Text:
-    """`2  house/boiler.md:14  Boiler log  #house  likely, 0.712`."""
+    """Returns `2  house/boiler.md:14  Boiler log  #house  likely, 0.712`."""
     link = link_to(look.url, look.base, hit, line)
     place = f"bold cyan link {link}" if link else "bold cyan"
     about = visible_line("  ".join(filter(None, [hit.title, *(f"#{tag}" for tag in hit.tags)])))
@@ -113,25 +113,25 @@ def _heading(hit: Hit, look: Look, number: int, line: int) -> Text:
 
 
 def best_line(hit: Hit, query: str, *, after: int = 0) -> Line:
-    """The line that earned the passage its place; where the ranking does not tell, the one that matches most.
+    """Returns the line that ranks the passage highest; if the ranking does not say, the one that matches most.
 
-    None of front matter, whose last line is `after`, but a field that tells something, if there are others.
+    Of front matter, whose last line is `after`, only fields of the writer count. Without such a line, it is empty.
     """
-    told = [one for one in lines_of(hit) if not one.is_beside]
+    lines = [one for one in lines_of(hit) if not one.is_beside]
     shares = [one["share"] for one in (hit.explain or {}).get("lines", ())]
-    if len(shares) != len(told):
-        shares = [0.0] * len(told)
+    if len(shares) != len(lines):
+        shares = [0.0] * len(lines)
     weighed = [
         (share, matched_characters(one.text, query), not one.text.startswith("#"), one)
-        for share, one in zip(shares, told, strict=True)
-        if _is_told(one, after, one.number or hit.end_line)
+        for share, one in zip(shares, lines, strict=True)
+        if _is_shown(one, after, one.number or hit.end_line)
     ]
     best = max(weighed, key=lambda one: one[:3], default=None)
     return best[3] if best else Line(hit.start_line, "")
 
 
-def _is_told(line: Line, front_matter_end: int, number: int) -> bool:
-    """Whether a line stands below front matter, or is a field of it that tells something."""
+def _is_shown(line: Line, front_matter_end: int, number: int) -> bool:
+    """Returns whether a line is below the front matter, or is a field of it with words of the writer."""
     if number > front_matter_end:
         return True
     from backends.text.frontmatter import is_field
@@ -140,16 +140,16 @@ def _is_told(line: Line, front_matter_end: int, number: int) -> bool:
 
 
 def shown_line(hit: Hit, query: str, around: Around) -> Line:
-    """The best line; where that would be front matter, the first one with text of those that are shown."""
+    """Returns the best line; if only front matter matches, the first line with text of those that are shown."""
     best = best_line(hit, query, after=around.front_matter_end)
-    said = ((at, one) for at, one in enumerate(around.lines, around.first_line) if one.strip())
-    return best if best.text else Line(*next(said, (best.number, "")))
+    others = ((at, one) for at, one in enumerate(around.lines, around.first_line) if one.strip())
+    return best if best.text else Line(*next(others, (best.number, "")))
 
 
 def _in_sight(lines: Sequence[Line], best: Line) -> list[Line]:
-    """A part that begins with the best line, or with what there is room for above it; blank lines say nothing.
+    """Returns a part that begins with the best line, or above it if there is room; blank lines are left out.
 
-    Rows of a table that it begins with stand below the table's head, if the passage has that.
+    If it begins with rows of a table, the head of the table is put before them, if the passage has that.
     """
     lines = [one for one in lines if one.text.strip()]
     if len(lines) <= SHOWN_LINES:
@@ -161,7 +161,7 @@ def _in_sight(lines: Sequence[Line], best: Line) -> list[Line]:
 
 
 def _head_above(lines: Sequence[Line], begin: int) -> Sequence[Line]:
-    """Of the table that `begin` is in: its head and the row of dashes, as far as they stand above `begin`."""
+    """Returns the head of the table that `begin` is in, and its row of dashes, as far as they are above `begin`."""
     first = begin
     while first and (_is_row(lines[first - 1].text) or lines[first - 1].is_beside):
         first -= 1
@@ -170,7 +170,7 @@ def _head_above(lines: Sequence[Line], begin: int) -> Sequence[Line]:
 
 
 def lines_hidden(text: str, facts: FrontMatter) -> int:
-    """How many lines of a note its front matter takes up, with both of its marks."""
+    """Returns the number of lines of a note's front matter, with both of its marks."""
     return text[: facts.end].count("\n") + 2 if facts.end else 0
 
 
@@ -182,11 +182,11 @@ def shown_note(
     look: Look,
     best: int | None = None,
 ) -> Iterator[Text]:
-    """Lines of a note; in the place of the first ones, the `hidden`, the facts that they say."""
+    """Yields lines of a note; in place of the first, `hidden` ones, the facts that they contain."""
     day = facts.day.isoformat() if facts.day else ""
-    told = [facts.title, *(f"#{tag}" for tag in facts.tags), day]
-    if hidden and any(told):
-        yield Text("  ".join(filter(None, told)), style="dim italic")
+    parts = [facts.title, *(f"#{tag}" for tag in facts.tags), day]
+    if hidden and any(parts):
+        yield Text("  ".join(filter(None, parts)), style="dim italic")
     numbered = [Line(at, line) for at, line in enumerate(lines, first_line)][hidden:]
     yield from shown_lines(numbered, look, best)
 
@@ -195,7 +195,7 @@ def shown_note(
 
 
 def shown_lines(lines: Sequence[Line], look: Look, best: int | None) -> Iterator[Text]:
-    """Each with its number; the best one marked, and words of the query in all."""
+    """Yields each line with its number, the best one marked, and the words of the query highlighted."""
     width = max((len(str(one.number)) for one in lines if one.number is not None), default=1)
     for line, text in zip(lines, _rendered(lines, with_urls=look.url is None), strict=True):
         is_best = best is not None and line.number == best
@@ -210,7 +210,7 @@ def shown_lines(lines: Sequence[Line], look: Look, best: int | None) -> Iterator
 
 
 def _rendered(lines: Sequence[Line], *, with_urls: bool) -> Iterator[Text]:
-    """The lines without the signs of Markdown, as many as there were."""
+    """Yields each line without the markup of Markdown; no line is dropped."""
     fence: Fence | None = None
     for is_table, group in groupby(lines, lambda one: _is_row(one.text)):
         if is_table and fence is None:
@@ -245,10 +245,10 @@ def _line(line: str, *, with_urls: bool) -> Text:
     if found := _QUOTE.fullmatch(line):
         return Text.assemble(("▎ ", "dim"), _line(found[1], with_urls=with_urls))
     if found := _ITEM.fullmatch(line):
-        indent, number, box, said = found.groups()
+        indent, number, box, content = found.groups()
         sign = f"{number} " if number else "• "
         begin = f"{indent}{sign if number or box is None else ''}{_BOXES.get(box or '', '')}"
-        return Text.assemble((begin, "cyan"), _inline(said, with_urls=with_urls))
+        return Text.assemble((begin, "cyan"), _inline(content, with_urls=with_urls))
     return _inline(line, with_urls=with_urls)
 
 
@@ -263,11 +263,11 @@ def _markdown() -> MarkdownIt:
 
 
 def _inline(text: str, *, with_urls: bool) -> Text:
-    said = text.lstrip(" \t")
-    shown = Text(text[: len(text) - len(said)])
+    stripped = text.lstrip(" \t")
+    shown = Text(text[: len(text) - len(stripped)])
     styles: list[str] = []
     links: list[str] = []
-    for token in _tokens(said):
+    for token in _tokens(stripped):
         name, _, side = token.type.rpartition("_")
         if token.type == "link_open":
             links.append(str(token.attrGet("href") or ""))
@@ -282,7 +282,7 @@ def _inline(text: str, *, with_urls: bool) -> Text:
             styles.pop()
         else:
             own = "green" if token.type == "code_inline" else ""
-            shown.append(_said(token), " ".join(filter(None, [*styles, own])))
+            shown.append(_text_of(token), " ".join(filter(None, [*styles, own])))
     return shown
 
 
@@ -290,14 +290,14 @@ def _tokens(text: str) -> Iterable[Token]:
     return (child for token in _markdown().parseInline(text) for child in token.children or ())
 
 
-def _said(token: Token) -> str:
+def _text_of(token: Token) -> str:
     if token.type == "image":
         return f"[{token.content or 'image'}: {token.attrGet('src')}]"
     return " " if token.type in {"softbreak", "hardbreak"} else token.content
 
 
 def _link_style(url: str, *, with_urls: bool) -> str:
-    """The parser has encoded what is no character of an address."""
+    """Returns the style of a link. The parser has encoded all characters that an address may not have."""
     is_plain = re.fullmatch(r"https?://[!-~]+", url) is not None
     return f"underline link {url}" if is_plain and not with_urls else "underline"
 
@@ -307,7 +307,7 @@ _DELIMITER: Final = re.compile(r":?-+:?")
 
 
 def _table(rows: Sequence[str], *, with_urls: bool) -> Iterator[Text]:
-    """Its columns below each other; a row of dashes becomes a line."""
+    """Yields the rows of a table with its columns aligned; a row of dashes becomes a line."""
     cells = [_cells(row) for row in rows]
     shown = [[_inline(cell, with_urls=with_urls) for cell in row] for row in cells]
     widths = [
@@ -343,7 +343,7 @@ def _cells(row: str) -> list[str]:
 
 
 _MOST_FRONT_MATTER: Final = 100
-"""Lines from the beginning of a note in which it is looked for."""
+"""The first lines of a note, in which front matter is looked for."""
 
 
 class Readable(Protocol):
@@ -355,9 +355,9 @@ class Readable(Protocol):
 async def look_around(
     memory: Readable, hits: Sequence[Hit], query: str, context: int | None = None
 ) -> list[tuple[Hit, Around]]:
-    """Of the hits those that show something, with `context` lines of the note around each if that is given.
+    """Returns the hits with text to show, and `context` lines of the note around each if that is given.
 
-    One that matches in front matter shows how its note begins, unless another hit shows that note anyway.
+    A hit that matches only in front matter shows the beginning of its note, unless another hit shows that note.
     """
     ends = [await _front_matter_end(memory, hit) for hit in hits]
     looked = [
@@ -365,10 +365,10 @@ async def look_around(
         for hit, end in zip(hits, ends, strict=True)
     ]
     shown: list[tuple[Hit, Around]] = []
-    told = {hit.path for hit, _, has_text in looked if has_text}
+    paths = {hit.path for hit, _, has_text in looked if has_text}
     for hit, end, has_text in looked:
-        if has_text or hit.path not in told:
-            told.add(hit.path)
+        if has_text or hit.path not in paths:
+            paths.add(hit.path)
             shown.append((hit, await _around(memory, hit, query, context, end, has_text=has_text)))
     return shown
 

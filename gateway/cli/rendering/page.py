@@ -1,8 +1,8 @@
 """The report as one HTML page that needs nothing else: no network, no server, no other file. Pure.
 
-First what the notes know, then the figures of the index. Every text of the page goes through `element`, which escapes
-what is not `Markup`: notes, their names and queries are untrusted. The page forbids itself all but its own style and
-its own script, whatever might get past that.
+First the contents of the notes, then the figures of the index. Every text of the page goes through `element`, which
+escapes what is not `Markup`: notes, their names and queries are untrusted. The policy of the page permits only its own
+style and its own script, whatever might get past that.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from providers.provider_interface import ServiceState
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """All that stands in the page; `--json` prints it."""
+    """Everything in the page; `--json` prints it."""
 
     made_at: datetime
-    """With the zone in which the page tells times."""
+    """The time of the report, with the time zone of the page."""
     status: StatusResult
     overview: Overview | None
     """None while memory is off."""
     counted: Counted | None
-    """None where no gateway runs that could have counted."""
+    """None if no gateway runs that could have counted."""
     question: str | None = None
     answer: SearchAnswer | None = None
-    """What the question found, with `explain`."""
+    """The answer to the question, with `explain`."""
     known: Known | None = None
-    """What the notes know; None while memory is off."""
+    """The contents of the notes; None while memory is off."""
 
 
 def _beside(name: str) -> str:
@@ -63,7 +63,7 @@ def _hash_of(text: str) -> str:
 
 
 SCRIPT: Final = _beside("page.js")
-"""Searches the titles that are in the page. The policy of the page permits this script alone."""
+"""The script that searches the titles in the page. The policy of the page permits this script alone."""
 _STYLE: Final = _beside("page.css")
 _POLICY: Final = (
     f"default-src 'none'; style-src {_hash_of(_STYLE)}; script-src {_hash_of(SCRIPT)}; "
@@ -71,14 +71,14 @@ _POLICY: Final = (
 )
 
 BEGINNING: Final = '<!doctype html>\n<html lang="en" data-made-by="memory-gateway report">\n'
-"""What every report begins with, and nothing else: such a file may be replaced by the next one."""
+"""The beginning of every report, and of no other file: a file with it may be replaced by the next report."""
 
 _MOST_COLUMNS: Final = 120
 """The most columns of one picture."""
 
 
 def page_of(report: Report) -> str:
-    """The whole page. Of what there is for each note only the list of notes has no end below some thousands."""
+    """Returns the whole page. Of all lists with the notes, only the list of notes may have thousands of entries."""
     status = report.status
     whose = "a folder of notes" if status.notes else f"agent {status.agent_id}"
     title = f"Memory of {whose}"
@@ -150,7 +150,7 @@ def _tiles(tiles: Mapping[str, str]) -> Markup:
 
 
 def _figures(status: StatusResult) -> Markup:
-    """Where the part for whoever runs the memory begins."""
+    """Returns the beginning of the part for the person who runs the memory."""
     on_disk = sum(one.on_disk for one in status.sources)
     tiles = {
         "files indexed": f"{status.files:,} of {on_disk:,}",
@@ -158,10 +158,10 @@ def _figures(status: StatusResult) -> Markup:
         "index": size(status.database_bytes),
         "state": _state(status),
     }
-    told = element(
+    intro = element(
         "p", "For whoever runs it: the index, what was asked of it, and how it is set up."
     )
-    return element("div", told, _tiles(tiles), class_="part")
+    return element("div", intro, _tiles(tiles), class_="part")
 
 
 def _state(status: StatusResult) -> str:
@@ -185,7 +185,7 @@ _BELOW: Final = 22
 
 
 def _columns(bars: Sequence[tuple[str, int]], label: str) -> Markup:
-    """A column for each (name, number), the first and the last of them named below."""
+    """Returns a chart with a column for each (name, number), the first and the last of them named below."""
     highest = max(number for _, number in bars)
     step = _WIDTH / max(len(bars), 12)
     drawn = [
@@ -212,20 +212,20 @@ def _columns(bars: Sequence[tuple[str, int]], label: str) -> Markup:
 
 
 def _bars(rows: Sequence[tuple[str, int, str]], label: str) -> Markup:
-    """A bar for each (name, number, what is said of it), one below the other."""
+    """Returns a chart with a bar for each (name, number, remark), one below the other."""
     longest = max(number for _, number, _ in rows) or 1
     high, begin = 24, 210
     drawn = []
-    for at, (name, number, told) in enumerate(rows):
+    for at, (name, number, remark) in enumerate(rows):
         y, wide = at * high, round((_WIDTH - begin - 260) * number / longest, 2)
         drawn += [
             element("text", name, x=0, y=y + 16),
             element("rect", x=begin, y=y + 4, width=max(wide, 1), height=high - 8),
-            element("text", told, x=round(begin + wide + 8, 2), y=y + 16),
+            element("text", remark, x=round(begin + wide + 8, 2), y=y + 16),
         ]
     box = f"0 0 {_WIDTH} {len(rows) * high}"
     svg = element("svg", *drawn, viewBox=box, role="img", aria_label=label)
-    # Where the page is narrow it is moved aside rather than made unreadable.
+    # On a narrow screen it scrolls sideways rather than becoming unreadable.
     return element("div", svg, class_="wide")
 
 
@@ -236,10 +236,10 @@ _SOURCES: Final[Mapping[Source, str]] = {"memory": "Notes", "sessions": "Convers
 
 def _days(overview: Overview | None) -> Markup:
     if overview is None or not overview.days:
-        told = (
+        remark = (
             "Nothing is indexed yet: `memory-gateway index` does it, and so does the first search."
         )
-        return element("p", told) if overview else Markup()
+        return element("p", remark) if overview else Markup()
     parts = []
     for source, name in _SOURCES.items():
         rows = [one for one in overview.days if one.source == source]
@@ -247,8 +247,8 @@ def _days(overview: Overview | None) -> Markup:
         undated = sum(one.files for one in rows if not one.day)
         if not rows:
             continue
-        told = f"{name}: {sum(dated.values()):,} with a date, {undated:,} without."
-        parts.append(element("p", told))
+        summary = f"{name}: {sum(dated.values()):,} with a date, {undated:,} without."
+        parts.append(element("p", summary))
         if dated:
             unit, bars = columns_of(dated)
             parts.append(_columns(bars, f"{name} by {unit}"))
@@ -259,9 +259,9 @@ def _days(overview: Overview | None) -> Markup:
 
 
 def columns_of(dated: Mapping[str, int]) -> tuple[str, Sequence[tuple[str, int]]]:
-    """Days, months or years without gaps, whichever are the finest that there is room for.
+    """Returns the unit and its columns: days, months or years without gaps, the finest for which there is room.
 
-    Years that are too far apart stand beside each other, the latest of them.
+    Years that are too far apart are drawn without the gaps, the latest of them.
     """
     coarsest = min(map(len, dated))
     for unit, length in (("day", 10), ("month", 7), ("year", 4)):
@@ -277,7 +277,7 @@ def columns_of(dated: Mapping[str, int]) -> tuple[str, Sequence[tuple[str, int]]
 
 
 def _span(first: str, last: str) -> list[str] | None:
-    """All names from the first to the last; None if they are too many."""
+    """Returns all names from the first to the last; None if they are too many."""
     begin, end = (date.fromisoformat(f"{one}-01-01"[:10]) for one in (first, last))
     if (end.year - begin.year) * (1 if len(first) == 4 else 12 if len(first) == 7 else 365) > 400:
         return None
@@ -329,8 +329,8 @@ def _languages(known: Known | None) -> Markup:
         (one.language.title(), one.files, counted(one.files, "note"))
         for one in known.languages[:_EXAMPLES]
     ]
-    told = "Notes with much text in a language, by their scripts and frequent words; a note may have several."
-    return joined([_bars(rows, "Notes by language"), element("p", told, class_="soft")])
+    remark = "Notes with much text in a language, by their scripts and frequent words; a note may have several."
+    return joined([_bars(rows, "Notes by language"), element("p", remark, class_="soft")])
 
 
 def _sizes(overview: Overview | None) -> Markup:
@@ -355,8 +355,8 @@ def _freshness(status: StatusResult) -> Markup:
         why = f": {status.watcher.reason}" if status.watcher.reason else ""
         parts.append(element("p", f"Watcher: {status.watcher.mode}{why}."))
     if not status.recent_syncs:
-        told = "This process has made no sync. Every search looks for changes of its own."
-        return joined([*parts, element("p", told)])
+        remark = "This process has made no sync. Every search looks for changes of its own."
+        return joined([*parts, element("p", remark)])
     rows = [
         (one.reason, sync_summary(one) + (f" Error: {one.error}" if one.error else ""))
         for one in status.recent_syncs
@@ -391,10 +391,10 @@ def _shown(searched: Counted | None) -> Markup:
     if not searched.shown:
         return element("p", "No note was in an answer since the start.")
     rows = [(element("bdi", one.path), f"{one.answers:,}") for one in searched.shown]
-    told = "Counted since the start of the gateway, each note once an answer."
+    remark = "Counted since the start of the gateway, each note once an answer."
     if searched.shown_forgotten:
-        told += " So many notes were shown that rare ones were forgotten: the numbers are at least these."
-    return joined([table(("Note", "answers"), rows, "-n"), element("p", told, class_="soft")])
+        remark += " So many notes were shown that rare ones were forgotten: the numbers are at least these."
+    return joined([table(("Note", "answers"), rows, "-n"), element("p", remark, class_="soft")])
 
 
 def _recalled(counts: Counted | None) -> Markup:
@@ -405,17 +405,17 @@ def _recalled(counts: Counted | None) -> Markup:
     rows = [
         (element("bdi", one.path), f"{one.recalled:,}", f"{one.used:,}") for one in counts.recalled
     ]
-    told = "Of use: the note was then read, or found by a search, in the same conversation. Counted since the index was made."
+    remark = "Of use: the note was then read, or found by a search, in the same conversation. Counted since the index was made."
     counts_of_notes = table(("Note", "recalled", "of use"), rows, "-nn")
-    return joined([counts_of_notes, element("p", told, class_="soft")])
+    return joined([counts_of_notes, element("p", remark, class_="soft")])
 
 
 def _providers(status: StatusResult) -> Markup:
     vector = status.details.vector
     if not vector:
         return Markup()
-    told = f"{status.provider or 'None'} is in use. {vector.reason}"
-    parts = [element("p", told)]
+    choice = f"{status.provider or 'None'} is in use. {vector.reason}"
+    parts = [element("p", choice)]
     if vector.provider:
         states = (vector.provider.primary, vector.provider.fallback)
         rows = [_service(one) for one in states if one is not None]
@@ -446,7 +446,7 @@ def _set_up(status: StatusResult) -> Markup:
 # --- A question ----------------------------------------------------------------------------------
 
 
-_WHAT_LINES_GAVE: Final = "Of each line: its share in what speaks for the passage, and what it scores by itself, with the lines beside it."
+_ABOUT_LINES: Final = "Of each line: its share in what speaks for the passage, and what it scores by itself, with the lines beside it."
 
 
 def _answer(report: Report) -> Markup:
@@ -455,11 +455,13 @@ def _answer(report: Report) -> Markup:
     answer = report.answer
     asked = element("p", element("b", element("bdi", report.question)))
     spent = duration(sum(answer.timings_ms.get(part, 0.0) for part in ("prepare", "search")))
-    told = f"{counted(len(answer.hits), 'passage')}, by {answer.mode or 'no'} search, in {spent}."
-    parts = [asked, element("p", told, class_="soft")]
+    summary = (
+        f"{counted(len(answer.hits), 'passage')}, by {answer.mode or 'no'} search, in {spent}."
+    )
+    parts = [asked, element("p", summary, class_="soft")]
     parts += [element("p", one) for one in ([answer.error] if answer.error else remarks(answer))]
     if any(hit.explain for hit in answer.hits):
-        parts.append(element("p", _WHAT_LINES_GAVE, class_="soft"))
+        parts.append(element("p", _ABOUT_LINES, class_="soft"))
     parts += [_hit(hit, report.question) for hit in answer.hits]
     return joined(parts)
 
@@ -478,15 +480,15 @@ def _hit(hit: Hit, question: str) -> Markup:
 
 
 def _lines(hit: Hit, question: str) -> Markup:
-    """The passage by lines, each with its number in the file, what it gave, and what of it matches."""
+    """Returns the lines of the passage, each with its number in the file, its scores, and its matches marked."""
     lines = lines_of(hit)
-    told = sum(not one.is_beside for one in lines)
+    own = sum(not one.is_beside for one in lines)
     shares = [_share(one) for one in (hit.explain or {}).get("lines", ())]
     names = ("line", "share", "words", "meaning")[
         : 1 if not shares else 3 + any(one[2] for one in shares)
     ]
     nothing = ("", "", "")
-    beside = iter(shares if len(shares) == told else ())  # QMD explains no lines
+    beside = iter(shares if len(shares) == own else ())  # QMD explains no lines
     rows = []
     for line in lines:
         share = nothing if line.is_beside else next(beside, nothing)
@@ -502,7 +504,7 @@ def _lines(hit: Hit, question: str) -> Markup:
 
 
 def _share(line: Mapping[str, object]) -> tuple[str, str, str]:
-    """What a line gave to its passage, by words and by meaning; nothing is not shown."""
+    """Returns the share of a line in its passage, and its scores by words and by meaning; empty for none."""
     meaning = line["vector"]
     return (
         f"{line['share']:.0%}" if line["share"] else "",
@@ -520,7 +522,7 @@ def _marked(line: str, question: str) -> Markup:
 
 
 def _lanes(explain: Mapping[str, object]) -> Iterator[tuple[str, ...]]:
-    """What each lane said of the passage; nothing of QMD, which does not tell."""
+    """Yields the figures of each lane for the passage; none from QMD, which does not report any."""
     for name, lane in (("words", explain.get("text")), ("meaning", explain.get("vector"))):
         if isinstance(lane, Mapping) and "weight" in lane:
             rank = f"{lane['rank']:,}" if lane["rank"] else "–"

@@ -1,4 +1,4 @@
-"""What a search found and what the demo shows, for people. Pure."""
+"""The results of a search and the events of the demo, for people. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UNSPACED_START = re.compile(f"[{UNSPACED}]")
 
 
 def matched_spans(text: str, query: str) -> list[Span]:
-    """The places in `text` that match `query`, in order, without overlaps."""
+    """Returns the places in `text` that match `query`, in order, without overlaps."""
     asked = QueryAnalyser().analyse(query)
     pieces = [normalise(character) for character in text]
     origins = [number for number, piece in enumerate(pieces) for _ in piece]
@@ -76,7 +76,7 @@ def result_lines(result: SearchAnswer, query: str) -> Iterator[Text]:
 
 
 def also_in(hit: Hit, indent: str = "") -> Iterator[Text]:
-    """Where else the passage stands."""
+    """Yields a line on other notes that have the passage, too."""
     if hit.also_in:
         places = ", ".join(f"{visible_line(one.path)}:{one.line}" for one in hit.also_in)
         more = counted(len(hit.also_in), "more note")
@@ -84,7 +84,7 @@ def also_in(hit: Hit, indent: str = "") -> Iterator[Text]:
 
 
 def heading(hit: Hit) -> Text:
-    """`0.712 memory/2026-02-08.md:14-16  likely`."""
+    """Returns `0.712 memory/2026-02-08.md:14-16  likely`."""
     lines = f":{hit.start_line}-{hit.end_line}"
     about = visible_line(" ".join(filter(None, [hit.title, *(f"#{tag}" for tag in hit.tags)])))
     return Text.assemble(
@@ -97,7 +97,7 @@ def heading(hit: Hit) -> Text:
 
 
 def mark(text: str | Text, query: str) -> Text:
-    """A passage with what matches the query standing out."""
+    """Returns a passage with its matches of the query highlighted."""
     marked = Text(text) if isinstance(text, str) else text
     for start, end in matched_spans(marked.plain, query):
         marked.stylize("bold yellow", start, end)
@@ -105,18 +105,18 @@ def mark(text: str | Text, query: str) -> Text:
 
 
 class Line(NamedTuple):
-    """A line of a snippet, and its number in the file; None for what stands in no line of it, and in
-    conversations, where a turn may be many lines.
+    """A line of a snippet, and its number in the file; None if it is no line of the file, and in conversations, where
+    a turn may be many lines.
     """
 
     number: int | None
     text: str
     is_beside: bool = False
-    """Whether it is no line of the file, but says where those are or that some are left out."""
+    """True if it is no line of the file, but says where those are or that some are left out."""
 
 
 def lines_of(hit: Hit) -> list[Line]:
-    """The lines of a hit's snippet."""
+    """Returns the lines of a hit's snippet."""
     lines = hit.snippet.rstrip("\n").split("\n")
     ranges = [(one.start_line, one.end_line) for one in hit.stretches]
     numbers = [
@@ -128,11 +128,11 @@ def lines_of(hit: Hit) -> list[Line]:
     is_path = [bool(ranges or hit.headings) and line.startswith(BREADCRUMB) for line in lines]
     is_beside = list(map(or_, is_gap, is_path))
     if not hit.headings and len(lines) - sum(is_gap) == len(numbers):
-        is_beside = is_gap  # lines of the note that only look so
+        is_beside = is_gap  # lines of the note that only look like a path
     is_counted = len(numbers) == len(lines) - sum(is_beside)
-    told = iter(numbers if is_counted else ())
+    rest = iter(numbers if is_counted else ())
     return [
-        Line(None if beside else next(told, None), line, beside)
+        Line(None if beside else next(rest, None), line, beside)
         for line, beside in zip(lines, is_beside, strict=True)
     ]
 
@@ -146,7 +146,7 @@ def no_match(
     *,
     is_explained: bool = False,
 ) -> str:
-    """That nothing was found, and in what. Where nothing is indexed, `issues` or what is `unread` may say why,
+    """Returns a message that nothing was found, and in what. If nothing is indexed, `issues` or `unread` may say why,
     unless a remark on the answer has explained it.
     """
     if not files:
@@ -173,7 +173,7 @@ def no_match(
 
 
 def remarks(result: SearchAnswer, *, with_times: bool = True) -> Iterator[str]:
-    """What a reader of the results should know about them."""
+    """Yields what a reader of the results should know about them."""
     if result.warning:
         yield f"Note: {result.warning}"
     if result.fallback:
@@ -191,7 +191,7 @@ def remarks(result: SearchAnswer, *, with_times: bool = True) -> Iterator[str]:
 
 
 def staleness(stale: Stale) -> str:
-    """Where no file is known to be behind, indexing may be no remedy."""
+    """Returns a remark on an answer that is behind; indexing is a remedy only if files are known to be behind."""
     if not stale.files:
         return (
             f"Note: something may be missing in this answer: {stale.reason.rstrip('.')}. "
@@ -205,9 +205,9 @@ def staleness(stale: Stale) -> str:
 
 
 def reasons(hit: Hit, query: str) -> Iterator[str]:
-    """Why a passage stands where it stands; the raw figures are in `--json`."""
+    """Yields the reasons for a passage's rank; the raw figures are in `--json`."""
     explain = hit.explain or {}
-    if "fused" not in explain:  # of QMD
+    if "fused" not in explain:  # it comes from QMD
         yield f"why: {_flat(explain)}"
         return
     yield f"words: {_words(explain, hit.snippet, query)}"
@@ -225,10 +225,12 @@ def _words(explain: Mapping[str, Any], snippet: str, query: str) -> str:
     found = list(dict.fromkeys(snippet[start:end].casefold() for start, end in spans))
     instead = explain["otherForms"].items()
     found += [f"{', '.join(terms)} instead of {asked}" for asked, terms in instead]
-    held = f"{', '.join(found[:_SHOWN_WORDS])}: {explain['coverage']:.0%} of what the question says"
+    matched = (
+        f"{', '.join(found[:_SHOWN_WORDS])}: {explain['coverage']:.0%} of what the question says"
+    )
     if not found:
-        held = "only in its path, title or headings, or in lines beside it"
-    return f"{held}; score {text['calibrated']:.2f}{_ranked(text)}"
+        matched = "only in its path, title or headings, or in lines beside it"
+    return f"{matched}; score {text['calibrated']:.2f}{_ranked(text)}"
 
 
 def _meaning(vector: Mapping[str, Any] | None) -> str:
@@ -266,7 +268,7 @@ def _rule(explain: Mapping[str, Any]) -> str:
 
 
 def _flat(values: Mapping[str, object]) -> str:
-    """`score 0.71, terms {"tea":2}`."""
+    """Returns `score 0.71, terms {"tea":2}`."""
     plain = {
         name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
         for name, value in values.items()
@@ -338,8 +340,8 @@ def _finished(event: DemoFinished) -> Iterator[Text]:
 
 
 def telling_lines(snippet: str, query: str) -> list[str]:
-    """The lines of a snippet that match most of the query, in their order; its first where other forms of the words
-    match.
+    """Returns the lines of a snippet that match most of the query, in their order; its first if only other forms of the
+    words match.
     """
     lines = [line.strip() for line in snippet.split("\n") if line.strip()]
     weights = [matched_characters(line, query) for line in lines]
@@ -348,5 +350,5 @@ def telling_lines(snippet: str, query: str) -> list[str]:
 
 
 def matched_characters(line: str, query: str) -> int:
-    """How much of the line matches, repetitions not counted."""
+    """Returns the number of characters of the line that match; repetitions are not counted."""
     return sum(map(len, {line[start:end].casefold() for start, end in matched_spans(line, query)}))

@@ -1,4 +1,4 @@
-"""What `status`, `health`, `config` and `doctor` say to people; lists of jobs, models and syncs. Pure."""
+"""The output of `status`, `health`, `config` and `doctor` for people; lists of jobs, models and syncs. Pure."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def status_lines(status: StatusResult) -> Iterator[Text]:
 
 
 def status_line(status: StatusResult) -> str:
-    """The same in one line, for logs: `4/4 files · 7 chunks · up to date · provider none`."""
+    """Returns the status in one line, for logs: `4/4 files · 7 chunks · up to date · provider none`."""
     if status.disabled:
         return f"off: {status.disabled}"
     state = "dirty" if status.dirty else "up to date"
@@ -140,12 +140,12 @@ _SILENT: Final = {"slow": "in time", "away": "from any gateway", "broken": "that
 
 
 def _recall(status: StatusResult) -> str:
-    """What was told before prompts, and how often hooks gave up."""
+    """Returns how often something was recalled before prompts, and how often hooks gave up."""
     activity, parts = status.activity, []
     if activity and activity.prompts:
-        told = activity.prompts.get("told", 0)
+        shown = activity.prompts.get("told", 0)
         asked = sum(activity.prompts.values())
-        parts.append(f"something shown for {told:,} of {counted(asked, 'prompt')}")
+        parts.append(f"something shown for {shown:,} of {counted(asked, 'prompt')}")
     if activity and activity.recalled:
         was = counted(activity.recalled, "passage")
         parts.append(f"{was} so far, {activity.recalled_of_use:,} of use")
@@ -156,7 +156,7 @@ def _recall(status: StatusResult) -> str:
 
 
 def _activity(activity: Activity) -> str:
-    """What the process that answered has done since its start."""
+    """Returns what the process that answered has done since its start."""
     modes = ", ".join(f"{count:,} {mode}" for mode, count in sorted(activity.searches.items()))
     parts = [
         f"up {duration(activity.uptime_s * 1000)}",
@@ -199,7 +199,7 @@ _STYLES: Final[dict[Severity, str]] = {
 
 
 def diagnosis_lines(diagnosis: Diagnosis) -> Iterator[Text]:
-    """One line a finding, then its place and what mends it; a summary at the end."""
+    """Yields a line for each finding, then its place and its remedy; a summary at the end."""
     whose = f"agent {diagnosis.agent_id}" if diagnosis.agent_id else "the configuration is invalid"
     if diagnosis.notes:
         whose = f"notes in {short_path(diagnosis.notes)}"
@@ -228,18 +228,18 @@ def _summary(diagnosis: Diagnosis) -> str:
         severity: sum(one.severity == severity for one in diagnosis.findings)
         for severity in SEVERITIES[1:]
     }
-    told = ", ".join(counted(count, name) for name, count in counts.items() if count)
-    return f"{diagnosis.status}: {told or 'nothing is wrong'}."
+    found = ", ".join(counted(count, name) for name, count in counts.items() if count)
+    return f"{diagnosis.status}: {found or 'nothing is wrong'}."
 
 
 Pair = tuple[str, str]
-"""A name and what is said of it."""
+"""A name and its description."""
 
 
 def detail_rows(details: Details, *, has_host: bool = True) -> Iterator[Pair]:
-    """The parts of a backend, each in a row or a few; nothing of those that it does not have.
+    """Yields a row or a few for each part that a backend has.
 
-    Without a host, what only a host would switch on and is off is no news.
+    Without a host, parts that only a host would switch on are not listed as off.
     """
     if keyword := details.keyword:
         languages = ", ".join(keyword.languages) or "none recognised yet"
@@ -295,9 +295,7 @@ def _vector(vector: VectorDetails) -> Iterator[Pair]:
     if (batch := vector.batch) and (batch.jobs or batch.waiting):
         waiting = f"{counted(batch.waiting, 'text')} waiting"
         yield "Batch jobs", f"{counted(len(batch.jobs), 'job')} · {waiting}"
-    for one in _refused(
-        vector
-    ):  # where each key was looked for is a long story, which the doctor tells
+    for one in _refused(vector):  # `doctor` says where each key was looked for, at length
         if one.reason in vector.reason:
             continue
         yield f"· {one.provider}", f"not usable: {one.reason.partition('. ')[0].rstrip('.')}."
@@ -308,8 +306,8 @@ def _engine(search: VectorStatus) -> str:
     if search.dimensions:
         parts.append(f"{search.dimensions:,} dimensions")
     if search.resident_vectors:
-        held = counted(search.resident_vectors, "vector")
-        parts.append(f"{held} in {size(search.resident_bytes)} of memory")
+        vectors = counted(search.resident_vectors, "vector")
+        parts.append(f"{vectors} in {size(search.resident_bytes)} of memory")
     parts += [f"{name}: {why}" for name, why in search.unavailable.items()]
     return " · ".join(parts)
 
@@ -326,7 +324,7 @@ def _provider(active: ServiceState, why: str) -> str:
 
 
 def embedding_lines(backfill: BackfillState) -> Iterator[str]:
-    """How far the vectors are after an `index`, and what becomes of those that are missing."""
+    """Yields the state of the vectors after an `index`, and what becomes of those that are missing."""
     yield f"Vectors: {_coverage(backfill)}"
     coverage = backfill.coverage
     left = coverage.total - coverage.embedded - coverage.failed
@@ -349,7 +347,7 @@ def _coverage(backfill: BackfillState) -> str:
 
 
 def _refused(vector: VectorDetails) -> Iterator[ProviderCandidate]:
-    """That none of those is set up which are tried unasked is no news; a key in vain is."""
+    """Yields providers that cannot be used; of those tried by default, only ones for which there is a key."""
     unasked = vector.requested == "auto"
     refused = (one for one in vector.candidates if not one.usable)
     return (one for one in refused if one.key_source or not unasked)
@@ -382,7 +380,7 @@ def _qmd(qmd: QmdDetails) -> str:
 
 
 def batch_lines(jobs: Sequence[JobReport]) -> Sequence[Text]:
-    """Number, state, progress, refused texts, age and reason of each."""
+    """Returns number, state, progress, refused texts, age and reason of each job."""
     cells = [
         (
             str(job.id),
@@ -399,7 +397,7 @@ def batch_lines(jobs: Sequence[JobReport]) -> Sequence[Text]:
 
 
 def model_lines(items: Sequence[ListedModel]) -> Sequence[Text]:
-    """State, size, name and place of each; the configured one is marked."""
+    """Returns state, size, name and place of each model; the configured one is marked."""
     cells = [
         (
             "*" if item.configured else "",
@@ -417,7 +415,7 @@ def model_lines(items: Sequence[ListedModel]) -> Sequence[Text]:
 def suggestion_lines(
     items: Sequence[Suggestion], here: Container[str], install: str | None
 ) -> Iterator[Text | str]:
-    """Size, licence and languages of each, the suggested one first, and how to get them.
+    """Yields size, licence and languages of each model, the suggested one first, and how to get them.
 
     `install` is the command that installs the engine, if that is missing.
     """
@@ -451,7 +449,7 @@ def suggestion_lines(
 
 
 def offer_lines(one: Suggestion, *, is_here: bool, install: str | None) -> Iterator[str]:
-    """What a person who sets the program up is asked about, and no more."""
+    """Yields only what a person has to know to answer the question of `setup`."""
     yield "Notes are found by their words. With a model on this machine by their meaning, too:"
     if not is_here:
         yield f"    {one.name} ({one.maker})"
@@ -462,7 +460,7 @@ def offer_lines(one: Suggestion, *, is_here: bool, install: str | None) -> Itera
 
 
 def suggestion_use_lines(suggestion: Suggestion, choice: Choice) -> Iterator[str]:
-    """Whether a model that is there is used, and otherwise what it takes."""
+    """Yields whether a model that is there is used, and otherwise what that takes."""
     if choice.primary and choice.primary.model == suggestion.reference:
         yield "Searches use it from the next start of the gateway on: no provider is set up."
         return
@@ -501,7 +499,7 @@ def sync_summary(report: SyncReport) -> str:
 
 
 def sync_remarks(report: SyncReport) -> Iterator[str]:
-    """What is not indexed, and why."""
+    """Yields what is not indexed, and why."""
     for skipped in report.skipped:
         yield f"Skipped {skipped.path}: {skipped.reason}"
     if report.error:
