@@ -1,6 +1,6 @@
-"""A Markdown document cut into overlapping chunks.
+"""Cuts a Markdown document into overlapping chunks.
 
-It is read line by line into the places where it may be cut (blocks, list items, fences, headings). `choose_cuts`
+It is read line by line to find the places where it may be cut (blocks, list items, fences, headings). `choose_cuts`
 chooses among them by the text around each place, never by counting from the top.
 """
 
@@ -41,7 +41,7 @@ BLOCK_RANK: Final = 14
 DEEPEST_HEADING_RANK: Final = 15
 _HASH_BITS: Final = 32
 HASHED: Final = 32
-"""Characters; a line that is only continued or changed farther on keeps its strength."""
+"""Characters that are hashed: a line that is only continued or changed farther on keeps its strength."""
 _CLOSERS: Final = "\"'”’»)\\]*_"
 _CJK_CLOSERS: Final = "」』”’）》】\"'"
 _SENTENCE: Final = re.compile(
@@ -51,7 +51,7 @@ _WORD: Final = re.compile(r"(?<=\s)(?=\S)|(?<=[，、；：,;])(?=\S)")
 _Levels = Sequence[tuple[int, re.Pattern[str]]]
 _LEVELS: Final[_Levels] = ((SENTENCE_RANK, _SENTENCE), (WORD_RANK, _WORD))
 INDENTATION: Final = " \t\ufeff"
-"""What may stand before a line's mark; a byte order mark opens some files."""
+"""The characters that may precede a line's marker; a byte order mark opens some files."""
 _TAB_WIDTH: Final = 4
 _ITEM: Final = re.compile(r"(?:[-*+]|[0-9]{1,9}[.)])(?:\s|$)")
 _UNDERLINE: Final = re.compile(r"(?:=+|-+)\s*$")
@@ -68,16 +68,16 @@ _QUOTES: Final = "\"'"
 
 
 class Room(msgspec.Struct, frozen=True, gc=False):
-    """`0 < step <= least <= limit`; with `ChunkLimits()` these are 80, 133 and 400 tokens."""
+    """Limits of weight. `0 < step <= least <= limit`; with `ChunkLimits()` these are 80, 133 and 400 tokens."""
 
     limit: int
-    """What one chunk may hold."""
+    """The most that one chunk may weigh."""
     least: int
     """Chunks lighter than this are avoided, so that small sections share one."""
     step: int
-    """Solid text is cut this often; a heading this far above its text still stays with it."""
+    """Text without spaces and punctuation is cut this often; a heading this far above its text still stays with it."""
     overlap: int
-    """What a chunk may repeat of the one before it."""
+    """The most that a chunk may repeat of the one before it."""
 
     @classmethod
     def of(cls, limits: ChunkLimits) -> Room:
@@ -91,9 +91,9 @@ class Room(msgspec.Struct, frozen=True, gc=False):
 
 
 class Places:
-    """Three parallel lists, ascending from offset 0.
+    """The places where a text may be cut: three parallel lists, in ascending order of offsets from 0.
 
-    When all are known, `offsets` and `weights` have the end of the text as one entry more.
+    Once all are known, `offsets` and `weights` have the end of the text as one entry more.
     """
 
     __slots__ = ("offsets", "strengths", "weights")
@@ -101,12 +101,12 @@ class Places:
     def __init__(self) -> None:
         self.offsets = [0]
         self.weights = [0]
-        """Weight of the text before each place."""
+        """The weight of the text before each place."""
         self.strengths = [0]
-        """Compare as plain numbers."""
+        """The rank of each place, and a hash of the text there: compared as plain numbers."""
 
     def add(self, offset: int, weight: int, rank: int, following: str) -> None:
-        """Append a place; `following` is text that begins there, on the same line."""
+        """Appends a place; `following` is text that begins there, on the same line."""
         beginning = following.lstrip()[:HASHED]
         strength = rank << _HASH_BITS | crc32(beginning.encode("utf-8", "surrogatepass"))
         if offset == 0:
@@ -120,24 +120,24 @@ class Places:
         return self.strengths[index] >> _HASH_BITS
 
     def end(self, offset: int, weight: int) -> None:
-        """The text is this long and this heavy; nothing is added any more."""
+        """Adds the end of the text, after which nothing is added any more."""
         self.offsets.append(offset)
         self.weights.append(weight)
 
     def keep_first(self, count: int) -> None:
-        """Forget all places but the first `count`."""
+        """Removes all places but the first `count`."""
         if len(self.offsets) > count:
             del self.offsets[count:], self.weights[count:], self.strengths[count:]
 
     def raise_last(self, rank: int) -> None:
-        """Give the last place another rank."""
+        """Gives the last place another rank."""
         self.strengths[-1] = rank << _HASH_BITS | self.strengths[-1] & (1 << _HASH_BITS) - 1
 
 
 def choose_cuts(places: Places, room: Room) -> list[int]:
-    """Indices of the places where chunks begin, then the index of the end of the text.
+    """Returns the indices of the places where chunks begin, then the index of the end of the text.
 
-    Where neighbouring places lie at most `room.limit` apart, so do neighbouring cuts.
+    If neighbouring places are at most `room.limit` apart, so are neighbouring cuts.
     """
     weights, end = places.weights, len(places.strengths)
     if weights[end] <= room.limit:
@@ -155,10 +155,10 @@ def choose_cuts(places: Places, room: Room) -> list[int]:
 
 
 class _Accepted:
-    """The weights at which cuts stand, in cells too narrow for two of them.
+    """The weights of the accepted cuts, in cells too narrow for two of them.
 
-    Two lists hold the same cells, so that the nearest cut is a minimum or maximum of a few of them:
-    an empty cell counts as far below in one list and as far above in the other.
+    Two lists contain the same cells, so that the nearest cut is a minimum or maximum of a few of them: an empty cell
+    counts as far below in one list and as far above in the other.
     """
 
     def __init__(self, total: int, room: Room) -> None:
@@ -169,7 +169,7 @@ class _Accepted:
         self._above = [total + room.limit + 1] * cells
 
     def add(self, weight: int) -> bool:
-        """Accept a cut at this weight if the rule allows it."""
+        """Accepts a cut at this weight if the rule allows it, and returns whether it does."""
         least = self._least
         cell = weight // least + self._reach
         if self._below[cell] >= 0:
@@ -183,7 +183,7 @@ class _Accepted:
 
 
 def _with_joined_ends(places: Places, cuts: list[int], room: Room) -> list[int]:
-    """The cuts, less those that part a small or needless first or last chunk from its neighbour."""
+    """Returns the cuts without those that separate a small or needless first or last chunk from its neighbour."""
 
     def is_needless(edge: int, cut: int, inner: int) -> bool:
         small = abs(places.weights[cut] - places.weights[edge]) < room.least
@@ -198,7 +198,7 @@ def _with_joined_ends(places: Places, cuts: list[int], room: Room) -> list[int]:
 
 
 def _fitting_cuts(weights: Sequence[int], first: int, last: int, limit: int) -> Iterator[int]:
-    """Cuts in a stretch that large blocks keep too long: each piece takes as much as fits."""
+    """Yields cuts in a stretch that large blocks keep too long: each piece takes as much as fits."""
     while weights[last] - weights[first] > limit:
         fitting = bisect_right(weights, weights[first] + limit, first + 1, last) - 1
         first = max(fitting, first + 1)
@@ -208,17 +208,17 @@ def _fitting_cuts(weights: Sequence[int], first: int, last: int, limit: int) -> 
 
 
 def sentence_starts(text: str, start: int, end: int) -> Iterator[int]:
-    """Positions strictly inside `text[start:end]` at which a sentence begins."""
+    """Yields the positions strictly inside `text[start:end]` at which a sentence begins."""
     return _starts(_SENTENCE, text, start, end)
 
 
 def cuts_inside(
     text: str, start: int, end: int, *, used: int, room: Room
 ) -> Iterator[tuple[int, int]]:
-    """Cuts (offset, rank) strictly inside `text[start:end]`: no piece outweighs `room.limit`.
+    """Yields cuts (offset, rank) strictly inside `text[start:end]`, so that no piece outweighs `room.limit`.
 
-    `used` is the weight that already stands before `start` in the same piece. A sentence that fits
-    stays whole, and so does a word; solid text (no space, no punctuation) is cut every `room.step`.
+    `used` is the weight before `start` in the same piece. A sentence that fits stays whole, and so does a word; text
+    without spaces and punctuation is cut every `room.step`.
     """
     return _refine(text, start, end, used=used, room=room, levels=_LEVELS)
 
@@ -263,7 +263,7 @@ FRONT_MATTER_FENCE: Final = Fence("-", 3)
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines without their newlines; no other character ends a line, the last one may lack it."""
+    """Returns the lines without their newlines; no other character ends a line, the last one may lack it."""
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
@@ -271,7 +271,7 @@ def split_lines(text: str) -> list[str]:
 
 
 def indent_of(line: str, body: str) -> int:
-    """Columns before `body`, which is `line` without its indentation."""
+    """Returns the columns before `body`, which is `line` without its indentation."""
     width = len(line) - len(body)
     if width and "\t" in line[:width]:
         return len(line[:width].expandtabs(_TAB_WIDTH))
@@ -283,14 +283,14 @@ def is_item(body: str) -> bool:
 
 
 def underlined_level(body: str) -> int | None:
-    """1 or 2 when the line can underline a heading, else None."""
+    """Returns 1 or 2 if the line can be the underline of a setext heading, else None."""
     if _UNDERLINE.match(body) is None:
         return None
     return 1 if body[0] == "=" else 2
 
 
 def front_matter(text: str) -> str | None:
-    """What stands between the opening `---` at the very start and its closing line, or None."""
+    """Returns the text between the opening `---` at the very start and its closing line, or None."""
     opening = _FRONT_MATTER.match(text)
     if opening is None:
         return None
@@ -300,17 +300,17 @@ def front_matter(text: str) -> str | None:
 
 class Heading(msgspec.Struct, frozen=True, gc=False):
     offset: int
-    """Where its line starts."""
+    """The offset of its line."""
     level: int
     """1 to 6."""
     title: str
     """At most `LONGEST_TITLE` characters."""
     joined: bool
-    """Whether it follows another heading with nothing but blank lines between."""
+    """True if only blank lines separate it from another heading before it."""
 
 
 class HeadingPath:
-    """The titles in force at ever later places, outermost first."""
+    """The titles that apply at ever later places, outermost first."""
 
     def __init__(self, headings: Sequence[Heading]) -> None:
         self._headings = headings
@@ -318,9 +318,9 @@ class HeadingPath:
         self._open: list[Heading] = []
 
     def at(self, start: int, visible: int) -> list[Heading]:
-        """The path for text that starts at `start` and whose first visible character is `visible`.
+        """Returns the path for text that starts at `start` and whose first visible character is `visible`.
 
-        Headings that the text opens with are included. Calls must come with ascending offsets.
+        Headings at the beginning of the text are included. Calls must come with ascending offsets.
         """
         while self._next < len(self._headings):
             heading = self._headings[self._next]
@@ -331,7 +331,7 @@ class HeadingPath:
         return [heading for heading in self._open if heading.title]
 
     def _opens(self, start: int) -> bool:
-        """Whether the heading entered last stands at `start` or in the run that begins there."""
+        """Returns whether the heading entered last is at `start` or in the run that begins there."""
         return self._next > 0 and self._headings[self._next - 1].offset >= start
 
     def _enter(self, heading: Heading) -> None:
@@ -341,13 +341,13 @@ class HeadingPath:
 
 
 class _Block(msgspec.Struct, frozen=True, gc=False):
-    """An open block: places from index `keep` on lie inside it and go when it fits."""
+    """An open block: places from index `keep` on are inside it and are removed if it fits."""
 
     indent: int
-    """The indent of an item's mark; `_LEAF` for a block that holds no others."""
+    """The indent of an item's marker; `_LEAF` for a leaf block."""
     keep: int
     weight: int
-    """Weight of the text before the block, or before the heading it must stay with."""
+    """The weight of the text before the block, or before the heading it must stay with."""
 
 
 class BlockScanner:
@@ -365,14 +365,14 @@ class BlockScanner:
         self._offset = 0
         self._weight = 0
         self._continuing = False
-        """Whether the line before was text that this line may continue."""
+        """True if the line before was text that this line may continue."""
         self._open: list[_Block] = []
         self._block_offset = 0
         self._fence: Fence | None = None
         self._fence_holder = _NOWHERE
-        """Indent of the item that holds the fence; a line no deeper than that ends both."""
+        """The indent of the item that contains the fence; a line no deeper than that ends both."""
         self._glue: int | None = None
-        """Weight before the run of headings just read, which the next block must stay with."""
+        """The weight before the run of headings just read, which the next block must stay with."""
         self._readers = {
             "#": self._read_heading,
             "`": self._read_fence,
@@ -382,7 +382,7 @@ class BlockScanner:
         } | dict.fromkeys("*+0123456789", self._read_item)
 
     def read(self, line: str) -> None:
-        """Take the next line, given without its newline."""
+        """Reads the next line, given without its newline."""
         self._line = line
         if not line or line.isspace():
             self._continuing = False
@@ -397,7 +397,7 @@ class BlockScanner:
         self._weight += size
 
     def finish(self) -> None:
-        """All lines were read."""
+        """Completes the document after its last line."""
         self._close(_NOWHERE)
         unended = not self._text.endswith("\n")
         self.places.end(self._offset - unended, self._weight - unended)
@@ -425,7 +425,7 @@ class BlockScanner:
         return True
 
     def _read_underline(self, body: str, indent: int) -> bool:
-        """An underline makes the one line of text above it a heading."""
+        """Reads the underline of a setext heading: it makes the one line of text above it a heading."""
         level = underlined_level(body) if indent <= _HEADING_INDENT else None
         if level is None or not self._is_second_line():
             return False
@@ -490,14 +490,14 @@ class BlockScanner:
         self._continuing = True
 
     def _start_weight(self, rank: int) -> int:
-        """Weight before what begins here: it stays with a heading just above, or is a place."""
+        """Returns the weight before what begins here: it stays with a heading just above, or is a place."""
         if self._glue is not None and self._weight - self._glue <= self._room.step:
             return self._glue
         self._mark(rank)
         return self._weight
 
     def _close(self, indent: int) -> None:
-        """End every open block that text at this indentation cannot be part of."""
+        """Ends every open block that text at this indentation cannot be part of."""
         while self._open and self._open[-1].indent >= indent:
             block = self._open.pop()
             if self._weight - block.weight <= self._room.limit:
@@ -511,14 +511,14 @@ class BlockScanner:
         return max(ITEM_RANK - depth, DEEPEST_ITEM_RANK) if depth else outermost
 
     def _is_second_line(self) -> bool:
-        """Whether this is the second line of a short block that is in no item."""
+        """Returns whether this is the second line of a short block that is in no item."""
         if not self._continuing or len(self._open) != 1 or self._open[0].indent != _LEAF:
             return False
         short = self._weight - self._open[0].weight <= self._room.step
         return short and self._text.find("\n", self._block_offset, self._offset - 1) < 0
 
     def _relieve(self, size: int) -> None:
-        """Add places at or inside this line: with it, the text since the last one is too much."""
+        """Adds places at or inside this line: with it, the text since the last one is too much."""
         used = self._weight - self.places.weights[-1]
         if used > self._room.step:
             self._mark(LINE_RANK)
@@ -539,7 +539,7 @@ def _heading_rank(level: int) -> int:
 
 
 class Overlap:
-    """Finds beginnings of repeated text in one document."""
+    """Finds where the repeated text of each chunk of one document begins."""
 
     def __init__(self, text: str, places: Places, headings: Sequence[Heading], room: Room) -> None:
         self._text = text
@@ -548,10 +548,10 @@ class Overlap:
         self._room = room
 
     def start(self, cut: int, previous: int, weight: int) -> int:
-        """Where the chunk begins whose own text, of this weight, begins at `cut`.
+        """Returns where the chunk begins whose own text, of this weight, begins at `cut`.
 
-        `previous` is the cut before; the answer lies behind it. A chunk that begins with a heading
-        repeats nothing, and no chunk repeats text from before the heading it stands under.
+        `previous` is the cut before; the result is after it. A chunk that begins with a heading repeats nothing, and no
+        chunk repeats text from before the heading it is under.
         """
         most = min(self._room.overlap, self._room.limit - weight)
         if most <= 0:
@@ -568,7 +568,7 @@ class Overlap:
         return self._inside(lowest, cut)
 
     def _inside(self, lowest: int, cut: int) -> int:
-        """The first line, else the first sentence, that begins in `text[lowest:cut]`."""
+        """Returns where the first line, else the first sentence, begins in `text[lowest:cut]`."""
         line = self._text.find("\n", lowest - 1, cut) + 1
         if line and not self._text[line:cut].isspace() and line < cut:
             return line

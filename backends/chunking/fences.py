@@ -1,4 +1,4 @@
-"""Fences: the lines of backticks or tildes between which lines are code (CommonMark 0.31, 4.5)."""
+"""Code fences: the lines of backticks or tildes around fenced code blocks (CommonMark 0.31, 4.5)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _OPENING: Final = re.compile(r"(`{3,})[^`]*$|(~{3,})")
 
 
 class Fence(msgspec.Struct, frozen=True, gc=False):
-    """What the line that closes a fenced block must look like: `length` or more of `mark`."""
+    """The closing fence of a fenced code block: `length` or more of `mark`."""
 
     mark: str
     length: int
 
 
 def opened_fence(body: str) -> Fence | None:
-    """The fence that a line opens; `body` is the line without its indentation."""
+    """Returns the fence that a line opens; `body` is the line without its indentation."""
     match = _OPENING.match(body)
     if match is None:
         return None
@@ -32,7 +32,9 @@ def closes(body: str, fence: Fence) -> bool:
 
 
 def fence_below(line: str, fence: Fence | None) -> Fence | None:
-    """The fence in force below a line, above which this one is: None where what follows is no code."""
+    """Returns the fence that is open below a line, given the one that is open above it; None if what follows is not
+    code.
+    """
     if "```" not in line and "~~~" not in line:
         return fence
     body = line.lstrip()

@@ -1,7 +1,7 @@
-"""Where a text may be cut without tearing what a reader sees as one character.
+"""The places where a text may be cut without tearing what a reader sees as one character.
 
-Unicode's grapheme clusters (UAX 29) are read cautiously: every position that is allowed here is a
-cluster boundary there, while some real boundaries are refused. Words and lines are not known here.
+Unicode's grapheme clusters (UAX 29) are read cautiously: every position that is allowed here is a cluster boundary
+there, while some real boundaries are refused. Words and lines are not known here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import unicodedata
 from typing import Final
 
 LONGEST_CLUSTER: Final = 64
-"""Code points after which a cluster may be cut all the same, so that stacked marks cannot stall us."""
+"""The code points after which a cluster may be cut all the same, so that stacked marks cannot stop the work."""
 
 _JOINER: Final = "\u200d"
 _VIRAMA_CLASS: Final = 9
@@ -54,7 +54,7 @@ _FLAG_LETTERS: Final = _characters((0x1F1E6, 0x1F1FF))
 
 
 def may_cut(text: str, position: int, known: int) -> bool:
-    """Whether `text` may be cut before `position`, where `0 < position < len(text)`.
+    """Returns whether `text` may be cut before `position`, where `0 < position < len(text)`.
 
     `known` is a boundary at or before `position`; pairs of flag letters are counted from there.
     """
@@ -75,10 +75,10 @@ def may_cut(text: str, position: int, known: int) -> bool:
 
 
 def next_cut(text: str, start: int, wanted: int, end: int) -> int:
-    """Where to cut `text[start:end]` at or before `wanted`, or as soon after it as possible.
+    """Returns where to cut `text[start:end]`: at or before `wanted`, or as soon after it as possible.
 
-    `start` is a boundary and `start < wanted <= end`. The answer lies behind `start`; it tears a
-    cluster only when that is longer than `LONGEST_CLUSTER` code points.
+    `start` is a boundary and `start < wanted <= end`. The result is after `start`; it tears a cluster only if that is
+    longer than `LONGEST_CLUSTER` code points.
     """
     if wanted == end:
         return end
@@ -116,7 +116,7 @@ def _flag_letters_before(text: str, position: int, known: int) -> int:
 
 
 def _ends_in_virama(text: str, position: int, known: int) -> bool:
-    """Whether the marks just before `position` hold a virama, which joins two Indic consonants."""
+    """Returns whether the marks just before `position` contain a virama, which joins two Indic consonants."""
     for index in range(position - 1, max(known, position - LONGEST_CLUSTER) - 1, -1):
         if not _extends(text[index]):
             return False

@@ -98,24 +98,24 @@ class Names:
 
     def _enter(self, level: int, name: str, concepts: int) -> None:
         self._above.append((level, self._weights.fit(name, concepts)))
-        self._stand()
+        self._update()
 
     def _leave(self, level: int) -> None:
         """Ends the names of this level or deeper."""
         if self._above and self._above[-1][0] >= level:
             self._above = [one for one in self._above if one[0] < level]
-            self._stand()
+            self._update()
 
     def _begin(self, unit: Unit) -> None:
         headings = stored_headings(unit.headings) if self._may_fit(unit.context) else ()
         self._above = [(level, self._weights.fit(title)) for level, title in headings]
         self._fence = None
-        self._stand()
+        self._update()
 
     def _may_fit(self, context: int) -> bool:
         return self._weights.coverage(context) >= LEAST_NAMED
 
-    def _stand(self) -> None:
+    def _update(self) -> None:
         if not self._above:
             self.fit, self.is_in_item = self._of_note, False
             return

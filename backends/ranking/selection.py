@@ -126,7 +126,7 @@ class File:
         """Marks what a selection of this file, or of the same units, shows."""
         self.worth *= learnt.AGAIN
         for at in selection.at:
-            self._taken[at] = True  # also what is empty
+            self._taken[at] = True  # also empty ones
         if self._is_cut_twice:
             self.take((unit.start, unit.end) for unit in selection.units())
 

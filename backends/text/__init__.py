@@ -1,4 +1,4 @@
-"""Turning text and queries into index terms: one analyser for all scripts, nothing to configure.
+"""Text analysis: index terms of notes and questions, by one analyser for all scripts, with nothing to configure.
 
-Pure functions, no I/O. `analyser` is the entry; the other modules each own one step of it.
+Pure functions, no I/O. `analyser` is the entry; each of the other modules is one step of it.
 """

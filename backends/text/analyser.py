@@ -1,4 +1,4 @@
-"""The analyser: text in, index terms out, in every script; the same rules for what is stored and what is asked.
+"""Text analysis: the index terms of a text in every script, by the same rules for notes and for questions.
 
 NFKC, case and diacritics folded, stemmed where a stemmer exists, unspaced scripts as overlapping bigrams, Chinese as
 simplified.
@@ -30,7 +30,7 @@ _WRITTEN_AS: Final = {
     **dict.fromkeys("\u2010\u2012\u2212", "-"),
     **{chr(ord(zero) + digit): str(digit) for zero in _ZEROS for digit in range(10)},
 }
-"""Signs that have the same meaning: apostrophes, hyphens, the digits of other scripts."""
+"""Replacements of characters by others of the same meaning: apostrophes, hyphens, the digits of other scripts."""
 _IGNORED = f"[\u00ad\u200b-\u200f\u2060\ufe00-\ufe0f\ufeff{''.join(_WRITTEN_AS)}]"
 _LETTERS = str.maketrans(
     {
@@ -40,15 +40,15 @@ _LETTERS = str.maketrans(
 )  # fmt: skip
 
 
-# To compile the large classes takes 10 ms, which a start among ASCII texts need not wait for.
+# Compiling the large character classes takes 10 ms, which a start with ASCII texts need not wait for.
 @cache
 def _pattern(source: str, flags: int = 0) -> re.Pattern[str]:
     return re.compile(source, flags)
 
 
 def normalise(text: str) -> str:
-    """NFKC without invisible characters, with one kind of digits, hyphens and apostrophes; case is kept, because
-    camelCase is read from it.
+    """Returns a text in NFKC without invisible characters, with one kind of digits, hyphens and apostrophes; case is
+    kept, because camelCase is recognised by it.
     """
     if text.isascii():
         return text
@@ -57,7 +57,7 @@ def normalise(text: str) -> str:
     )
 
 
-# Its first character comes first, so that the search goes from one such character to the next.
+# The first character precedes its conditions, so that the search goes from one such character to the next.
 _PHONE: Final = (
     r"[+(0-9](?<![\w.,:/-].)(?:(?<=[+(0])(?=\d)|(?=\d\d[-. ]\d{3}[-. ]\d{4}\b)"
     r"|(?<=1)(?=\d\d \d{4} \d{4}\b)|(?<=[6-9])(?=\d{4} \d{5}\b)"  # China, India
@@ -69,9 +69,9 @@ _FEWEST_DIGITS: Final = 7
 _FROM_ABROAD: Final = (
     r"(?:00)?(1|7|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]|[2-9]\d\d)0?(\d{7,12})"
 )
-"""The code of a country (ITU-T E.164: none is the beginning of another) and the number within it."""
+"""The calling code of a country (ITU-T E.164: none is a prefix of another) and the number within it."""
 _WITHIN: Final = {"7": "8", "36": "06"}
-"""What stands before a number within these countries; in most others it is a nought or nothing."""
+"""The trunk prefix within these countries; in most others it is a zero or nothing."""
 
 
 _SPACED: Final = (
@@ -79,12 +79,12 @@ _SPACED: Final = (
     r"(?:(?<=\d)\d{0,2}(?: \d{3}){1,4}|(?<=[A-Z])[A-Z]\d\d(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,3})?)"
     r"(?! \d)(?!\w)"
 )
-"""`18 500`, and the number of an account (IBAN)."""
+"""`18 500`, and an account number (IBAN)."""
 
 
 def with_joined_numbers(text: str) -> str:
-    """Normalised text with each number that is written in groups as one run, too, behind it: a phone number, a large
-    one, that of an account. A phone number with the code of its country stands there without it, too.
+    """Returns normalised text with each number that is written in groups (a phone number, a large number, an account
+    number) followed by its digits as one run. A phone number with a country code is followed by that without it, too.
     """
     return _pattern(f"(?P<spaced>{_SPACED})|{_PHONE}").sub(_joined_number, text)
 
@@ -94,7 +94,9 @@ def _joined_number(match: re.Match[str]) -> str:
 
 
 def _with_digits(match: re.Match[str]) -> str:
-    """Numbers that follow are no part of it: with these many digits, and one more of a country, it is complete."""
+    """Returns a phone number followed by its digits as one run. Numbers after it are not part of it: with this many
+    digits, and those of a country code, it is complete.
+    """
     written, digits = match[0], ""
     groups = re.findall(r"\d+", written)
     enough = _ENOUGH_DIGITS + (1 if written[0] == "+" else 3 if written.startswith("00") else 0)
@@ -111,7 +113,7 @@ def _with_digits(match: re.Match[str]) -> str:
 
 
 def fold(word: str) -> str:
-    """Case and diacritics removed from normalised text: `Ação` and `ACAO` both give `acao`."""
+    """Returns normalised text with case and diacritics folded: `Ação` and `ACAO` both give `acao`."""
     if word.isascii():
         return word.lower()
     decomposed = unicodedata.normalize("NFD", word.casefold())
@@ -132,7 +134,7 @@ UNSPACED = (
     "\U0001b000-\U0001b16f"  # kana supplements
     "\U00020000-\U0003ffff"  # Han extensions
 )
-"""Scripts without word spaces, or (Hangul) with particles glued to the word: indexed as bigrams."""
+"""Scripts without word spaces, or (Hangul) with particles attached to the word: indexed as bigrams."""
 
 MARKS = (
     "\u0300-\u036f\u0483-\u0487"  # Latin, Greek, Cyrillic accents
@@ -142,19 +144,21 @@ MARKS = (
     "\u0900-\u0963\u0966-\u0dff"  # the scripts of India
     "\u0f18\u0f19\u0f35\u0f37\u0f39\u0f3e-\u0f84\u0f86-\u0fbc"  # Tibetan
 )
-"""Signs that belong to the letter before them and that `\\w` does not know."""
+"""Marks that belong to the letter before them and that `\\w` does not match."""
 
 KANA: Final = "[\u3041-\u3096\u30a1-\u30fa]"
-"""What tells Japanese from Chinese."""
+"""Characters that distinguish Japanese from Chinese."""
 
 
 def in_simplified(run: str) -> str:
-    """A folded run in simplified Chinese, as notes are stored unless they are Japanese; questions are read as both."""
+    """Returns a folded run in simplified Chinese, as notes are stored unless they are Japanese; questions are read as
+    both.
+    """
     return run.translate(simplified())
 
 
 EMOJI = "\u2190-\u24ff\u25a0-\u27ff\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
-"""Arrows, symbols and pictographs, each a term of its own; not what frames and bars are drawn with."""
+"""Arrows, symbols and pictographs, each a term of its own; without box-drawing characters and block elements."""
 
 
 _BY_SCRIPT: Final = (
@@ -210,7 +214,7 @@ def _stemmer(language: str) -> Callable[[str], str]:
 
 
 def script_language(word: str) -> str | None:
-    """The language that a non-Latin script stands for, or None for Latin and unknown scripts."""
+    """Returns the language that a non-Latin script stands for, or None for Latin and unknown scripts."""
     if word.isascii():
         return None
     return next(
@@ -219,7 +223,7 @@ def script_language(word: str) -> str | None:
 
 
 def stem(word: str, language: str) -> str:
-    """The stem of a case-folded `word`; `language` (a Snowball name) decides for Latin script."""
+    """Returns the stem of a case-folded `word`; `language` (a Snowball name) decides for Latin script."""
     if language == "english":
         word = _irregular().get(word, word)
     return _stemmer(language)(word)
@@ -358,9 +362,9 @@ _STOP_PHRASES: Final = """
 """
 
 _OTHER_SCRIPTS: Final = ("russian", "ukrainian", "greek", "arabic", "hebrew", "hindi")
-"""Their lists are used for every question. They lack words that are a name when folded, or in another language of the
-script (`على`, `أم`, `коли`), and, but for the Russian one, pronouns: two words would be left of `मेरा पासपोर्ट नंबर
-क्या है`, and any note with a number be likely to answer.
+"""Languages whose lists are used for every question. The lists lack words that are a name when folded, or another word
+in another language of the script (`على`, `أم`, `коли`), and, except for the Russian one, pronouns: if those were stop
+words, two words would be left of `मेरा पासपोर्ट नंबर क्या है`, and any note with a number would be likely to answer.
 """
 _LATIN_LANGUAGES: Final = tuple(name for name in _STOP_WORDS if name not in _OTHER_SCRIPTS)
 _LETTERS_OF: Final = {
@@ -382,7 +386,7 @@ _LETTERS_OF: Final = {
     # Without a stemmer: its words are no evidence for others.
     "vietnamese": "àáâãèéêìíòóôõùúýăđĩũơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ",
 }
-"""Letters that English lacks, of each language that has them: a word that has no others may be of it."""
+"""Letters that English lacks, by language: a word that has no others may be of that language."""
 _SAMPLE_CHARS: Final = 3_000
 _WORD = re.compile(r"[^\W\d_]+")
 _NO_LETTERS = {code: " " for code in range(128) if not chr(code).isalpha()}
@@ -390,7 +394,7 @@ _NO_LETTERS = {code: " " for code in range(128) if not chr(code).isalpha()}
 
 @cache
 def stop_words_of(language: str) -> frozenset[str]:
-    """Stop words of one language, diacritics kept; empty for a language without a list."""
+    """Returns the stop words of one language, with diacritics; empty for a language without a list."""
     return frozenset(_STOP_WORDS.get(language, "").split())
 
 
@@ -405,29 +409,30 @@ def _languages_by_stop_word() -> dict[str, tuple[str, ...]]:
 
 @cache
 def every_stop_word() -> frozenset[str]:
-    """Those of all languages."""
+    """Returns the stop words of all languages."""
     return frozenset(_languages_by_stop_word())
 
 
 @cache
 def stop_words_of_other_scripts() -> frozenset[str]:
-    """Those of the languages that are not written in Latin script, folded: their marks are often left out."""
+    """Returns the stop words of languages not written in Latin script, folded: their marks are often left out."""
     return frozenset(fold(word) for language in _OTHER_SCRIPTS for word in stop_words_of(language))
 
 
 @cache
 def stop_bigrams() -> frozenset[str]:
-    """Character pairs of question and function words in the scripts without word spaces."""
+    """Returns the character bigrams of question and function words in the scripts without word spaces."""
     return frozenset(
         phrase[i : i + 2] for phrase in _STOP_PHRASES.split() for i in range(len(phrase) - 1)
     )
 
 
 def guess_latin_language(text: str, default: str = DEFAULT_LATIN) -> str:
-    """The language with the most different stop words, and words with letters of its own, in the beginning of a note.
+    """Returns the language with the most different stop words, and words with letters of its own, in the beginning of a
+    note.
 
-    Fewer than three, or less than one different word in twenty-five: `default`. Where many words have none of the
-    default's among them, two will do.
+    With fewer than three, or less than one different word in twenty-five, it is `default`. Two are enough among many
+    words without a stop word of the default.
     """
     words = _words_in(text)
     found = _stop_words_among(words)
@@ -441,7 +446,9 @@ def guess_latin_language(text: str, default: str = DEFAULT_LATIN) -> str:
 
 
 def detect_language(text: str) -> str:
-    """The language of a question, by its stop words alone: a few letters of another language may be a name's."""
+    """Returns the language of a question, by its stop words alone: a few letters of another language may be part of a
+    name.
+    """
     words = _words_in(normalise(text))
     least = max(_LEAST_FOUND, len(words) / 25)
     return _best(_stop_words_among(words), DEFAULT_LATIN, least, _LATIN_LANGUAGES)
@@ -460,22 +467,22 @@ _LEAST_FOUND: Final = 3
 _UNSTEMMED: Final = ("vietnamese",)
 PERSIAN: Final = "persian"
 _PERSIAN_LETTERS: Final = frozenset("پچژگکی")
-"""Those that Arabic does not have, or writes with another character: one will do. Latin words of a Persian note are
+"""Letters that Arabic does not have, or writes with another character: one is enough. Latin words of a Persian note are
 English.
 """
 _FINNISH: Final = ("ää", "öö", "yy")
-"""What tells it from German and Swedish, which share its letters."""
+"""Pairs that distinguish it from German and Swedish, which share its letters."""
 _NO_ASCII: Final = dict.fromkeys(range(128))
 
 
 def _stop_words_among(words: set[str]) -> Counter[str]:
-    """How many of these words are stop words, by language."""
+    """Returns the number of stop words among these words, by language."""
     languages = _languages_by_stop_word()
     return Counter(chain.from_iterable(map(languages.__getitem__, languages.keys() & words)))
 
 
 def _words_in(text: str) -> set[str]:
-    """The different words in the beginning of `text`."""
+    """Returns the different words in the beginning of `text`."""
     sample = text[:_SAMPLE_CHARS].lower()
     if sample.isascii():  # twice as fast
         return set(sample.translate(_NO_LETTERS).split())
@@ -483,7 +490,7 @@ def _words_in(text: str) -> set[str]:
 
 
 def _words_by_letters(words: set[str]) -> Counter[str]:
-    """How many of these words, but stop words, may be of a language by those letters that English lacks."""
+    """Returns, by language, how many of these words, without stop words, may be of it by letters that English lacks."""
     found = Counter[str]()
     for word in words - _languages_by_stop_word().keys():
         if not word.isascii():
@@ -503,23 +510,23 @@ COMPOUNDING: Final = frozenset({"german", "dutch", "swedish", "danish", "norwegi
 
 
 def may_hold_compounds(text: str) -> bool:
-    """Whether no other language has more stop words in normalised `text` than those that join compounds."""
+    """Returns whether no other language has more stop words in normalised `text` than those that write compounds."""
     found = _stop_words_among(_words_in(text))
     most = max((found[language] for language in COMPOUNDING), default=0)
     return most >= max(found.values(), default=0)
 
 
 ANALYSER_VERSION: Final = 9
-"""Goes up with every change of the terms that a text gives: stored indexes are then rebuilt."""
+"""Increases with every change of the terms of a text: stored indexes are then rebuilt."""
 
 _MAX_TERM = 64
 WORDS_BYTES: Final = 6 * 1024 * 1024
-"""Of one analyser's words: some 30,000."""
+"""The most bytes of one analyser's remembered words: some 30,000 words."""
 
 _UNSPACED_LETTER = f"[{UNSPACED}]"
 _LETTERS_RUN = f"(?:[^\\W{UNSPACED}]++|[{MARKS}])++"
 _JOINT = "[-._/:@#+&=,'’]"
-# Before Python 3.11.5 a possessive repeat keeps the part of a round that failed: the joint after the last word.
+# Before Python 3.11.5 a possessive quantifier keeps part of a failed round: the joint after the last word.
 _ASCII_TOKEN = re.compile(f"[A-Za-z0-9_]++(?:{_JOINT}[A-Za-z0-9_]++)*|\n")
 
 _JOINT_LEVELS: Final = (re.compile("[/:@#&=,]"), re.compile("[.]"), re.compile("[-_+]"))
@@ -527,7 +534,7 @@ _JOINT_LEVELS: Final = (re.compile("[/:@#&=,]"), re.compile("[.]"), re.compile("
 _APOSTROPHE = re.compile("['’]")
 _ELISION = "^(?:[cdjlmnstv]|(?:jus|lors|puis|quoi|quel)?qu|un|gl|quest|sant|(?:[ds]?a|de|ne|su|co|que|be)ll)['’](?=..)"
 _WITH_ENDING = r"(\w{3,})['’](?!(?:d|em|ll|m|re|s|t|tis|ve)\b)(\w{1,6})"
-"""A name and its ending, as Turkish has them: `İzmir'deki`."""
+"""A name and its suffix, as in Turkish: `İzmir'deki`."""
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
 _NOT_WORD = re.compile(f"(?:{_JOINT}|_)+")
 _UNIT = re.compile(r"([^\W\d_]{1,3})(\d{1,6})|(\d{1,6})([^\W\d_]{1,3})")
@@ -544,7 +551,7 @@ _ANY_TOKEN = f"{_LETTERS_RUN}(?:{_JOINT}{_LETTERS_RUN})*|[{UNSPACED}]++|[{EMOJI}
 
 
 class Analyser:
-    """Gives the terms of texts in one (Latin-script) language. Cheap to make; remembers words."""
+    """Analyses texts in one (Latin-script) language. Cheap to create; remembers words."""
 
     def __init__(self, language: str = DEFAULT_LATIN) -> None:
         self.language = language
@@ -552,15 +559,17 @@ class Analyser:
 
     @property
     def bytes_held(self) -> int:
-        """By the words that are remembered."""
+        """The bytes of the remembered words."""
         return self._words.bytes_held
 
     def terms(self, text: str) -> str:
-        """The terms of `text`, separated by single spaces, in order, with repetitions."""
+        """Returns the terms of `text`, separated by single spaces, in order, with repetitions."""
         return self._joined(tokens(with_joined_numbers(normalise(text))))
 
     def terms_by_line(self, text: str) -> str:
-        """What `terms` gives for each line of `text`, joined by newlines: one call costs much less than one a line."""
+        """Returns the `terms` of each line of `text`, joined by newlines: one call costs much less than one per
+        line.
+        """
         joined = self._joined(_tokens_and_ends(with_joined_numbers(normalise(text))))
         return joined.replace(" \n", "\n").replace("\n ", "\n")
 
@@ -574,10 +583,10 @@ class Analyser:
         return " ".join(filter(None, found))
 
     def concepts(self, token: str) -> tuple[tuple[str, ...], ...]:
-        """What one token of normalised text says: concepts, each with its alternative terms.
+        """Returns the concepts of one token of normalised text, each with its alternative terms.
 
-        A plain word is one concept; an identifier is the whole and each of its parts. The number and
-        order of the concepts do not depend on the language, only their terms do.
+        A plain word is one concept; an identifier is the whole and each of its parts. The number and order of the
+        concepts do not depend on the language, only their terms do.
         """
         if is_unspaced(token):
             run = fold(token)
@@ -650,7 +659,7 @@ class Analyser:
         return script or self.language
 
     def _stems(self, word: str) -> tuple[str, ...]:
-        """The stem; for a word with diacritics also the stem of its spelling without them."""
+        """Returns the stem; for a word with diacritics also the stem of its spelling without them."""
         if word[0].isdigit() or len(word) > _MAX_TERM:
             return (fold(word)[:_MAX_TERM],)
         lowered, plain = word.casefold(), fold(word)
@@ -672,7 +681,7 @@ def is_hebrew(word: str) -> bool:
 
 
 def hebrew_forms(word: str) -> Iterator[str]:
-    """The word, and without one and two of the letters that are written together with it: and, in, the, to, from."""
+    """Yields the word, and the word without one and two of its prefixes: and, in, the, to, from."""
     yield word
     for _ in range(2):
         if word[0] not in _HEBREW_PREFIXES or len(word) < 4:
@@ -686,26 +695,27 @@ def _word_bytes(token: str, terms: str) -> int:
 
 
 def tokens(text: str) -> list[str]:
-    """The tokens (words with their joints, unspaced runs, pictographs) of normalised text."""
+    """Returns the tokens (words with their joints, unspaced runs, pictographs) of normalised text."""
     found = _tokens_and_ends(text)
     return [one for one in found if one != "\n"] if "\n" in text else found
 
 
 def _tokens_and_ends(text: str) -> list[str]:
-    """With each end of a line, for one pattern is compiled sooner than two."""
+    """Returns the tokens and the ends of lines, since one pattern is compiled sooner than two."""
     return (_ASCII_TOKEN if text.isascii() else _pattern(_ANY_TOKEN)).findall(text)
 
 
 def is_unspaced(token: str) -> bool:
-    """Whether a token is a run of a script that is written without word spaces."""
+    """Returns whether a token is a run of a script without word spaces."""
     return not token.isascii() and _pattern(_UNSPACED_LETTER).match(token) is not None
 
 
 def _has_words(token: str) -> bool:
-    """Whether the capitals of a token begin words: its humps have three characters on average. In base64 they have two.
+    """Returns whether the capitals of a token begin words: its humps have three characters on average. In base64 they
+    have two.
 
-    A word that stands between capitals in encoded data stands there by chance. Zeros give long humps (`AAAA`): of none
-    more than six characters count.
+    A word between capitals in encoded data is there by chance. Zeros give long humps (`AAAA`): of each at most six
+    characters count.
     """
     if len(token) <= _ANY_HUMPS:
         return True
@@ -714,9 +724,9 @@ def _has_words(token: str) -> bool:
 
 
 def _whole(token: str) -> str:
-    """A jointed token as one term.
+    """Returns a token with joints as one term.
 
-    `sqlite-vec` and `sqlite_vec` agree, `1,500` and `1500` do; `1.23` and `12.3` do not.
+    `sqlite-vec` and `sqlite_vec` give the same, and so do `1,500` and `1500`; `1.23` and `12.3` do not.
     """
     words = list(filter(None, map(fold, _NOT_WORD.split(token))))
     is_number = all(word.isdigit() for word in words) and not _THOUSANDS.fullmatch(token)
@@ -724,12 +734,12 @@ def _whole(token: str) -> str:
 
 
 def _without_unit(token: str) -> str:
-    """The grouped number of an amount: of what it is, the words around it tell."""
+    """Returns the number of an amount that is written in groups: the words around it show what it is an amount of."""
     amount = _AMOUNT.fullmatch(token)
     return amount[2] if amount else token
 
 
-# As texts: what is seldom needed is compiled when it is.
+# As strings: patterns that are seldom needed are compiled on demand.
 _CLOCK: Final = r"([01]?\d|2[0-3])(?::([0-5]\d)|[hH]([0-5]\d)?)"
 _HALF_CLOCK: Final = r"(1[0-2]|0?[1-9])(?::([0-5]\d))?([apAP])[mM]"
 _ISO_DAY: Final = r"(\d{4})-(\d\d)-(\d\d)"
@@ -739,11 +749,11 @@ _MONEY: Final = r"(?!(?:19|20)\d\d$)([1-9]\d{0,2}(?:[.,]\d{3}){1,9}|[1-9]\d{3,8}
 _ORDINALS: Final = "first second third fourth fifth sixth seventh eighth ninth tenth".split()
 _ORDINAL: Final = "(10|[1-9])(?i:st|nd|rd|th)"
 _LEAVES: Final = {"leaf": ("leav",), "leaves": ("leaf",)}
-"""In an index `leaves` are what a train does, too."""
+"""In an index `leaves` may also be the verb."""
 
 
 def other_forms(token: str) -> tuple[str, ...]:
-    """The index terms of the same number, time of day or day, as others write it: `17_00` for `5pm`."""
+    """Returns the index terms of the same number, time of day or day in other spellings: `17_00` for `5pm`."""
     token = _without_unit(token)
     if leaves := _LEAVES.get(token.lower()):
         return leaves
@@ -768,7 +778,7 @@ def other_forms(token: str) -> tuple[str, ...]:
 
 
 def _as_dialled(digits: str) -> Iterator[str]:
-    """A phone number without what stands before it within a country, and without the country's code."""
+    """Yields other spellings of a phone number, such as without its trunk prefix, and without its country code."""
     for before in ("0", *_WITHIN.values()):
         if digits.startswith(before):
             yield digits.removeprefix(before)

@@ -1,7 +1,7 @@
-"""How days are named in further languages: Italian, Dutch, the Scandinavian ones, Polish, Czech, Ukrainian, Turkish,
+"""Names of days in further languages: Italian, Dutch, the Scandinavian ones, Polish, Czech, Ukrainian, Turkish,
 Finnish, Hungarian, Greek, Indonesian, Arabic and Hebrew.
 
-The names of the Unicode CLDR, in lower case and in the forms that questions have: `w marcu`, `martta`, `במרץ`.
+The names are those of the Unicode CLDR, in lower case and in the forms used in questions: `w marcu`, `martta`, `במרץ`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ for _number, (_finnish, _hebrew) in enumerate(zip(_FINNISH, _HEBREW, strict=True
     MONTHS.update(dict.fromkeys((_hebrew, f"ב{_hebrew}"), _number))
 MONTHS["i mars"] = 3
 ALSO_OTHER_WORDS: Final = frozenset("mei marca maja maju mart ocak ocakta ekim aralık".split())
-"""Names and nouns."""
+"""Months that are also names or nouns."""
 WEEKDAYS: Final = {
     word: number % 7
     for number, words in enumerate(
@@ -123,8 +123,8 @@ BESIDE: Final = frozenset(
     שני שלישי רביעי חמישי שישי ראשון ימים أول أيام
     """.split()
 )
-"""Which tell one only beside other words."""
-TELLING: Final = (
+"""Words that mean a time only beside other words."""
+UNAMBIGUOUS: Final = (
     frozenset(
         re.findall(
             r"[^\W\d_]+",
@@ -141,4 +141,4 @@ TELLING: Final = (
     )
     - BESIDE
 )
-"""Each of which tells a time by itself."""
+"""Words that mean a time by themselves."""

@@ -1,9 +1,8 @@
-"""What a note says of itself: between the two `---` at its start, in Logseq's properties, in what Joplin adds to the
-end of an export, by `#tags` in its text.
+"""The metadata of a note: front matter between two `---` at its start, properties of Logseq, the fields that Joplin
+appends to an export, and `#tags` in its text.
 
-Only the few keys that memory needs are read: title, aliases, tags and the date. That is a small
-part of YAML (scalars, lists in brackets and lists of dashes); whatever else stands there is passed
-over, and nothing that stands there can fail a note.
+Only the few keys that memory needs are read: title, aliases, tags and the date. That is a small part of YAML (scalars,
+flow sequences and block sequences); everything else is skipped, and nothing in it can make a note fail.
 """
 
 from __future__ import annotations
@@ -20,25 +19,25 @@ from backends.chunking.fences import Fence, fence_below
 from backends.text.times import date_in
 
 FRONT_MATTER_VERSION: Final = 7
-"""Goes up with every change of what is read: the notes of stored indexes are then prepared again."""
+"""Increases with every change of what is read: the notes of stored indexes are then prepared again."""
 MAX_VALUES: Final = 100
 """The most values of one list; more say nothing about a note."""
 
-# As text: a start reads no front matter, and `re` remembers what it compiled.
+# As strings: a start reads no front matter, and `re` remembers what it compiled.
 _KEY: Final = r"([A-Za-z]+)[ \t]*:(?:[ \t]+(.*))?$"
 _FIELD: Final = r"([^\W\d_][\w -]*?)[ \t]*:[ \t]+\S"
-"""What has a name in words, in any script, and a value."""
+"""A field with a name in words, in any script, and a value."""
 _ITEM: Final = r"[ \t]*-[ \t]+(.*)$"
 _FLOW_ITEM: Final = r"\s*(\"[^\"]*\"|'[^']*'|[^,\[\]]+)"
 _DAY: Final = r"(\d{4})([-/])(\d{2})\2(\d{2})(?!\d)"
 _BLOCK: Final = r"[>|][+-]?[1-9]?[+-]?"
-"""What stands for a value that is the indented lines below; of a title the first of them counts."""
+"""The header of a block scalar, whose value is the indented lines below; of a title the first of them counts."""
 _COMMENT: Final = r"[ \t]#.*$"
 _WRITTEN_TAG: Final = r"\[\[([^\[\]\n]+)\]\]|[^,\s]+"
 _DATES: Final = ("date", "created", "updated")
-"""The first that holds one is the date of the note."""
+"""The first one with a date is the date of the note."""
 _KEYS: Final = {"alias": "aliases", "name": "aliases", "tag": "tags"}
-"""`name` is by what the notes of Claude Code link to each other."""
+"""Notes of Claude Code link to each other by `name`."""
 
 
 class FrontMatter(msgspec.Struct, frozen=True):
@@ -48,29 +47,29 @@ class FrontMatter(msgspec.Struct, frozen=True):
     """Without `#`, as written."""
     day: date | None = None
     said_tags: tuple[str, ...] = ()
-    """Those of the `tags` that stand in no front matter, but in the text: each is a word only where it stands."""
+    """Those of the `tags` that are not in front matter but in the text: each is indexed only where it occurs."""
     end: int = 0
-    """How many characters of the note come before the line that closes it."""
+    """The number of characters before the line that closes the front matter."""
 
     @property
     def words(self) -> str:
-        """What it adds to the words by which the note is found."""
+        """The words that it adds to those by which the note is found."""
         tags = (tag for tag in self.tags if tag not in self.said_tags)
         return " ".join((self.title, *self.aliases, *tags)).strip()
 
 
 def read_front_matter(text: str) -> FrontMatter:
-    """Empty where there is none, or none that we understand, and no tag in the text."""
-    # Not for the start, which cuts no note.
+    """Returns the metadata of a note: empty if there is none that we understand, and no tag in the text."""
+    # Not imported at start, when no note is cut.
     from backends.chunking.chunker import front_matter  # noqa: PLC0415
 
     block = front_matter(text) or ""
     end = text.index(block) + len(block) if block else 0
     values = dict[str, list[str]]()
     for name, value in _entries(block) if block else _entries_outside(text):
-        held = values.setdefault(name, [])
-        if len(held) < MAX_VALUES:
-            held.append(shorten_title(value))
+        known = values.setdefault(name, [])
+        if len(known) < MAX_VALUES:
+            known.append(shorten_title(value))
     written = (
         (tag[1] or tag[0]).lstrip("#")
         for one in values.get("tags", ())
@@ -89,7 +88,7 @@ def read_front_matter(text: str) -> FrontMatter:
 
 
 _PROPERTY: Final = r"(?:- )?([A-Za-z][\w-]*)::[ \t]+(.+)$"
-"""Of a page of Logseq: they are its first lines."""
+"""A property of a page of Logseq: they are its first lines."""
 
 
 def _entries_outside(text: str) -> Iterator[tuple[str, str]]:
@@ -117,12 +116,16 @@ _MOST_PROPERTIES: Final = 10_000
 """Characters."""
 _TAG: Final = r"(?<!\S)#(?:\[\[([^\[\]\n]{1,100})\]\]|([\w][\w/-]{0,99}))(?![\w/#-])"
 INLINE_CODE: Final = r"(?<!`)(`++)(?!`).*?(?<!`)\1(?!`)"
-"""Each run of backticks is tried once, from its start: a line of thousands costs no more than other lines."""
+"""A code span. Each run of backticks is tried once, from its start: a line of thousands costs no more than other
+lines.
+"""
 _COLOUR: Final = r"(?:[0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})"
 
 
 def tags_in(text: str) -> tuple[str, ...]:
-    """The `#tags` and `#nested/tags` of a text, without `#`; not those in code, and neither colours nor numbers."""
+    """Returns the `#tags` and `#nested/tags` of a text, without `#`; not those in code, and neither colours nor
+    numbers.
+    """
     if "#" not in text:
         return ()
     found: dict[str, None] = {}
@@ -140,7 +143,7 @@ def tags_in(text: str) -> tuple[str, ...]:
 
 
 def _is_no_tag(tag: str) -> bool:
-    """`#12` is an issue; `#fff` and `#1e90ff` are colours, `#cafe` is none."""
+    """`#12` is an issue; `#fff` and `#1e90ff` are colours, `#cafe` is not."""
     if not any(map(str.isalpha, tag)):
         return True
     lowered = tag.lower()
@@ -153,13 +156,15 @@ _NOISE: Final = (
     r"[^\n]*$|^[ \t]*:LOGBOOK:[ \t]*$(?s:.{0,5000}?)^[ \t]*:END:[ \t]*$"
 )
 _BLOCK_ID: Final = r"[ \t]\^[0-9a-f]{6}(?=[ \t]*$)"
-"""What Obsidian makes up for a paragraph that is linked to; an id with a name may be more than an id."""
+"""The id that Obsidian generates for a block that is linked to; an id with a name may be more than an id."""
 _EXPORTED: Final = r"\n\nid: [0-9a-f]{32}\n(?:[a-z_]+:[^\n]*\n){3,60}type_: \d+\s*\Z"
-"""What Joplin adds to the end of each note of a raw export."""
+"""The fields that Joplin appends to each note of a raw export."""
 
 
 def without_noise(text: str) -> str:
-    """The text with what programs keep in it for themselves blanked: ids of blocks, what is folded. No line moves."""
+    """Returns the text without what programs keep in it for themselves: ids of blocks, fold states, logbooks. Line
+    numbers do not change.
+    """
     if ":: " in text or ":LOGBOOK:" in text:
         text = re.sub(_NOISE, _blank, text, flags=re.MULTILINE)
     if "\ntype_: " in text[-_END_OF_EXPORT:]:
@@ -174,7 +179,7 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def is_property(line: str) -> bool:
-    """Whether it is a property of a page of Logseq."""
+    """Returns whether a line is a property of a page of Logseq."""
     return ":: " in line and re.match(_PROPERTY, line) is not None
 
 
@@ -186,29 +191,29 @@ _OF_FORMS: Final = frozenset(
     metadata
     """.split()
 )
-"""Keys that say what a value is to a program. All others are words of the person who wrote the note: `birthday`."""
+"""Keys that say what a value is to a program. All others are words of the note's author: `birthday`."""
 
 
 def told_in(line: str) -> str:
-    """What a line of front matter says: without a key that is a word of the form and not of the note."""
+    """Returns the text of a line of front matter, without a key that is for programs."""
     entry = re.match(_KEY, line)
     return line if entry is None or entry[1].lower() not in _OF_FORMS else entry[2] or ""
 
 
 def is_field(line: str) -> bool:
-    """Whether a line of front matter tells something under a word of whoever wrote the note."""
+    """Returns whether a line of front matter has a value, and a key that is a word of the note's author."""
     entry = re.match(_FIELD, line)
     return entry is not None and entry[1].lower() not in _OF_FORMS
 
 
 def has_tag(tags: tuple[str, ...], wanted: str) -> bool:
-    """Whether one of the tags is the wanted one or lies below it (`project/garden` below `project`)."""
+    """Returns whether one of the tags is the wanted one or nested in it (`project/garden` in `project`)."""
     sought = wanted.strip().lstrip("#").casefold()
     return any(tag == sought or tag.startswith(f"{sought}/") for tag in map(str.casefold, tags))
 
 
 def _entries(block: str) -> Iterator[tuple[str, str]]:
-    """Each key with each of its values, in order."""
+    """Yields each key with each of its values, in order."""
     name, is_in_block = "", False
     for line in block.split("\n"):
         if is_in_block and (line[:1].isspace() or not line):
@@ -240,7 +245,7 @@ def _values(written: str) -> list[str]:
 
 
 def _plain(value: str) -> str:
-    """Without quotes, or without a comment; one line."""
+    """Returns a value without quotes, or without a comment."""
     value = value.strip()
     if len(value) > 1 and value[0] in "\"'":
         end = value.find(value[0], 1)

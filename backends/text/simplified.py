@@ -1,7 +1,7 @@
-"""Traditional Chinese characters and how they are written in simplified Chinese.
+"""Traditional Chinese characters and their simplified forms.
 
-The simplifications of the General List of 1986, as far as Big5 has the one and GB 2312 the other character; of several
-the first that OpenCC's table `TSCharacters` (Apache-2.0) names.
+The simplifications of the General List of 1986, as far as Big5 contains the traditional and GB 2312 the simplified
+character; of several, the first in OpenCC's table `TSCharacters` (Apache-2.0).
 """
 
 from __future__ import annotations
@@ -102,6 +102,6 @@ _PAIRS: Final = """
 
 @cache
 def simplified() -> dict[int, str]:
-    """A table for `str.translate`."""
+    """Returns a table for `str.translate`."""
     pairs = "".join(_PAIRS.split())
     return str.maketrans(dict(zip(pairs[::2], pairs[1::2], strict=True)))

@@ -1,7 +1,7 @@
-"""Time in words: the day that a note is about and the words by which people ask for it, which questions ask for a
-time, which days they speak of, and which lines tell it.
+"""Times in words: the day that a note is about and the words for it in questions, which questions ask for a time, which
+days they mention, and which lines mention a time.
 
-The days are read by a small grammar of our own. dateparser reads them too, but was imported in 0.7 s, took 6 s for the
+The days are parsed by a small grammar of our own. dateparser parses them too, but took 0.7 s to import, 6 s for the
 first question and 80 ms for each further one, and read `What may the assistant not send?` as May.
 """
 
@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from backends.text import day_words
 
-# In the languages whose spoken dates differ from digits; Chinese, Japanese and Korean write digits with a unit.
+# For languages whose dates in words differ from digits; Chinese, Japanese and Korean write digits with a unit.
 MONTH_NAMES: Final = {
     "en": "January February March April May June July August September October November December",
     "de": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
@@ -39,12 +39,12 @@ _DATE_IN_WORDS: Final = (
 )
 _DATE_IN_PLACE: Final = r"(?:^|/)(\d{4})/(\d{2})/(\d{2})\.md$"
 _EARLIEST: Final = 1900
-"""Eight digits that name an earlier year are no date."""
+"""Eight digits that name an earlier year are not a date."""
 
 
 def date_of(path: str) -> date | None:
-    """The date in the name of a note (`memory/2026-02-08-plan.md`, `journals/2026_02_08.md`, `8 February 2026.md`,
-    `2026/02/08.md`), if it is a real one.
+    """Returns the date in the name of a note (`memory/2026-02-08-plan.md`, `journals/2026_02_08.md`, `8 February
+    2026.md`, `2026/02/08.md`), if it is a real one.
     """
     placed = re.search(_DATE_IN_PLACE, path)
     if placed:
@@ -53,7 +53,7 @@ def date_of(path: str) -> date | None:
 
 
 def date_in(name: str) -> date | None:
-    """The date that a name or a heading tells, with its year."""
+    """Returns the date in a name or a heading, if it has a year."""
     if not any(map(str.isdigit, name)):
         return None
     if match := re.search(_DATE_IN_NAME, name):
@@ -87,8 +87,8 @@ def date_words(day: date | None) -> str:
 
 
 def day_terms(first: date, last: date) -> Iterator[str]:
-    """The index terms by which the days from one to another are found, both included: `2026_02_08`; of whole
-    years their numbers.
+    """Yields the index terms that match the days from one to another, both included: `2026_02_08`; for whole calendar
+    years, their numbers.
     """
     if (first.month, first.day, last.month, last.day) == (1, 1, 12, 31):
         yield from map(str, range(first.year, last.year + 1))
@@ -143,7 +143,7 @@ _WORDS: Final = frozenset(
     января февраля марта апреля мая июня июля августа сентября октября ноября декабря
     январе феврале марте апреле мае июне июле августе сентябре октябре ноябре декабре
     """.split()
-).union(day_words.TELLING)
+).union(day_words.UNAMBIGUOUS)
 _PLAIN_WORDS: Final = frozenset(word.encode() for word in _WORDS if word.isascii())
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _LETTERS: Final = bytes(code if chr(code).isalpha() and code < 128 else 32 for code in range(256))
@@ -156,7 +156,7 @@ def _pattern(source: str, flags: int = 0) -> re.Pattern[str]:
 
 
 def asks_when(question: str) -> bool:
-    """Whether a question asks for a time: `When did ...?`, `Wann ...?`, `いつ...`."""
+    """Returns whether a question asks for a time: `When did ...?`, `Wann ...?`, `いつ...`."""
     return _pattern(_ASKED, re.IGNORECASE | re.VERBOSE).search(question) is not None
 
 
@@ -166,7 +166,7 @@ LAST_WORDS: Final = frozenset(
     ultima ultimo volta laatst laatste keer senast sidst sist viimeksi ostatni ostatnio последний последняя раз
     """.split()
 )
-"""What a question for a time has, and hardly any note that answers it."""
+"""Words in questions for a time that the notes which answer them hardly ever contain."""
 
 
 _ASKING: Final = r"""
@@ -181,7 +181,9 @@ _NEWEST: Final = r"""
 
 
 def asks_last(question: str) -> bool:
-    """Whether a question asks for the last time, or for what is the newest: `When did I last ...?`, `my latest ...`."""
+    """Returns whether a question asks for the last time, or for the newest of something: `When did I last ...?`, `my
+    latest ...`.
+    """
     if _pattern(_NEWEST, re.IGNORECASE | re.VERBOSE).search(question):
         return True
     return asks_when(question) and not LAST_WORDS.isdisjoint(
@@ -190,8 +192,8 @@ def asks_last(question: str) -> bool:
 
 
 def without_asking(question: str) -> str:
-    """A question without `how much`, `last time` and the like: the note that answers it has a number, or a day, and
-    others have `too much`.
+    """Returns a question without `how much`, `last time` and the like: the note that answers it contains a number, or a
+    day, and others contain `too much`.
     """
     for words in (_ASKING, _NEWEST):
         question = _pattern(words, re.IGNORECASE | re.VERBOSE).sub(" ", question)
@@ -199,9 +201,9 @@ def without_asking(question: str) -> str:
 
 
 def tells_time(line: str) -> bool:
-    """Whether a line names a day, a month, a year, a time of day, or a distance from today."""
+    """Returns whether a line mentions a day, a month, a year, a time of day, or a distance from today."""
     if line.isascii():
-        # What the patterns find, in an eighth of their time: a search for a time looks at every line.
+        # Finds what the patterns find, in an eighth of the time: a question for a time looks at every line.
         plain = line.lower().encode()
         is_said = not _PLAIN_WORDS.isdisjoint(plain.translate(_LETTERS).split())
         has_digits = plain.translate(None, b"0123456789") != plain
@@ -213,21 +215,21 @@ def tells_time(line: str) -> bool:
 
 
 class Days(NamedTuple):
-    """Days that a question speaks of, both ends included."""
+    """Days that a question mentions, both ends included."""
 
     first: date
     last: date
     text: str
     """The question's own words for them, in lower case."""
     is_named: bool = False
-    """Whether these words name a month or a day of it, by which notes of then are found anyway."""
+    """True if these words name a month or a day of it: they match notes of that time anyway."""
 
 
 _Span = tuple[date, date]
 
 
 class _Mention(NamedTuple):
-    """Some words and what they may stand for: `in March` is the last one or the next."""
+    """Some words and the days that they may mean: `in March` is the last one or the next."""
 
     start: int
     end: int
@@ -279,7 +281,7 @@ _ALSO_OTHER_WORDS: Final = day_words.ALSO_OTHER_WORDS.union(
     "may march mars mar april june august juni juli julio марта jan apr jun jul aug sep sept oct okt nov dec dez"
     " mai feb".split()
 )
-"""Names, verbs and abbreviations: a month only beside a day, a year or a word such as `in`."""
+"""Also names, verbs and abbreviations: they mean a month only beside a day, a year or a word such as `in`."""
 _WEEKDAYS_BY_NAME: Final = {
     word: number
     for number, words in enumerate(
@@ -343,7 +345,7 @@ _WEEKDAYS_UNSPACED: Final = {
     "월": 0, "화": 1, "수": 2, "목": 3, "금": 4, "토": 5, "일": 6,
 }  # fmt: skip
 MOST_DAYS: Final = 100
-"""What is longer says too little about a note, unless it is a calendar year."""
+"""The most days of a range: a longer one says too little about a note, unless it is a calendar year."""
 _TO: Final = (
     "[-–—~〜～]|to|until|till|through|and|bis|und|au|et|al|y|ao|a|e|по|и|до|から|到|至|和|と|부터"
 )
@@ -358,9 +360,9 @@ _BEFORE_MONTH: Final = (
 
 
 def days_in(question: str, today: date) -> tuple[Days, ...]:
-    """The days that a question speaks of, in its order; of more than one reading each.
+    """Returns the days that a question mentions, in its order; one entry for each reading.
 
-    A day or month without a year may be that of the last year, of this one and of the next.
+    A day or month without a year may be that of the last year, of this one or of the next.
     """
     text = question.lower()
     if not tells_time(question) and day_words.BESIDE.isdisjoint(_WORD.findall(text)):
@@ -382,7 +384,7 @@ def days_in(question: str, today: date) -> tuple[Days, ...]:
 
 
 def _ranges(mentions: list[_Mention], text: str) -> Iterator[_Mention]:
-    """The mentions, of which those that are the two ends of a range became one."""
+    """Yields the mentions; two that are the ends of a range are joined."""
     joined: set[int] = set()
     for one, other in pairwise(mentions):
         between = text[one.end : other.start]
@@ -405,7 +407,7 @@ def _ranges(mentions: list[_Mention], text: str) -> Iterator[_Mention]:
 
 
 def _is_named(match: re.Match[str]) -> bool:
-    """Whether notes are found by these words, of which `date_words` has those of `_MONTHS` and of digits."""
+    """Returns whether these words find notes by themselves: `date_words` contains those of `_MONTHS` and of digits."""
     found = match.groupdict()
     if found.keys() & {"last", "count"} or found.get("to"):
         return False
@@ -425,7 +427,7 @@ _Reader = Callable[[re.Match[str], date], Iterable[_Span]]
 # Compiled with the first question for a time, not at start.
 @cache
 def _spaced_forms() -> Sequence[tuple[re.Pattern[str], _Reader]]:
-    """The forms that days have in words, the longest first."""
+    """Returns the forms of days in words, the longest first."""
     month, weekday, number = map(_any_of, (_MONTHS_BY_NAME, _WEEKDAYS_BY_NAME, _NUMBERS))
     step = f"(?:(?P<last>{_LAST})|(?P<this>{_THIS})|(?P<next>{_NEXT}))"
     after = f"(?:(?P<last>{_LAST_AFTER})|(?P<next>{_NEXT_AFTER}))"
@@ -465,7 +467,7 @@ def _spaced_forms() -> Sequence[tuple[re.Pattern[str], _Reader]]:
 
 @cache
 def _unspaced_forms() -> Sequence[tuple[re.Pattern[str], _Reader]]:
-    """The same in Chinese, Japanese and Korean."""
+    """Returns the forms in Chinese, Japanese and Korean."""
     step = f"(?:(?P<last>{_LAST_UNSPACED})|(?P<this>{_THIS_UNSPACED})|(?P<next>{_NEXT_UNSPACED}))"
     units = _named(_UNITS_UNSPACED)
     count = rf"(?P<count>\d{{1,3}}|{_any_of(_NUMBERS)})"
@@ -505,7 +507,7 @@ def _named(units: Mapping[str, str]) -> str:
 
 
 def _of_date(match: re.Match[str], today: date) -> Iterator[_Span]:
-    """A day, a range of days of one month, or a month."""
+    """Yields a day, a range of days of one month, or a month."""
     found = match.groupdict()
     name = found.get("name")
     month = _MONTHS_BY_NAME[name] if name else _number(found["month"])
@@ -522,7 +524,7 @@ def _of_date(match: re.Match[str], today: date) -> Iterator[_Span]:
 
 
 def _of_slashes(match: re.Match[str], today: date) -> Iterator[_Span]:  # noqa: ARG001 - the form of a reader
-    """Whichever comes first, the day or the month."""
+    """Yields both readings: the day first, and the month first."""
     one, other, year = int(match["day"]), int(match["month"]), int(match["year"])
     for day, month in dict.fromkeys([(one, other), (other, one)]):
         with suppress(ValueError):
@@ -542,7 +544,7 @@ def _of_word(match: re.Match[str], today: date) -> Iterator[_Span]:
 
 
 def _of_distance(match: re.Match[str], today: date) -> Iterator[_Span]:
-    """So many units ago, as exactly as people say it."""
+    """Yields the days around the time so many units ago, as exact as people are."""
     number, unit = _number(match["count"] or "1"), _unit(match)
     if unit == "year":
         yield _unit_span("year", -number, today)
@@ -554,7 +556,7 @@ def _of_distance(match: re.Match[str], today: date) -> Iterator[_Span]:
 
 
 def _of_stretch(match: re.Match[str], today: date) -> Iterator[_Span]:
-    """The last so many units."""
+    """Yields the days of the last so many units."""
     days = _number(match["count"]) * _DAYS_OF[_unit(match)]
     yield today - timedelta(days=days), today
 
@@ -564,8 +566,8 @@ def _of_unit(match: re.Match[str], today: date) -> Iterator[_Span]:
 
 
 def _of_weekday(match: re.Match[str], today: date) -> Iterator[_Span]:
-    """The last such day before today and the next, or the one that is asked for; in Chinese, Japanese and
-    Korean that of the last week or the next.
+    """Yields the last such day before today and the next, or the one that is asked for; in Chinese, Japanese and Korean
+    that of the last week or the next.
     """
     found = match.groupdict()
     letter = found.get("letter") or found.get("other")
@@ -594,7 +596,7 @@ def _step(match: re.Match[str]) -> int:
 
 
 def _unit_span(unit: str, step: int, today: date) -> _Span:
-    """The calendar week, month and so on that lies so many of them from today's."""
+    """Returns the calendar week, month and so on that is so many of them from today's."""
     if unit == "year":
         return date(today.year + step, 1, 1), date(today.year + step, 12, 31)
     if unit == "month":
@@ -620,5 +622,5 @@ def _months(month: int, year: str | None, today: date) -> Iterator[_Span]:
 
 
 def _years(year: str | None, today: date) -> Sequence[int]:
-    """Without one: the last, this and the next. What the notes do not hold is no evidence."""
+    """Returns the year; without one, the last, this and the next. Days that are in no note are no evidence."""
     return (int(year),) if year else (today.year - 1, today.year, today.year + 1)

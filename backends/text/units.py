@@ -1,4 +1,4 @@
-"""Cutting a chunk: into the lines that a snippet is made of, and into the excerpts that are embedded."""
+"""Division of a chunk into the lines that a snippet consists of, and into the excerpts that are embedded."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from backends.chunking import estimate_tokens
 from backends.chunking.graphemes import next_cut
 
 MAX_LINE_CHARS: Final = 700
-"""UTF-16 units: a line that fits into a snippet is never divided."""
+"""UTF-16 units: a line that fits into a snippet is never split."""
 MAX_PIECE_CHARS: Final = 320
-"""Less than half a snippet, so that a matching sentence can bring a neighbour along."""
+"""Less than half a snippet, so that a matching sentence can be shown with a neighbour."""
 
 _SENTENCE_END = r"[.!?…][)\"'”’»\]]*\s+|[。！？；][」』”）]*|[;:]\s+"
 _SPACE = r"\s+"
@@ -29,7 +29,7 @@ def _ends() -> tuple[re.Pattern[str], ...]:
 
 
 class TextUnit(msgspec.Struct, frozen=True, gc=False):
-    """`text[start:end]`, without the newline that ends it; `line` counts from 0 in the text."""
+    """`text[start:end]`, without its newline; `line` counts from 0 in the text."""
 
     start: int
     end: int
@@ -37,9 +37,9 @@ class TextUnit(msgspec.Struct, frozen=True, gc=False):
 
 
 def split_units(text: str) -> list[TextUnit]:
-    """The units of `text` in order; together they hold every character but the newlines.
+    """Returns the units of `text` in order; together they contain every character except newlines.
 
-    A newline at the end closes its line and begins no further unit.
+    A newline at the end ends its line and begins no further unit.
     """
     units = []
     start = 0
@@ -64,7 +64,9 @@ def _split_line(text: str, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def _best_cut(text: str, start: int, limit: int, end: int) -> int:
-    """The last sentence end in the second half before `limit`, else the last space, else a cluster."""
+    """Returns the last end of a sentence in the second half before `limit`, else the last space, else that of a
+    grapheme cluster.
+    """
     middle = (start + limit) // 2
     for pattern in _ends():
         ends = [match.end() for match in pattern.finditer(text, middle, limit)]
@@ -74,14 +76,14 @@ def _best_cut(text: str, start: int, limit: int, end: int) -> int:
 
 
 def utf16_length(text: str) -> int:
-    """Length in UTF-16 code units, the measure of the documented limits."""
+    """Returns the length in UTF-16 code units, the measure of the documented limits."""
     if text.isascii():
         return len(text)
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 EXCERPT_VERSION: Final = 2
-"""Goes up with every change of where excerpts begin and end."""
+"""Increases with every change of where excerpts begin and end."""
 EXCERPT_TOKENS: Final = 150
 """About as much as a snippet shows. Half as much finds no more and doubles the vectors."""
 
@@ -97,11 +99,11 @@ class ExcerptSpan(msgspec.Struct, frozen=True, gc=False):
 def cut_excerpts(
     text: str, start: int = 0, units: Sequence[TextUnit] | None = None
 ) -> list[ExcerptSpan]:
-    """Runs of whole units from character `start` on, of at most `EXCERPT_TOKENS` where units allow.
+    """Returns runs of whole units from character `start` on, of at most `EXCERPT_TOKENS` where units allow.
 
-    Where a unit begins before `start`, only its rest counts. Each run begins and ends with a unit that is not
-    blank. A heading ends a run and is in none: it is short, and the keyword lane knows it. Where there is
-    nothing else, headings are excerpts. `units`: those of the text, where they are known.
+    Of a unit that begins before `start`, only the rest counts. Each run begins and ends with a unit that is not blank.
+    A heading ends a run and is in none: it is short, and the keyword lane finds it. If there is nothing else, headings
+    are excerpts. `units`: those of the text, if known.
     """
     units = [_from(one, text, start) for one in units or split_units(text) if one.end > start]
     lines = [text[unit.start : unit.end] for unit in units]
@@ -125,7 +127,7 @@ def cut_excerpts(
 
 
 def _from(unit: TextUnit, text: str, start: int) -> TextUnit:
-    """What of the unit begins at character `start` or later, without leading blanks."""
+    """Returns the part of the unit that begins at character `start` or later, without leading blanks."""
     if unit.start >= start:
         return unit
     rest = text[start : unit.end]
