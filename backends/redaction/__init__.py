@@ -1,19 +1,20 @@
-"""Taking secrets out of text before it is stored, and leaving prose as it was written. Pure."""
+"""Redaction of secrets in text before it is stored; prose stays as it was written. Pure."""
 
 from __future__ import annotations
 
 from typing import Final
 
 REDACTION_VERSION: Final = 2
-"""Raised whenever the same text is masked otherwise, so that what was stored is made anew."""
+"""Increases whenever the same text is masked differently, so that what was stored is made anew."""
 
 
 def redact(text: str) -> str:
-    """The text with secrets masked: key blocks, what stands where secrets stand, tokens by their shape, assignments.
+    """Returns the text with secrets masked: private keys, secrets in typical contexts, tokens of known shapes,
+    assignments.
 
     What is masked already stays as it is, so redacting twice is redacting once. Linear in the length.
     """
-    # Most agents index no transcripts, and to compile the patterns takes 5 ms of the start.
+    # Most agents index no transcripts, and compiling the patterns takes 5 ms of the start.
     from backends.redaction.patterns import (  # noqa: PLC0415
         redact_assignments,
         redact_contexts,

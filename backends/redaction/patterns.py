@@ -1,8 +1,7 @@
-"""Taking secrets out of text, in four passes: blocks of private keys, what stands where secrets stand (headers,
-addresses, options of commands, files of credentials), the shapes of tokens that vendors document, and what is assigned
-to a name that says so. Pure.
+"""Redaction of secrets in four passes: blocks of private keys, typical contexts (headers, URLs, options of commands,
+files of credentials), the shapes of tokens that vendors document, and assignments to names of secrets. Pure.
 
-Each pattern of a context is tried only in texts that have one of its words, and each is linear.
+Each pattern of a context is tried only in texts that contain one of its words, and each is linear.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ _HEAD: Final = 6
 _TAIL: Final = 4
 _MASKED: Final = re.compile(rf"[*]+|.{{{_HEAD}}}….{{{_TAIL}}}", re.DOTALL)
 MARKER: Final = "…redacted…"
-"""Of a block of several lines."""
+"""Replaces a block of several lines."""
 
 
 def mask(secret: str) -> str:
-    """As documented: below 18 characters nothing is left, else the first six and the last four."""
+    """Masks a secret as documented: below 18 characters nothing is left, else the first six and the last four."""
     if len(secret) < _LEAST_SHOWN:
         return SHORT
     return f"{secret[:_HEAD]}…{secret[-_TAIL:]}"
@@ -33,7 +32,7 @@ def is_masked(text: str) -> bool:
 
 
 def is_mask_at(text: str, start: int) -> bool:
-    """Whether the mask of a long secret begins here; its ellipsis is in no pattern of a secret."""
+    """Returns whether the mask of a long secret begins here; its ellipsis is in no pattern of a secret."""
     return text[start + _HEAD : start + _HEAD + 1] == "…"
 
 
@@ -66,21 +65,21 @@ _SCHEMES: Final = (
 )
 _VALUE: Final = r"(?P<quote>[\"']?)(?P<secret>[^\s\"'`]{3,4096})"
 _QUOTE: Final = r"\\{0,7}[\"'`]?"
-"""Of JSON that stands in JSON it is behind backslashes."""
+"""A quote, which in JSON within JSON is preceded by backslashes."""
 _COMMAND: Final = r"[^\n|;&]{0,400}?\s"
 """From the name of a command to one of its options."""
 
 
 class _Context(NamedTuple):
     words: tuple[str, ...]
-    """One of them is in each text that has the pattern; in small letters."""
+    """One of them is in each text that matches the pattern; in lower case."""
     pattern: re.Pattern[str]
-    """The group `secret` is masked."""
+    """Its group `secret` is masked."""
     is_secret: Callable[[str], bool]
 
 
 def _is_opaque(value: str) -> bool:
-    """Letters and digits mixed, as in no word and no number."""
+    """Returns whether letters and digits are mixed, unlike in words and numbers."""
     return (
         any(map(str.isdigit, value))
         and any(map(str.isalpha, value))
@@ -89,12 +88,12 @@ def _is_opaque(value: str) -> bool:
 
 
 def _is_strange(value: str) -> bool:
-    """What nobody would write as a last field that is no password."""
+    """Returns whether a last field is probably a password: nobody would write such a value otherwise."""
     return not value.isdigit() and (not value.isalpha() or len(value) > 7)
 
 
 def _has_run(value: str) -> bool:
-    """Letters and digits mixed in a run that is no word, name or date, and is not called as in a program."""
+    """Returns whether a run mixes letters and digits, unlike a word, name or date, and is not a call in a program."""
     return "(" not in value and any(len(run) >= 7 for run in _MIXED_RUN.findall(value))
 
 
@@ -135,7 +134,7 @@ _CONTEXTS: Final = (
         r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s:/@?#\"'<>]{0,128}:"
         r"(?P<secret>[^\s/?#\"'<>]{1,256})(?=@[\w.\[-])",
     ),
-    _context(  # the same, not encoded as it should be; a port is none
+    _context(  # the same without percent-encoding; not a port
         ("://",),
         r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s:/@?#\"'<>\[]{1,128}:(?!\d{1,5}[/?#])"
         r"(?P<secret>[^\s\"'<>@]{1,256})(?=@[\w.\[-])",
@@ -279,7 +278,7 @@ _NEARBY: Final = 200
 
 
 def redact_contexts(text: str) -> str:
-    """Masks what stands where secrets stand. To be called before tokens are masked by their shape."""
+    """Masks secrets by what surrounds them. To be called before tokens are masked by their shape."""
     lower = text.lower()
     if "akia" in lower or "asia" in lower:
         text = _without_amazon_secrets(text)
@@ -314,7 +313,7 @@ def _masked_cookie(match: re.Match[str]) -> str:
 
 
 def _without_amazon_secrets(text: str) -> str:
-    """The secret stands within some words of its id, which says which of many such strings is one."""
+    """Masks secrets near an access key id of Amazon, which shows which of many such strings is a secret."""
     places = [
         (max(0, one.start() - _NEARBY), one.end() + _NEARBY) for one in _AMAZON_ID.finditer(text)
     ]
@@ -331,9 +330,9 @@ def _without_amazon_secrets(text: str) -> str:
 # --- Shapes ---------------------------------------------------------------------------------------
 
 _HEADER: Final = r"eyJ(?:[A-Za-z0-9_]|-(?!eyJ)){8,}"
-"""Of a JSON Web Token; it ends where another one may begin, so that no place is looked at twice."""
+"""The header of a JSON Web Token; it ends where another one may begin, so that no place is looked at twice."""
 _FORMS: Final = (
-    # models and what belongs to them
+    # models and related services
     r"sk-[A-Za-z0-9_-]{8,}",  # OpenAI, Anthropic, OpenRouter, DeepSeek, Langfuse and many more
     r"pk-lf-[a-f0-9-]{36}",  # Langfuse
     r"gsk_[A-Za-z0-9_-]{10,}",  # Groq
@@ -359,7 +358,7 @@ _FORMS: Final = (
     r"KGAT_[a-f0-9]{32}",  # Kaggle
     r"e2b_[a-f0-9]{40}",
     r"ctx7sk-[a-f0-9-]{36}",
-    # where code is kept and built
+    # code hosting and builds
     r"gh[opusr]_[A-Za-z0-9]{20,}",
     r"github_pat_[A-Za-z0-9_]{20,}",
     r"gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|oas|soat|ffct|wt)-[A-Za-z0-9_.-]{16,}",
@@ -410,7 +409,7 @@ _FORMS: Final = (
     r"AVNS_[A-Za-z0-9_-]{18,}",  # Aiven
     r"AQVN[A-Za-z0-9_-]{34,}",  # Yandex
     r"y0_[A-Za-z0-9_-]{50,}",  # Yandex
-    # what is watched
+    # monitoring
     r"glsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}",  # Grafana
     r"glc_[A-Za-z0-9+/]{32,}={0,3}",  # Grafana
     r"eyJrIjoi[A-Za-z0-9]{60,}={0,2}",  # Grafana
@@ -424,7 +423,7 @@ _FORMS: Final = (
     # messages and mail
     r"xox[abeoprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,}",
     r"xapp-[A-Za-z0-9-]{10,}",
-    r"(?<!::)(?<!-\d:)(?:bot)?\d{6,}:[A-Za-z0-9_-]{20,}",  # Telegram; an account in a name of Amazon's is none
+    r"(?<!::)(?<!-\d:)(?:bot)?\d{6,}:[A-Za-z0-9_-]{20,}",  # Telegram; not an account in an Amazon ARN
     r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}",  # Discord
     r"SK[a-f0-9]{32}",  # Twilio
     r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",  # SendGrid
@@ -433,7 +432,7 @@ _FORMS: Final = (
     r"re_[A-Za-z0-9]{6,12}_[A-Za-z0-9]{20,28}",  # Resend
     r"x(?:keysib|smtpsib)-[a-f0-9]{64}-[A-Za-z0-9]{16}",  # Brevo
     r"mlsn\.[a-f0-9]{64}",  # MailerSend
-    # shops and money
+    # shops and payments
     r"(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{10,}",  # Stripe
     r"whsec_[A-Za-z0-9+/=]{16,}",
     r"shp(?:at|ca|pa|ss|ua)_[a-fA-F0-9]{32,}",  # Shopify
@@ -465,7 +464,7 @@ _FORMS: Final = (
     r"tk-us-[A-Za-z0-9_-]{48}",  # Scalingo
     r"EAA[A-Z][A-Za-z0-9]{90,}",  # Meta
     r"A{22}[A-Za-z0-9%]{60,}",  # X
-    # keys of their own
+    # keys and stores of secrets
     r"tskey-[a-z]{3,12}-[A-Za-z0-9]{8,}-[A-Za-z0-9]{20,}",  # Tailscale
     r"dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,}",  # Doppler
     r"ops_eyJ[A-Za-z0-9+/=_-]{100,}",  # 1Password
@@ -479,7 +478,7 @@ _FORMS: Final = (
     rf"{_HEADER}\.eyJ[A-Za-z0-9_-]{{8,}}(?:\.[A-Za-z0-9_-]*)?",  # JSON Web Token
 )
 _MIXED_FORMS: Final = (
-    # Prefixes that words have, too: the rest has digits, small and capital letters.
+    # Prefixes that words have, too: the rest contains digits, lower-case and upper-case letters.
     r"(?:pa|al)-[A-Za-z0-9_-]{40,64}",  # Voyage
     r"fw_[A-Za-z0-9]{22,32}",  # Fireworks
     r"a[ks]-[A-Za-z0-9]{22}",  # Modal
@@ -491,7 +490,7 @@ _LEAST: Final = 11
 _RUN: Final = re.compile(
     rf"(?P<lead>(?<=\\)(?:[nrt]|u00[0-9a-f]{{2}})|(?<=\x1b\[)[0-9;]{{1,12}}m)?(?P<run>[{_CHARACTERS}]{{{_LEAST},}})"
 )
-"""Behind what a line break is written as in JSON, and behind a colour, which are no part of it."""
+"""A run, after an escaped line break of JSON or a colour code, which is not part of it."""
 _TOKEN: Final = re.compile(
     rf"(?:(?<![A-Za-z0-9_])|(?<=%[0-9A-Fa-f]{{2}}))(?:{'|'.join(_FORMS)}"
     rf"|(?P<mixed>(?<![+=])(?:{'|'.join(_MIXED_FORMS)})(?![A-Za-z0-9+/=])))"
@@ -529,7 +528,7 @@ _CODE: Final = re.compile(
 _NAME: Final = re.compile(
     r"_{0,2}[A-Z]?[a-z]{1,15}(?:[_.]{1,2}[A-Z]?[a-z]{1,15}|[A-Z][a-z]{2,15}){1,5}(?:\(.*)?"
 )
-"""What a program calls something: several words without digits, joined by underscores, dots or capitals."""
+"""An identifier of a program: several words without digits, joined by underscores, dots or capitals."""
 _IDENTIFIER: Final = re.compile(r"(?:[A-Za-z_]{1,40}\.){0,4}([A-Za-z_]{1,80})(?:\(.*)?")
 _SEPARATORS: Final = re.compile(r"[_.-]")
 _SET: Final = frozenset({" = ", " := "})
@@ -546,7 +545,7 @@ _WORDS: Final = (
 )
 _PASSWORDS: Final = frozenset(_WORDS) - {"key", "token", "secret", "credential", "credentials"}
 _QUOTED: Final = r"(?P<quote>\\{0,7}[\"'`])(?P<quoted>[^\n]{1,4096}?)(?<!\\)(?P=quote)"
-# No possessive repeat of several characters: before Python 3.11.5 it keeps the part of a round that failed.
+# No possessive quantifier of several characters: before Python 3.11.5 it keeps part of a failed round.
 _BARE: Final = (
     r"(?P<bare>[^\s\"'`&;\\](?:[^\s\"'`&;\\]|[&;](?![\w ]{1,40}=)|\\(?![\"'n])"
     r"|[\"'`](?=[^\s,;:)\]}\"'`\\]))*)"
@@ -564,7 +563,7 @@ _FLAG: Final = re.compile(
     re.IGNORECASE,
 )
 _HINT: Final = re.compile(rf"(?:{'|'.join(_WORDS)})[\\\"'`*]{{0,8}}[\s=:：＝]")
-"""On lower-case text; a search without regard to case takes twenty times as long."""
+"""For lower-case text; a case-insensitive search takes twenty times as long."""
 _NAME_BEFORE: Final = re.compile(r"[A-Za-z0-9_.-]{0,40}\Z")
 _KEY_OF: Final = re.compile(
     r"(?:api|secret|access|auth|private|account|encryption|signing|service|license|ssh|master|shared)"
@@ -582,12 +581,12 @@ _BRACKETS: Final = {")": "(", "]": "[", "}": "{", ">": "<"}
 
 
 class Trust(Enum):
-    """How much the name before a value promises."""
+    """The degree to which the name before a value indicates a secret."""
 
     ASSIGNED = auto()
-    """`DB_PASSWORD=`: whatever follows at once, but a placeholder, is the secret."""
+    """`DB_PASSWORD=`: whatever follows immediately, except a placeholder, is the secret."""
     PASSWORD = auto()
-    """`password`: even a plain word behind it is one, when the clause ends with it."""
+    """`password`: even a plain word after it is one, if the clause ends with it."""
     NAMED = auto()
     """`OPENAI_API_KEY`, `clientSecret`: a name that people give to nothing else."""
     LIKELY = auto()
@@ -600,7 +599,7 @@ _LEAST_RUN: Final = {Trust.LIKELY: 7, Trust.VAGUE: 10}
 
 
 def is_secret(value: str, trust: Trust, *, quoted: bool, ends_clause: bool) -> bool:
-    """Whether the value is to be masked. `ends_clause`: no further word follows it."""
+    """Returns whether the value is to be masked. `ends_clause`: no further word follows it."""
     if not any(map(str.isalnum, value)) or is_masked(value) or _PLACEHOLDER.fullmatch(value):
         return False
     if not quoted and (_CODE.match(value) or _is_count(value)):
@@ -621,7 +620,7 @@ def _is_count(value: str) -> bool:
 
 
 def _looks_opaque(value: str, least: int) -> bool:
-    """Letters and digits mixed in one long run: no word, name, date or path looks so."""
+    """Returns whether letters and digits are mixed in one long run: no word, name, date or path looks like that."""
     if not _OPAQUE.fullmatch(value):
         return False
     longest = max((len(run) for run in _MIXED_RUN.findall(value)), default=0)
@@ -629,7 +628,7 @@ def _looks_opaque(value: str, least: int) -> bool:
 
 
 def redact_assignments(text: str) -> str:
-    """Masks values that stand behind the name of a secret."""
+    """Masks values that follow the name of a secret."""
     if not _HINT.search(text.lower()):
         return text
     text = _ASSIGNMENT.sub(_assigned, text)
@@ -649,8 +648,9 @@ def _assigned(match: re.Match[str]) -> str:
 
 
 def _is_named_alike(match: re.Match[str]) -> bool:
-    """Whether a program hands on what it calls the same: `api_key=api_key`, `new_token = token`,
-    `client_secret: SessionClientSecret`. Of a bare `password` only the very word: `password: summer_password`.
+    """Returns whether a program passes on something of the same name: `api_key=api_key`, `new_token = token`,
+    `client_secret: SessionClientSecret`. Of a bare `password` only the same word counts: not `password:
+    summer_password`.
     """
     value = _IDENTIFIER.fullmatch(_without_stops(match["bare"] or ""))
     if value is None:
@@ -663,7 +663,9 @@ def _is_named_alike(match: re.Match[str]) -> bool:
 
 
 def _is_code(match: re.Match[str]) -> bool:
-    """Whether a program takes a name for a key or token of its own: `last_token = call_start`, `key=make_key(a`."""
+    """Returns whether a program assigns an identifier to its own key or token: `last_token = call_start`,
+    `key=make_key(a`.
+    """
     if match["quoted"] is not None or match["word"] not in {"key", "Key", "token", "Token"}:
         return False
     before = _before(match)
@@ -671,7 +673,7 @@ def _is_code(match: re.Match[str]) -> bool:
 
 
 def _is_configured(match: re.Match[str]) -> bool:
-    """Whether it is quoted, or all that its line says: `token: MySecretThing`."""
+    """Returns whether a value is quoted, or its assignment is all of the line: `token: MySecretThing`."""
     text = match.string
     line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()].lstrip("\t *-")
     return match["quoted"] is not None or (
@@ -703,7 +705,7 @@ def _masked(match: re.Match[str], trust: Trust) -> str:
 
 
 def _without_stops(value: str) -> str:
-    """The value without what ends a sentence or closes a bracket that was opened before it."""
+    """Returns the value without punctuation that ends a sentence, and without brackets that were opened before it."""
     while value and (
         value[-1] in _STOPS
         or value.count(value[-1]) > value.count(_BRACKETS.get(value[-1], value[-1]))
@@ -713,14 +715,16 @@ def _without_stops(value: str) -> str:
 
 
 def _is_done(value: str) -> bool:
-    """Whether this is a mask, and what ended a clause behind it. Brackets may be hidden in the mask."""
+    """Returns whether this is a mask, perhaps followed by punctuation that ended a clause. Brackets may be hidden in
+    the mask.
+    """
     while value and not is_masked(value) and (value[-1] in _STOPS or value[-1] in _BRACKETS):
         value = value[:-1]
     return is_masked(value)
 
 
 def _trust(match: re.Match[str]) -> Trust | None:
-    """How sure the name alone makes that a secret follows; None: it is no such name."""
+    """Returns how surely the name alone indicates a secret; None if it is not the name of one."""
     word, sign, before = match["word"], match["sign"], _before(match)
     prefix = _prefix(before)
     is_key = word.lower() == "key"
@@ -742,13 +746,13 @@ def _before(match: re.Match[str]) -> str:
 
 
 def _prefix(before: str) -> str:
-    """What the name has before the word: `open_router_` of `open_router_key`."""
+    """Returns what precedes the word in the name: `open_router_` of `open_router_key`."""
     joined = _NAME_BEFORE.search(before)
     return joined[0] if joined else ""
 
 
 def _ends_as_word(prefix: str, word: str) -> bool:
-    """Whether `key` is a word of its own in a name: not so in `monkey`."""
+    """Returns whether `key` is a word of its own in a name: not so in `monkey`."""
     if not prefix or prefix[-1] in "_.-" or prefix[-1].isdigit():
         return True
     humps = word[0].isupper() and prefix[-1].islower()
