@@ -1,4 +1,4 @@
-"""How many arenas glibc's malloc has made in a process, read from its memory map."""
+"""Counts the arenas that glibc's malloc has made in a process, by its memory map."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ _HEAP = 64 << 20
 
 
 def arenas_of(pid: int | str) -> int:
-    """With the first one, which is no mapping of its own.
+    """Returns their number, with the first one, which has no mapping of its own.
 
-    Each of the others is mapped at a multiple of 64 MiB: a part in use, then one that nobody may touch.
+    Each of the others is mapped at a multiple of 64 MiB: a part in use, then one that is not accessible.
     """
     ends: dict[int, int] = {}
     found = 1

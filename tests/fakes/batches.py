@@ -1,7 +1,7 @@
-"""The files and batch jobs of a fake vendor: their life, whatever the wire format.
+"""The files and batch jobs of a fake vendor: their life cycle, whatever the wire format.
 
-Able to end jobs in any way. A job moves on by one state each time it is asked after, unless it is held.
-The formats stand in `fakes.openai_batches` and `fakes.gemini_batches`.
+Jobs can be made to end in any way. A job goes to its next state with each query of it, unless `held` is set.
+The formats are in `fakes.openai_batches` and `fakes.gemini_batches`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ SMALL = {
     "backends.builtin.embedding.backfill.KEPT_BACK": 20,
     "providers.batch.result_files._SLICE_LINES": 100,
 }
-"""A fifth of what the names stand for: what counts is what becomes of texts, not how many there are."""
+"""A fifth of the real numbers: tests depend on what becomes of texts, not on how many there are."""
 
 
 def make_small() -> None:
-    """For a process that a test starts."""
+    """Sets the numbers of `SMALL`, in a process that a test starts."""
     for name, value in SMALL.items():
         module, _, constant = name.rpartition(".")
         setattr(import_module(module), constant, value)
@@ -43,7 +43,7 @@ WAY = ("validating", "in_progress", "finalizing")
 
 
 class Reply(NamedTuple):
-    """`asked`: what a request was about (`upload`, `create` ...), for `loses` and `stalls`."""
+    """`asked` is the subject of a request (`upload`, `create` ...), for `loses` and `stalls`."""
 
     asked: str
     code: int
@@ -56,7 +56,7 @@ class FakeJob:
     id: str
     input_file: str
     marks: Any
-    """What the client called it: metadata, or a name."""
+    """The client's name of it: metadata, or a name."""
     status: str = WAY[0]
     output_file: str | None = None
     error_file: str | None = None
@@ -72,7 +72,7 @@ class FakeJob:
 
 @dataclass(eq=False)
 class FakeBatches(ABC):
-    """`embed` gives the vector of a text; `knows` tells whether there is a model of a name."""
+    """`embed` returns the vector of a text, `knows` whether there is a model of a name."""
 
     vendor: VendorName
     embed: Callable[[str], list[float]]
@@ -80,26 +80,26 @@ class FakeBatches(ABC):
     origin: str
     max_items: int = 50_000
     most_enqueued: int = 10**9
-    """Texts of all open jobs together; a job beyond is refused as the vendor words it."""
+    """The most texts of all open jobs together; a further job is refused in the vendor's words."""
     outcome: str = "completed"
     share: float = 1.0
-    """How much of a job is done when it ends."""
+    """The share of a job that is done when it ends."""
     held: bool = False
-    """Jobs stay in progress."""
+    """True if jobs stay in progress."""
     refuses: Callable[[str], bool] = lambda _text: False
     """Texts that are answered with an error each."""
     spoil: Callable[[FakeBatches, Lines], Lines] = lambda _batches, lines: lines
-    """What is done to the lines of vectors before they are written."""
+    """The change of the lines of vectors before they are written."""
     padding: int = 0
     """Blanks at the end of every line of results."""
     loses: list[str] = field(default_factory=list)
-    """What to do without an answer, each once: the client is hung up on when it was done."""
+    """The kinds of requests, each once, that are carried out and get no answer: the connection is closed instead."""
     refusal: Refusal | None = None
-    """How every request is refused."""
+    """The refusal of every request."""
     create_refusals: list[Refusal] = field(default_factory=list)
-    """How the next creations of jobs are refused, each once."""
+    """The refusals of the next creations of jobs, each once."""
     stalls: str | None = None
-    """What to do without an answer for as long as the client waits."""
+    """The kind of request that is carried out and gets no answer for as long as the client waits."""
     stalled: int = 0
     files: dict[str, tuple[str, bytes]] = field(default_factory=dict, init=False)
     jobs: dict[str, FakeJob] = field(default_factory=dict, init=False)
@@ -114,7 +114,7 @@ class FakeBatches(ABC):
         self._numbers = iter(range(1, 1_000_000))
 
     def texts(self) -> list[str]:
-        """Every text of every job that was taken, in order."""
+        """Returns every text of every job that was accepted, in order."""
         return [
             text
             for job in self.jobs.values()
@@ -131,7 +131,7 @@ class FakeBatches(ABC):
         return reply
 
     def refused_creation(self, request: Request) -> Refusal | None:
-        """How this creation of a job is refused, if it is one and is to be refused."""
+        """Returns the refusal of this request if it creates a job and is to be refused."""
         is_creation = re.search(r"/batches$|:asyncBatchEmbedContent$", request.path)
         if request.method != "POST" or not is_creation or not self.create_refusals:
             return None
@@ -159,12 +159,12 @@ class FakeBatches(ABC):
 
     @abstractmethod
     def result(self, key: str, vector: Any) -> Line:
-        """A line of results; None for one without a vector."""
+        """Returns a line of results; `vector` is None for one without a vector."""
 
     @abstractmethod
     def item_refusal(self, line: Line) -> Line: ...
 
-    # Their life.
+    # Their life cycle.
 
     def store(self, filename: str, content: bytes) -> str:
         name = f"file-{next(self._numbers)}"
@@ -180,7 +180,7 @@ class FakeBatches(ABC):
         return job
 
     def is_full_with(self, input_file: str) -> bool:
-        """Whether this file and all open jobs are more than may be enqueued."""
+        """Returns whether this file and all open jobs are more than may be enqueued."""
         lines = len(self.files[input_file][1].splitlines())
         enqueued = sum(job.total for job in self.jobs.values() if job.is_open)
         is_full = lines + enqueued > self.most_enqueued
@@ -230,7 +230,7 @@ class FakeBatches(ABC):
         return self.store(f"{job.id}.jsonl", content.encode())
 
     def _lines(self, job: FakeJob) -> Lines | None:
-        """The lines of a job, if all are as they must be."""
+        """Returns the lines of a job if all of them are valid."""
         lines = [json.loads(line) for line in self.files[job.input_file][1].splitlines()]
         if not 0 < len(lines) <= self.max_items or not all(map(self.is_fit, lines)):
             return None

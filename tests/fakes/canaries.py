@@ -1,4 +1,4 @@
-"""Secrets that must never be seen again, and the search for them in whatever came out."""
+"""Secrets that must never be seen again, and the search for them in all outputs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from contextlib import suppress
 from pathlib import Path
 
 _SHOWN = 14
-"""So many characters of a canary tell that it got out, even when it was cut."""
+"""The characters of a canary that prove a leak, even when it was cut."""
 
 
 def canary(place: str, form: str = "sk-{}") -> str:
-    """A secret of its own for every place, in the form in which vendors make them."""
+    """Returns a secret of its own for every place, in the form in which vendors make them."""
     return form.format("canary" + hashlib.sha256(place.encode()).hexdigest()[:34])
 
 
 def leaks(planted: Mapping[str, str], outputs: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Where a secret was planted, and in which output it was found: whole, in part or in base64."""
+    """Returns the place of each secret that was found, whole, in part or in base64, with the output."""
     return [
         (place, output)
         for place, secret in planted.items()
@@ -29,7 +29,7 @@ def leaks(planted: Mapping[str, str], outputs: Mapping[str, str]) -> list[tuple[
 
 
 def files_below(root: Path, *, without: Iterable[Path] = ()) -> dict[str, str]:
-    """Every file, by name, as text in which each byte is a character."""
+    """Returns every file, by name, as text in which each byte is a character."""
     own = set(without)
     found = {}
     # `rglob` raises where a directory goes away meanwhile; this leaves it out.

@@ -1,6 +1,6 @@
-"""What a fake vendor refuses, and in which words: as strict as the real hosts are.
+"""The requests that a fake vendor refuses, and its words: as strict as the real hosts.
 
-Error texts repeat the credential and the texts on purpose: nothing of them may show up anywhere.
+Error texts repeat the credential and the texts on purpose: nothing of them may appear anywhere.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _FIELDS: dict[VendorName, frozenset[str]] = {
     "lmstudio": frozenset({"model", "input", "encoding_format"}),
 }
 _KEYLESS: frozenset[VendorName] = frozenset({"ollama", "lmstudio"})
-"""Servers of the user's own, which take any key and none."""
+"""Servers of the user's own, which accept any key or none."""
 _INVALID = {"status": "INVALID_ARGUMENT"}
 
 
@@ -59,7 +59,7 @@ class Request:
 
 
 def parse(vendor: VendorName, raw: bytes) -> tuple[Any, tuple[str, ...]]:
-    """The decoded body and its texts; None and none for what is malformed."""
+    """Returns the decoded body and its texts; None and no texts if it is malformed."""
     try:
         body = json.loads(raw)
         if vendor == "gemini":

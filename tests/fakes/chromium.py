@@ -52,7 +52,7 @@ class Page:
         return answer["result"]
 
     def open(self, url: str, *, dark: bool = False, width: int = 1100) -> None:
-        """Returns when the page and all that belongs to it was loaded, or was refused."""
+        """Returns when the page and all its parts have been loaded or refused."""
         self.events.clear()
         self.call(
             "Emulation.setDeviceMetricsOverride",
@@ -64,7 +64,7 @@ class Page:
         while "Page.loadEventFired" not in [name for name, _ in self.events]:
             message = self._next()
             self.events.append((message["method"], message["params"]))
-        # What the page still had to tell comes before the answer to a question asked after it.
+        # Events that are still pending come before the answer to a later question.
         self.evaluate(
             "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
         )
@@ -77,7 +77,7 @@ class Page:
         return found["result"].get("value")
 
     def requested(self) -> list[str]:
-        """The address of every request, those that were refused included."""
+        """Returns the address of every request, refused ones included."""
         return [
             params["request"]["url"]
             for name, params in self.events
@@ -85,12 +85,12 @@ class Page:
         ]
 
     def complaints(self) -> list[tuple[str, dict[str, Any]]]:
-        """Lines in the console, errors of scripts, and whatever the browser found wrong."""
+        """Returns lines in the console, errors of scripts, and issues that the browser found."""
         names = ("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Audits.issueAdded")  # fmt: skip
         return [(name, params) for name, params in self.events if name in names]
 
     def picture(self, file: Path) -> None:
-        """The whole page, as far down as it goes."""
+        """Writes a picture of the whole page, below the visible part, too."""
         shot = self.call("Page.captureScreenshot", captureBeyondViewport=True)
         file.write_bytes(base64.b64decode(shot["data"]))
 
@@ -109,7 +109,7 @@ class Page:
 
 @contextmanager
 def chromium() -> Iterator[Page]:
-    """A page of a browser of its own, with an empty profile; the test is skipped where there is no Chromium."""
+    """Yields a page of a new browser with an empty profile; skips the test where there is no Chromium."""
     command = program("chromium")
     with tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as home:
         to_browser, we_send = os.pipe()

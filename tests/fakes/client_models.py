@@ -1,7 +1,7 @@
 """Loopback model hosts on the wires of Claude Code, Codex and Gemini CLI, as strict as the vendors where it matters.
 
-A host hands its script to requests that offer tools; what a client asks beside its turns (titles, routes)
-is answered with a word. What the vendor would refuse is refused and kept in `refused`.
+A host answers requests that offer tools by its script, and a client's other requests (titles, routes) with one
+word. Requests that the vendor would refuse are refused and kept in `refused`.
 
     with FakeAnthropic() as model:
         model.script(ToolCall("memory_search", {"query": "heron"}), "At the mill pond.")
@@ -26,9 +26,9 @@ class Turn(NamedTuple):
     """One request that offered tools."""
 
     tools: dict[str, Json]
-    """By the name that the client gives them, as the model sees them."""
+    """The tools by the client's names, as the model sees them."""
     results: list[str]
-    """What tools answered so far, as the model reads it."""
+    """The answers of tools so far, as the model reads them."""
 
 
 class _RefusedError(Exception):
@@ -39,11 +39,11 @@ class _RefusedError(Exception):
 
 @dataclass(eq=False)
 class ClientModel(LoopbackHost[None]):
-    """What the three hosts have in common. Use as a context manager."""
+    """The common part of the three hosts. Use as a context manager."""
 
     key: str = "test-key-0123456789abcdef"
     most: int = 20
-    """Requests that are answered: a client that asks without end is not answered without end."""
+    """The most requests that are answered, so that a client which asks without end is stopped."""
 
     turns: list[Turn] = field(default_factory=list, init=False)
     bodies: list[str] = field(default_factory=list, init=False)
@@ -66,7 +66,7 @@ class ClientModel(LoopbackHost[None]):
         self._script.extend(replies)
 
     def reply(self, path: str, body: Json) -> Reply:
-        """What the host says. A tool is named by the end of its name: each client has a prefix of its own."""
+        """Returns the host's reply. A tool is found by the end of its name: each client has its own prefix."""
         with self._changed:
             self.count += 1
             if self.count > self.most:
@@ -85,15 +85,15 @@ class ClientModel(LoopbackHost[None]):
             return ToolCall(name, said.arguments)
 
     def read(self, path: str, body: Json) -> Turn:
-        """Raises what the vendor would refuse."""
+        """Reads a request. Raises the refusal where the vendor would refuse it."""
         raise NotImplementedError
 
     def events(self, path: str, body: Json, said: Reply) -> Iterable[tuple[str | None, Json]]:
-        """The answer as a stream of events, each with its name where the wire has names."""
+        """Yields the answer as events, each with its name where the wire has names."""
         raise NotImplementedError
 
     def whole(self, path: str, body: Json, said: Reply) -> Json:
-        """The answer to a request that wants no stream."""
+        """Returns the answer to a request that wants no stream."""
         raise NotImplementedError
 
     def streams(self, path: str, body: Json) -> bool:
@@ -159,7 +159,7 @@ def _need(condition: object, message: str) -> None:
 
 
 def _texts(content: Any) -> str:
-    """The words of a content that is a text or a list of blocks with texts."""
+    """Returns the text of a content that is a text or a list of blocks with texts."""
     if isinstance(content, str):
         return content
     return "".join(one.get("text", "") for one in content or ())

@@ -16,11 +16,11 @@ from fakes.client_models import ClientModel
 
 SETUP: Final = Path(__file__).resolve().parents[2] / "scripts/clients-setup"
 _PATIENCE_S: Final = 180
-"""Bound of every turn; the machine may be busy."""
+"""The longest that a turn may take; the machine may be busy."""
 
 
 def install_client(name: Literal["claude-code", "codex", "gemini-cli", "copilot"]) -> str:
-    """The path of this client's command; skips the test where it cannot be installed."""
+    """Returns the path of this client's command; skips the test where it cannot be installed."""
     if shutil.which("npm") is None:
         pytest.skip(f"npm is not installed, so the real {name} cannot be")
     done = subprocess.run(
@@ -35,13 +35,13 @@ class McpClient:
     """A real client with a home of its own, asked one question at a time; nothing leaves this machine."""
 
     name: str
-    """As `connect` has it."""
+    """The client's name for `connect`."""
     model: ClientModel
 
     def __init__(self, command: str, root: Path) -> None:
         self.command = command
         self.variables: dict[str, str] = {}
-        """Of its environment, beside what it needs."""
+        """Further variables of its environment."""
         self.home = root / "home"
         self.work = self.home / "work"
         self.work.mkdir(parents=True)
@@ -52,23 +52,23 @@ class McpClient:
         raise NotImplementedError
 
     def begin(self, model: ClientModel) -> None:
-        """Writes the least that it needs to ask this model."""
+        """Writes the smallest configuration with which it asks this model."""
         raise NotImplementedError
 
     def turn(self, question: str) -> list[str]:
-        """The arguments of one turn without a person."""
+        """Returns the arguments of one turn without a person."""
         raise NotImplementedError
 
     def be_patient(self) -> None:
-        """Once it is connected: has it wait for the server as long as a busy machine may take."""
+        """Makes it wait for the server as long as a busy machine may take; call it once it is connected."""
 
     @property
     def kept(self) -> Path:
-        """Where the client may keep what it prepares for its next start, whatever its home."""
+        """The place where the client may keep what it prepares for its next start, whatever its home."""
         return Path(self.command).parents[2]
 
     def environment(self) -> dict[str, str]:
-        """Nothing of the user's own; the client's Node.js comes first, which keeps what it compiles."""
+        """Returns variables without the user's own; the client's Node.js is first, and keeps what it compiles."""
         programs = Path(self.command).parent
         return {
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
@@ -84,7 +84,7 @@ class McpClient:
         return self.run(self.command, *self.turn(question))
 
     def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
-        """To its end, with all of its children. Raises TimeoutExpired."""
+        """Runs a command to its end, and ends all of its children. Raises TimeoutExpired."""
         with subprocess.Popen(
             argv, cwd=self.work, env=self.environment(), stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", start_new_session=True,
@@ -161,7 +161,7 @@ class GeminiCli(McpClient):
         )
 
     def environment(self) -> dict[str, str]:
-        """It does not start itself a second time for more memory, and collects garbage more rarely."""
+        """Keeps it from restarting itself for more memory; it collects garbage more rarely."""
         return super().environment() | {
             "GEMINI_API_KEY": self.model.key,
             "GOOGLE_GEMINI_BASE_URL": self.model.base_url,
@@ -184,7 +184,7 @@ class CopilotCli(McpClient):
         self.config.write_text('{"mcpServers": {"x": {"type": "local", "command": "true"}}}')
 
     def environment(self) -> dict[str, str]:
-        """It unpacks itself, 240 MB, where it keeps caches."""
+        """Keeps the 240 MB that it unpacks at its start in its caches."""
         return super().environment() | {
             "COPILOT_CACHE_HOME": str(self.kept / "unpacked"),
             "COPILOT_OFFLINE": "true",

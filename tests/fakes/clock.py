@@ -1,4 +1,4 @@
-"""Clocks that stand still: until somebody sleeps on one, or until the test lets time pass."""
+"""Clocks that stand still until a task sleeps on one, or until the test lets time pass."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import anyio.lowlevel
 
 
 class FakeClock:
-    """Implements `providers.resilience.Clock`: a sleep passes at once, and moves the time on."""
+    """Implements `providers.resilience.Clock`: a sleep ends at once and advances the time."""
 
     def __init__(self) -> None:
         self.time = 1000.0
@@ -31,7 +31,7 @@ class SteppedClock:
     def __init__(self) -> None:
         self.time = 1000.0
         self.sleepers: dict[anyio.Event, float] = {}
-        """When each of those that sleep wants to be woken."""
+        """The time at which each sleeper is to be woken."""
 
     def now(self) -> float:
         return self.time
@@ -45,7 +45,7 @@ class SteppedClock:
             self.sleepers.pop(woken, None)
 
     def step(self) -> None:
-        """Wakes whoever wants it next."""
+        """Wakes the next sleeper."""
         if self.sleepers:
             woken = min(self.sleepers, key=lambda sleeper: self.sleepers[sleeper])
             self.time = max(self.time, self.sleepers.pop(woken))

@@ -1,4 +1,4 @@
-"""Programs of Debian's packages that tests run: installed at the first use, where that is possible."""
+"""Programs of Debian's packages that tests run, installed at their first use where that is possible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PATIENCE_S: Final = 300
 
 @cache
 def program(package: str) -> Path:
-    """The command of that package (of the same name); the test is skipped where it is not to be had."""
+    """Returns the command of the same name from this package; skips the test where it cannot be installed."""
     done = subprocess.run(
         [_SETUP, package], capture_output=True, text=True, check=False, timeout=_PATIENCE_S
     )

@@ -1,4 +1,4 @@
-"""A process that may hardly open another file."""
+"""A process that can open only a few more files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def descriptors_left(count: int) -> Iterator[None]:
-    """Within it, this process can open no more than `count` further descriptors."""
-    gc.collect()  # or it might give some back meanwhile
+    """Limits this process to `count` further descriptors while the body runs."""
+    gc.collect()  # or it might free some meanwhile
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     highest = max(int(path.name) for path in Path("/dev/fd").iterdir())
     resource.setrlimit(resource.RLIMIT_NOFILE, (highest + count + 8, hard))

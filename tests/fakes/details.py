@@ -1,4 +1,4 @@
-"""`details` of a status as a client reads it: every part that there can be, each with every member."""
+"""`details` of a status as a client reads it, with every possible part and every member of it."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ WIRE: Final[dict[str, Any]] = {
 
 
 def details(*parts: str, **changes: Any) -> Details:
-    """These parts of `WIRE`, read. A change is named by its path, with `__` for each step down."""
+    """Returns these parts of `WIRE`, decoded. A change is named by its path, with `__` for each step down."""
     wire = deepcopy({part: WIRE[part] for part in parts})
     for path, value in changes.items():
         *above, last = path.split("__")

@@ -1,4 +1,4 @@
-"""A test that holds for each of many values, in one test: starting one takes longer than most values do."""
+"""One test for many values, as starting a test takes longer than most values do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 def each(
     names: str | Sequence[str], values: Iterable[Any]
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """As `pytest.mark.parametrize`, for tests that share nothing: one fails with its first value that does not hold."""
+    """Works as `pytest.mark.parametrize`, in one test without shared state, which fails at the first wrong value."""
     split = names.replace(",", " ").split() if isinstance(names, str) else list(names)
     cases = [dict(zip(split, one if len(split) > 1 else (one,), strict=True)) for one in values]
 

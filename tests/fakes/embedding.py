@@ -1,4 +1,4 @@
-"""Looking at a gateway that embeds, over its pipe."""
+"""The state of a gateway that embeds, read over its pipe."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PAUSE_S: Final = 0.1
 
 
 async def vector_status(client: GatewayClient) -> dict[str, Any]:
-    """The part of `status` about vectors and their provider."""
+    """Returns the part of `status` about vectors and their provider."""
     status: Any = await client.call("status", {})
     vector: dict[str, Any] = status["details"]["vector"]
     return vector

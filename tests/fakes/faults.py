@@ -1,4 +1,4 @@
-"""Ways in which a fake vendor can misbehave, and how to ask for them."""
+"""The ways in which a fake vendor can misbehave, and how to ask for them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Fault:
-    """One way to misbehave. `position`: of the text whose vector is spoilt."""
+    """One way to misbehave. `position` is that of the text whose vector is spoilt."""
 
     kind: Kind
     status: int = 200
@@ -43,17 +43,17 @@ class Fault:
 
     @property
     def before_checks(self) -> bool:
-        """Whether it happens to any request, also to one that would be refused."""
+        """True if it happens to any request, also to one that would be refused."""
         return self.kind in ("status", "hang", "drip", "reset", "redirect")
 
 
 BOMB_BYTES = 256 << 20
-"""What a bomb becomes when it is decompressed; thrice compressed it has some hundred bytes."""
+"""The size of a bomb when it is decompressed; compressed three times it has some hundred bytes."""
 
 
 @cache
 def bomb(layers: int) -> bytes:
-    """Blanks, compressed so many times."""
+    """Returns blanks, compressed as many times as there are layers."""
     packer = zlib.compressobj(level=9, wbits=16 + zlib.MAX_WBITS)
     blanks = b" " * (1 << 20)
     data = b"".join(packer.compress(blanks) for _ in range(BOMB_BYTES >> 20)) + packer.flush()
@@ -67,7 +67,7 @@ def fault(kind: Kind, position: int = 0) -> Fault:
 
 
 def status(code: int, body: Any = None, **headers: str) -> Fault:
-    """Answers with this status. Header names are given with `_` for `-`."""
+    """Returns the fault that answers with this status. Header names are given with `_` for `-`."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Fault("status", code, named, body)
 
@@ -81,7 +81,7 @@ def redirect(location: str, code: int = 307) -> Fault:
 
 
 def openai_quota() -> Fault:
-    """The account is used up, as OpenAI words it."""
+    """Returns OpenAI's answer when the quota of the account is used up."""
     error = {
         "message": "You exceeded your current quota, please check your plan and billing details.",
         "type": "insufficient_quota",
@@ -91,7 +91,7 @@ def openai_quota() -> Fault:
 
 
 def gemini_quota(period: Literal["Day", "Minute"], delay: str = "0.01s") -> Fault:
-    """A quota of Gemini's, which words the daily and the minutely one alike."""
+    """Returns Gemini's answer when a quota is used up; the daily and the minutely one have the same words."""
     error = {
         "code": 429,
         "message": "You exceeded your current quota, please check your plan and billing details.",
@@ -110,5 +110,5 @@ def gemini_quota(period: Literal["Day", "Minute"], delay: str = "0.01s") -> Faul
 
 
 def voyage_quota() -> Fault:
-    """The account has no money left, as Voyage words it."""
+    """Returns Voyage's answer when the account has no money left."""
     return Fault("status", 429, body={"detail": "Your account has insufficient balance."})

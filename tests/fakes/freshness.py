@@ -1,4 +1,4 @@
-"""What tests of freshness write and ask, wherever they stand."""
+"""The notes and questions of tests of freshness in several folders."""
 
 from __future__ import annotations
 

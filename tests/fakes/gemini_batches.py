@@ -1,7 +1,7 @@
 """Gemini's format of files and batch jobs for embeddings: strict about every request.
 
-Files come by resumable uploads, lists in pages, the oldest first. A job that did not succeed leaves no
-results, and vectors and errors share one file.
+Files are sent by resumable uploads; lists come in pages, the oldest entries first. A job that did not succeed
+has no results, and vectors and errors share one file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fakes.batches import WAY, FakeBatches, FakeJob, Line, Lines, Reply
 from fakes.checks import Request
 
 _GRAIN = 256 << 10
-"""Parts of an upload but the last are multiples of it."""
+"""Every part of an upload except the last is a multiple of it."""
 _UPLOAD = "/upload/v1beta/files"
 _FILE_FIELDS = {"display_name", "mime_type", "size_bytes"}
 _LINE_FIELDS = {"content", "task_type", "output_dimensionality"}
@@ -39,9 +39,9 @@ class _Upload:
 @dataclass(eq=False)
 class GeminiBatches(FakeBatches):
     dimensions: int | None = None
-    """What every line must ask for."""
+    """The dimensions that every line must ask for."""
     page: int = 2
-    """The most entries of a page, whatever is asked for."""
+    """The most entries of a page, whatever the client asks for."""
     _open: dict[str, _Upload] = field(default_factory=dict, init=False)
 
     def concerns(self, path: str) -> bool:
@@ -73,17 +73,17 @@ class GeminiBatches(FakeBatches):
     # Files.
 
     def _start(self, request: Request) -> Reply:
-        told = {name[14:].lower(): value for name, value in request.headers.items()
-                if name.lower().startswith("x-goog-upload-")}  # fmt: skip
+        given = {name[14:].lower(): value for name, value in request.headers.items()
+                 if name.lower().startswith("x-goog-upload-")}  # fmt: skip
         file = json.loads(request.raw).get("file", {})
         fit = (
-            (told.get("protocol"), told.get("command")) == ("resumable", "start")
-            and told.get("header-content-type") == file.get("mime_type") == "application/jsonl"
+            (given.get("protocol"), given.get("command")) == ("resumable", "start")
+            and given.get("header-content-type") == file.get("mime_type") == "application/jsonl"
             and set(file) == _FILE_FIELDS
-            and str(told.get("header-content-length")) == str(file["size_bytes"])
+            and str(given.get("header-content-length")) == str(file["size_bytes"])
         )
         if not fit:
-            return self._refused("start", 400, f"Wrong start of an upload: {told} {file}")
+            return self._refused("start", 400, f"Wrong start of an upload: {given} {file}")
         number = str(next(self._numbers))
         self._open[number] = _Upload(file["display_name"], int(file["size_bytes"]))
         target = f"{self.origin}{_UPLOAD}?upload_id={number}&upload_protocol=resumable"

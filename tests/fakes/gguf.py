@@ -1,6 +1,6 @@
 """Tiny models in the GGUF format (version 3) that llama.cpp really loads: random BERTs of one layer.
 
-Their vectors and scores mean nothing, but every step from a text to a number is the real one.
+Their vectors and scores mean nothing, but every step from a text to a number is real.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def write_embedder(
     more: Mapping[str, int] | None = None,
     **settings: Any,
 ) -> Path:
-    """`settings` replace values of the header, by key with `_` for `.`; None leaves one out.
+    """Writes an embedder. `settings` replace values of the header, by key with `_` for `.`; None leaves one out.
 
-    `more` adds whole numbers that no BERT has.
+    `more` adds integers that a BERT does not have.
     """
     tokens = _tokens(characters)
     values = _settings(path.stem, MEAN_POOLING, context, tokens)

@@ -1,4 +1,4 @@
-"""Asking a service whose host gives nothing."""
+"""A service whose host returns no vectors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TEXTS = ["the first of the notes", "the second of the notes", "the third of the 
 
 
 async def fails(service: EmbeddingService, collected: Any) -> provider_errors.ProviderError:
-    """The error that ends the attempt to embed `TEXTS`; none of them may have got a vector."""
+    """Returns the error that ends the attempt to embed `TEXTS`; none of them may have got a vector."""
     with pytest.raises(provider_errors.ProviderError) as caught:
         await service.embed_documents(TEXTS, on_batch=collected)
     assert not collected.vectors

@@ -1,7 +1,7 @@
 """The database in which OpenClaw 2026.9.6 keeps its sessions, made and written as that release does it.
 
-Holds the tables that matter here, with the columns of the real ones. Run as a program it is a host that
-goes on writing: see `main`.
+It has the tables that matter here, with the columns of the real ones. Run as a program it is a host that
+keeps writing: see `main`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ CREATE TABLE memory_session_tombstones (
 
 
 class HostDatabase:
-    """Open for writing until it is closed. SQLite waits for nobody: being locked out is an error."""
+    """Open for writing until it is closed. SQLite does not wait here: being locked out is an error."""
 
     def __init__(self, state: Path, agent: str = "main") -> None:
         self.path = host_database(state, agent)
@@ -117,7 +117,7 @@ class HostDatabase:
 
 
 class Session:
-    """One session. Each event is a transaction, as with the host."""
+    """One session. Each event is a transaction, as in the host."""
 
     def __init__(self, host: HostDatabase, name: str) -> None:
         self.host, self.name = host, name
@@ -165,11 +165,11 @@ class Session:
         return self.say(text, "assistant", packed=packed)
 
     def work(self, output: str) -> int:
-        """What a tool gave: no turn."""
+        """Adds the output of a tool, which is no turn."""
         return self.say(output, "toolResult")
 
     def rewind(self, seq: int) -> None:
-        """The conversation goes on behind that event; what came after it is no part of it any more."""
+        """Continues the conversation after that event; later events are no longer part of it."""
         self.add({"type": "leaf", "targetId": f"{self.name}-{seq}"}, active=False)
         self.leaf = f"{self.name}-{seq}"
         with self.host.db as db:
@@ -180,7 +180,7 @@ class Session:
             self._projected()
 
     def rewrite(self, seq: int, text: str, generation: str = "second") -> None:
-        """The host changes what was said, as when it masks or shortens it."""
+        """Changes a message, as the host does when it masks or shortens it."""
         db = self.host.db
         (event,) = db.execute(
             "SELECT event_json FROM transcript_events WHERE session_id = ? AND seq = ?",
@@ -208,14 +208,14 @@ class Session:
         self.host.db.execute(sql, (self.name,))
 
     def cool(self) -> None:
-        """The host moves the events of an old session out of its table."""
+        """Removes the session's events from their table, as the host moves those of an old session."""
         self.host.db.execute("DELETE FROM transcript_events WHERE session_id = ?", (self.name,))
 
     def delete(self) -> None:
         self.host.db.execute("DELETE FROM session_windows WHERE session_id = ?", (self.name,))
 
     def fall_silent(self) -> None:
-        """As if the last event had been an hour ago."""
+        """Makes the last event an hour old."""
         self.clock_ms -= 3_600_000
         self.host.db.execute(
             "UPDATE session_windows SET transcript_updated_at = ? WHERE session_id = ?",
@@ -237,7 +237,7 @@ class Session:
 
 
 def pack(data: bytes) -> bytes:
-    """As the host does: level 1, with a checksum."""
+    """Compresses data as the host does: level 1, with a checksum."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
@@ -254,10 +254,10 @@ def _now() -> int:
 
 
 def main(state: str, turns: str) -> None:
-    """Writes so many turns and checkpoints all the while; prints the longest wait in milliseconds.
+    """Writes that many turns, with checkpoints between them; prints the longest wait in milliseconds.
 
-    Each turn is told on standard output once it is committed. Ends with an error as soon as somebody
-    else keeps it from writing.
+    The number of each turn is printed once it is committed. Ends with an error as soon as another process
+    keeps it from writing.
     """
     host = HostDatabase(Path(state))
     host.db.wal_autocheckpoint(20)

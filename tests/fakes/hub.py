@@ -30,7 +30,7 @@ _STEP = 16 << 10
 
 
 def model_bytes(size: int, seed: int = 1) -> bytes:
-    """Something that looks like a GGUF file from outside."""
+    """Returns bytes that begin as a GGUF file."""
     return b"GGUF" + random.Random(seed).randbytes(size - 4)
 
 
@@ -51,22 +51,22 @@ class Seen:
 class Fault:
     kind: Misbehaviour
     after: int = 0
-    """Bytes of the body that are sent before."""
+    """Bytes of the body that are sent before the fault."""
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
 class FakeHub(LoopbackHost[Fault]):
-    """The files are named `org/repo/file`. Everything may be changed while it runs."""
+    """A hub. Its files are named `org/repo/file`; everything may be changed while it runs."""
 
     files: dict[str, bytes]
     token: str | None = None
-    """What the hub wants to see; None: nothing."""
+    """The token that the hub requires; None for none."""
     redirects: bool = True
-    """Whether the bodies come from the other host."""
+    """True if the bodies come from the other host."""
     metadata: bool = True
-    """Whether it tells what a hub tells; else it is a plain web server."""
+    """True if it sends a hub's headers; else it is a plain web server."""
     etags: bool = True
     bytes_per_s: int | None = None
 
@@ -81,7 +81,7 @@ class FakeHub(LoopbackHost[Fault]):
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables under which this is the hub."""
+        """The environment variables that make this the hub."""
         return {"HF_ENDPOINT": self.origin}
 
     def misbehave(
@@ -93,25 +93,25 @@ class FakeHub(LoopbackHost[Fault]):
         status: int = 0,
         **headers: str,
     ) -> None:
-        """Treats the next `times` bodies so, or all from now on. `_` in header names means `-`."""
+        """Applies the fault to the next `times` bodies, or to all from now on. `_` in header names means `-`."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         self.misbehave_as(Fault(kind, after, status, named), times)
 
     def bodies(self) -> list[Seen]:
-        """The requests that were answered with a body or a refusal, not with a redirect."""
+        """Returns the requests that were answered with a body or a refusal, not with a redirect."""
         return [seen for seen in self.requests if seen.status != 302]
 
     def sent(self) -> int:
-        """Bytes of all bodies together."""
-        with self._changed:  # whose lock may be taken twice by one thread
+        """Returns the bytes of all bodies together."""
+        with self._changed:  # its lock is reentrant
             return sum(seen.sent for seen in self.requests)
 
     def wait_until_sent(self, size: int, timeout_s: float = 120.0) -> None:
-        """Blocks until so many bytes have left; raises TimeoutError."""
+        """Blocks until that many bytes have been sent; raises TimeoutError."""
         self.wait_until(lambda hub: hub.sent() >= size, timeout_s)
 
     def hang_up(self) -> None:
-        """Breaks off every answer that is under way."""
+        """Breaks off every answer in progress."""
         self._server.close_connections()
 
     # For the handlers.
@@ -127,7 +127,7 @@ class FakeHub(LoopbackHost[Fault]):
             self._changed.notify_all()
 
     def pause(self, seconds: float) -> bool:
-        """Waits; whether this hub was stopped meanwhile."""
+        """Waits; returns whether this hub was stopped meanwhile."""
         return self._stopping.wait(seconds)
 
 
@@ -141,7 +141,7 @@ class _Handler(LoopbackHandler):
     server: _Server
 
     def setup(self) -> None:
-        # What is sent is counted, so little of it may wait here for a client that is gone.
+        # Sent bytes are counted, so few of them may be buffered here for a client that is gone.
         self.request.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * _STEP)
         super().setup()
 
@@ -244,7 +244,7 @@ class _Handler(LoopbackHandler):
             self.close_connection = True
 
     def _pour_for_ever(self, data: bytes, fault: Fault) -> None:
-        """A body without an announced length: the file, then whatever comes, until nobody takes any more."""
+        """Sends a body without an announced length: the file's beginning again and again, until the client ends."""
         self.close_connection = True
         self._seen.status = 200
         self.send_response(200)

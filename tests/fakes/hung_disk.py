@@ -1,6 +1,6 @@
-"""A disk that hangs, for real processes: a library of C that is loaded before theirs.
+"""A disk that hangs, for real processes: a C library that is loaded before theirs.
 
-Below its prefixes every open, look, read, write and flush waits while the disk hangs, as on a network
+Under its prefixes every open, stat, read, write and flush waits while the disk hangs, as on a network
 mount whose server is gone.
 """
 
@@ -26,7 +26,7 @@ def is_possible() -> bool:
 
 
 class HungDisk:
-    """Works on processes that are started with its `environment`; answers until it is told to hang."""
+    """Affects processes that are started with its `environment`; answers until `hang` is called."""
 
     def __init__(self, root: Path, *below: Path) -> None:
         library, switch = root / "hung_disk.so", root / "hung_disk.switch"
@@ -49,7 +49,7 @@ class HungDisk:
 
     @property
     def waited(self) -> int:
-        """How many calls began to wait since it hangs."""
+        """The number of calls that have begun to wait since it hangs."""
         return int(struct.unpack(_NUMBERS, self._numbers[:])[1])
 
     def until_waited(self, patience_s: float) -> None:

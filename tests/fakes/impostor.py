@@ -1,4 +1,4 @@
-"""Poses as the owner of an index: listens at a path, writes down what it is sent, and answers with planted text."""
+"""Poses as the owner of an index: listens at a path, records what it is sent, and answers with planted text."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ ANSWERS = {
 }  # fmt: skip
 
 
-def serve(client: socket.socket, heard: Path) -> None:
+def serve(client: socket.socket, record: Path) -> None:
     with client, client.makefile("rwb") as stream:
         for line in stream:
-            with heard.open("ab") as file:
+            with record.open("ab") as file:
                 file.write(line)
             message = json.loads(line)
             if "id" in message:
@@ -36,7 +36,7 @@ def serve(client: socket.socket, heard: Path) -> None:
                 stream.flush()
 
 
-def main(path: Path, heard: Path) -> None:
+def main(path: Path, record: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
@@ -46,7 +46,7 @@ def main(path: Path, heard: Path) -> None:
         sys.stdout.flush()
         while True:
             client, _ = listening.accept()
-            threading.Thread(target=serve, args=(client, heard), daemon=True).start()
+            threading.Thread(target=serve, args=(client, record), daemon=True).start()
 
 
 if __name__ == "__main__":

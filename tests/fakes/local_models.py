@@ -9,7 +9,7 @@ from providers.local.models.references import LLAMA, ONNX, TOKENIZER, engine_of
 from providers.local.worker import Open
 
 ENGINES = [engine.name for engine in (ONNX, LLAMA) if engine.missing is None]
-"""llama.cpp is compiled where it is installed, which a fresh clone does without."""
+"""llama.cpp is compiled when it is installed, so a fresh clone does without it."""
 
 
 def write_model(engine: str, directory: Path, **settings: object) -> Path:

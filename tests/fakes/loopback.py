@@ -1,7 +1,6 @@
-"""What the fake hosts have in common: a server on this machine, one thread a connection.
+"""The common part of the fake hosts: a server on this machine, one thread per connection.
 
-The servers are started and ended here, also while clients still hold connections, and they are told what is to
-go wrong next on purpose.
+The servers are started and ended here, also while clients are still connected, and their next faults are set here.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class LoopbackServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), handler)
 
     def close_connections(self) -> None:
-        """Ends the handler threads that wait for a next request, and breaks off what others send."""
+        """Ends the handler threads that wait for a next request, and breaks off the others' answers."""
         for connection in tuple(self.open):
             try:
                 connection.shutdown(socket.SHUT_RDWR)
@@ -33,7 +32,7 @@ class LoopbackServer(ThreadingHTTPServer):
                 continue
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up is part of the tests."""
+        """Ignores clients that hang up, which is part of the tests."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
@@ -52,14 +51,14 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         super().finish()
 
     def log_message(self, *_: object) -> None:
-        """Silence."""
+        """Logs nothing."""
 
 
 class LoopbackHost(Generic[F]):
-    """A fake host as a context manager. `F` is what it knows as a fault."""
+    """A fake host as a context manager. `F` is the type of its faults."""
 
     def serve(self, server: LoopbackServer) -> None:
-        """To be called once, before the context is entered."""
+        """Prepares the host. Call it once, before the context is entered."""
         self._faults: deque[F] = deque()
         self._always: F | None = None
         self._changed = threading.Condition()
@@ -83,7 +82,7 @@ class LoopbackHost(Generic[F]):
         self._server.server_close()
 
     def misbehave_as(self, fault: F, times: int | None) -> None:
-        """Treats the next `times` requests so, or all from now on."""
+        """Applies the fault to the next `times` requests, or to all from now on."""
         with self._changed:
             if times is None:
                 self._always = fault
@@ -96,7 +95,7 @@ class LoopbackHost(Generic[F]):
             self._always = None
 
     def next_fault(self) -> F | None:
-        """For the handlers: what is to go wrong with this request."""
+        """Returns the fault of this request, for the handlers."""
         with self._changed:
             return self._faults.popleft() if self._faults else self._always
 

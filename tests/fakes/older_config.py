@@ -1,4 +1,4 @@
-"""Configurations with keys at all the places where this gateway ever read them, as people write them."""
+"""Configurations as people write them, with keys at all the places where this gateway ever read them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OF_AGENTS = (
 
 
 def written(members: dict[str, Any], dice: random.Random, indent: str = "  ") -> Iterator[str]:
-    """Lines of JSON5 for texts by name, with comments, on one line or on several."""
+    """Yields lines of JSON5 for texts by name, with comments, on one line or on several."""
     for name, value in members.items():
         if dice.random() < 0.2:
             yield f"{indent}// about {name}, in {{braces}}"
@@ -48,7 +48,7 @@ def nested(texts: dict[str, str]) -> dict[str, Any]:
 
 
 def older_file(rows: Sequence[dict[str, Any]], seed: int, *, blank: bool = True) -> str:
-    """A file that is allowed here; a row says which `valid` texts a `key` may have.
+    """Returns a valid file; a row says which `valid` texts a `key` may have.
 
     Without `blank` every key has a value. The same seed always gives the same text.
     """
@@ -59,7 +59,7 @@ def older_file(rows: Sequence[dict[str, Any]], seed: int, *, blank: bool = True)
     for row in dice.sample(rows, dice.randint(1, 25)):
         valid = [text for text in row["valid"] if blank or text.strip("' ") not in ("", "null")]
         key, value = row["key"], dice.choice(valid)
-        # What is a path has to be one that no two agents share.
+        # A path has to be one that no two agents share.
         if key.endswith("store.path"):
             value = "'~/{agentId}.sqlite'"
         if not key.startswith(SEARCH) or key.endswith("store.path"):
@@ -80,7 +80,7 @@ def older_file(rows: Sequence[dict[str, Any]], seed: int, *, blank: bool = True)
 
 
 class _Quiet(random.Random):
-    """Never a comment."""
+    """Dice by which no comment is written."""
 
     def random(self) -> float:
         return 0.99

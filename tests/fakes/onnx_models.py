@@ -1,7 +1,7 @@
 """Tiny models in the ONNX format that ONNX Runtime really loads, with the files that belong to them.
 
-Their vectors mean nothing, but every step from a text to a number is the real one. Each model has a directory of its own,
-as its neighbours are called alike.
+Their vectors mean nothing, but every step from a text to a number is real. Each model has a directory of its own, as
+the files beside it have the same names.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def write_embedder(
     architecture: str = "bert",
     greedy_from: int | None = None,
 ) -> Path:
-    """Writes a model with everything beside it. `path` ends in `.onnx`.
+    """Writes a model and the files beside it. `path` ends in `.onnx`.
 
-    A text of more than `greedy_from` tokens takes more memory than any machine has.
+    A text of more than `greedy_from` tokens needs more memory than any machine has.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     onnx.save(_network(context, seed, greedy_from), str(path))
@@ -62,7 +62,7 @@ def _tokenizer() -> Tokenizer:
 
 
 def _network(context: int, seed: int, greedy_from: int | None) -> onnx.ModelProto:
-    """Words and places, mixed by one layer: vectors that differ where texts do."""
+    """Returns a network that mixes words and positions in one layer: vectors differ where texts do."""
     draw = np.random.default_rng(seed)
     shapes = {
         "words": (len(_SPECIAL) + len(_CHARACTERS), WIDTH),

@@ -1,4 +1,4 @@
-"""OpenAI's format of files and batch jobs, which Voyage speaks as well: strict about every request."""
+"""OpenAI's format of files and batch jobs, which Voyage uses as well: strict about every request."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class OpenAIBatches(FakeBatches):
             message = f"Too many enqueued tokens. Limit: {self.most_enqueued}"
             return Reply("create", 400, self.error(400, message))
         job = self.begin(body["input_file_id"], body["metadata"])
-        if is_full:  # OpenAI takes the job, and lets it fail
+        if is_full:  # OpenAI accepts the job and lets it fail
             job.status, job.code = "failed", "token_limit_exceeded"
             job.message = f"Enqueued token limit reached for org-1. Limit: {self.most_enqueued:,}"
         return Reply("create", 200, _described(job))

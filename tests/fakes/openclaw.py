@@ -6,7 +6,7 @@
             assert "heron" in running.say("The heron nests at the mill pond.")
         assert host.run("doctor", "--non-interactive").returncode == 0
 
-Nothing leaves this machine, and whatever was started has ended when a context or a call is left.
+Nothing leaves this machine, and every process that was started has ended when a context or a call is left.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from fakes.openclaw_model import FakeModel
 SETUP: Final = Path(__file__).resolve().parents[2] / "scripts/openclaw-setup"
 _VALIDATE: Final = Path(__file__).with_name("openclaw_validate.mjs")
 PATIENCE_S: Final = 300.0
-"""Bound of every wait; the machine may be busy."""
+"""The longest wait for anything; the machine may be busy."""
 _COMMANDS_WITHIN: Final = 5
-"""How many commands of the host one of ours may run: the bound holds for each."""
+"""The most commands of the host that one of ours runs, each within that time."""
 MAIN: Final = "agent:main:main"
 """The session key of the main agent's private conversation."""
 _TOKEN: Final = "test-token-0123456789abcdef"
@@ -44,7 +44,7 @@ _PAUSE_S: Final = 0.05
 
 
 def install_openclaw() -> str:
-    """The command of the real OpenClaw; skips the test where it cannot be installed."""
+    """Returns the command of the real OpenClaw; skips the test where it cannot be installed."""
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed, so the real OpenClaw cannot be")
     done = subprocess.run(
@@ -56,7 +56,7 @@ def install_openclaw() -> str:
 
 
 class HostError(Exception):
-    """The host refused, or did not do something in time; says what it printed last."""
+    """The host refused, or did not do something in time; the message has its last output."""
 
 
 class OpenClaw:
@@ -76,7 +76,7 @@ class OpenClaw:
         self.configure({})
 
     def configure(self, changes: dict[str, Any]) -> None:
-        """Writes the least that a gateway needs to run and to answer, with these keys laid over it."""
+        """Writes the smallest configuration with which a gateway runs and answers, overlaid with these keys."""
         self.config.write_text(json.dumps(_laid_over(self._least(), changes), indent=2), "utf-8")
         self.config.chmod(0o600)
 
@@ -118,8 +118,8 @@ class OpenClaw:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Nothing of the user's own; the host's Node.js comes first. What it compiles is kept for the next start,
-        and what it loads has room: collecting garbage is a seventh of its time otherwise.
+        """Variables without the user's own; the host's Node.js is first. What it compiles is kept for the next start,
+        and its young generation has room: otherwise garbage collection takes a seventh of its time.
         """
         programs = Path(self.command).parent
         return {
@@ -137,27 +137,27 @@ class OpenClaw:
     def run(
         self, *arguments: str, patience_s: float = PATIENCE_S
     ) -> subprocess.CompletedProcess[str]:
-        """A command, to its end. Raises HostError if that does not come."""
+        """Runs a command to its end. Raises HostError if it does not end in time."""
         return self._run(self.command, *arguments, patience_s=patience_s)
 
     def run_alone(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """The same; raises HostError, too, if it leaves a process behind."""
+        """Runs a command likewise; raises HostError, too, if it leaves a process behind."""
         return self._run(self.command, *arguments, alone=True)
 
     def install_plugin(self) -> str:
-        """Ours, by our own command; what that printed."""
+        """Installs our plugin by our own command; returns its output."""
         done = self.memory_gateway("openclaw", "install", "--yes")
         if done.returncode:
             raise HostError(f"the plugin was not installed: {done.stdout}")
         return done.stdout
 
     def memory_gateway(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """A command of ours in the environment of the host."""
+        """Runs a command of ours in the environment of the host."""
         argv = (sys.executable, "-P", "-m", "gateway", *arguments)
         return self._run(*argv, patience_s=_COMMANDS_WITHIN * PATIENCE_S)
 
     def accepts(self, files: Iterable[Path]) -> list[bool]:
-        """What its `config validate` says to each of these configurations."""
+        """Returns whether its `config validate` accepts each of these configurations."""
         programs = Path(self.command).parent
         package = str(programs.parent / "openclaw")
         done = self._run(str(programs / "node"), str(_VALIDATE), package, *map(str, files))
@@ -179,8 +179,9 @@ class OpenClaw:
     def kill_memory_gateway(
         self, after_s: float, *arguments: str, whole_group: bool
     ) -> tuple[bool, float]:
-        """A command of ours that is killed, alone or with what it runs of the host's, whose end is waited for;
-        whether it was still at work, and the seconds that it took.
+        """Runs a command of ours and kills it, alone or with its children of the host; waits until all have ended.
+
+        Returns whether it was still at work, and the seconds that it took.
         """
         argv = (sys.executable, "-P", "-m", "gateway", *arguments)
         started = time.monotonic()
@@ -199,7 +200,7 @@ class OpenClaw:
 
     @contextmanager
     def gateway(self) -> Iterator[RunningHost]:
-        """`openclaw gateway run` from when it is ready to when it has stopped, which must be cleanly."""
+        """Runs `openclaw gateway run`: ready in the body, stopped afterwards, which has to be cleanly."""
         with _started(self, (self.command, "gateway", "run")) as (process, printed):
             running = RunningHost(self, process, printed)
             running.wait_until_ready()
@@ -208,7 +209,7 @@ class OpenClaw:
                 running.stop()
 
     def files(self, *, but: Callable[[str], bool] = lambda _name: False) -> dict[str, str]:
-        """Every entry of the state directory, by relative name: kind, mode, inode and a hash of its content."""
+        """Returns kind, mode, inode and a hash of every entry of the state directory, by relative name."""
         entries = sorted(self.state.rglob("*"))
         names = {path: str(path.relative_to(self.state)) for path in entries}
         return {name: _described(path) for path, name in names.items() if not but(name)}
@@ -227,11 +228,11 @@ class RunningHost:
 
     @property
     def printed(self) -> str:
-        """Everything on its standard output and error till now."""
+        """All its output so far, on standard output and error."""
         return self._printed()
 
     def say(self, text: str, session: str = MAIN) -> str:
-        """One turn of a conversation; what the agent answered."""
+        """Makes one turn of a conversation; returns the agent's answer."""
         agent = session.split(":")[1]
         body = {"model": f"openclaw/{agent}", "messages": [{"role": "user", "content": text}]}
         headers = {
@@ -249,7 +250,7 @@ class RunningHost:
         return self._process.pid
 
     def invoke(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """One call of a tool of the main agent, without a turn; what the tool returned."""
+        """Calls a tool of the main agent without a turn; returns its result."""
         headers = {"Authorization": f"Bearer {_TOKEN}", "Content-Type": "application/json"}
         body = json.dumps({"tool": tool, "args": arguments, "sessionKey": MAIN})
         status, content = self._request("POST", "/tools/invoke", body, headers)
@@ -276,7 +277,7 @@ class RunningHost:
             return False
 
     def _request(self, *request: Any) -> tuple[int, bytes]:
-        """On a connection of its own: the host closes those that are idle for some seconds."""
+        """Sends a request on a new connection: the host closes those that are idle for some seconds."""
         connection = http.client.HTTPConnection("127.0.0.1", self._host.port, timeout=PATIENCE_S)
         try:
             connection.request(*request)
@@ -287,7 +288,7 @@ class RunningHost:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """Nothing of it moves meanwhile; what it had open, written or locked stays so."""
+        """Suspends all its processes while the body runs; open files and locks stay as they are."""
         os.killpg(self._process.pid, signal.SIGSTOP)
         try:
             yield
@@ -295,7 +296,7 @@ class RunningHost:
             os.killpg(self._process.pid, signal.SIGCONT)
 
     def stop(self) -> None:
-        """SIGTERM, and a clean end: code 0, in time, and no child left."""
+        """Sends SIGTERM; the end has to be clean: code 0, in time, and no child left."""
         self._process.terminate()
         try:
             code = self._process.wait(PATIENCE_S)
@@ -306,8 +307,9 @@ class RunningHost:
         _wait_until_gone(self._process.pid)
 
     def kill(self) -> float:
-        """SIGKILL for the host alone, its launcher and what that started. How many seconds later the last
-        process of its group was gone.
+        """Kills the host with its launcher and the launcher's processes, but none of ours.
+
+        Returns how many seconds later the last process of its group was gone.
         """
         self.was_killed = True
         ours = self.children()
@@ -321,7 +323,7 @@ class RunningHost:
         return time.monotonic() - killed
 
     def children(self) -> dict[int, list[str]]:
-        """The processes of ours that it runs now: their arguments, by pid."""
+        """Returns the arguments of our processes that it runs now, by pid."""
         found = {}
         for pid in self._group():
             with suppress(OSError):
@@ -331,7 +333,7 @@ class RunningHost:
         return found
 
     def _group(self) -> Iterator[int]:
-        """The processes that live in the group of the one that was started."""
+        """Yields the live processes in the group of the one that was started."""
         for place in Path("/proc").glob("[0-9]*"):
             with suppress(OSError, IndexError):
                 status = (place / "stat").read_text().rpartition(")")[2].split()
@@ -351,7 +353,7 @@ def _wait_until_gone(group: int) -> None:
 def _started(
     host: OpenClaw, argv: tuple[str, ...]
 ) -> Iterator[tuple[subprocess.Popen[bytes], Callable[[], str]]]:
-    """A process in a group of its own, which has ended afterwards; and what it has printed so far."""
+    """Yields a process in a group of its own, ended afterwards, and a function that returns its output so far."""
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             argv,
@@ -371,7 +373,7 @@ def _started(
 
 
 def _read_whole(descriptor: int) -> str:
-    """Without moving the position at which the process goes on writing."""
+    """Reads a file without moving the position at which the process continues to write."""
     return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode("utf-8", "replace")
 
 

@@ -1,7 +1,7 @@
-"""A stand-in for the command `openclaw` that does to a configuration what 2026.9.6 does, in milliseconds.
+"""A stand-in for the command `openclaw` that changes a configuration as 2026.9.6 does, in milliseconds.
 
-It rewrites the file as plain JSON with notes to itself, links and enables a plugin, gives it the memory
-slot, and takes all that out again. What the real one does is shown in tests/system.
+It rewrites the file as plain JSON with metadata, links and enables a plugin, gives it the memory slot, and
+undoes all that. The behaviour of the real one is shown in tests/system.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def make_openclaw(
     uninstall_fails: bool = False,
     install_fails: str = "",
 ) -> Path:
-    """The command, in a directory with a `node` of that version beside it."""
+    """Writes the command, with a `node` of that version beside it, and returns its path."""
     directory.mkdir(parents=True, exist_ok=True)
     behaviour = json.dumps(
         {

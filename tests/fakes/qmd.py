@@ -24,11 +24,11 @@ T = TypeVar("T")
 
 SETUP = Path(__file__).resolve().parents[2] / "scripts/qmd-setup"
 PATIENCE_S = 120.0
-"""Bound of every wait; the machine may be busy."""
+"""The longest wait for anything; the machine may be busy."""
 
 
 def install_qmd() -> str:
-    """The command of a real QMD; skips the test where it cannot be installed."""
+    """Returns the command of a real QMD; skips the test where it cannot be installed."""
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed, so the real QMD cannot be")
     done = subprocess.run(
@@ -44,7 +44,7 @@ def install_qmd() -> str:
 
 
 def clean_environment(home: Path, **more: str) -> dict[str, str]:
-    """Nothing of the user's own QMD: another home, no models, a short list of variables."""
+    """Returns variables without the user's own QMD: another home, no models, a short list."""
     return {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", **more}
 
 
@@ -72,7 +72,7 @@ def qmd_settings(
     limits: dict[str, Any] | None = None,
     **changes: Any,
 ) -> Settings:
-    """Lexical search without waiting between updates, and patient, unless the test says otherwise."""
+    """Returns settings with lexical search, no pause between updates and long timeouts, where not given otherwise."""
     search = {"sync": SyncSettings(search_budget_ms=20_000)}
     settings = make_settings(root, agent=agent, backend="qmd", search=search)
     qmd = msgspec.structs.replace(
@@ -86,7 +86,7 @@ def qmd_settings(
 
 
 def wrapper(path: Path, command: str, before: str = "", after: str = "") -> str:
-    """A program in shell around the real one, which gets its arguments."""
+    """Writes a shell script around the real program, which gets its arguments; returns its path."""
     real = shlex.quote(str(Path(command).parent))
     script = f'#!/bin/sh\nPATH={real}:$PATH\n{before}\n{shlex.quote(command)} "$@"\ncode=$?\n{after}\nexit $code\n'
     write(path, script).chmod(0o755)
@@ -94,7 +94,7 @@ def wrapper(path: Path, command: str, before: str = "", after: str = "") -> str:
 
 
 async def until(condition: Callable[[], Awaitable[T | None]], what: str) -> T:
-    """Waits until `condition` gives something; fails with `what` after a bound."""
+    """Waits until `condition` returns something; fails with `what` after `PATIENCE_S`."""
     with anyio.move_on_after(PATIENCE_S):
         while True:
             if value := await condition():
@@ -104,7 +104,7 @@ async def until(condition: Callable[[], Awaitable[T | None]], what: str) -> T:
 
 
 async def answered(backend: QmdBackend, query: str, **fields: Any) -> SearchAnswer:
-    """The first answer that QMD itself gives."""
+    """Asks until QMD itself answers, and returns that answer."""
     failures: list[str] = []
 
     async def ask() -> SearchAnswer | None:
@@ -118,14 +118,14 @@ async def answered(backend: QmdBackend, query: str, **fields: Any) -> SearchAnsw
 
 
 async def failing(backend: QmdBackend, query: str = "boiler") -> QmdUnavailableError:
-    """The failure of one question."""
+    """Asks once and returns the failure."""
     with pytest.raises(QmdUnavailableError) as caught:
         await backend.search(SearchRequest(query=query))
     return caught.value
 
 
 def processes_in(home: Path) -> list[int]:
-    """Processes whose environment names this QMD home."""
+    """Returns the processes whose environment names this QMD home."""
     needle = f"QMD_CONFIG_DIR={home}".encode()
     found = []
     for entry in Path("/proc").iterdir():

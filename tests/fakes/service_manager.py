@@ -1,4 +1,4 @@
-"""A service manager's ends: the socket that hears notifications, and listening sockets handed in."""
+"""A service manager's socket for notifications."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Self
 
 
 class NotifyReceiver:
-    """Hears what a service says; `address` is for its `NOTIFY_SOCKET`."""
+    """Receives the messages of a service; `address` is for its `NOTIFY_SOCKET`."""
 
     def __init__(self, path: Path | None = None) -> None:
         """Without a path the socket is an abstract one, as some managers use."""
@@ -27,7 +27,7 @@ class NotifyReceiver:
         self._socket.close()
 
     def wait_for(self, start: str, timeout_s: float = 60.0) -> str:
-        """The next message that begins so. Raises TimeoutError."""
+        """Returns the next message that begins with `start`. Raises TimeoutError."""
         deadline = time.monotonic() + timeout_s
         while True:
             self._socket.settimeout(max(0.001, deadline - time.monotonic()))

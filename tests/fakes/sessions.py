@@ -1,4 +1,4 @@
-"""Who asks, as a method of the pipe is told."""
+"""The context of a request, which says who asks, for methods of the pipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Effective settings of an agent for tests, with everything at its default but what is named."""
+"""Effective settings of an agent for tests, at their defaults except for those that are named."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from config.settings import (
 
 
 def make_settings(root: Path, *, agent: str = "main", **changes: Any) -> Settings:
-    """Settings under `root`. `search` takes the fields of `MemorySearchSettings` as a mapping."""
+    """Returns settings under `root`. `search` takes the fields of `MemorySearchSettings` as a mapping."""
     search = MemorySearchSettings(
         store=StoreSettings(path=root / f"{agent}.sqlite"), **changes.pop("search", {})
     )
@@ -35,7 +35,7 @@ def make_settings(root: Path, *, agent: str = "main", **changes: Any) -> Setting
 
 
 def remote(base_url: str | None = None, key: str | None = None, **headers: str) -> RemoteSettings:
-    """`remote.*`; header names are given with `_` for `-`."""
+    """Returns settings of `remote.*`; header names are given with `_` for `-`."""
     return RemoteSettings(
         base_url=base_url,
         api_key=Secret(key) if key else None,

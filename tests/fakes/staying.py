@@ -1,4 +1,4 @@
-"""Gateways that hooks started and that stay: they are nobody's children, so a test has to end its own."""
+"""Gateways that hooks started and that stay: nothing ends them, so a test has to end its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def staying(below: Path) -> list[int]:
-    """The processes of those that were told of a path below this one."""
+    """Returns the processes of those whose arguments name a path below this one."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():

@@ -1,4 +1,4 @@
-"""Conversations as a chat gateway writes them: one JSON object a line."""
+"""Conversations as a chat gateway writes them: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Transcript:
         return self.say(text, "assistant")
 
     def work(self, output: str) -> int:
-        """What a tool gave: no turn."""
+        """Adds the output of a tool, which is no turn."""
         return self.say(output, "toolResult")
 
     def half(self, text: str) -> None:
-        """The beginning of a line that is still being written."""
+        """Adds the beginning of a line that is still being written."""
         with self.path.open("a", encoding="utf-8") as file:
             file.write(text)

@@ -1,6 +1,6 @@
-"""An MCP server over stdio whose one tool says something else as data than as text: run it as a file.
+"""An MCP server over stdio whose one tool answers differently as data and as text: run it as a file.
 
-It shows which of the two a client hands to its model.
+It shows which of the two a client passes to its model.
 """
 
 from __future__ import annotations

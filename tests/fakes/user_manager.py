@@ -1,13 +1,13 @@
 """A real `systemd --user`, as an unprivileged user in namespaces of its own.
 
 A machine that was booted without systemd (a container, most of continuous integration) can still run
-the manager of a user, if somebody prepares what it expects: a `/run` with the marks of systemd, a
-version 2 control group that the user owns, a runtime directory. All of that exists inside a private
-mount and process namespace and goes with it. Commands enter the namespaces by `nsenter`.
+the manager of a user, if it finds what it expects: a `/run` with the marks of systemd, a version 2
+control group that the user owns, a runtime directory. All of that exists inside a private mount and
+process namespace and ends with it. Commands enter the namespaces by `nsenter`.
 
-This checkout is shown to the user as `/run/checkout`: it may lie in the home of root, or below `/tmp`,
-which `PrivateTmp=` hides. The interpreter below its virtual environment has to stay where it is; where
-a closed directory is in the way, it is shown at its own path below an empty one that anybody may pass.
+This checkout is mounted for the user at `/run/checkout`: it may be in the home of root, or under `/tmp`,
+which `PrivateTmp=` hides. The interpreter of its virtual environment has to keep its path; where a closed
+directory is in the way, an empty one that anybody may enter is mounted over it, with the interpreter inside.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class UserManager:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What a login of the user would have."""
+        """The variables that a login of the user would have."""
         return {
             "HOME": str(HOME), "USER": USER, "LOGNAME": USER, "LANG": "C.UTF-8",
             "XDG_RUNTIME_DIR": str(self.runtime), "PYTHONDONTWRITEBYTECODE": "1",
@@ -137,14 +137,14 @@ class UserManager:
     def run(
         self, *command: str, stdin: str = "", timeout_s: float = _PATIENCE_S
     ) -> subprocess.CompletedProcess[str]:
-        """A command of the user, to its end."""
+        """Runs a command of the user to its end."""
         return self._enter(
             "setpriv", f"--reuid={self._identity}", f"--regid={self._group}", "--init-groups",
             "env", "-i", f"--chdir={HOME}", *self._assignments, *command, stdin=stdin, timeout_s=timeout_s,
         )  # fmt: skip
 
     def gateway(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """A command of this gateway."""
+        """Runs a command of this gateway."""
         start = CHECKOUT / "config/runtime/start.py"
         return self.run(
             "/run/environment/bin/python", "-E", "-P", str(start), "gateway", *arguments
@@ -154,7 +154,7 @@ class UserManager:
         return self.run("systemctl", "--user", *arguments)
 
     def write(self, path: Path, text: str, *, mode: int = 0o600) -> None:
-        """A file of the user, below the home."""
+        """Writes a file of the user, under the home directory."""
         written = self.run(
             "bash", "-c", 'mkdir -p "$(dirname "$1")" && cat > "$1" && chmod "$2" "$1"',
             "write", str(HOME / path), f"{mode:o}", stdin=text,
@@ -165,7 +165,7 @@ class UserManager:
         return self.run("cat", str(HOME / path)).stdout
 
     def exists(self, path: Path) -> bool:
-        """Whether the name is there, be it a link to nothing."""
+        """Returns whether the name exists, even as a dangling link."""
         return not self.run("bash", "-c", "[[ -e $1 || -L $1 ]]", "exists", str(path)).returncode  # fmt: skip
 
     def _enter(
@@ -177,7 +177,7 @@ class UserManager:
         )  # fmt: skip
 
     def _first(self) -> int:
-        """The first process of the namespace, by its number outside."""
+        """Returns the first process of the namespace, by its number outside."""
         assert self._process is not None
         number = self._process.pid
         children = Path(f"/proc/{number}/task/{number}/children").read_text(encoding="ascii")
@@ -209,6 +209,6 @@ def _find_manager() -> Path:
 
 
 def _closed_above(path: Path) -> str:
-    """The outermost directory above `path` that others may not pass; nothing when all are open."""
+    """Returns the outermost directory above `path` that others may not enter; empty when all are open."""
     closed = (one for one in reversed(path.parents) if not one.stat().st_mode & 0o001)
     return str(next(closed, ""))

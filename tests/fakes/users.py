@@ -1,4 +1,4 @@
-"""Other users of the machine: real ones, as whom root starts processes."""
+"""Other users of the machine: real ones, for whom root starts processes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Final
 
 OWNER: Final = 64_401
-"""The user whose memory it is, in tests of what others may do."""
+"""The owner of the memory, in tests of what other users may do."""
 OTHER: Final = 64_402
 IMPOSSIBLE: Final = os.geteuid() != 0 or shutil.which("setpriv") is None
 WHY_NOT: Final = "only root can start processes of another user"
 
 IMPOSTOR: Final = [sys.executable, "-P", str(Path(__file__).with_name("impostor.py"))]
-"""Listens where its first argument says and writes what it hears to the file that its second one names."""
+"""Listens at the path of its first argument and writes what it receives to the file of its second."""
 
 
 def as_user(uid: int) -> list[str]:
-    """What stands before a command so that this user runs it."""
+    """Returns the words to put before a command so that this user runs it."""
     return ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--no-new-privs"]
 
 

@@ -1,4 +1,4 @@
-"""How the vendors' own libraries send texts, through our client: what we send is compared with it."""
+"""The vendors' own libraries, which send texts through our client: our requests are compared with theirs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def _gemini(spec: RemoteSpec, http: Any, texts: list[str], purpose: Purpos
     client = genai.Client(api_key="any", vertexai=False, http_options=options)
     await client.aio.models.embed_content(
         model=spec.model,
-        # One `Content` a text: it joins plain strings into a single embedding for multimodal models.
+        # One `Content` per text: it joins plain strings into a single embedding for multimodal models.
         contents=[
             types.Content(parts=[types.Part(text=spec.prompt(purpose) + text)]) for text in texts
         ],
@@ -78,7 +78,7 @@ async def _voyage(spec: RemoteSpec, http: Any, texts: list[str], purpose: Purpos
 
 
 class _Session:
-    """As much of an aiohttp session as the library uses."""
+    """The part of an aiohttp session that the library uses."""
 
     def __init__(self, client: Any) -> None:
         self._client = client

@@ -1,7 +1,7 @@
-"""A loopback host that speaks the embeddings wire format of OpenAI, its likes, Gemini or Voyage.
+"""A loopback host with the embeddings wire format of OpenAI, of hosts like it, of Gemini or of Voyage.
 
-Strict as the real hosts are (`fakes.checks`), able to misbehave on command (`fakes.faults`). It
-records every request, so that a test can count them, and notices clients that hang up.
+It is as strict as the real hosts (`fakes.checks`) and misbehaves on command (`fakes.faults`). It records
+every request, so that a test can count them, and notices clients that hang up.
 
     with FakeVendor("openai") as host:
         host.misbehave(status(503), times=2)
@@ -46,9 +46,9 @@ class FakeVendor(LoopbackHost[Fault]):
     vendor: VendorName
     key: str = "test-key-0123456789abcdef"
     keys_may_be_longer: bool = False
-    """Whether what begins with the key is one, too: clients can be told apart then."""
+    """True if a longer text that begins with the key is accepted, too, which distinguishes clients."""
     models: tuple[str, ...] = ()
-    """Default: the vendor's own default model."""
+    """The models; if none is given, the vendor's own default."""
     dimensions: int = 64
     max_items: int | None = None
     max_tokens: int | None = None
@@ -56,27 +56,27 @@ class FakeVendor(LoopbackHost[Fault]):
     max_bytes: int | None = None
     max_input_tokens: int | None = None
     names_limit: bool = True
-    """Whether a refusal of a size says which size would be accepted."""
+    """True if a refusal of a size says which size would be accepted."""
     encoding: Literal["asked", "base64", "float"] = "asked"
     delay_s: float = 0.0
     at_port: int = 0
-    """0: any that is free."""
+    """0 for any free port."""
     tls: ssl.SSLContext | None = None
     rejects: Callable[[str], bool] = lambda _text: False
-    """Texts because of which a whole request is answered with 400."""
+    """Texts that make a whole request fail with 400."""
 
     breaks_at: Callable[[str], bool] = lambda _text: False
-    """Texts because of which a whole request is answered with 500, as by Ollama where a vector is not finite."""
+    """Texts that make a whole request fail with 500, as in Ollama where a vector is not finite."""
 
     loses: Callable[[str], bool] = lambda _text: False
     """Texts whose vectors are empty in an answer."""
 
     batches: FakeBatches | None = None
-    """None: a host without batch jobs."""
+    """None for a host without batch jobs."""
 
     requests: list[Seen] = field(default_factory=list, init=False)
     hung_up: int = field(default=0, init=False)
-    """How many clients closed the connection before they had their answer."""
+    """The number of clients that closed the connection before they had their answer."""
     at_once: int = field(default=0, init=False)
     most_at_once: int = field(default=0, init=False)
 
@@ -94,11 +94,11 @@ class FakeVendor(LoopbackHost[Fault]):
 
     @property
     def base_url(self) -> str:
-        """What belongs into `remote.baseUrl`."""
+        """The value of `remote.baseUrl`."""
         return self.origin + _BASE.get(self.vendor, "/v1")
 
     def with_batches(self, **ways: Any) -> FakeBatches:
-        """Makes it a host with batch jobs, which go the given ways."""
+        """Makes it a host with batch jobs, which behave as the fields in `ways` say."""
         speaks = GeminiBatches if self.vendor == "gemini" else OpenAIBatches
         self.batches = speaks(
             self.vendor,
@@ -110,11 +110,11 @@ class FakeVendor(LoopbackHost[Fault]):
         return self.batches
 
     def misbehave(self, fault: Fault, *, times: int | None = None) -> None:
-        """Treats the next `times` requests so, or all from now on."""
+        """Applies the fault to the next `times` requests, or to all from now on."""
         self.misbehave_as(fault, times)
 
     def embedded(self) -> list[str]:
-        """Every text of every request that was answered with success, in order."""
+        """Returns every text of every request that was answered with success, in order."""
         return [text for seen in self.requests if seen.answered == 200 for text in seen.texts]
 
     # For the handlers.
@@ -133,7 +133,7 @@ class FakeVendor(LoopbackHost[Fault]):
             self._changed.notify_all()
 
     def pause(self, seconds: float, connection: socket.socket) -> bool:
-        """Waits, unless the client hangs up or this host is stopped; whether either happened."""
+        """Waits until the client hangs up or this host is stopped; returns whether either happened in time."""
         ends = time.monotonic() + seconds
         while time.monotonic() < ends:
             if self._stopping.is_set():

@@ -1,6 +1,6 @@
-"""The wire side of a fake vendor: one handler a connection, one thread each.
+"""The wire side of a fake vendor: one handler per connection, in a thread of its own.
 
-The state that they share is the `FakeVendor` of `fakes.vendors`.
+The handlers share the `FakeVendor` of `fakes.vendors`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"\w+")
 _GZIP = {"content-encoding": "gzip"}
 _LENGTH = 3.0
-"""The length of the vectors that are sent, so that a client that forgets to normalise is found out."""
+"""The length of the vectors that are sent, so that tests find a client that does not normalise."""
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Seen:
 
 
 def embedding(text: str, dimensions: int) -> list[float]:
-    """A bag of hashed words: texts that share words are near each other."""
+    """Returns a bag of hashed words: texts that share words are near each other."""
     vector = [0.0] * dimensions
     for word in _WORD.findall(text.lower()) or [text]:
         digest = hashlib.blake2b(word.encode("utf-8", "replace"), digest_size=8).digest()
@@ -211,7 +211,7 @@ class Handler(LoopbackHandler):
                 self._send(200, self._body(self._vectors(fault, request), fault, request))
 
     def _list_of(self, row: bytes, times: int) -> bytes:
-        """An answer of so many rows, which does not take much longer to make than to send."""
+        """Returns an answer of that many rows, which takes not much longer to make than to send."""
         name = b"embeddings" if self.server.host.vendor == "gemini" else b"data"
         return b'{"' + name + b'":[' + (row + b",") * (times - 1) + row + b"]}"
 
