@@ -94,7 +94,7 @@ class Pattern(msgspec.Struct, frozen=True, gc=False):
         return fits(names, self.steps)
 
 
-def last_word(patterns: Sequence[Pattern], below: str, *, is_directory: bool) -> bool | None:
+def last_verdict(patterns: Sequence[Pattern], below: str, *, is_directory: bool) -> bool | None:
     """Returns the verdict of the last pattern that matches a path below their directory.
 
     True: leave it out; False: keep it; None: none matches. The directories above the path must be checked first.
@@ -250,7 +250,7 @@ class _Spec(msgspec.Struct, frozen=True, gc=False):
     def says(self, absolute: str, *, is_directory: bool) -> bool | None:
         """Returns True to leave it out, False to keep it (by a `!` pattern), None if no pattern matches."""
         below = absolute[len(self.directory.rstrip("/")) + 1 :]
-        return last_word(self.patterns, below, is_directory=is_directory)
+        return last_verdict(self.patterns, below, is_directory=is_directory)
 
 
 class Rules:
@@ -288,10 +288,10 @@ class Rules:
     def _judge(self, name: str, absolute: str, *, is_directory: bool) -> str | None:
         if self.exclude and self.exclude.says(absolute, is_directory=is_directory):
             return EXCLUDE
-        said = _first_word(self.memory, absolute, is_directory=is_directory)
+        said = _first_verdict(self.memory, absolute, is_directory=is_directory)
         if said is not None:
             return MEMORYIGNORE if said else None
-        if _first_word(self.git, absolute, is_directory=is_directory):
+        if _first_verdict(self.git, absolute, is_directory=is_directory):
             return GITIGNORE
         return _usual(name)
 
@@ -396,10 +396,10 @@ def _usual(name: str) -> str | None:
     return NODE_MODULES if name == NODE_MODULES else None
 
 
-def _first_word(specs: Iterable[_Spec], absolute: str, *, is_directory: bool) -> bool | None:
+def _first_verdict(specs: Iterable[_Spec], absolute: str, *, is_directory: bool) -> bool | None:
     """Returns the verdict of the deepest ignore file that has one."""
-    words = (spec.says(absolute, is_directory=is_directory) for spec in specs)
-    return next((word for word in words if word is not None), None)
+    verdicts = (spec.says(absolute, is_directory=is_directory) for spec in specs)
+    return next((verdict for verdict in verdicts if verdict is not None), None)
 
 
 class _Patterns(msgspec.Struct, frozen=True, gc=False):

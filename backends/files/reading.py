@@ -415,7 +415,7 @@ def read_blocks(path: str, blocks: Iterator[bytes], request: ReadRequest) -> Rea
     first = max(1, request.first_line or 1)
     count = max(1, request.line_count) if request.line_count else None
     window = select_lines(blocks, first, count, MAX_TEXT_BYTES)
-    # Where a line was cut, a character that was cut with it is left out.
+    # A character that was cut together with its line is left out.
     text, _ = codecs.utf_8_decode(window.data, "replace", not window.cut_inside_line)
     return ReadAnswer(
         path=path,

@@ -329,7 +329,7 @@ class _Scan:
         name, below = entry.name, f"{absolute}/{entry.name}"
         is_directory = entry.is_dir(follow_symlinks=False)
         if not is_directory and not name.endswith(MARKDOWN_SUFFIX) and not entry.is_symlink():
-            return False  # no note anyway
+            return False  # not a note anyway
         rule = rules.leaves_out(name, below, is_directory=is_directory)
         if rule is not None and self._counting:
             self._count(parent, name, below, rule, is_directory=is_directory)

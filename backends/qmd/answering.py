@@ -1,4 +1,4 @@
-"""From QMD's rows to hits: real files, exact lines, passages, filters, limits."""
+"""Turning QMD's rows into hits: real files, exact lines, passages, filters, limits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from config.settings import QmdLimits
 MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
 """The most that is read of a document: only the beginning of a longer one is looked at for a snippet."""
 DOCUMENTS_BYTES: Final = 64 * 1024 * 1024
-"""Some 10 MB of Markdown."""
+"""Enough for some 10 MB of Markdown."""
 
 
 class Piece(NamedTuple):
@@ -45,10 +45,10 @@ class Piece(NamedTuple):
     start_line: int
     text: str
     terms: str
-    """One line a unit of `split_units(text)`."""
+    """One line for each unit of `split_units(text)`."""
     counts: dict[str, int]
     length: int
-    """Terms in it, with repetitions."""
+    """The number of terms in it, with repetitions."""
 
 
 class Document(NamedTuple):
@@ -56,11 +56,11 @@ class Document(NamedTuple):
     pieces: tuple[Piece, ...]
     languages: frozenset[str]
     bytes_held: int
-    """In memory, about."""
+    """About the bytes that it takes in memory."""
 
 
 class Documents:
-    """Analysed files by location. Any thread may call."""
+    """Analysed files by location. May be used by any thread."""
 
     def __init__(self, most_bytes: int = DOCUMENTS_BYTES) -> None:
         self._known: Remembered[Location, Document] = Remembered(
@@ -72,7 +72,7 @@ class Documents:
         return self._known.bytes_held
 
     def get(self, location: Location) -> Document | None:
-        """The file as it is now; None when it is gone, refused or unreadable."""
+        """Returns the file as it is now; None when it is gone, refused or unreadable."""
         try:
             with opened(location) as descriptor:
                 stamp = _stamp(os.fstat(descriptor))
@@ -89,15 +89,15 @@ class Documents:
 
 
 def analyse(text: str, stamp: tuple[int, int, int, int] = (0, 0, 0, 0)) -> Document:
-    """Chunks of a text with the terms that a query may ask for. Pure."""
+    """Returns the chunks of a text with the terms that a query may ask for. Pure."""
     language = guess_latin_language(text)
     analyser = Analyser(language)
     pieces = tuple(_pieces(text, analyser))
-    held = size_of(pieces) + sum(
+    size = size_of(pieces) + sum(
         size_of(piece, piece.text, piece.terms, piece.counts) for piece in pieces
     )
-    held += size_of(*{word for piece in pieces for word in piece.counts})
-    return Document(stamp, pieces, frozenset({language}), held)
+    size += size_of(*{word for piece in pieces for word in piece.counts})
+    return Document(stamp, pieces, frozenset({language}), size)
 
 
 def _pieces(text: str, analyser: Analyser) -> Iterator[Piece]:
@@ -121,11 +121,11 @@ def _stamp(status: os.stat_result) -> tuple[int, int, int, int]:
 
 _B: Final = 0.75
 _BLOCK: Final = 24
-"""Chunks looked at together; most searches need no second block."""
+"""The number of chunks ranked together; most searches need no second block."""
 MIDDLE: Final = 0.6
-"""What the first of documents scores of which only the rank is known."""
+"""The score of the first document if only ranks are known."""
 RANK_SHARE: Final = 0.1
-"""How much of a lexical chunk's score comes from the place that QMD gave its document."""
+"""The share of a lexical chunk's score that comes from the rank that QMD gave its document."""
 
 
 class Proposal(NamedTuple):
@@ -149,7 +149,7 @@ class QmdFound(NamedTuple):
 def lexical_passages(
     question: str, proposals: Sequence[Proposal], *, max_chars: int
 ) -> Iterator[QmdFound]:
-    """Passages that hold words of the question, best first; scores never rise."""
+    """Yields passages with words of the question, best first; scores never rise."""
     query = _analyse(question, proposals)
     pieces = [
         (number, piece)
@@ -168,7 +168,7 @@ def lexical_passages(
 def document_passages(
     question: str, proposals: Sequence[Proposal], *, max_chars: int
 ) -> Iterator[QmdFound]:
-    """One passage of each document in QMD's order: where the words are, else where QMD points."""
+    """Yields one passage of each document in QMD's order: where the words are, else where QMD points."""
     query = _analyse(question, proposals)
     weights = _weights(query, [p for one in proposals for p in one.document.pieces])
     ceiling = 1.0
@@ -188,7 +188,7 @@ def document_passages(
 
 
 def of_rank(score: float) -> float:
-    """QMD's 1/rank as a score: a rank tells no height, so the first is middling, the tenth a third."""
+    """Returns QMD's 1/rank as a score. A rank says nothing of quality: the first scores 0.6, the tenth 0.34."""
     return MIDDLE * math.sqrt(math.sqrt(score))
 
 
@@ -209,7 +209,7 @@ def _weights(query: Query, pieces: Sequence[Piece]) -> Weights:
 def _candidates(
     pieces: Sequence[tuple[int, Piece]], weights: Weights, *, rank_share: float
 ) -> list[Candidate]:
-    """Chunks with their scores; without a share for the rank also those that hold no word."""
+    """Returns chunks with their scores; without a share for the rank also those without a word."""
     mean = math.fsum(piece.length for _, piece in pieces) / max(1, len(pieces)) or 1.0
     highest = weights.total * (BM25_K1 + 1)
     documents = 1 + max((number for number, _ in pieces), default=0)
@@ -234,7 +234,7 @@ def _bm25(piece: Piece, weights: Weights, mean: float) -> float:
 
 
 def limited(hits: Iterable[Hit], *, snippet_chars: int, injected_chars: int) -> Iterator[Hit]:
-    """The hits with snippets of at most `snippet_chars`, together at most `injected_chars`."""
+    """Yields the hits with snippets of at most `snippet_chars`, together at most `injected_chars`."""
     left = injected_chars
     for hit in hits:
         snippet = shorten(hit.snippet, min(snippet_chars, left))
@@ -251,7 +251,7 @@ def limited(hits: Iterable[Hit], *, snippet_chars: int, injected_chars: int) -> 
 
 
 def shorten(text: str, limit: int) -> str:
-    """The beginning of `text` that fits: whole lines if one fits, else whole graphemes."""
+    """Returns the beginning of `text` that fits: whole lines if one fits, else whole graphemes."""
     if utf16_length(text) <= limit:
         return text
     lines = text.split("\n")
@@ -277,7 +277,7 @@ def _cut(line: str, limit: int) -> str:
 
 
 MAX_EXTRA_FILES: Final = 200
-"""Changed or filtered files that one search reads beside QMD's; the newest first."""
+"""The most changed or filtered files that one search reads beside QMD's; the newest first."""
 
 
 _RankedBy = Literal["model", "words"]
@@ -287,7 +287,7 @@ class QmdAnswer(NamedTuple):
     hits: tuple[Hit, ...]
     stale: Stale | None
     changed: int
-    """Files that differ from what QMD has indexed."""
+    """The number of files that differ from what QMD has indexed."""
 
 
 class Answerer:
@@ -306,7 +306,7 @@ class Answerer:
         *,
         by_model: bool,
     ) -> QmdAnswer:
-        """`seen` is what QMD's last update saw, by name; `by_model` keeps QMD's order and scores."""
+        """Returns the hits. `seen`: the files of QMD's last update by name; `by_model` keeps QMD's order and scores."""
         now = self._places.seen_by_qmd(scan(self._places.roots).files)
         changed = [name for name, one in now.items() if seen.get(name) != one]
         gone = len(seen.keys() - now.keys())

@@ -1,4 +1,4 @@
-"""QMD behind the `MemoryBackend` interface, its status, and QMD by hand."""
+"""QMD behind the `MemoryBackend` interface, its status, and running QMD by hand."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def report_status(
     failure: QmdUnavailableError,
     recent: tuple[SyncReport, ...],
 ) -> BackendStatus:
-    """Never raises for the state of QMD: that is what it reports. `failure`: why there is no engine."""
+    """Reports the state of QMD and never raises for it. `failure`: the reason why there is no engine."""
     index = home_of(settings).index
     result = scan(places.roots)
     now = places.seen_by_qmd(result.files)
@@ -74,8 +74,10 @@ def report_status(
     unknown = {name for name, one in now.items() if seen.get(name) != one}
     gone = len(seen.keys() - now.keys())
     model = engine is not None and engine.search_mode != "search"
-    held: dict[Source, int] = {"memory": result.skipped_count + len(result.files) - len(now)}
-    held |= {one.source: 0 for one in places.roots.collections if one.source not in held}
+    skipped_of: dict[Source, int] = {"memory": result.skipped_count + len(result.files) - len(now)}
+    skipped_of |= {
+        one.source: 0 for one in places.roots.collections if one.source not in skipped_of
+    }
     issues = [str(failure)] if engine is None else _issues(engine)
     return BackendStatus(
         backend="qmd",
@@ -86,7 +88,7 @@ def report_status(
         database_bytes=_size(index),
         sources=tuple(
             _count_source(one, skipped, places, now, unknown, counts)
-            for one, skipped in held.items()
+            for one, skipped in skipped_of.items()
         ),
         skipped=result.skipped,
         dirty=bool(unknown or gone),
@@ -173,7 +175,7 @@ def _count_source(
 
 
 def _counts(index: Path) -> tuple[Mapping[str, _Counts], str | None]:
-    """What is in each collection, and what hindered the counting."""
+    """Returns the counts of each collection, and what prevented the counting."""
     import apsw  # noqa: PLC0415 - only status reads the index itself
 
     if not index.exists():
@@ -222,9 +224,9 @@ class QmdBackend:
         self._reads = NoteReads()
         self._changed = Wakeup()
         self.engine: Engine | None = None
-        """None until QMD has shown that it works."""
+        """The engine; None until QMD has shown that it works."""
         self.failure = _starting()
-        """Why there is no engine."""
+        """The reason why there is no engine."""
         self.recent: deque[SyncReport] = deque(maxlen=_REMEMBERED_SYNCS)
 
     async def run(self) -> None:
@@ -237,7 +239,7 @@ class QmdBackend:
                 engine = Engine(
                     sidecar, self._settings.qmd, self.places, self._environment, away=self._away
                 )
-                await engine.run(ready=lambda: self._adopt(engine))  # noqa: B023 - called at once
+                await engine.run(ready=lambda: self._use(engine))  # noqa: B023 - called at once
             except QmdUnavailableError as error:
                 self.failure = error
                 _log.warning("qmd is not available", error=str(error), cause=error.cause)
@@ -254,7 +256,7 @@ class QmdBackend:
             await anyio.sleep(pause.left_s)
 
     async def _wait_for_places(self) -> None:
-        """QMD is not started before the notes are there: it would forget what it cannot see."""
+        """Waits until the notes are there: QMD would forget the files that it cannot see."""
         while (reason := await self._away()) is not None:
             self.failure = QmdUnavailableError("away", f"QMD is not started: {reason}.")
             self._changed.fire()
@@ -262,7 +264,7 @@ class QmdBackend:
             self.failure = _starting()
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
-        """Raises QmdUnavailableError for every reason not to trust QMD's answer."""
+        """Answers a search. Raises QmdUnavailableError for every reason not to trust QMD's answer."""
         started = time.perf_counter()
         if not self._holds(request.sources):
             raise QmdUnavailableError("not_ready", "QMD holds no session transcripts.")
@@ -315,7 +317,7 @@ class QmdBackend:
         )
 
     async def _passages(self, read: Callable[[], QmdAnswer]) -> QmdAnswer:
-        """Raises QmdUnavailableError when the files are not read in time."""
+        """Finds the passages. Raises QmdUnavailableError when the files are not read in time."""
         try:
             return await self._answering.run(read, READ_PATIENCE_S, queue_s=READ_PATIENCE_S)
         except TimeoutError:
@@ -328,8 +330,8 @@ class QmdBackend:
     async def sync(
         self, request: SyncRequest, *, progress: ProgressCallback | None = None
     ) -> SyncReport:
-        """One whole round of upkeep. Raises QmdUnavailableError."""
-        del progress  # QMD tells nothing while it works
+        """Runs one whole round of upkeep. Raises QmdUnavailableError."""
+        del progress  # QMD reports nothing while it works
         engine = self._engine()
         started = time.perf_counter()
         counts = await engine.schedule.round(request.reason, force=request.force)
@@ -368,11 +370,11 @@ class QmdBackend:
         )
 
     async def weaknesses(self) -> tuple[str, ...]:
-        """Why QMD does not answer at present, if so."""
+        """Returns the reason why QMD does not answer at present, if there is one."""
         return (str(self.failure),) if self.engine is None else ()
 
     async def try_out(self, timeout_s: float) -> Trial:
-        """One small question to QMD, once it has started; see `MemoryBackend.try_out`."""
+        """Asks QMD one small question, once it has started; see `MemoryBackend.try_out`."""
         started = time.perf_counter()
         trial = Trial(part="qmd", outcome="failed", detail=f"No answer within {timeout_s:g} s.")
         try:
@@ -391,7 +393,7 @@ class QmdBackend:
             await self._started_engine()
 
     async def _started_engine(self) -> Engine:
-        """Waits for the first start to end, well or not. Raises QmdUnavailableError."""
+        """Waits until the first start has succeeded or failed. Raises QmdUnavailableError."""
         while self.engine is None and self.failure.cause == "not_ready":
             await self._changed.wait()
         engine = self._engine()
@@ -401,10 +403,10 @@ class QmdBackend:
         return engine
 
     def _holds(self, sources: Sequence[Source] | None) -> bool:
-        held = {one.source for one in self.places.roots.collections}
-        return sources is None or not held.isdisjoint(sources)
+        present = {one.source for one in self.places.roots.collections}
+        return sources is None or not present.isdisjoint(sources)
 
-    def _adopt(self, engine: Engine) -> None:
+    def _use(self, engine: Engine) -> None:
         self.engine = engine
         self._changed.fire()
 
@@ -414,7 +416,7 @@ class QmdBackend:
         return self.engine
 
     async def _ready_engine(self) -> Engine:
-        """The engine, if its index is worth asking; with `waitForBootSync` it waits for the start."""
+        """Returns the engine, if its index is worth asking; with `waitForBootSync` it waits for the start."""
         waits = self._settings.qmd.update.wait_for_boot_sync
         engine = await self._started_engine() if waits else self._engine()
         reason = engine.why_not_ready()
@@ -435,9 +437,9 @@ async def _nothing_away() -> str | None:
 async def open_qmd(
     settings: Settings, environment: Mapping[str, str] = os.environ, *, away: Away | None = None
 ) -> AsyncIterator[QmdBackend]:
-    """Opens QMD in the background; it answers when it is ready and never keeps anybody waiting.
+    """Opens QMD in the background; it answers when it is ready and never delays the caller.
 
-    While `away` gives a reason why notes are missing, QMD is not told of the disk as it is.
+    While `away` gives a reason why notes are missing, QMD is neither started nor updated.
     """
     backend = QmdBackend(settings, environment, away=away)
     async with background_tasks() as tasks:
@@ -456,7 +458,7 @@ def become_qmd(
     """Replaces this process by QMD. Raises QmdUnavailableError.
 
     A command that changes the index first waits until nobody else does (`on_wait` is called then) and
-    keeps the lock until QMD ends: the open files go over to it.
+    keeps the lock until QMD ends, which inherits the open files.
     """
     argv = (*qmd_command(settings), *arguments)
     variables = qmd_environment(settings)
@@ -468,13 +470,13 @@ def become_qmd(
             for path in locks:
                 _hold(path, on_wait)
         os.chdir(NEUTRAL_DIRECTORY)
-        os.execve(argv[0], argv, variables)  # noqa: S606 - no shell is the point
+        os.execve(argv[0], argv, variables)  # noqa: S606 - deliberately without a shell
     except OSError as error:
         raise QmdUnavailableError("broken", f"QMD cannot be run: {error}.") from None
 
 
 def shell_lines(settings: Settings, environment: Mapping[str, str] = os.environ) -> Iterator[str]:
-    """What to type (or `eval`) so that `qmd` works on the index of this agent."""
+    """Yields the lines to type (or `eval`) so that `qmd` works on the index of this agent."""
     for name, value in own_variables(settings, environment).items():
         yield f"export {name}={shlex.quote(value)}"
     for name in _HINDERING:
@@ -485,7 +487,7 @@ def shell_lines(settings: Settings, environment: Mapping[str, str] = os.environ)
 def own_variables(
     settings: Settings, environment: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """The variables that differ from those of the shell."""
+    """Returns the variables that differ from those of the shell."""
     variables = qmd_environment(settings, environment)
     return {
         name: value

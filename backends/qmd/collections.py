@@ -1,4 +1,4 @@
-"""Which collections QMD is to have, and between its names and real files."""
+"""The collections that QMD is to have, and the mapping between its names and real files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Collection(NamedTuple):
     pattern: str
     source: Source
     root: Root
-    """Which files of it count as memory, and how they are opened."""
+    """The root that says which files of it count as memory and how they are opened."""
 
 
 class _Wish(NamedTuple):
@@ -46,7 +46,7 @@ class _Wish(NamedTuple):
 def plan_collections(
     settings: Settings, is_file: Callable[[Path], bool] = Path.is_file
 ) -> tuple[Collection, ...]:
-    """In documented order, with unique names; of two wishes for the same files the first counts."""
+    """Plans them in documented order, with unique names; of two wishes for the same files the first counts."""
     workspace = settings.workspace.absolute()
     planned: list[Collection] = []
     for wish in _wishes(settings, workspace, is_file):
@@ -59,7 +59,7 @@ def plan_collections(
 
 
 def sanitise(name: str) -> str:
-    """A name that QMD can carry in its addresses."""
+    """Returns a name that is valid in QMD's addresses."""
     return _NOT_IN_NAMES.sub("-", name.lower()).strip("-") or "collection"
 
 
@@ -94,7 +94,7 @@ def _literal(name: str) -> str:
 
 
 def _root(path: Path, pattern: str, workspace: Path) -> Root:
-    """Inside the workspace only the workspace itself is trusted: the agent may write there."""
+    """Makes the root; in the workspace only the workspace itself is trusted: the agent may write there."""
     single = re.sub(r"\\(.)", r"\1", pattern)
     kind: RootKind = "directory"
     if _literal(single) == pattern and "/" not in pattern:
@@ -111,7 +111,7 @@ def _root(path: Path, pattern: str, workspace: Path) -> Root:
 
 
 def _union(pattern: str) -> str:
-    """QMD takes patterns with commas between them; in braces they mean the same here."""
+    """Puts patterns with commas between them, as QMD takes them, in braces, which mean the same here."""
     depth, parts, start = 0, [], 0
     for position, character in enumerate(pattern):
         depth += {"{": 1, "}": -1}.get(character, 0)
@@ -147,15 +147,15 @@ class CollectionPlaces:
         self.roots = CollectionRoots(settings.workspace, collections=planned)
         notes = tuple(one for one in planned if one.source != "sessions")
         self._notes = CollectionRoots(settings.workspace, collections=notes)
-        """Not the exports: by `qmd/sessions/<name>.md` alone a chat gateway knows them as conversations."""
+        """The collections without the exports, which chat gateways recognise only as `qmd/sessions/<name>.md`."""
         self._memory = MemoryRoots.of(settings)
 
     def read(self, request: ReadRequest) -> ReadAnswer:
-        """As `backends.files.reading`, also below `qmd/<collection>/`. Blocks; same errors."""
+        """Reads like `backends.files.reading`, also below `qmd/<collection>/`. Blocks; same errors."""
         return read_located(self._locations(request.path.strip()), request)
 
     def locate(self, collection: str, path: str) -> Location | None:
-        """Where a file of a collection is opened; None when it is not ours to give."""
+        """Returns where to open a file of a collection; None if it is not permitted."""
         one = self.collections.get(collection)
         if one is None or not is_addressable(path) or path.startswith("/"):
             return None
@@ -165,13 +165,13 @@ class CollectionPlaces:
         return one.root.location(absolute, self._shown(one, absolute))
 
     def absolute(self, path: str) -> str | None:
-        """Where a file of this name would be; None for one that is not ours to give."""
+        """Returns where a file of this name would be; None if it is not permitted."""
         for location in self._locations(path):
             return str(Path(location.anchor, *location.names))
         return None
 
     def shown_path(self, path: str) -> str:
-        """The name here for a path that is relative to the workspace, perhaps with `../`."""
+        """Returns the shown name for a path that is relative to the workspace, perhaps with `../`."""
         absolute = self.roots.absolute(path)
         if not is_below(absolute, self.roots.base):
             for one in self.collections.values():
@@ -180,11 +180,11 @@ class CollectionPlaces:
         return path
 
     def seen_by_qmd(self, files: Iterable[FoundFile]) -> dict[str, FoundFile]:
-        """The scanned files that QMD looks at at all, by shown name."""
+        """Returns those of the scanned files that QMD indexes, by shown name."""
         return {self._shown_file(one): one for one in files if self._is_seen(one)}
 
     def source_of(self, path: str) -> Source:
-        """What kind of memory a shown path is."""
+        """Returns the kind of memory of a shown path."""
         return "sessions" if self.exports.of_hit(path) else "memory"
 
     def _shown_file(self, found: FoundFile) -> str:
@@ -192,14 +192,14 @@ class CollectionPlaces:
         return self._shown(one, self.roots.absolute(found.path))
 
     def _is_seen(self, found: FoundFile) -> bool:
-        """It leaves out hidden and vendor directories."""
+        """Returns whether QMD indexes the file: it leaves out hidden and vendor directories, and empty files."""
         one = self.roots.collections[found.root]
         below = os.path.relpath(self.roots.absolute(found.path), one.path)
         hidden = _UNSEEN.search(below) is not None or self._is_strange(one, below)
         return found.size > 0 and not hidden
 
     def _is_strange(self, one: Collection, below: str) -> bool:
-        """Whether it lies among the exports without being one: then it is nobody's memory."""
+        """Returns whether it is among the exports without being one: then it is not memory."""
         return one.source == "sessions" and self.exports.of_export(below) is None
 
     def _shown(self, one: Collection, absolute: str) -> str:

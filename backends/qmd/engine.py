@@ -1,4 +1,4 @@
-"""Keeping one QMD level: registering collections, updating and embedding on time, one change at once."""
+"""The upkeep of one QMD: registering collections, updating and embedding on time, one change at a time."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _COUNTS = re.compile(r"Indexed: (\d+) new, (\d+) updated, (\d+) unchanged, (\d+)
 _OTHER_MODEL = re.compile(r"dimension|embed -f|different (?:embedding )?model", re.IGNORECASE)
 _BUSY: Final = "already running"
 _SMALL_BATCH: Final = ("--max-docs-per-batch", "8")
-"""Progress is saved after each batch: a small one also ends on a slow machine."""
+"""Progress is saved after each batch, and a small one ends in time on a slow machine, too."""
 _LOG_PATIENCE_MS: Final = 2000
 _POLL_S: Final = 0.1
 
 
 Away = Callable[[], Awaitable[str | None]]
-"""Why notes are missing that may come back, if so."""
+"""Returns the reason why notes are missing that may come back, if there is one."""
 _log = Log()
 
 
@@ -66,10 +66,10 @@ class Upkeep:
         self.seen: Mapping[str, FoundFile] = {}
         """The files as they were when the last good update began, by shown name."""
         self.index: tuple[int, int] | None = None
-        """Which file that update wrote: another one knows nothing yet."""
+        """The identity of the index that this update wrote: another one is not filled yet."""
 
     def searched(self, sources: Collection[Source] | None = None) -> tuple[str, ...]:
-        """The collections worth asking: QMD searches each one apart, also when nothing is in it."""
+        """Returns the collections worth asking: QMD searches each one separately, even an empty one."""
         collections = self._places.roots.collections
         filled = {collections[one.root].name for one in self.seen.values()}
         wanted = {one.name for one in collections if sources is None or one.source in sources}
@@ -114,11 +114,11 @@ class Upkeep:
             raise QmdUnavailableError(finished.cause, f"qmd embed failed: {finished.complaint}.")
 
     async def vectors(self) -> int:
-        """How many there are; 0 where nobody can tell."""
+        """Returns the number of vectors; 0 if it is unknown."""
         return await run_sync(_count_vectors, self._sidecar.home.index)
 
     async def set_index_aside(self) -> None:
-        """Renames an index that is of no use, of which only the newest is kept. QMD makes a new one."""
+        """Renames an unusable index, of which only the newest is kept. QMD makes a new one."""
         async with self._alone():
             await run_sync(_set_aside, self._sidecar.home.index)
 
@@ -178,7 +178,7 @@ def _set_aside(index: Path) -> None:
 
 
 def _empty_log(index: Path) -> None:
-    """While a server has the index open, the write-ahead log keeps what was deleted."""
+    """Empties the write-ahead log, which keeps deleted text while a server has the index open."""
     import apsw  # noqa: PLC0415 - only here and in status is the index itself opened
 
     try:
@@ -205,7 +205,7 @@ SECOND_PAUSE_S: Final = 60.0
 LONGEST_PAUSE_S: Final = 3600.0
 CLEANUP_EVERY_S: Final = 300.0
 AWAY_PAUSE_S: Final = 10.0
-"""Between two looks whether a disk is back."""
+"""The pause between two checks whether a disk is back."""
 
 
 class Schedule:
@@ -236,15 +236,15 @@ class Schedule:
         self._unclean_since: float | None = None
         self._cleaned_at = -CLEANUP_EVERY_S
         self.updated_at: float | None = None
-        """When the last good update started, by the monotonic clock like the other times here."""
+        """The start of the last successful update, by the monotonic clock like the other times here."""
         self.embedded_at: float | None = None
         self.last_error: str | None = None
         self.embed_error: str | None = None
         self.updated = anyio.Event()
-        """Set once the first update of this process has ended well."""
+        """Set once an update of this process has succeeded."""
 
     def request(self) -> None:
-        """Something changed: update soon, but not sooner than `debounceMs` after the last time."""
+        """Asks for an update soon, but not sooner than `debounceMs` after the last one."""
         self._wake.set()
 
     async def run(self, *, at_once: bool) -> None:
@@ -264,7 +264,7 @@ class Schedule:
                     tasks.start_soon(self._embed)
 
     async def round(self, reason: str, *, force: bool = False) -> UpdateCounts:
-        """One update, with cleaning up and embedding when they are due.
+        """Runs one update, with cleaning up and embedding when they are due.
 
         Raises QmdUnavailableError when the update fails; a failed embedding only delays the next.
         """
@@ -274,7 +274,7 @@ class Schedule:
 
     @property
     def running(self) -> str | None:
-        """Which commands run now, or wait for their turn."""
+        """The commands that run now, or wait for their turn."""
         return ", ".join(self._running) or None
 
     @contextmanager
@@ -307,7 +307,7 @@ class Schedule:
             return counts
 
     async def _check_places(self) -> None:
-        """QMD would forget the documents of a directory that is not mounted. Raises QmdUnavailableError."""
+        """Raises QmdUnavailableError while notes are missing: QMD would forget the documents of a missing directory."""
         reason = await self._away()
         if reason is None:
             self._away_pause.succeeded()
@@ -342,7 +342,7 @@ class Schedule:
             self.last_error = str(error)
 
     async def _embed(self, *, force: bool = False) -> None:
-        """Outside of the rounds: it may wait long for other agents, and updates go on meanwhile."""
+        """Embeds outside of the rounds: it may wait long for other agents while updates go on."""
         async with self._embedding:
             due = self._may_embed() and (force or self._embed_due())
             if not due or self._embed_pause.left_s:
@@ -370,7 +370,7 @@ class Schedule:
 
     @property
     def pause_left_s(self) -> float:
-        """How long nothing is tried after failures."""
+        """The time for which nothing is tried after failures."""
         return max(self._update_pause.left_s, self._embed_pause.left_s)
 
     async def _next(self) -> None:
@@ -408,7 +408,7 @@ class Engine:
         )
         self.server = WarmServer(sidecar)
         self.index_is_kept = False
-        """Whether the index of an earlier run answers, without an update at the start."""
+        """True if the index of an earlier run answers, without an update at the start."""
 
     async def run(self, *, ready: Callable[[], None]) -> None:
         """Works until cancelled; `ready` is called when QMD may be asked."""
@@ -422,7 +422,7 @@ class Engine:
             await self.schedule.run(at_once=at_once)
 
     def why_not_ready(self) -> str | None:
-        """Why an empty answer would mean nothing now; None when QMD knows the files."""
+        """Returns why an empty answer would mean nothing now; None when QMD knows the files."""
         if not self.schedule.updated.is_set():
             if self.index_is_kept:
                 return None
@@ -434,14 +434,14 @@ class Engine:
 
     @property
     def search_mode(self) -> SearchMode:
-        """What can be done now: words alone until the models and the vectors are there."""
+        """The mode that is possible now: words alone until the models and the vectors are there."""
         if not self._may_embed() or self.schedule.embedded_at is None:
             return "search"
         return self._settings.search_mode
 
     @property
     def models(self) -> Mapping[str, str]:
-        """What QMD uses, as far as is known."""
+        """The models that QMD uses, as far as is known."""
         return self.upkeep.registered.models or self.sidecar.models
 
     @property
@@ -450,7 +450,7 @@ class Engine:
 
     @property
     def warning(self) -> str | None:
-        """Why answers are weaker than configured."""
+        """The reason why answers are weaker than configured, if they are."""
         wanted = self._settings.search_mode
         if wanted in ("search", self.search_mode):
             return None
@@ -465,6 +465,6 @@ class Engine:
         return self._settings.search_mode != "search" and not self.missing_models
 
     async def _repair(self) -> None:
-        """QMD never repairs: the damaged file goes aside, and the server to a new one."""
+        """Moves the damaged index aside, which QMD never repairs, and has the server checked at once."""
         await self.upkeep.set_index_aside()
         self.server.suspect()

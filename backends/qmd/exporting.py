@@ -1,4 +1,4 @@
-"""Transcripts as Markdown for QMD: one file a conversation, one line a turn, secrets masked."""
+"""Transcripts as Markdown for QMD: one file per conversation, one line per turn, secrets masked."""
 
 from __future__ import annotations
 
@@ -38,42 +38,42 @@ class ExportRecord(msgspec.Struct, frozen=True):
     """One export."""
 
     transcript: str
-    """Its name: of its file, or the id of its session in the host's database."""
+    """The name of its file, or the id of its session in the host's database."""
     path: str
     """Absolute path of the export."""
     source: tuple[int, ...]
     """The stamp of the transcript when it was read."""
     rendering: str
     digests: tuple[str, ...]
-    """The digests of what may stand at `path`: two only while one replaces the other."""
+    """The digests of the files that may be at `path`: two only while one replaces the other."""
     stamp: Stamp | None = None
     """The stamp of the export, once it is written."""
     lines: tuple[int, ...] = ()
     """The number of the transcript's entry, from 1, for every turn of the export."""
 
     def transcript_line(self, line: int) -> int:
-        """For a line of the export, from 1: of the file, or of the conversation as it is read."""
+        """Returns the line of the file, or of the conversation as it is read, for a line of the export (from 1)."""
         turn = self._turn(line)
         return self.lines[turn] if is_file(self.transcript) else turn + 1
 
     def events(self, first: int, last: int) -> tuple[int, int] | None:
-        """For lines of the export: the events of the host's database, if it is from there."""
+        """Returns the events of the host's database for lines of the export; None if it is not from there."""
         if is_file(self.transcript):
             return None
         return self.lines[self._turn(first)] - 1, self.lines[self._turn(last)] - 1
 
     def _turn(self, line: int) -> int:
-        """Counted from 0; the heading belongs to the first turn."""
+        """Returns the number of the turn, from 0; the heading belongs to the first turn."""
         return min(max(0, line - HEADING_LINES - 1), len(self.lines) - 1)
 
     @property
     def is_written(self) -> bool:
-        """Whether the export is there, untouched since."""
+        """True if the export exists and is unchanged since it was written."""
         return self.stamp is not None and stamp_of(Path(self.path)) == self.stamp
 
     @property
     def may_replace(self) -> bool:
-        """Whether nothing but our own writing would be lost. Raises OSError."""
+        """True if nothing but our own text would be lost. Raises OSError."""
         path = Path(self.path)
         if not os.path.lexists(path):
             return True
@@ -83,7 +83,7 @@ class ExportRecord(msgspec.Struct, frozen=True):
 
 
 def read_records(directory: Path) -> dict[str, ExportRecord]:
-    """By the name of the transcript; an unreadable record is none, and its export nobody's."""
+    """Reads the records, by name of the transcript; an unreadable one is ignored, and so is its export."""
     records = {}
     for file in sorted(directory.glob(f"*{_SUFFIX}")):
         try:
@@ -141,17 +141,17 @@ class Exports:
         self._records: Mapping[str, ExportRecord] | None = None
         self._missed_since: float | None = None
         self.issues: tuple[str, ...] = ()
-        """Why transcripts are missing, or exports are left that should be gone."""
+        """The reasons why transcripts are missing, or exports are left that should be gone."""
 
     @property
     def records(self) -> Mapping[str, ExportRecord]:
-        """Every export that is there; read from the disk when first asked for."""
+        """All records of exports; read from the disk on first use."""
         if self._records is None:
             self._records = read_records(self._ledger)
         return self._records
 
     def of_export(self, path: str) -> ExportRecord | None:
-        """The record of a file of the collection, by its path there."""
+        """Returns the record of a file of the collection, by its path there."""
         stem = path.removesuffix(_EXPORT_SUFFIX)
         for name in (stem, stem + SUFFIX):
             record = self.records.get(name)
@@ -160,7 +160,7 @@ class Exports:
         return None
 
     def of_hit(self, path: str) -> ExportRecord | None:
-        """The record of what is shown as `sessions/<name>`."""
+        """Returns the record of the export that is shown as `sessions/<name>`."""
         return self.records.get(path.removeprefix(PREFIX)) if path.startswith(PREFIX) else None
 
     def refresh(self) -> None:
@@ -172,8 +172,8 @@ class Exports:
         wanted = self._wanted(listing)
         there = {one.path for one in listing.files}
         gone = {name for name in records if PREFIX + name not in there}
-        held = gone if self._settings.enabled and self._must_wait(len(gone), issues) else set()
-        for name in sorted(records.keys() - wanted.keys() - held):
+        kept = gone if self._settings.enabled and self._must_wait(len(gone), issues) else set()
+        for name in sorted(records.keys() - wanted.keys() - kept):
             if listing.tells_of(PREFIX + name):
                 self._remove(records, name, issues)
         for name, found in wanted.items():
@@ -186,7 +186,7 @@ class Exports:
         self._records, self.issues = records, tuple(issues)
 
     def _must_wait(self, gone: int, issues: list[str]) -> bool:
-        """Whether so many transcripts are gone at once that their disk may be away: see `is_mass`."""
+        """Returns whether so many transcripts are gone at once that their disk may be away: see `is_mass`."""
         total = len(self.records)
         if not is_mass(gone, total):
             self._missed_since = None
@@ -202,7 +202,7 @@ class Exports:
         return True
 
     def _wanted(self, listing: TranscriptListing) -> dict[str, FoundTranscript]:
-        """By name."""
+        """Returns the transcripts to export, by name."""
         days = self._settings.retention_days
         oldest_ns = time.time_ns() - days * _DAY_NS if days else 0
         return {
@@ -229,7 +229,7 @@ class Exports:
             del records[name]
 
     def _write(self, record: ExportRecord, known: ExportRecord | None) -> ExportRecord | None:
-        """The record of what stands there now; None for a conversation without turns."""
+        """Writes the export and returns its record; None for a conversation without turns."""
         target = Path(record.path)
         for directory in (self._ledger, target.parent):
             make_directories(directory)
@@ -245,7 +245,7 @@ class Exports:
             making.unlink(missing_ok=True)
 
     def _render(self, name: str, making: Path) -> tuple[str, tuple[int, ...]]:
-        """Digest of the text, and the number of the transcript's entry for every turn."""
+        """Writes the text; returns its digest, and the number of the transcript's entry for every turn."""
         digest, numbers = hashlib.sha256(), []
         with making.open("xb") as file:
             os.fchmod(file.fileno(), 0o600)
@@ -264,7 +264,7 @@ class Exports:
     ) -> ExportRecord:
         target = Path(record.path)
         if known is None or not known.is_written or known.digests != record.digests:
-            # The new file may already be ours before it stands there, the old one until then.
+            # Both files are ours until the new one has replaced the old one.
             both = (*(known.digests if known else ()), *record.digests)
             write_record(self._ledger, msgspec.structs.replace(record, digests=both))
             making.replace(target)
@@ -287,7 +287,7 @@ class Exports:
 
 
 def _texts(transcripts: TranscriptSource, name: str) -> Iterator[tuple[int, str]]:
-    """Pieces of the export, each turn with the number of its line in the transcript."""
+    """Yields the pieces of the export, each turn with the number of its line in the transcript."""
     yield 0, f"# Session {' '.join(name.removesuffix(SUFFIX).split())}\n\n"
     path, place, is_last = PREFIX + name, BEGINNING, False
     with transcripts.open(path, None) as opened:

@@ -1,4 +1,4 @@
-"""Where one agent's QMD lives, the environment it gets, and which of its models are on this machine."""
+"""The home of one agent's QMD, the environment it gets, and which of its models are on this machine."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from config.runtime.logs import Log
 _log = Log()
 
 _PATIENCE_MS: Final = 5_000
-"""For a QMD that writes to the index in the former home."""
+"""The longest wait for a QMD that writes to the index in the former home."""
 
 
 class QmdHome:
     """The home below `root`. Paths only; `prepare` makes them."""
 
     def __init__(self, root: Path, former: Path | None = None) -> None:
-        """`former`: where earlier releases had it."""
+        """`former`: the home that earlier releases used."""
         self.root, self.former = root, former
         self.config_home, self.cache_home = root / "xdg-config", root / "xdg-cache"
         self.config_dir = self.config_home / "qmd"
@@ -32,14 +32,14 @@ class QmdHome:
         self.index = self.cache_home / "qmd" / "index.sqlite"
         self.models = self.cache_home / "qmd" / "models"
         self.ledger = root / "gateway.json"
-        """What the gateway itself has put into this home."""
+        """The record of what the gateway itself has put into this home."""
         self.exports = root / "exports"
-        """What is remembered of every exported transcript."""
+        """The records of the exported transcripts."""
         self.lock = root / "change.lock"
-        """Held by whoever changes the index or its configuration."""
+        """The lock of the process that changes the index or its configuration."""
 
     def index_identity(self) -> tuple[int, int] | None:
-        """Which file the index is now; None when there is none."""
+        """Returns the identity of the index file; None when there is none."""
         try:
             status = self.index.stat()
         except OSError:
@@ -61,25 +61,25 @@ class QmdHome:
             self.models.symlink_to(shared)
 
     def probing(self) -> QmdHome:
-        """A throw-away home inside this one, to try a program without touching the index."""
+        """Returns a throw-away home inside this one, to try a program without touching the index."""
         return QmdHome(self.root / "probe")
 
 
 def _take_over(former: QmdHome, home: QmdHome) -> None:
-    """Copies what an earlier release made, in one step for whoever looks. The former home stays as it is.
+    """Copies what an earlier release made, in one atomic step. The former home stays as it is.
 
-    A chat gateway of February may have its own QMD at work there.
+    A chat gateway of February may use that home for its own QMD.
     """
     if home.root.exists() or not former.ledger.exists():
         return
     make_directories(home.root.parent)
     descriptor = os.open(home.root.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        lock_within(descriptor, lenient=True)  # another process may be at it
+        lock_within(descriptor, lenient=True)  # another process may be doing the same
         if home.root.exists():
             return
         draft = QmdHome(home.root.with_name(f".{home.root.name}.new"))
-        shutil.rmtree(draft.root, ignore_errors=True)  # of one that was killed over it
+        shutil.rmtree(draft.root, ignore_errors=True)  # of a process that was killed meanwhile
         for directory in (draft.config_dir, draft.index.parent):
             make_directories(directory)
         for file, copy in ((former.config_file, draft.config_file), (former.ledger, draft.ledger)):
@@ -97,7 +97,7 @@ def _take_over(former: QmdHome, home: QmdHome) -> None:
 
 
 def _copy_index(source: Path, target: Path) -> None:
-    """With what lies in its log. One that cannot be read is left behind: QMD makes another."""
+    """Copies the index with its write-ahead log. One that cannot be read is left behind: QMD makes another."""
     import apsw  # noqa: PLC0415 - done once, after an update
 
     if not source.exists():
@@ -116,13 +116,13 @@ def _copy_index(source: Path, target: Path) -> None:
 
 
 def user_models(environment: Mapping[str, str]) -> Path:
-    """Where the user's own QMD keeps models that it has downloaded."""
+    """Returns where the user's own QMD keeps models that it has downloaded."""
     home = Path(environment.get("HOME", "/"))
     return (named_dir(environment, "XDG_CACHE_HOME") or home / ".cache") / "qmd" / "models"
 
 
 def embed_lock(environment: Mapping[str, str]) -> Path:
-    """One file for this user on this machine: whoever holds it may compute embeddings."""
+    """Returns the one lock of this user on this machine; its holder may compute embeddings."""
     runtime = named_dir(environment, "XDG_RUNTIME_DIR")
     if runtime is not None and runtime.is_dir():
         return runtime / "memory-gateway-qmd-embed.lock"
@@ -145,7 +145,7 @@ _OWN = frozenset(("QMD_CONFIG_DIR", "QMD_HOST", "QMD_SOURCE_MODE"))
 def qmd_variables(
     environment: Mapping[str, str], home: QmdHome, program_dir: Path | None = None
 ) -> dict[str, str]:
-    """The whole environment of a QMD process. `program_dir` comes first in `PATH`."""
+    """Returns the whole environment of a QMD process. `program_dir` comes first in `PATH`."""
     passed = {
         name: value
         for name, value in environment.items()
@@ -170,7 +170,7 @@ _DEFAULTS: Final = {
     "generate": "hf:tobil/qmd-query-expansion-1.7B-gguf/qmd-query-expansion-1.7B-q4_k_m.gguf",
     "rerank": "hf:ggml-org/Qwen3-Reranker-0.6B-Q8_0-GGUF/qwen3-reranker-0.6b-q8_0.gguf",
 }
-"""Those of QMD 2.8. A configuration that names all three is never rewritten by QMD."""
+"""The models of QMD 2.8. A configuration that names all three is never rewritten by QMD."""
 _NEEDED: dict[SearchMode, tuple[str, ...]] = {
     "search": (),
     "vsearch": ("embed",),
@@ -179,7 +179,7 @@ _NEEDED: dict[SearchMode, tuple[str, ...]] = {
 
 
 def named_models(environment: Mapping[str, str]) -> dict[str, str]:
-    """The models that the operator names in variables."""
+    """Returns the models that the operator names in variables."""
     return {
         kind: environment[name]
         for kind in _DEFAULTS
@@ -188,12 +188,12 @@ def named_models(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def all_models(environment: Mapping[str, str]) -> dict[str, str]:
-    """What a new home uses for `embed`, `generate` and `rerank`."""
+    """Returns the models that a new home uses for `embed`, `generate` and `rerank`."""
     return {**_DEFAULTS, **named_models(environment)}
 
 
 def model_file(model: str, directory: Path) -> Path:
-    """Where QMD looks for a model: a path as it is, an `hf:` address below `directory`."""
+    """Returns where QMD looks for a model: a path as it is, an `hf:` address below `directory`."""
     if not model.startswith("hf:"):
         return Path(model)
     owner, _, name = model.removeprefix("hf:").partition("/")
@@ -201,11 +201,11 @@ def model_file(model: str, directory: Path) -> Path:
 
 
 def missing_models(mode: SearchMode, models: Mapping[str, str], directory: Path) -> tuple[str, ...]:
-    """The models that `mode` needs and that are not there, as they are configured."""
+    """Returns the models that `mode` needs and that are not there, as they are configured."""
     needed = [models.get(kind, f"(no {kind} model)") for kind in _NEEDED[mode]]
     return tuple(model for model in needed if not model_file(model, directory).is_file())
 
 
 def absent(models: Sequence[str]) -> str:
-    """Some models and that they are not there, as the end of a sentence without its full stop."""
+    """Returns the end of a sentence, without its full stop, that says that these models are missing."""
     return f"{' and '.join(models)} {'is' if len(models) == 1 else 'are'} not on this machine"

@@ -1,4 +1,4 @@
-"""Running QMD: no shell, own process group, deadlines, bounded output; what an earlier gateway left is ended."""
+"""Running QMD: no shell, own process group, deadlines, bounded output; ending what an earlier gateway left."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Cause = Literal[
 
 
 class QmdUnavailableError(MemoryGatewayError):
-    """QMD cannot answer now. `cause` says of which sort the reason is."""
+    """QMD cannot answer now. `cause` is the kind of reason."""
 
     kind = ErrorKind.QMD_UNAVAILABLE
 
@@ -46,7 +46,7 @@ class Finished(NamedTuple):
 
     @property
     def cause(self) -> Cause:
-        """Ended by a signal, also where a launcher reports it as 128 and the signal, or by itself."""
+        """`crashed` if a signal ended it, which a launcher reports as 128 plus its number, else `broken`."""
         return "crashed" if self.returncode < 0 or self.returncode > 128 else "broken"
 
     @property
@@ -70,7 +70,7 @@ async def _drain(stream: ByteReceiveStream | None, said: bytearray) -> None:
 async def started(
     argv: Sequence[str], environment: Mapping[str, str], *, niced: bool = False
 ) -> AsyncIterator[Process]:
-    """A running process; its group is killed at the end. Raises QmdUnavailableError."""
+    """Yields a running process; its group is killed at the end. Raises QmdUnavailableError."""
     try:
         process = await start_child(argv, environment, directory=NEUTRAL_DIRECTORY)
     except OSError as error:
@@ -91,7 +91,7 @@ async def started(
 async def run(
     argv: Sequence[str], environment: Mapping[str, str], *, timeout_s: float, niced: bool = False
 ) -> Finished:
-    """Runs to the end. Raises QmdUnavailableError: `missing`, or `timeout` after `timeout_s`."""
+    """Runs a program to its end. Raises QmdUnavailableError: `missing`, or `timeout` after `timeout_s`."""
     out, err = bytearray(), bytearray()
     try:
         with anyio.fail_after(timeout_s):
@@ -115,13 +115,13 @@ _VARIABLE: Final = "MEMORY_GATEWAY_PROCESS"
 
 
 def owner_variables() -> dict[str, str]:
-    """What tells of a process that this gateway has started it; nothing where that cannot be told."""
+    """Returns the variable that marks processes as started by this gateway; none if that is not possible."""
     started = _start_time(os.getpid())
     return {} if started is None else {_VARIABLE: f"{os.getpid()}:{started}"}
 
 
 def end_orphans(home: QmdHome) -> list[int]:
-    """Ends what gateways that are gone have left running; the processes that were ended. Blocks."""
+    """Ends processes left by gateways that are gone, and returns their ids. Blocks."""
     ended = []
     mark = f"QMD_CONFIG_DIR={home.config_dir}".encode()
     for directory in Path(PROC).glob("[0-9]*"):
@@ -134,7 +134,7 @@ def end_orphans(home: QmdHome) -> list[int]:
 
 
 def _is_orphan(variables: list[bytes]) -> bool:
-    """Whether a gateway is named that does not run any more."""
+    """Returns whether the variables name a gateway that does not run any more."""
     for one in variables:
         name, _, owner = os.fsdecode(one).partition("=")
         if name == _VARIABLE:
@@ -144,10 +144,10 @@ def _is_orphan(variables: list[bytes]) -> bool:
 
 
 def _start_time(pid: int) -> int | None:
-    """In clock ticks since the machine's start; None when no such process runs, or nobody can know."""
+    """Returns the start time in clock ticks since boot; None when no such process runs, or it is unknown."""
     with suppress(OSError, ValueError, IndexError):
         text = Path(f"{PROC}/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        # The name of the program, in brackets, may hold anything.
+        # The name of the program, in brackets, may contain anything.
         state, *fields = text.rpartition(")")[2].split()
         return None if state == "Z" else int(fields[18])
     return None

@@ -1,6 +1,6 @@
 """The warm QMD: `qmd mcp --http` in the foreground on loopback, supervised, asked over HTTP.
 
-Whatever is asked becomes words and sentences that QMD does not obey, and whatever comes back becomes rows or an error.
+Questions become words and sentences in which QMD finds no commands; answers become rows or an error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _log = Log()
 async def exchange(
     port: int, path: str, question: dict[str, object] | None = None, *, timeout_s: float
 ) -> object:
-    """The decoded answer of the server. Raises QmdUnavailableError."""
+    """Returns the decoded answer of the server. Raises QmdUnavailableError."""
     return await run_sync(_exchange, port, path, question, timeout_s, abandon_on_cancel=True)
 
 
@@ -45,9 +45,8 @@ def _exchange(port: int, path: str, question: dict[str, object] | None, timeout_
     connection = http.client.HTTPConnection(HOST, port, timeout=timeout_s)
     try:
         connection.request(method, path, body, {"Content-Type": "application/json"})
-        with (
-            connection.getresponse() as response
-        ):  # which holds the socket unless it is read to its end
+        # A response keeps the socket open unless it is read to its end.
+        with connection.getresponse() as response:
             data = response.read(MAX_OUTPUT_BYTES)
     except TimeoutError:
         raise QmdUnavailableError(
@@ -92,25 +91,25 @@ class WarmServer:
         self._said = b""
         self._announced = anyio.Event()
         self.port: int | None = None
-        """Where it answers; None while it does not."""
+        """The port on which it answers; None while it does not."""
         self.pid: int | None = None
         self.starts = 0
         self.tried = anyio.Event()
-        """Set when the first start has ended, well or not."""
+        """Set when the first start has succeeded or failed."""
         self.last_error: str | None = None
 
     @property
     def memory_bytes(self) -> int | None:
-        """Resident memory, where the system tells it."""
+        """Resident memory, if the system reports it."""
         return None if self.pid is None else resident_bytes(self.pid)
 
     def note_question(self, *, with_models: bool) -> None:
-        """A question begins: it counts as use, and perhaps loads models."""
+        """Notes that a question begins, which counts as use and may load models."""
         self._asked_at = time.monotonic()
         self._models_loaded = self._models_loaded or with_models
 
     def suspect(self) -> None:
-        """A question failed: look at once whether the server is still well."""
+        """Has the server checked at once, after a question that failed."""
         self._suspicion.set()
 
     async def run(self) -> None:
@@ -131,7 +130,7 @@ class WarmServer:
             await anyio.sleep(self._pause.left_s)
 
     async def _live(self) -> None:
-        """One life of the server: returns when it is to be replaced."""
+        """Runs the server once; returns when it is to be replaced."""
         port = free_port()
         arguments = ("mcp", "--http", "--port", str(port), "--host", HOST)
         argv = (*self._sidecar.program.command.argv, *arguments)
@@ -158,7 +157,7 @@ class WarmServer:
         await self._watch(port)
 
     async def _await_start(self, port: int) -> None:
-        """Its own word comes first: on a port that was taken, somebody else would answer."""
+        """Waits for the server's own message first: on a port that was taken, another program would answer."""
         with anyio.move_on_after(START_TIMEOUT_S):
             await self._announced.wait()
             await exchange(port, "/health", timeout_s=CHECK_TIMEOUT_S)
@@ -192,7 +191,7 @@ class WarmServer:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 on which nobody listens now; somebody may a moment later."""
+    """Returns a port of 127.0.0.1 on which nothing listens now; another program may take it a moment later."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
@@ -201,7 +200,7 @@ def free_port() -> int:
 Kind = Literal["lex", "vec"]
 
 MAX_TERMS: Final = 16
-"""Each costs QMD one search a collection; the longest words tell most."""
+"""The most words. Each costs QMD one search per collection; the longest words are the most specific."""
 MAX_SEMANTIC_CHARS: Final = 2000
 _SYNTAX = re.compile(r"[\"“”'’`^*(){}\[\]<>~|\\]")
 _NOT_LINE = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
@@ -218,15 +217,15 @@ class SubQuery(NamedTuple):
 
 
 def lexical(text: str) -> tuple[SubQuery, ...]:
-    """All telling words together, then each alone; empty when there is no word."""
-    words = telling_words(text)
+    """Returns all content words together, then each alone; empty when there is no word."""
+    words = question_words(text)
     together = (" ".join(words),) if 1 < len(words) <= MAX_TERMS else ()
     alone = sorted(words, key=len, reverse=True)[:MAX_TERMS]
     return tuple(SubQuery("lex", query) for query in (*together, *alone))
 
 
 def semantic(text: str) -> SubQuery | None:
-    """The question for an embedding model; None when there is nothing to embed."""
+    """Returns the question for an embedding model; None when there is nothing to embed."""
     line = one_line(text)[:MAX_SEMANTIC_CHARS]
     # A leading minus before a word is a negation, which QMD refuses in semantic queries.
     line = re.sub(r"(^|\s)-+(?=[\w\"])", r"\1", line)
@@ -234,15 +233,15 @@ def semantic(text: str) -> SubQuery | None:
 
 
 def one_line(text: str) -> str:
-    """The text without line breaks, control characters and any prefix that QMD would obey."""
+    """Returns the text without line breaks, control characters and any prefix that QMD would interpret."""
     line = " ".join(_NOT_LINE.sub(" ", text[:MAX_QUERY_CHARS]).split())
     while (stripped := _PREFIX.sub("", line).strip()) != line:
         line = stripped
     return line
 
 
-def telling_words(text: str) -> list[str]:
-    """The words of a question without its stop words, as QMD's tokenizer can find them."""
+def question_words(text: str) -> list[str]:
+    """Returns the words of a question without its stop words, as QMD's tokenizer can find them."""
     text = normalise(text[:MAX_QUERY_CHARS])
     words = content_words(text, detect_language(text))
     pieces = [piece for word in words for piece in _pieces(word)]
@@ -250,7 +249,7 @@ def telling_words(text: str) -> list[str]:
 
 
 def _pieces(word: str) -> list[str]:
-    """QMD's index knows single characters of unspaced scripts; pairs of them tell more."""
+    """Splits a word. QMD's index knows single characters of unspaced scripts; pairs of them are more specific."""
     if is_unspaced(word):
         return [word[i : i + 2] for i in range(max(1, len(word) - 1))]
     possessive = re.sub(r"['’]s$", "", word)
@@ -259,20 +258,20 @@ def _pieces(word: str) -> list[str]:
 
 
 CANDIDATES: Final = 12
-"""Documents asked for, whatever the limit: so that asking for fewer keeps the order."""
+"""The number of documents asked for, whatever the limit, so that a smaller limit keeps the order."""
 RERANKED: Final = 12
 _SCHEME: Final = "qmd://"
 
 
 class QmdQuestion(NamedTuple):
-    """What QMD is asked. `searches` is never empty."""
+    """A question to QMD. `searches` is never empty."""
 
     searches: tuple[SubQuery, ...]
     rerank: bool
     mode: Mode
 
     def as_json(self, collections: Sequence[str]) -> dict[str, object]:
-        """The body of a request to the server."""
+        """Returns the body of a request to the server."""
         return {
             "searches": [one.as_json() for one in self.searches],
             "collections": list(collections),
@@ -288,12 +287,12 @@ class ResultRow(NamedTuple):
     collection: str
     path: str
     score: float
-    """As QMD said it; 0 is a score like any other."""
+    """The score that QMD gave; 0 is a score like any other."""
     line: int | None
 
 
 def question_for(text: str, mode: SearchMode) -> QmdQuestion | None:
-    """What to ask in a search mode whose models are there; None when there is nothing to ask."""
+    """Returns the question for a search mode whose models are there; None when there is nothing to ask."""
     words, meaning = lexical(text), semantic(text)
     searches: tuple[SubQuery, ...] = words
     result: Mode = "keyword"
@@ -307,7 +306,7 @@ def question_for(text: str, mode: SearchMode) -> QmdQuestion | None:
 async def ask(
     server: WarmServer, question: QmdQuestion, collections: Sequence[str], *, timeout_s: float
 ) -> list[ResultRow]:
-    """The documents that QMD proposes, the best first. Raises QmdUnavailableError."""
+    """Returns the documents that QMD proposes, the best first. Raises QmdUnavailableError."""
     port = server.port
     if port is None:
         raise QmdUnavailableError("not_ready", server.last_error or "QMD's server is starting.")
@@ -325,7 +324,7 @@ async def ask(
 
 
 def rows_of_answer(answer: object) -> list[ResultRow] | None:
-    """The rows in an answer of the server; None when it is not one."""
+    """Returns the rows in an answer of the server; None when it is not one."""
     results = answer.get("results") if isinstance(answer, dict) else None
     if not isinstance(results, list):
         return None
@@ -333,7 +332,7 @@ def rows_of_answer(answer: object) -> list[ResultRow] | None:
 
 
 def _row(item: Any) -> ResultRow | None:
-    """None for what does not say at least which file it means."""
+    """Returns a row; None for an item that does not name at least a file."""
     address = item.get("file") if isinstance(item, dict) else None
     if not isinstance(address, str):
         return None
@@ -347,6 +346,6 @@ def _row(item: Any) -> ResultRow | None:
 
 
 def _score(value: Any) -> float:
-    """Between 0 and 1; 0 for what is no number. JSON's whole numbers may be too large for a float."""
+    """Returns a score from 0 to 1; 0 for what is not a number. JSON's integers may be too large for a float."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(min(1.0, max(0.0, value))) if is_number and abs(value) < math.inf else 0.0

@@ -1,6 +1,6 @@
 """A QMD that works: found and tried, in the home of one agent, with its configuration and the gateway's record.
 
-From `qmd.command` to an argument vector, past QMD's launcher where possible. A program counts as
+`qmd.command` becomes an argument vector, past QMD's launcher where possible. A program counts as
 working when it is recent enough and has opened a database, since `--version` also answers under a Node.js
 that crashes on the first query.
 """
@@ -52,14 +52,14 @@ _log = Log()
 
 
 class QmdCommand(msgspec.Struct, frozen=True):
-    """How QMD is started. `node` is None when a launcher chooses the runtime."""
+    """The command that starts QMD. `node` is None when a launcher chooses the runtime."""
 
     program: tuple[str, ...]
     directory: Path
-    """Where the command was found; helper programs beside it come first."""
+    """The directory of the command; helper programs in it come first."""
     node: str | None = None
     arguments: tuple[str, ...] = ()
-    """What the operator wants before all other arguments."""
+    """The arguments that the operator wants before all others."""
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -67,12 +67,12 @@ class QmdCommand(msgspec.Struct, frozen=True):
 
     @property
     def script(self) -> str:
-        """What is run: QMD's own script where `node` is known, else the launcher."""
+        """The file that is run: QMD's own script if `node` is known, else the launcher."""
         return self.program[-1]
 
     @property
     def by_hand(self) -> tuple[str, ...]:
-        """As a person runs it, whose QMD may outlive the gateway."""
+        """The command for a person, whose QMD may outlive the gateway."""
         program = (self.node, self.script) if self.node else self.program
         return (*program, *self.arguments)
 
@@ -97,7 +97,7 @@ def find_command(line: str, environment: Mapping[str, str]) -> QmdCommand:
             "qmd.command names an index (--index), but every agent has one of its own.",
             remedy="Leave --index out; qmd.paths adds directories to the agent's index.",
         )
-    found = shutil.which(os.path.expanduser(name), path=environment.get("PATH", os.defpath))  # noqa: PTH111 - which() wants text
+    found = shutil.which(os.path.expanduser(name), path=environment.get("PATH", os.defpath))  # noqa: PTH111 - as text
     if found is None:
         raise QmdUnavailableError("missing", f"There is no program {name!r}.", remedy=_INSTALL)
     path = Path(found).absolute()
@@ -140,7 +140,7 @@ def _text(version: Version) -> str:
 
 
 def _package_entry(path: Path) -> Path | None:
-    """The script of an npm package that `path` is the launcher of."""
+    """Returns the script of QMD's npm package if `path` is its launcher."""
     launcher = path.resolve()
     package = launcher.parent.parent
     try:
@@ -153,7 +153,7 @@ def _package_entry(path: Path) -> Path | None:
 
 
 def _node_for(path: Path, environment: Mapping[str, str]) -> str | None:
-    """The Node.js beside the command, for which it was installed, else that of `PATH`."""
+    """Returns the Node.js beside the command, for which it was installed, else that of `PATH`."""
     search = os.pathsep.join((str(path.parent), environment.get("PATH", os.defpath)))
     return shutil.which("node", path=search)
 
@@ -165,7 +165,7 @@ async def _broken(
     what: str,
     node: str | None,
 ) -> QmdUnavailableError:
-    """`node`: what may be to blame; None for a program that may be no QMD at all."""
+    """Returns the error. `node`: the possible cause; None for a program that may not be QMD at all."""
     name = command.script
     if node is not None:
         said = await run((node, "--version"), variables, timeout_s=_PROBE_TIMEOUT_S)
@@ -187,7 +187,7 @@ _DAMAGE = re.compile(
 
 
 def home_of(settings: Settings) -> QmdHome:
-    """The place of this agent's QMD, and where earlier releases had it."""
+    """Returns the home of this agent's QMD, with the one that earlier releases used."""
     place = settings.state_dir, settings.agent_id
     return QmdHome(qmd_home(*place), former_qmd_home(*place))
 
@@ -195,7 +195,7 @@ def home_of(settings: Settings) -> QmdHome:
 def qmd_environment(
     settings: Settings, environment: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """The variables with which QMD works on exactly the index that the gateway uses."""
+    """Returns the variables with which QMD works on exactly the index that the gateway uses."""
     home = home_of(settings)
     home.prepare(environment)
     try:
@@ -206,7 +206,7 @@ def qmd_environment(
 
 
 def qmd_command(settings: Settings, environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """The program, for a person who runs it by hand. Raises QmdUnavailableError."""
+    """Returns the program, for a person who runs it by hand. Raises QmdUnavailableError."""
     return find_command(settings.qmd.command, environment).by_hand
 
 
@@ -218,7 +218,7 @@ class Sidecar:
     home: QmdHome
     variables: Mapping[str, str]
     models: Mapping[str, str]
-    """What a new home uses for `embed`, `generate` and `rerank`; see `models_in`."""
+    """The models that a new home uses for `embed`, `generate` and `rerank`; see `models_in`."""
     named_models: Mapping[str, str]
     """The part of `models` that the operator names in variables."""
 
@@ -272,7 +272,7 @@ async def open_sidecar(settings: Settings, environment: Mapping[str, str] = os.e
 
 
 def is_damage(text: str) -> bool:
-    """Whether SQLite says in this text that the index file is damaged."""
+    """Returns whether SQLite says in this text that the index file is damaged."""
     return _DAMAGE.search(text) is not None
 
 
@@ -285,27 +285,27 @@ _YAML_AS_JSON: Final = (
 
 
 class Binding(msgspec.Struct, frozen=True):
-    """What a collection stands for."""
+    """The directory and the pattern of a collection."""
 
     path: str
     pattern: str
 
 
 class Ledger(msgspec.Struct, frozen=True):
-    """Which collections the gateway made in this home."""
+    """The collections that the gateway made in this home."""
 
     collections: dict[str, Binding] = {}
 
 
 class Reconciled(msgspec.Struct, frozen=True):
-    """How a configuration becomes what is planned."""
+    """The changes that turn a configuration into the planned one."""
 
     document: dict[str, object]
     """The whole new file."""
     ours: dict[str, Binding]
-    """For the ledger; these collections may be searched."""
+    """The collections for the ledger, which may be searched."""
     dropped: tuple[str, ...]
-    """Certainly ours and no longer wanted: still in `document`, to be removed through QMD."""
+    """Collections that are certainly ours and no longer wanted: still in `document`, to be removed through QMD."""
     conflicts: tuple[str, ...]
     """Wanted names that somebody else has given to something else: left alone."""
 
@@ -316,7 +316,7 @@ class Registered(msgspec.Struct, frozen=True):
     names: frozenset[str] = frozenset()
     issues: tuple[str, ...] = ()
     models: Mapping[str, str] = {}
-    """What QMD uses for `embed`, `generate` and `rerank`."""
+    """The models that QMD uses for `embed`, `generate` and `rerank`."""
 
 
 async def register(
@@ -348,7 +348,7 @@ async def register(
 
 
 def models_in(document: Mapping[str, object], sidecar: Sidecar) -> Mapping[str, str]:
-    """What QMD uses by this configuration. Raises QmdUnavailableError."""
+    """Returns the models that QMD uses by this configuration. Raises QmdUnavailableError."""
     _, chosen = _collections_and_models(document)
     known = {kind: model for kind, model in chosen.items() if isinstance(model, str) and model}
     return {**sidecar.models, **known, **sidecar.named_models}
@@ -361,7 +361,7 @@ def reconcile(
     models: Mapping[str, str],
     named_models: Mapping[str, str],
 ) -> Reconciled:
-    """`models` fills gaps of the file, `named_models` wins over it. Pure.
+    """Plans the changes. `models` fills gaps of the file, `named_models` overrides it. Pure.
 
     Raises QmdUnavailableError when `document` is not the configuration of a QMD.
     """
@@ -411,7 +411,7 @@ def _collections_and_models(
 
 
 async def read_document(sidecar: Sidecar, *, timeout_s: float) -> dict[str, object]:
-    """The configuration, empty when there is none. Raises QmdUnavailableError and OSError."""
+    """Returns the configuration, empty when there is none. Raises QmdUnavailableError and OSError."""
     file = sidecar.home.config_file
     try:
         data = await run_sync(file.read_bytes)
@@ -427,7 +427,7 @@ async def read_document(sidecar: Sidecar, *, timeout_s: float) -> dict[str, obje
 
 
 async def _converted(sidecar: Sidecar, file: Path, timeout_s: float) -> object:
-    """What stands in YAML there."""
+    """Returns the content of the YAML file."""
     command = sidecar.program.command
     if command.node is None:
         raise QmdUnavailableError(
@@ -446,14 +446,14 @@ async def _converted(sidecar: Sidecar, file: Path, timeout_s: float) -> object:
 
 
 def _write_document(path: Path, document: Mapping[str, object]) -> None:
-    """Only when something differs: a file that stays the same is never read half."""
+    """Writes the file only if it changes, so that nobody reads half of an unchanged file."""
     data = f"{json.dumps(document, indent=1, ensure_ascii=False)}\n".encode()
     if not path.exists() or path.read_bytes() != data:
         replace_file(path, data)
 
 
 def read_ledger(path: Path) -> Ledger:
-    """An unreadable ledger is an empty one: then nothing is certainly ours."""
+    """Reads the ledger. An unreadable one counts as empty: then nothing is certainly ours."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=prepared(Ledger))
     except (FileNotFoundError, msgspec.DecodeError):

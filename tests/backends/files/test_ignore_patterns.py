@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from backends.files.globs import MAX_ALTERNATIVES, Glob
-from backends.files.ignoring import LONGEST, MAX_BYTES, MAX_PATTERNS, last_word, read_pattern
+from backends.files.ignoring import LONGEST, MAX_BYTES, MAX_PATTERNS, last_verdict, read_pattern
 from backends.files.roots import MemoryRoots
 from backends.files.scan import scan
 from config.settings import ExtraPath
@@ -29,7 +29,7 @@ def leaves_out(lines, path, *, is_directory=False):
     patterns, names = patterns_of(lines), path.split("/")
     for depth in range(1, len(names) + 1):
         below = "/".join(names[:depth])
-        if last_word(patterns, below, is_directory=is_directory or depth < len(names)):
+        if last_verdict(patterns, below, is_directory=is_directory or depth < len(names)):
             return True
     return False
 
@@ -133,7 +133,7 @@ def test_a_pattern_takes_time_that_grows_with_name_and_pattern_alone(line):
     for path in ("a" * 240 + ".md", "a/" * 60 + "a" * 200 + ".md"):
         for _ in range(5):
             assert not leaves_out([line], path)
-            assert last_word(patterns, path, is_directory=False) is None
+            assert last_verdict(patterns, path, is_directory=False) is None
     assert time.process_time() - started < 2
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.qmd.server import MAX_TERMS, lexical, one_line, semantic, telling_words
+from backends.qmd.server import MAX_TERMS, lexical, one_line, question_words, semantic
 from fakes.each import each
 
 
@@ -16,7 +16,7 @@ def test_a_question_is_asked_together_and_word_by_word():
 
 
 def test_stop_words_are_asked_when_there_is_nothing_else():
-    assert telling_words("what is it") != []
+    assert question_words("what is it") != []
 
 
 def test_one_word_is_asked_once():
@@ -33,7 +33,7 @@ def test_the_number_of_searches_is_bounded():
 
 
 def test_unspaced_scripts_are_asked_in_pairs():
-    assert telling_words("茶叶价格") == ["茶叶", "叶价", "价格"]
+    assert question_words("茶叶价格") == ["茶叶", "叶价", "价格"]
 
 
 @each("prefix", ["lex:", "VEC: ", "hyde:", " intent :", "expand: ", "lex: vec:"])
