@@ -86,9 +86,7 @@ def document_title(text: str) -> str | None:
 
 
 def parse_heading(line: str) -> tuple[int, str] | None:
-    """Returns the level and text of an ATX heading, given as a line without its indentation, or None if it is not
-    one.
-    """
+    """Returns the level and text of an ATX heading, None for other lines; `line` is without its indentation."""
     line = line.rstrip()
     marker = _MARKER.match(line)
     if marker is None:

@@ -32,9 +32,7 @@ def closes(body: str, fence: Fence) -> bool:
 
 
 def fence_below(line: str, fence: Fence | None) -> Fence | None:
-    """Returns the fence that is open below a line, given the one that is open above it; None if what follows is not
-    code.
-    """
+    """Returns the fence that is open below a line; `fence` is open above it. None if what follows is not code."""
     if "```" not in line and "~~~" not in line:
         return fence
     body = line.lstrip()

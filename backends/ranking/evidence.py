@@ -29,9 +29,7 @@ change the order of what words find.
 """
 
 NEAR: Final = 3.7
-"""The ratio of a text's distance from texts in general to its distance from the query at which it means the same as
-often as not.
-"""
+"""A text this many times farther from texts in general than from the query means the same as often as not."""
 MOST_DEVIATIONS: Final = 100.0
 """The most standard deviations; no model that distinguishes texts comes near. Where nearly all texts have one vector,
 the distance of another one would overflow as an exponent.
@@ -39,9 +37,7 @@ the distance of another one would overflow as an exponent.
 
 
 class Background(msgspec.Struct, frozen=True, dict=True):
-    """The distribution of a query's cosines with texts in general: it shows what is high for this query and this
-    model.
-    """
+    """The distribution of a query's cosines with texts in general: what is high for this query and model."""
 
     mean: float
     deviation: float
@@ -147,8 +143,8 @@ def weigh_units(
     names: Sequence[str] = (),
     asks_when: bool = False,
 ) -> list[Evidence]:
-    """Returns the evidence of each unit of the file with these names, in order. Units that say nothing have none, and
-    are not neighbours.
+    """Returns the evidence of each unit of the file with these names, in order. Those that say nothing have none and
+    are no neighbours.
     """
     found = [NO_EVIDENCE] * len(units)
     lines = [at for at, unit in enumerate(units) if unit.text.strip(_SIGNS).strip()]
@@ -259,8 +255,8 @@ def aged_odds(
     *,
     asks_last: bool = False,
 ) -> Sequence[float]:
-    """Returns the odds reduced by age. If everything that was asked for is found, they are not reduced, unless the
-    question is about the last time.
+    """Returns the odds reduced by age. Where all that was asked for is found they stay as they are, unless the last
+    time is asked for.
     """
     if {unit.freshness for unit in units} <= {1.0}:
         return odds

@@ -115,7 +115,7 @@ class RankedPassage(msgspec.Struct, frozen=True, gc=False):
     is_assured: bool
     """True if it was due by `Assurance`."""
     selection: Selection
-    """The lines that `passage` shows, and the blank ones trimmed from the ends of its stretches."""
+    """The lines that `passage` shows, and those trimmed from the ends of its stretches."""
 
 
 class _Strength(msgspec.Struct, frozen=True, gc=False):
@@ -249,9 +249,7 @@ class PassageRanker:
         )
 
     def same_lines(self, ranked: RankedPassage) -> list[tuple[int, int]]:
-        """Returns the other files, by id, and the first line in each, that say the same as the best line of a
-        passage.
-        """
+        """Returns the other files, by id, and the first line in each that says the same as a passage's best line."""
         selection = ranked.selection
         best = selection.file.units[selection.best()]
         words = in_words(best.text)

@@ -36,9 +36,7 @@ _STEP: Final = re.compile(r"[ \t]*\d{1,3}[.)][ \t]")
 _BEGINS: Final = re.compile(
     r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]|#{1,6}(?:\s|\Z)|\||```|~~~|---|===|\$\$|:::|[A-Za-z-]+::)"
 )
-"""The beginning of a line that does not continue a paragraph: an item, a heading, a row, a fence, a thematic break, a
-property.
-"""
+"""The beginning of a line that continues no paragraph: an item, heading, row, fence, thematic break or property."""
 _CALLOUT: Final = re.compile(r">[ \t]*\[![\w-]+\]|(?:!!!|\?\?\?\+?)[ \t]+\w")
 """The first line of a callout or an admonition, which says nothing without its content."""
 _SENTENCE_ENDS: Final = (".", "!", "?", "…", ":", "。", "！", "？", "：")
@@ -228,9 +226,7 @@ class Layout:
         return found
 
     def _parent_of_item(self, item: int) -> int | None:
-        """Returns the item above a nested one, or the line that announces the list; None for a unit that is not an
-        item.
-        """
+        """Returns the parent of a list item, or the line that announces the list; None if the unit is not an item."""
         indent = _indent_of_item(self.units[item].text)
         if indent is None:
             return None
@@ -254,9 +250,7 @@ class Layout:
         return parent
 
     def steps(self, at: int) -> Iterator[int]:
-        """Yields the other items of the numbered list that a unit is in, if that is short: readers must not miss a
-        step.
-        """
+        """Yields the rest of a unit's numbered list, if that is short: readers must not miss a step."""
         if not _STEP.match(self.units[at].text):
             return
         first, last = at, at
@@ -295,9 +289,7 @@ class Layout:
             yield parent
 
     def below_front_matter(self, at: int) -> Iterator[int]:
-        """Yields the units that a line of front matter is read with: the other fields, and the beginning of the
-        note.
-        """
+        """Yields the context of a line of front matter: the other fields, and the beginning of the note."""
         yield from sorted(self.fields, key=lambda one: abs(one - at))
         yield from self._beginning()
 
@@ -339,9 +331,7 @@ MOST_BREADCRUMB: Final = 60
 
 
 def breadcrumb_of(headings: Sequence[str]) -> str:
-    """Returns the line, with its newline, that names the innermost headings that there is room for; empty without
-    headings.
-    """
+    """Returns a line, with its newline, that names the innermost headings that fit; empty without headings."""
     path = list(headings)
     while path:
         line = f"{BREADCRUMB}{' › '.join(path)}\n"

@@ -128,9 +128,7 @@ class Names:
         self.is_in_item = self._above[-1][0] > _BELOW_HEADINGS
 
     def _first_title(self) -> Unit | None:
-        """Returns the line that a note begins with, if it is short, on its own and not a sentence: many programs keep
-        titles so.
-        """
+        """Returns the first line if it is short, on its own and not a sentence: many programs keep titles so."""
         units, lines = self._units, self._lines
         number = bisect_left(lines, self.text_start)
         if units[0].start or number + 1 >= len(lines) or lines[number + 1] == lines[number] + 1:

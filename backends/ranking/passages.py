@@ -138,9 +138,7 @@ def _names_only(unit: Unit) -> bool:
 
 
 def _says_nothing(units: Sequence[Unit], heads: Container[int]) -> int:
-    """Returns how many units at the end say nothing: a blank one, a heading, the head of a table of which no row is
-    shown.
-    """
+    """Returns how many units at the end say nothing: a blank one, a heading, the head of a table without rows."""
     last = units[-1]
     if not last.text.strip() or _names_only(last):
         return 1

@@ -67,18 +67,14 @@ class Concept(msgspec.Struct, frozen=True, gc=False):
 
 
 class Query(msgspec.Struct, frozen=True, gc=False):
-    """A parsed query. `concepts` are in the order of the question, without repetitions; if empty, there is nothing to
-    look for.
-    """
+    """A parsed query. `concepts` are in the order of the question, without repetitions; there may be none."""
 
     concepts: tuple[Concept, ...]
     language: str
     times: tuple[Days, ...] = ()
     """The days that it mentions."""
     words: tuple[tuple[Concept, str], ...] = ()
-    """Each concept that may be a part of a compound, or be one, with its spelling; empty for languages without
-    compounds.
-    """
+    """Concepts that may be parts of compounds, or compounds, with their spelling; none in languages without them."""
     related: tuple[Concept, ...] = ()
     """Weaker evidence for words, which joins the concepts if the index contains it."""
 
@@ -150,7 +146,7 @@ class QueryAnalyser:
                 yield first, spelling
 
     def _related(self, words: Iterable[str]) -> Iterator[Concept]:
-        """Yields forms of English words that the stemmer does not conflate: `allergies` and `allergic`, `paint` and
+        """Yields related English words that the stemmer does not conflate: `allergies`, `allergic`; `paint`,
         `painter`.
         """
         english = self.analyser("english")
@@ -239,9 +235,7 @@ _SYLLABLE: Final = "^[\uac00-\ud7a3](?=[은는이가을를에의도로와과만]
 
 
 def _alone(words: Iterable[str]) -> Iterator[Concept]:
-    """Yields words of one character, which notes may combine with other characters: `犬` of `犬の`, `洗` of `洗う`, `狗` of
-    `狗的`.
-    """
+    """Yields words of one character, which notes may combine with others: `犬` of `犬の`, `洗` of `洗う`, `狗` of `狗的`."""
     for run in map(fold, (word for word in words if len(word) > 1 and is_unspaced(word))):
         around = KANA if re.search(KANA, run) else _CHINESE_AROUND
         letter = f"(?!{around}){_IDEOGRAPH}"
@@ -367,9 +361,7 @@ class Compounds:
         return wanted - self._counts.keys()
 
     def extended(self, counts: Mapping[str, int]) -> tuple[Query, Mapping[str, int]]:
-        """Returns the query with what was found, as weaker evidence, and all counts. `counts`: those of the further
-        terms.
-        """
+        """Returns the query with what was found as weaker evidence, and all counts. `counts`: of the further terms."""
         self._counts.update(counts)
         asked = set(self._query.terms())
         more = []
@@ -392,8 +384,8 @@ class Compounds:
         return max(self._counts.get(term, 0) for term in terms)
 
     def _parts_of(self, word: str, concept: Concept, *, is_known: bool) -> list[Concept]:
-        """Returns concepts for the parts of a compound. `is_known`: whether it is a part of other words; if not, one
-        long part is enough.
+        """Returns concepts for the parts of a compound. `is_known`: whether other words contain it; if not, one long
+        part is enough.
         """
         name = concept.alternatives[0]
         own = set(concept.alternatives)
@@ -419,8 +411,8 @@ class Compounds:
                 yield self._readings(first), self._readings(last)
 
     def _beside(self, part: str, term: str, *, is_end: bool) -> tuple[str, ...] | None:
-        """Returns terms of which one has to be known for `term` to be a compound: none beside a long part; None if it
-        is not a compound.
+        """Returns terms, one of which has to be known if `term` is a compound: none beside a long part; None if it is
+        not one.
         """
         rest = term[: -len(part)] if is_end else term[len(part) :]
         if len(term) > _MAX_COMPOUND or not rest.isalpha():
@@ -438,9 +430,7 @@ class Compounds:
         return self._readings(rest) if is_end else tuple(others)
 
     def _stems_of(self, concept: Concept, word: str, *, is_end: bool) -> list[str]:
-        """Returns a word as it may occur in a compound: its stems and its spelling. At the end of a longer word
-        stemmers remove more.
-        """
+        """Returns a word as it may occur in a compound. At the end of a longer word stemmers remove more."""
         found = [*concept.alternatives, word]
         if is_end:
             longer = (one.concepts(_ANY_FIRST + word)[0][0] for one in self._analysers)
@@ -496,9 +486,7 @@ class Weights:
         of_oneself: bool = False,
         analyse: Callable[[str], str] = fold,
     ) -> None:
-        """`of_oneself`: whether the question is about the person asking, see `speaks_of_oneself`. `analyse`: returns
-        the terms of a name.
-        """
+        """`of_oneself`: see `speaks_of_oneself`. `analyse`: returns the terms of a name."""
         self.concepts = tuple(concepts)
         self._analyse = analyse
         self._speakers = _OWN_LABELS if of_oneself else frozenset[str]()
@@ -520,9 +508,7 @@ class Weights:
             if not concept.time and not concept.instead_of
         )
         self.total = math.fsum(words) or 1.0
-        """The sum for the words, in nats. Times are left out: a note of another time than the one mentioned loses
-        nothing.
-        """
+        """The sum for the words, in nats. Times do not count: a note of another time loses nothing."""
         self.known = math.fsum(
             weight
             for concept, weight in zip(self.concepts, self.by_concept, strict=True)
@@ -538,9 +524,7 @@ class Weights:
         self.coverage: Callable[[int], float] = _Coverages(
             self.concepts, self.by_concept, self.total
         ).__getitem__
-        """The share of the query's information content in a set of concepts: 0..1, and more if it also matches the time
-        mentioned.
-        """
+        """The share of the query's information content in a set of concepts: 0..1, and more with the time mentioned."""
         self._weaker = sum(
             1 << number for number, concept in enumerate(self.concepts) if concept.instead_of
         )

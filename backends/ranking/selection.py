@@ -1,6 +1,4 @@
-"""The selection of the lines that a snippet shows: the best of a file that fit, with their context, none shown
-twice.
-"""
+"""The selection of the lines of a snippet: the best of a file that fit, with their context, none shown twice."""
 
 from __future__ import annotations
 
@@ -131,8 +129,8 @@ class File:
             self.take((unit.start, unit.end) for unit in selection.units())
 
     def best(self) -> Selection | None:
-        """Returns the best lines that fit into one snippet, each with the units needed to understand it; None if
-        nothing is left.
+        """Returns the best lines that fit into a snippet, with the units needed to understand them; None if none is
+        left.
         """
         chosen: set[int] = set()
         said: set[str] = set()
@@ -282,9 +280,7 @@ class File:
         return length - before
 
     def _free(self, at: int, free: range, shown: Collection[int]) -> range | None:
-        """Returns the units that a unit is read with, if none of them is shown yet; None for a row of a table without
-        its head.
-        """
+        """Returns the units that a unit is read with, if none is shown yet; None for a table row without its head."""
         if at not in free:
             return None
         if is_row(self.units[at].text) and not set(self.layout.head_of_table(at)).issubset(
@@ -320,9 +316,7 @@ class File:
             yield from lines
 
     def _was_found_by_name(self, at: int) -> bool:
-        """Returns whether the title, path, date or headings of a line contain what was asked for, and the line does
-        not.
-        """
+        """Returns whether the title, path, date or headings contain what was asked for, and the line does not."""
         return bool(self.units[at].context and not self.units[at].concepts)
 
     def selection(self, at: Iterable[int]) -> Selection:
@@ -340,9 +334,7 @@ class File:
         )
 
     def _overlaps(self, at: int, others: Iterable[int]) -> bool:
-        """Returns whether a unit overlaps one of the others: chunks that overlap may cut a long line at different
-        places.
-        """
+        """Returns whether a unit overlaps one of the others: overlapping chunks may cut a long line differently."""
         if not self._is_cut_twice:
             return False
         unit = self.units[at]

@@ -67,9 +67,7 @@ class Misspelt:
 
 
 def _halves(word: str) -> tuple[tuple[str, bool], ...]:
-    """Returns the halves of a word: one of them is without the misspelling, and without both letters of two that were
-    transposed.
-    """
+    """Returns the halves of a word. One of them has none of the wrong or transposed letters."""
     half = (len(word) - 1) // 2
     return (word[:half], False), (word[-half:], True)
 

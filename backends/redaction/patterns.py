@@ -663,7 +663,7 @@ def _is_named_alike(match: re.Match[str]) -> bool:
 
 
 def _is_code(match: re.Match[str]) -> bool:
-    """Returns whether a program assigns an identifier to its own key or token: `last_token = call_start`,
+    """Returns whether a program assigns an identifier to a key or token: `last_token = call_start`,
     `key=make_key(a`.
     """
     if match["quoted"] is not None or match["word"] not in {"key", "Key", "token", "Token"}:

@@ -151,9 +151,7 @@ KANA: Final = "[\u3041-\u3096\u30a1-\u30fa]"
 
 
 def in_simplified(run: str) -> str:
-    """Returns a folded run in simplified Chinese, as notes are stored unless they are Japanese; questions are read as
-    both.
-    """
+    """Returns a folded run in simplified Chinese: notes are stored so unless Japanese, questions are read as both."""
     return run.translate(simplified())
 
 
@@ -446,9 +444,7 @@ def guess_latin_language(text: str, default: str = DEFAULT_LATIN) -> str:
 
 
 def detect_language(text: str) -> str:
-    """Returns the language of a question, by its stop words alone: a few letters of another language may be part of a
-    name.
-    """
+    """Returns the language of a question by its stop words alone: letters of another language may be in a name."""
     words = _words_in(normalise(text))
     least = max(_LEAST_FOUND, len(words) / 25)
     return _best(_stop_words_among(words), DEFAULT_LATIN, least, _LATIN_LANGUAGES)
@@ -567,9 +563,7 @@ class Analyser:
         return self._joined(tokens(with_joined_numbers(normalise(text))))
 
     def terms_by_line(self, text: str) -> str:
-        """Returns the `terms` of each line of `text`, joined by newlines: one call costs much less than one per
-        line.
-        """
+        """Returns the `terms` of each line of `text`, joined by newlines: much faster than one call per line."""
         joined = self._joined(_tokens_and_ends(with_joined_numbers(normalise(text))))
         return joined.replace(" \n", "\n").replace("\n ", "\n")
 

@@ -116,16 +116,12 @@ _MOST_PROPERTIES: Final = 10_000
 """Characters."""
 _TAG: Final = r"(?<!\S)#(?:\[\[([^\[\]\n]{1,100})\]\]|([\w][\w/-]{0,99}))(?![\w/#-])"
 INLINE_CODE: Final = r"(?<!`)(`++)(?!`).*?(?<!`)\1(?!`)"
-"""A code span. Each run of backticks is tried once, from its start: a line of thousands costs no more than other
-lines.
-"""
+"""A code span. Each run of backticks is tried once, from its start: a line of thousands is no slower than others."""
 _COLOUR: Final = r"(?:[0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})"
 
 
 def tags_in(text: str) -> tuple[str, ...]:
-    """Returns the `#tags` and `#nested/tags` of a text, without `#`; not those in code, and neither colours nor
-    numbers.
-    """
+    """Returns the `#tags` and `#nested/tags` of a text, without `#`; none in code, and no colours or numbers."""
     if "#" not in text:
         return ()
     found: dict[str, None] = {}

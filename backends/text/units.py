@@ -64,8 +64,8 @@ def _split_line(text: str, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def _best_cut(text: str, start: int, limit: int, end: int) -> int:
-    """Returns the last end of a sentence in the second half before `limit`, else the last space, else that of a
-    grapheme cluster.
+    """Returns the last end of a sentence in the second half before `limit`, else of a space, else of a grapheme
+    cluster.
     """
     middle = (start + limit) // 2
     for pattern in _ends():
