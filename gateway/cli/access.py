@@ -297,7 +297,7 @@ class _Owner(msgspec.Struct, frozen=True):
         return name_owner(self.lock)
 
     def call(self, method: str, params: object = None, timeout_s: float = DEFAULT_TIMEOUT_S) -> Any:
-        """Like `BlockingClient.call`. Raises IndexUnavailableError as soon as the owner is silent for too long."""
+        """Calls as `BlockingClient.call` does. Raises IndexUnavailableError if the owner is silent for too long."""
         try:
             return self.client.call(
                 method,

@@ -259,13 +259,11 @@ def run_app(arguments: Sequence[str]) -> int:
             *others, last = group.commands
             remedy = f"There are {', '.join(others)} and {last}: {remedy}"
         elif context and context.parent is None and (option := _of_a_command(message)):
-            remedy = f"It stands behind the command: `{PROGRAM} search {option} ...`."
+            remedy = f"Put it behind the command: `{PROGRAM} search {option} ...`."
         elif near := _begun(message, context):
             message = f"{message.partition(' (Possible')[0]}. Did you mean {near}?"
         elif message.startswith(_UNKNOWN) and _takes_an_argument(context):
-            remedy += (
-                f" What begins with a dash and is no option stands behind `--`: `{path} -- ...`."
-            )
+            remedy += f" Put a word that begins with a dash and is no option behind `--`: `{path} -- ...`."
         raise CommandLineError(message, remedy=remedy) from error
     return int(code or 0)
 

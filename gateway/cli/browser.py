@@ -57,7 +57,7 @@ _MOST: Final = 30
 _LINES: Final = 400
 """The most lines of a note in the preview, around its best line."""
 _STYLE: Final = Style.from_dict(
-    {"chosen": "reverse", "line": "ansibrightblack", "told": "ansibrightblack", "prompt": "bold"}
+    {"chosen": "reverse", "line": "ansibrightblack", "muted": "ansibrightblack", "prompt": "bold"}
 )
 _NOTHING_TYPED: Final = "Type what you look for."
 _KEYS: Final = "Esc quit  ↑↓ choose  Enter open  PgUp PgDn read"
@@ -194,8 +194,8 @@ class Browser:
     def _screen(self) -> Application[None]:
         query = Window(BufferControl(self._query), height=1)
         prompt = Window(FormattedTextControl([("class:prompt", "> ")]), width=2, height=1)
-        info = Window(FormattedTextControl(lambda: [("class:told", self._status)]), height=1)
-        keys = Window(FormattedTextControl([("class:told", _KEYS)]), height=1)
+        info = Window(FormattedTextControl(lambda: [("class:muted", self._status)]), height=1)
+        keys = Window(FormattedTextControl([("class:muted", _KEYS)]), height=1)
         hits = Window(FormattedTextControl(self._list, show_cursor=False), width=self._list_width)
         between = Window(width=1, char="│", style="class:line")
         note = Window(FormattedTextControl(self._note, show_cursor=False), wrap_lines=True)
@@ -223,7 +223,7 @@ class Browser:
             style = "class:chosen" if at == self._chosen else "bold"
             shown.append((style, set_cell_size(_end_of(place, width), width) + "\n"))
             text = visible_line(line.text.strip())
-            shown.append(("class:told", set_cell_size(text, width - 1) + "\n"))
+            shown.append(("class:muted", set_cell_size(text, width - 1) + "\n"))
         return shown
 
     def _note(self) -> StyleAndTextTuples:

@@ -51,7 +51,7 @@ _NO_SPACE: Final = (
 _SHORTAGES: Final = {
     errno.EMFILE: ("this process may not open more files",
         "Allow it more: `ulimit -n` in the shell, LimitNOFILE= in a service."),
-    errno.ENFILE: ("the machine can open no more files", "End what holds many of them, or raise fs.file-max."),
+    errno.ENFILE: ("the machine can open no more files", "End programs that have many of them, or raise fs.file-max."),
     errno.ENOMEM: ("no memory is left",
         "Free some, or allow more: `ulimit -v` in the shell, MemoryMax= in a service."),
     errno.EAGAIN: ("no further thread or process may be started",

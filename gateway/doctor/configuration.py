@@ -225,7 +225,7 @@ def _check_workspace(settings: Settings) -> Iterator[Observation]:
 
 
 def _counts(found: ScanResult) -> str:
-    """`5 files of memory are in it, 64 in extraPaths`."""
+    """Returns `5 files of memory are in it, 64 in extraPaths`."""
     elsewhere = sum(one.path.startswith("../") for one in found.files)
     inside = len(found.files) - elsewhere
     text = f"{inside:,} {'file of memory is' if inside == 1 else 'files of memory are'} in it"

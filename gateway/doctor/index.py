@@ -185,7 +185,7 @@ def _broken(record: OwnerRecord, lock: Path, error: MemoryGatewayError) -> Obser
         f"The owner of the index (process {record.pid}) does not answer as it should: {error.message}",
         record.socket or str(lock),
         fix=error.remedy
-        or f"End it (kill {record.pid}, or kill -9 {record.pid} where it hears nothing) and start it again.",
+        or f"End it (kill {record.pid}, or kill -9 {record.pid} if that has no effect) and start it again.",
     )
 
 

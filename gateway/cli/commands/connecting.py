@@ -255,7 +255,7 @@ class _Change(NamedTuple):
                 how = "is as before" if self.hooks.path.exists() else "is gone, as before"
             output.say(f"Nothing is recalled by itself any more; {path} {how}.")
         elif done is None:
-            output.say(f"What is recalled stands in {path}.")
+            output.say(f"The hooks for recall are in {path}.")
 
     def say_next(self) -> None:
         client, hooks = self.plan.client, self.hooks

@@ -317,7 +317,7 @@ def _notes(migration: Migration) -> list[str]:
             for move in migration.moves
         ),
         *(
-            f"{move.node.source.path}, line {move.node.line}: {move.place} stands in a file that is "
+            f"{move.node.source.path}, line {move.node.line}: {move.place} is in a file that is "
             "included and stays there; move it by hand."
             for move in migration.elsewhere
         ),

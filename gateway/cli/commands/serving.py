@@ -162,7 +162,7 @@ def _show_change(options: Options, action: str, change: UnitChange, name: str) -
                 f"{', '.join(change.hidden)}. Move it, or set PrivateTmp=no in a drop-in."
             )
         if change.problem:
-            outcome = "did not do it" if change.refused else "could not be told"
+            outcome = "did not do it" if change.refused else "does not answer"
             output.note_text(f"systemd {outcome}: {change.problem.rstrip('.')}.")
             why = f"`journalctl --user -u {instance(name)}` tells why. Once it is mended, run: "
             when = why if change.refused else "After a login of your own, run: "

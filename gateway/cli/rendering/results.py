@@ -181,8 +181,8 @@ def remarks(result: SearchAnswer, *, with_times: bool = True) -> Iterator[str]:
     if result.undated:
         left_out = "undated file was" if result.undated == 1 else "undated files were"
         yield (
-            f"Note: {result.undated:,} {left_out} left out: a date stands in the file's name, or as date, "
-            "created or updated in its front matter."
+            f"Note: {result.undated:,} {left_out} left out: a date is read from the file's name, or from "
+            "date, created or updated in its front matter."
         )
     if result.stale:
         yield staleness(result.stale)

@@ -483,7 +483,7 @@ def _state(item: ListedModel) -> str:
 
 
 def sync_summary(report: SyncReport) -> str:
-    """`48 files in 0.31 s: 48 new, 0 changed ...; 110.0 kB read (354.8 kB/s)`."""
+    """Returns `48 files in 0.31 s: 48 new, 0 changed ...; 110.0 kB read (354.8 kB/s)`."""
     seconds = max(report.duration_ms, 1) / 1000
     changes = (
         f"{report.added:,} new, {report.changed:,} changed, {report.removed:,} removed, "
