@@ -100,7 +100,7 @@ SCRUB_LIMIT_S: Final = 20.0
 
 
 def now_ms() -> int:
-    """Milliseconds since 1970, as times stand in rows."""
+    """Returns the milliseconds since 1970, the form of times in rows."""
     return time.time_ns() // 1_000_000
 
 
@@ -285,7 +285,7 @@ class Replaced(msgspec.Struct, frozen=True, gc=False):
 
 
 SEPARATOR: Final = "\x1f"
-"""Stands between the aliases or the tags of one row."""
+"""The separator of the aliases or the tags of one row."""
 
 
 def split(joined: str) -> tuple[str, ...]:
@@ -356,7 +356,7 @@ class FileReads(Protocol):
         ...
 
     def odd_encodings(self) -> Sequence[OddEncoding]:
-        """The encodings of notes that are not UTF-8."""
+        """Returns the encodings of notes that are not UTF-8."""
         ...
 
     def overview(self) -> Overview:
@@ -368,7 +368,7 @@ class FileReads(Protocol):
         ...
 
     def all_cards(self, *, with_tags: bool) -> Iterable[FileCard]:
-        """The cards of all files, without titles; with tags only if they are asked for."""
+        """Returns the cards of all files, without titles; with tags only if they are asked for."""
         ...
 
     def note_dates(self, file_ids: Collection[int]) -> Mapping[int, str]:
@@ -376,7 +376,7 @@ class FileReads(Protocol):
         ...
 
     def texts(self, source: Source, path: str) -> Sequence[str]:
-        """The chunks of one file, in their order."""
+        """Returns the chunks of one file, in their order."""
         ...
 
     def mention(self, line: str) -> bool:
@@ -384,7 +384,7 @@ class FileReads(Protocol):
         ...
 
     def names(self) -> Sequence[NoteNames]:
-        """The names of all notes, those with short paths first."""
+        """Returns the names of all notes, those with short paths first."""
         ...
 
 
@@ -392,11 +392,11 @@ class FileWrites(FileReads, Protocol):
     def publish(
         self, read: ReadFile, pipeline: str, prepared: PreparedFile, *, tick: Tick = lambda: None
     ) -> int:
-        """Makes the index hold exactly this content for the file, as seen here; returns the chunks written.
+        """Makes the index contain exactly this content for the file, as seen here; returns the chunks written.
 
         Stamps of other viewpoints stay: what they saw before, they need not read again. Chunks that did not change
-        keep their rows, so an edit costs only what it touches. What `tick` raises before a chunk ends the work.
-        Raises OvertakenError when another process has published or removed the file since it was read, and
+        keep their rows, so an edit costs only what it touches. `tick` is called before each chunk; its errors end the
+        work. Raises OvertakenError when another process has published or removed the file since it was read, and
         TooLargeError; then nothing is written.
         """
         ...
@@ -448,7 +448,7 @@ START: Final = Checkpoint(0, 0, 0, 0, hashlib.blake2b(digest_size=HASH_BYTES).di
 class IndexedTranscript(msgspec.Struct, frozen=True, gc=False):
     """One transcript with the stamps it had when this viewpoint last looked at it; 0 if it did not see it.
 
-    While a part is missing `size` is only that of what was taken in, so that it never seems complete.
+    While a part is missing, `size` counts only the parts that were read, so that it never seems complete.
     """
 
     file_id: int
@@ -485,9 +485,9 @@ class TranscriptPiece(msgspec.Struct, frozen=True, gc=False):
     """The number of each turn's entry."""
     prepared: PreparedFile
     is_last: bool
-    """The text ends with it: nothing older lies beyond."""
+    """The text ends with it: nothing older follows."""
     is_rewritten: bool
-    """The transcript no longer holds what was taken in beyond `begin`."""
+    """The transcript no longer contains the text that was read beyond `begin`."""
 
     @property
     def end_char(self) -> int | None:
@@ -537,7 +537,7 @@ class TranscriptReads(Protocol):
     def one(self, path: str) -> IndexedTranscript | None: ...
 
     def checkpoints(self, file_id: int) -> list[Checkpoint]:
-        """The checkpoints of all parts that were taken in, in order, `START` first."""
+        """Returns the checkpoints of all parts that were read, in order, `START` first."""
         ...
 
     def enrolled(self, among: Collection[str]) -> frozenset[str]:
@@ -551,7 +551,7 @@ class TranscriptReads(Protocol):
 
 class TranscriptWrites(TranscriptReads, Protocol):
     def publish(self, piece: TranscriptPiece) -> int:
-        """Makes the index hold the transcript up to the end of this part, as seen here; returns the chunks written."""
+        """Publishes the transcript up to the end of this part, as seen here; returns the chunks written."""
         ...
 
     def touch(self, path: str, stamps: tuple[int, int, int, int], read_at_ns: int) -> None:
@@ -636,7 +636,7 @@ class VectorSpace(Protocol):
         ...
 
     def background(self, query: Vector) -> Background | None:
-        """The distribution of the query's cosines over the whole index; None without any vector."""
+        """Returns the distribution of the query's cosines over the whole index; None without any vector."""
         ...
 
     def covers_all(self, dimensions: int) -> bool:
@@ -697,13 +697,13 @@ class EmbeddingReads(Protocol):
     def vectors_of(
         self, fingerprint: Fingerprint, text_hashes: Sequence[bytes]
     ) -> list[tuple[bytes, Vector]]:
-        """The vectors of these texts, by hash; texts without a vector are left out."""
+        """Returns the vectors of these texts, by hash; texts without a vector are left out."""
         ...
 
     def pending(
         self, fingerprint: Fingerprint, *, limit: int, dimensions: int | None = None
     ) -> list[tuple[bytes, str]]:
-        """Different texts without a vector of this fingerprint, by hash, the newest files first.
+        """Returns different texts without a vector of this fingerprint, by hash, the newest files first.
 
         Those that wait for a batch job or for their next attempt, and those that another gateway has sent, are left
         out. `dimensions` is the length that the provider gives now, if it is known: stored vectors of another length
@@ -712,13 +712,13 @@ class EmbeddingReads(Protocol):
         ...
 
     def backlog(self, fingerprint: Fingerprint) -> list[tuple[bytes, int]]:
-        """All texts that have no vector, were not refused, are not being sent by another gateway and wait for no job,
-        with their characters.
+        """Returns all texts that have no vector, were not refused, are not being sent by another gateway and wait for
+        no job, with their characters.
         """
         ...
 
     def superseded(self, current: Fingerprint) -> Fingerprint | None:
-        """The fingerprint whose vectors cover more of the stored texts than those of `current` do.
+        """Returns the fingerprint whose vectors cover more of the stored texts than those of `current` do.
 
         None when there is none: then `current` covers as much as any other.
         """
@@ -756,7 +756,7 @@ class EmbeddingWrites(EmbeddingReads, Protocol):
     def record_failures(
         self, fingerprint: Fingerprint, failures: Failures, *, longest_ms: int = LONGEST_RETRY_MS
     ) -> None:
-        """Remembers which texts the provider refused, and why, so that the rest goes on.
+        """Remembers which texts the provider refused, and why, so that the rest is not stopped.
 
         They are due again after pauses that grow to `longest_ms`.
         """
@@ -830,7 +830,7 @@ class JobReads(Protocol):
     """The durable record of batch jobs."""
 
     def open(self, digest: bytes) -> list[JobRecord]:
-        """The jobs of one provider that need something done, the oldest first."""
+        """Returns the jobs of one provider that need something done, the oldest first."""
         ...
 
     def recent(self) -> list[JobRecord]:
@@ -842,7 +842,7 @@ class JobReads(Protocol):
         ...
 
     def texts(self, job: JobRecord) -> Iterator[tuple[bytes, str]]:
-        """The texts that wait for this job, by hash; those that are in no note any more are left out."""
+        """Yields the texts that wait for this job, by hash; those that are in no note any more are left out."""
         ...
 
     def waiting_hashes(self, job: JobRecord) -> set[bytes]: ...
@@ -866,7 +866,7 @@ class JobWrites(JobReads, Protocol):
         ...
 
     def ask_to_cancel(self, job_id: int) -> bool:
-        """Asks for the job to be cancelled, which happens at its next turn. Returns whether such a job is under way."""
+        """Asks for the job to be cancelled, which happens at its next turn. Returns whether such a job is running."""
         ...
 
     def forget_closed(self, kept: int) -> None:

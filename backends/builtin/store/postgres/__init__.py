@@ -1,1 +1,1 @@
-"""The index in PostgreSQL with pgvector: one schema for many agents, each of which sees its own rows."""
+"""The index in PostgreSQL with pgvector: one schema for many agents, each of which sees only its own rows."""

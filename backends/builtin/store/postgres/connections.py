@@ -1,7 +1,7 @@
-"""Connections to PostgreSQL: where it is, a small pool, transactions without any session state, and what errors mean.
+"""Connections to PostgreSQL: its address, a small pool, transactions without session state, and the meaning of errors.
 
-It works through pgbouncer in transaction mode: every setting is made inside the transaction that needs it,
-statements are prepared only where nobody stands between, and what idles is closed.
+They work through pgbouncer in transaction mode: every setting is made inside the transaction that needs it,
+statements are prepared only on a direct connection, and idle connections are closed.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from backends.backend_errors import IndexMisconfiguredError, IndexUnavailableErr
 from config.secrets import redact
 from config.settings import Secret, StoreSettings
 
-# What it ignores while an error is on its way is told by that.
+# psycopg warns about errors that it ignores while another one is raised, which is reported anyway.
 logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 CONNECT_TIMEOUT_S: Final = 5
 PATIENCE_S: Final = 5.0
-"""How long to wait for a connection of the pool, or for a lock that another process holds."""
+"""The time to wait for a connection of the pool, or for a lock that another process holds."""
 GRACE_S: Final = 2.0
-"""How much later than the server itself, which ends long statements, a connection is given up."""
+"""The time between the end of a long statement, which the server ends, and giving up the connection."""
 _LEAST_CONNECTING_S: Final = 2
 IDLE_S: Final = 30.0
-"""After that an unused connection is closed: a thousand gateways must not hold thousands of them."""
+"""The time after which an unused connection is closed: a thousand gateways must not keep thousands of them."""
 _SETTLING_S: Final = 2.0
-"""An undone transaction takes the server no time at all."""
+"""The time to wait for the end of a transaction: undoing one takes the server no time."""
 LONGEST_LIFE_S: Final = 1_800.0
 LISTEN_S: Final = 1.0
-"""A server that fell silent is asked so often whether it answers."""
+"""The interval at which a silent server is asked whether it answers."""
 VERDICT_S: Final = 0.5
-"""From then on nobody waits for it. Where a connection alone was lost on the way, a new one is made before."""
+"""The time after which nobody waits for a silent server. If only one connection was lost, a new one is made before."""
 PREPARED_FROM: Final = 2
-"""So often a statement runs on one connection before it is prepared: planning it takes as long as running it."""
+"""The times that a statement runs on one connection before it is prepared: planning it takes as long as running it."""
 _MOST_PASSWORD_BYTES: Final = 4_096
 
 TRANSACTION_TIMEOUT_FROM: Final = 170_000
-"""The version of the server from which on it can end a transaction that takes too long."""
+"""The first version of the server that can end a transaction which takes too long."""
 
 _ENCODING: Final = "UTF8"
 _SETTINGS: Final = {
@@ -68,12 +68,12 @@ _SETTINGS: Final = {
     "standard_conforming_strings": "on",
     "transform_null_equals": "off",
 }
-"""What an answer depends on, and an address, a role, a database or a variable may have set otherwise."""
+"""Settings that answers depend on, and that an address, a role, a database or a variable may have changed."""
 
 Statement = tuple[str | sql.Composed, Sequence[Any] | dict[str, Any]]
 Cursor = psycopg.Cursor[Any]
 Proof = Callable[[object], None]
-"""Gets the row of the last statement of a beginning, and raises where nothing of the transaction may count."""
+"""Gets the row of the last statement that begins a transaction, and raises if the transaction must not count."""
 T = TypeVar("T")
 
 
@@ -84,7 +84,7 @@ class ServerSilentError(psycopg.OperationalError):
 class Connection(psycopg.Connection[Any]):
     """A connection that waits for no answer beyond `until`, by `time.monotonic`.
 
-    The server is not told to cancel: its own time-out is shorter, and who does not heed that heeds nothing.
+    It does not ask the server to cancel: the server's own time-out is shorter, and one that ignores it ignores all.
     """
 
     until = math.inf
@@ -102,7 +102,7 @@ class Connection(psycopg.Connection[Any]):
 
 
 def _limited(gen: PQGen[T], until: float) -> PQGen[T]:
-    """The same; psycopg asks it again several times a second, whether or not anything has arrived."""
+    """Limits the time of a generator; psycopg resumes it several times a second, whether or not anything arrived."""
     try:
         wanted = next(gen)
         while True:
@@ -123,11 +123,11 @@ _VARIABLES: Final = {
     "service": "PGSERVICE",
     "user": "PGUSER",
 }
-"""What counts where an address does not say it."""
+"""The variables that count if an address leaves a part out."""
 
 
 class Address(NamedTuple):
-    """Which database, and which schema of it."""
+    """A database, and a schema of it."""
 
     url: Secret
     password_file: Path | None
@@ -135,7 +135,7 @@ class Address(NamedTuple):
 
     @classmethod
     def of(cls, store: StoreSettings) -> Address:
-        """Raises IndexMisconfiguredError where the settings name no database."""
+        """Reads the settings. Raises IndexMisconfiguredError if they name no database."""
         if store.url is None:
             reason = store.url_problem or "it is not set"
             raise IndexMisconfiguredError(
@@ -146,7 +146,7 @@ class Address(NamedTuple):
         return cls(store.url, store.password_file, store.schema)
 
     def __str__(self) -> str:
-        """For people: without any credential."""
+        """Returns a name for people, without any credential."""
         try:
             parts = conninfo_to_dict(self.url.reveal())
         except psycopg.ProgrammingError:
@@ -165,15 +165,15 @@ class Address(NamedTuple):
         return f"{database} at {place or 'this machine'}"
 
     def connect(self, within_s: float = CONNECT_TIMEOUT_S) -> Connection:
-        """A connection of its own, in which nothing is begun. Raises psycopg.Error, IndexUnavailableError.
+        """Opens a new connection without a transaction. Raises psycopg.Error, IndexUnavailableError.
 
-        Each host of the address gets `within_s`, but two seconds at least and five at most.
+        Each host of the address gets `within_s`, but at least two and at most five seconds.
         """
         given, password = self._parts(), self._password()
         ours: dict[str, Any] = {
             "connect_timeout": max(_LEAST_CONNECTING_S, min(CONNECT_TIMEOUT_S, int(within_s))),
             "application_name": "memory-gateway",
-            # A host that vanishes says nothing: without these its end is noticed after a quarter of an hour.
+            # Without these, a host that vanishes is noticed only after a quarter of an hour.
             "keepalives_idle": 10,
             "keepalives_interval": 5,
             "keepalives_count": 3,
@@ -211,7 +211,7 @@ class Address(NamedTuple):
 
     @contextmanager
     def connected(self) -> Iterator[Connection]:
-        """The same for one piece of work, which may change tables. Raises IndexUnavailableError."""
+        """Yields a new connection for one piece of work, which may change tables. Raises IndexUnavailableError."""
         settings = {
             **_SETTINGS,
             "default_transaction_isolation": "read committed",
@@ -235,7 +235,7 @@ class Address(NamedTuple):
         try:
             parts = dict(conninfo_to_dict(self.url.reveal()))
         except psycopg.ProgrammingError:
-            # Its own words repeat parts of the address, which may be those of a password.
+            # The message of the error repeats parts of the address, perhaps of a password.
             raise IndexMisconfiguredError(
                 "store.url is no address of a PostgreSQL database.",
                 remedy='Write it as "postgresql://role@host:5432/database"; special characters of a password as %XX,'
@@ -246,7 +246,7 @@ class Address(NamedTuple):
         return parts
 
     def _password(self) -> str | None:
-        """Read anew for each connection: it may be another one by now."""
+        """Returns the password, read again for each connection: it may have changed."""
         if self.password_file is None:
             return None
         try:
@@ -261,7 +261,7 @@ class Address(NamedTuple):
         return content.rstrip("\r\n")
 
     def secrets(self) -> list[str]:
-        """What no message may hold."""
+        """Returns the texts that no message may contain."""
         known = [self.url.reveal()]
         with suppress(psycopg.ProgrammingError):
             known.append(str(conninfo_to_dict(known[0]).get("password") or ""))
@@ -274,7 +274,7 @@ _MOST_NAME_BYTES: Final = 63
 
 
 def check_name(what: str, name: str, place: str) -> None:
-    """Raises IndexMisconfiguredError for a name that the server would cut: it might be that of something else then."""
+    """Raises IndexMisconfiguredError for a name that the server would cut: it might then name something else."""
     if (size := len(name.encode())) > _MOST_NAME_BYTES:
         raise IndexMisconfiguredError(
             f"The name of the {what} in {place} has {size} bytes; PostgreSQL has names of {_MOST_NAME_BYTES}"
@@ -284,7 +284,7 @@ def check_name(what: str, name: str, place: str) -> None:
 
 
 class Reals:
-    """Numbers for PostgreSQL's `real[]`, in the binary form of an array: none becomes text on the way."""
+    """Numbers for PostgreSQL's `real[]`, in the binary form of an array, so that none is sent as text."""
 
     def __init__(self, array: bytes) -> None:
         self.array = array
@@ -292,14 +292,14 @@ class Reals:
 
 class _RealsDumper(Dumper):
     format = Format.BINARY
-    oid = 1021  # of real[]; built-in types have the same everywhere
+    oid = 1021  # of real[]; ids of built-in types are the same everywhere
 
     def dump(self, obj: Reals) -> bytes:
         return obj.array
 
 
 class _Line:
-    """One connection, and when it was made and last used."""
+    """One connection, with the times when it was made and last used."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -320,7 +320,7 @@ class _Line:
         pgconn.flush()
 
     def settle(self, until: float = math.inf) -> None:
-        """Reads the answer to the above. Raises psycopg.OperationalError."""
+        """Reads the answer to the command of `end`. Raises psycopg.OperationalError."""
         if not self._is_ending:
             return
         pgconn, until = self.connection.pgconn, min(until, time.monotonic() + _SETTLING_S)
@@ -351,9 +351,9 @@ class Pool:
         greet: Callable[[psycopg.Connection], None],
         statement_s: float = math.inf,
     ) -> None:
-        """`greet` looks at each new connection and raises what is wrong with its database.
+        """`greet` checks the database of each new connection and raises if something is wrong.
 
-        The server ends statements after `statement_s`: if it has not answered soon after that, it is silent.
+        The server ends statements after `statement_s`: if it does not answer soon after that, it is silent.
         """
         self.address = address
         self._statement_s = statement_s
@@ -363,9 +363,9 @@ class Pool:
         self._idle: list[_Line] = []
         self._reaper: threading.Timer | None = None
         self._silent_since: float | None = None
-        """Since when the server has not answered; nobody but `_listen` waits for it then."""
+        """The time since which the server has not answered; only `_listen` waits for it then."""
         self._answers = threading.Event()
-        """Or the pool was closed: set whenever nobody asks in vain."""
+        """Set unless the server is silent, and when the pool is closed."""
         self._answers.set()
         self._closed = False
 
@@ -373,7 +373,7 @@ class Pool:
     def transaction(
         self, begin: Sequence[Statement], prove: Proof, patience_s: float, until: float = math.inf
     ) -> Iterator[Transaction]:
-        """Rolled back when it was not committed; no answer is waited for beyond `until`.
+        """Yields a transaction, which is rolled back unless it is committed; waits for no answer beyond `until`.
 
         Raises psycopg.Error, IndexUnavailableError.
         """
@@ -393,7 +393,7 @@ class Pool:
             self._free.release()
 
     def take(self, until: float) -> _Line:
-        """An idle connection, or a new one."""
+        """Returns an idle connection, or a new one."""
         while True:
             self._refuse_silence()
             with self._lock:
@@ -442,12 +442,12 @@ class Pool:
         line.close()
 
     def patience(self, until: float, statements: int = 1) -> float:
-        """Until when the answer to so many statements, which the server may give at once, is waited for."""
+        """Returns the time until which to wait for the answers to so many statements, which may arrive together."""
         return min(until, time.monotonic() + statements * self._statement_s + GRACE_S)
 
     def fell_silent(self) -> None:
-        """Where one connection is silent the others are to the same server: all are given up, and nobody makes a new
-        one before the server answers.
+        """Gives up all idle connections, which lead to the same silent server; only `_listen` makes new ones until the
+        server answers.
         """
         self._drop_idle()
         with self._lock:
@@ -457,7 +457,7 @@ class Pool:
             self._answers.clear()
         try:
             threading.Thread(target=self._listen, name="silent PostgreSQL", daemon=True).start()
-        except RuntimeError:  # the machine has no thread left: whoever comes next waits for himself
+        except RuntimeError:  # the machine has no thread left: the next caller has to wait itself
             self._speaks()
 
     def _speaks(self) -> None:
@@ -474,7 +474,7 @@ class Pool:
             raise ServerSilentError(f"it did not answer within the last {asked_s:.1f} s")
 
     def _listen(self) -> None:
-        """Until the server says anything, be it that it refuses us."""
+        """Connects until the server answers anything, even a refusal."""
         line: _Line | None = None
         while line is None:
             try:
@@ -523,13 +523,13 @@ class Pool:
 
 
 def is_direct(connection: psycopg.Connection) -> bool:
-    """Whether the process that answers is the one that was connected to: a pool between names none of its servers."""
+    """Returns whether the process that answers is the one that was connected to, so that no pooler is in between."""
     row = connection.execute("SELECT pg_backend_pid()").fetchone()
     return row is not None and row[0] == connection.info.backend_pid
 
 
 _STALE: Final = (psycopg.errors.FeatureNotSupported, psycopg.errors.InvalidSqlStatementName)
-"""What was prepared does not fit the tables any more, or is gone: another connection begins anew."""
+"""A prepared statement does not fit the tables any more, or is gone: the connection is closed."""
 
 
 class Transaction:
@@ -542,16 +542,16 @@ class Transaction:
         self._until = until
         self._line: _Line | None = None
         self.trips = 0
-        """How often the server was waited for."""
+        """The number of round trips so far."""
 
     def run(
         self, statement: str | sql.Composed, parameters: Sequence[object] | dict[str, object] = ()
     ) -> Cursor:
-        """The result of one statement."""
+        """Runs one statement and returns its result."""
         return self.run_all((statement, parameters))[-1]
 
     def run_all(self, *statements: Statement) -> list[Cursor]:
-        """The results of several, in one round trip. The first error undoes all of them."""
+        """Runs several statements in one round trip and returns their results. The first error undoes all of them."""
         if self._line is None:
             return self._first(statements)
         return self._send(self._line, statements)
@@ -563,7 +563,7 @@ class Transaction:
         return cursors[:-1]
 
     def leave(self) -> None:
-        """Undoes what was not committed; of a view that only read there is nothing to undo."""
+        """Undoes changes that were not committed, and gives the connection back."""
         line = self._line
         if line is None:
             return
@@ -581,7 +581,7 @@ class Transaction:
             self._give_back()
 
     def _first(self, statements: Sequence[Statement]) -> list[Cursor]:
-        """A connection that the server has closed meanwhile is replaced, once: nothing was done on it yet."""
+        """Replaces, once, a connection that the server has closed meanwhile: nothing was done on it yet."""
         self._line = self._pool.take(self._until)
         every = (*self._begin, *statements)
         begun = len(self._begin)
@@ -596,7 +596,7 @@ class Transaction:
             return self._send(self._line, every, begun)[begun:]
 
     def _send(self, line: _Line, statements: Sequence[Statement], begun: int = 0) -> list[Cursor]:
-        """The first `begun` of them take no time, and the last of these proves that the others may count."""
+        """Sends statements. The first `begun` take no time, and the last of these proves that the others may count."""
         self.trips += 1
         connection = line.connection
         connection.until = self._pool.patience(self._until, len(statements) - begun)
@@ -614,9 +614,9 @@ class Transaction:
             self._pool.fell_silent()
             raise
         except psycopg.Error:
-            # psycopg takes for prepared what the server passed over after the error.
+            # psycopg considers statements prepared that the server skipped after the error.
             line.is_spoilt = connection.prepare_threshold is not None
-            # What was wrong from the beginning is the cause of what failed then.
+            # A fault at the beginning of the transaction is the cause of later errors.
             if len(cursors) >= begun > 0 and cursors[begun - 1].description is not None:
                 self._prove(cursors[begun - 1].fetchone())
             raise
@@ -631,7 +631,7 @@ class Transaction:
 
 
 _SILENT: Final = "silent"
-"""In the place of a SQLSTATE, which only a server gives that answers."""
+"""Replaces the SQLSTATE, which a silent server does not give."""
 _OURS: Final = "ours"
 _REMEDIES: Final[tuple[tuple[str | tuple[str, ...], str], ...]] = (
     ("28P01", "See the password: store.url or store.passwordFile."),
@@ -669,7 +669,7 @@ _REMEDIES: Final[tuple[tuple[str | tuple[str, ...], str], ...]] = (
     ),
     (_SILENT, "See whether the server or the network to it hangs; it is tried again."),
 )
-"""By the beginning of the SQLSTATE."""
+"""Remedies by the beginning of the SQLSTATE."""
 _REFUSALS: Final = (
     ("password authentication failed|no password supplied", "28P01"),
     ("too many (connections|clients)|remaining connection slots", "53300"),
@@ -686,14 +686,14 @@ _FAULTS: Final = (
     psycopg.InterfaceError,
     psycopg.NotSupportedError,
 )
-"""What the server, or its library, says of a statement that nobody should have sent."""
+"""Errors of the server, or its library, about a statement that must not have been sent."""
 _DEFAULT_REMEDY: Final = (
     "See whether the server runs and can be reached from here, and store.url; it is tried again."
 )
 
 
 def index_unavailable(address: Address, error: psycopg.Error) -> IndexUnavailableError:
-    """The error to raise instead of `error`, which becomes its cause. It holds no credential."""
+    """Returns the error to raise instead of `error`, which becomes its cause. It contains no credential."""
     words = error.diag.message_primary or str(error) or type(error).__name__
     reason = redact(" ".join(words.split()), address.secrets())
     reason = reason.partition(" Is the server running")[0].rstrip(".")  # the remedy says so, too
@@ -709,8 +709,8 @@ def index_unavailable(address: Address, error: psycopg.Error) -> IndexUnavailabl
 
 
 def _state_of(reason: str) -> str:
-    """Of a refused connection libpq keeps the words alone, and a standby gives states that mean other things, too.
-    What a server says in another language is not known here.
+    """Returns the SQLSTATE that a message stands for: libpq keeps only the message of a refused connection, and a
+    standby uses states that mean other things, too. Messages in other languages are not recognised.
     """
     return next((state for words, state in _REFUSALS if re.search(words, reason)), "")
 
@@ -722,7 +722,7 @@ def _capital(text: str) -> str:
 def begin(
     *, schema_path: Sequence[str], settings: dict[str, str], read_only: bool, proof: Statement
 ) -> list[Statement]:
-    """What each transaction begins with; `proof` comes last. Nothing of it outlives the transaction."""
+    """Returns the statements that begin each transaction; `proof` is the last. Nothing of them outlives it."""
     path = ", ".join(sql.Identifier(name).as_string(None) for name in schema_path)
     chosen = {**_SETTINGS, "search_path": path, **settings}
     mode = "REPEATABLE READ, READ ONLY" if read_only else "READ COMMITTED, READ WRITE"
@@ -731,7 +731,7 @@ def begin(
 
 @contextmanager
 def with_settings(connection: psycopg.Connection) -> Iterator[None]:
-    """A transaction in which answers depend on nothing that somebody else has set."""
+    """Begins a transaction in which answers do not depend on settings of others."""
     with connection.transaction():
         connection.execute(*_setting(_SETTINGS, local=True))
         yield

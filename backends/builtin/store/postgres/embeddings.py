@@ -1,6 +1,4 @@
-"""The rows of what providers gave and are still asked for: vectors, texts that were refused, batch jobs and the texts
-that wait for them.
-"""
+"""The rows of embeddings: vectors, texts that a provider refused, batch jobs, and the texts that wait for them."""
 
 from __future__ import annotations
 
@@ -35,10 +33,10 @@ if TYPE_CHECKING:
     from providers.provider_interface import Vector
 
 _HEAD_BYTES: Final = 4
-"""Of a vector that pgvector sends: how many numbers there are, and nothing."""
+"""The bytes before the numbers of a vector that pgvector sends: their count, and a field that is not used."""
 _ELEMENT: Final = np.dtype([("bytes", ">i4"), ("number", ">f4")])
 _FLOAT4: Final = 700
-"""The id of the type of the elements."""
+"""The id of the elements' type."""
 
 _HAS_NONE: Final = f"""
     NOT EXISTS (SELECT 1 FROM embeddings AS e WHERE e.agent_id = x.agent_id
@@ -50,7 +48,7 @@ _HAS_NONE: Final = f"""
     AND NOT EXISTS (SELECT 1 FROM embedding_failures AS y WHERE y.agent_id = x.agent_id
         AND y.digest = %(digest)s AND y.text_hash = x.text_hash
 """
-# None waits longer than the longest pause: a clock was ahead then.
+# No text waits longer than the longest pause: one that would was refused while a clock was ahead.
 _IS_TOO_EARLY: Final = (
     f"y.retry_at_ms > {NOW_MS} AND y.retry_at_ms <= {NOW_MS} + {LONGEST_RETRY_MS}"
 )
@@ -124,7 +122,7 @@ _MAKE_FINGERPRINT: Final = """
 
 
 def reals(vector: Vector | NDArray[np.float32]) -> Reals:
-    """One dimension, no nulls, counted from 1."""
+    """Returns an array of one dimension without nulls, counted from 1."""
     elements = np.empty(len(vector), _ELEMENT)
     elements["bytes"], elements["number"] = 4, vector
     head = np.array([1, 0, _FLOAT4, len(vector), 1], ">i4")
@@ -132,13 +130,13 @@ def reals(vector: Vector | NDArray[np.float32]) -> Reals:
 
 
 def received(sent: Sequence[bytes], dimensions: int) -> NDArray[np.float32]:
-    """Vectors as pgvector sends them: after four bytes their numbers."""
+    """Returns the vectors that pgvector sends: their numbers come after four bytes."""
     numbers = np.frombuffer(b"".join(one[_HEAD_BYTES:] for one in sent), ">f4")
     return numbers.astype(np.float32).reshape(len(sent), dimensions)
 
 
 class PostgresEmbeddings:
-    """`EmbeddingWrites` in one transaction; of a view only the reading half is used."""
+    """`EmbeddingWrites` in one transaction; a view uses only the reading half."""
 
     def __init__(self, transaction: AgentTransaction) -> None:
         self._transaction = transaction
@@ -218,7 +216,7 @@ class PostgresEmbeddings:
 
     @property
     def has_unused(self) -> bool:
-        """Whether there are vectors of texts that are no more."""
+        """True if there are vectors of texts that no chunk contains any more."""
         (has_unused,) = self._transaction.one(
             "SELECT EXISTS (SELECT 1 FROM embeddings WHERE agent_id = %(agent)s AND used_at_ms > 0)"
         )
@@ -357,7 +355,7 @@ class PostgresEmbeddings:
         self._transaction.forget_state()
 
     def _row_for(self, fingerprint: Fingerprint, dimensions: int) -> int:
-        """The row of a fingerprint, a new one when there is none with these dimensions."""
+        """Returns the row of a fingerprint, a new one if there is none with these dimensions."""
         digest = fingerprint.digest()
         known = self._transaction.state.fingerprints.get(digest)
         if known is not None and known.dimensions == dimensions:
@@ -386,7 +384,7 @@ class PostgresEmbeddings:
 
 _COLUMNS: Final = JobRecord.__struct_fields__
 _FIELDS: Final = tuple(name for name in _COLUMNS if name != "id")
-# While a wish stands that the record in hand does not know, and a person's for as long as the job is not done.
+# They stay if cancelling was requested after the record was read, and a person's reason stays until the job is done.
 _IS_NEWS: Final = "cancelling AND NOT %(cancelling)s"
 _KEPT: Final = {
     "cancelling": "cancelling OR %(cancelling)s",
@@ -409,7 +407,7 @@ _ITEMS: Final = "FROM batch_items WHERE agent_id = %(agent)s AND job_id = %(job)
 
 
 class PostgresJobs:
-    """`JobWrites` in one transaction; of a view only the reading half is used."""
+    """`JobWrites` in one transaction; a view uses only the reading half."""
 
     def __init__(self, transaction: AgentTransaction) -> None:
         self._transaction = transaction
@@ -469,7 +467,7 @@ class PostgresJobs:
 
     def save(self, job: JobRecord) -> None:
         changes = ", ".join(f"{name} = {_KEPT.get(name, f'%({name})s')}" for name in _FIELDS)
-        # Numbers come again in a database that was restored, labels do not.
+        # A restored database repeats numbers, but not labels.
         own = "agent_id = %(agent)s AND id = %(id)s AND label = %(label)s"
         update = f"UPDATE batch_jobs SET {changes} WHERE {own}"
         self._transaction.write(update, _row(job))

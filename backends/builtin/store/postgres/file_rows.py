@@ -1,4 +1,4 @@
-"""The rows of files: their stamps, their chunks, words and excerpts, and what notes say of themselves."""
+"""The rows of files: their stamps, chunks, words and excerpts, and the front matter of notes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _SELECT_INDEXED: Final = f"""
         coalesce(s.inode, 0), f.pipeline, coalesce(s.read_at_ns, 0), {SEEN}
     {FROM_FILES} WHERE f.agent_id = %(agent)s AND f.source = 'memory'
 """
-_IS_HELD: Final = f"""
+_IS_INDEXED: Final = f"""
     SELECT 1 {FROM_FILES}
     WHERE f.agent_id = %(agent)s AND f.source = %(source)s AND f.path = %(path)s
         AND f.pipeline = %(pipeline)s AND (f.content_hash = %(content_hash)s
@@ -79,7 +79,7 @@ _SELECT_TWIN: Final = """
     JOIN viewpoints AS v ON v.agent_id = s.agent_id AND v.name = s.viewpoint
     ORDER BY p.number, v.used_at_ms DESC LIMIT 1
 """
-_ADOPT: Final = """
+_COPY_STAMPS: Final = """
     INSERT INTO stamps (agent_id, viewpoint, file_id, size, mtime_ns, ctime_ns, inode, read_at_ns, content_hash)
     SELECT s.agent_id, %(viewpoint)s, s.file_id, s.size, s.mtime_ns, s.ctime_ns, s.inode, s.read_at_ns,
         s.content_hash
@@ -134,7 +134,7 @@ _SELECT_LANGUAGES: Final = """
 LOCK: Final = """
     SELECT pg_advisory_xact_lock(hashtextextended(%(source)s::text || U&'\\001F' || %(path)s::text, %(agent)s))
 """
-"""Whoever publishes a file waits for others that publish the same one, whatever rows it has."""
+"""Makes a process that publishes a file wait for others that publish the same one, whatever rows it has."""
 _UPSERT: Final = """
     INSERT INTO files AS f (agent_id, source, path, size, mtime_ns, content_hash, pipeline, note_date, chunk_count,
         revision)
@@ -204,7 +204,7 @@ _DELETE_POSTINGS: Final = """
 
 
 class PostgresFiles:
-    """`FileWrites` in one transaction; of a view only the reading half is used."""
+    """`FileWrites` in one transaction; a view uses only the reading half."""
 
     def __init__(self, transaction: AgentTransaction) -> None:
         self._transaction = transaction
@@ -215,7 +215,7 @@ class PostgresFiles:
 
     def holds(self, source: Source, path: str, content_hash: bytes, pipeline: str) -> bool:
         row = self._transaction.run(
-            _IS_HELD,
+            _IS_INDEXED,
             {"source": source, "path": path, "content_hash": content_hash, "pipeline": pipeline},
         ).fetchone()
         return row is not None
@@ -263,7 +263,7 @@ class PostgresFiles:
         )
 
     def cards(self, file_ids: Collection[int]) -> Mapping[int, FileCard]:
-        """Those of files whose chunks were read in this transaction are known."""
+        """Returns the cards; those of files whose chunks were read in this transaction are known."""
         known = self._transaction.cards
         unknown = [file_id for file_id in file_ids if file_id not in known]
         if unknown:
@@ -349,7 +349,7 @@ class PostgresFiles:
 
     def adopt(self, twin: str, source: Source, paths: Collection[str]) -> None:
         row = {"twin": twin, "source": source, "paths": sorted(paths)}
-        self._transaction.write_all((ENTER_VIEWPOINT, {}), (_ADOPT, row))
+        self._transaction.write_all((ENTER_VIEWPOINT, {}), (_COPY_STAMPS, row))
 
     def remove(self, source: Source, path: str, *, read_at_ns: int | None = None) -> bool:
         row = {"source": source, "path": path, "read_at_ns": read_at_ns}
@@ -370,7 +370,7 @@ FORGET_LANGUAGES: Final = (
 
 
 def languages_of(file_id: int, prepared: PreparedFile) -> AgentStatement:
-    """Queries are stemmed in every language that any stored text was stemmed in."""
+    """Returns a statement that records the languages of a file: queries are stemmed in all languages of the index."""
     return (
         (
             "INSERT INTO file_languages (agent_id, language, file_id)"
@@ -391,7 +391,7 @@ def _stamps(read: ReadFile) -> dict[str, object]:
 
 
 def stamping(row: Mapping[str, object]) -> tuple[AgentStatement, AgentStatement]:
-    """Records the copy of this viewpoint, if the file is indexed."""
+    """Returns statements that record the copy of this viewpoint, if the file is indexed."""
     return (ENTER_VIEWPOINT, {}), (_STAMP, row)
 
 
@@ -424,12 +424,12 @@ def _facts(file_id: int, facts: FrontMatter, encoding: str) -> list[AgentStateme
 
 
 _WORDS: Final = re.compile("[0-9A-Za-z_\u0080-\U0010ffff]+")
-"""As FTS5's tokenizer "ascii tokenchars '_'" cuts them."""
+"""Words as FTS5's tokenizer "ascii tokenchars '_'" cuts them."""
 _MOST_IN_CHUNK: Final = 2**15 - 1
 
 
 class Posting(NamedTuple):
-    """How often one word stands in a chunk."""
+    """The number of times that one word is in a chunk."""
 
     term: str
     body: int
@@ -439,7 +439,7 @@ class Posting(NamedTuple):
 
 
 def postings(terms: str, context: str) -> list[Posting]:
-    """All words of a chunk."""
+    """Returns all words of a chunk."""
     body, about = Counter(_WORDS.findall(terms)), Counter(_WORDS.findall(context))
     length, most = body.total() + about.total(), _MOST_IN_CHUNK
     return [
@@ -449,7 +449,7 @@ def postings(terms: str, context: str) -> list[Posting]:
 
 
 def plain(text: str) -> str:
-    """The type text cannot hold U+0000."""
+    """Replaces U+0000, which the type text cannot contain."""
     return text.replace("\0", "\ufffd")
 
 
@@ -463,10 +463,10 @@ def replace_chunks(
     also: Sequence[AgentStatement] = (),
     tick: Tick = lambda: None,
 ) -> Replaced:
-    """Puts chunks in the place of all that begin in this range of the file's text (None: its end).
+    """Replaces the chunks that begin in this range of the file's text (None: its end).
 
-    What `also` says is done on the way. Three round trips, and two for each further step; `tick` comes before each
-    chunk and step. Raises TooLargeError.
+    The statements of `also` run with the first one. Takes three round trips, and two for each further step; `tick` is
+    called before each chunk and step. Raises TooLargeError.
     """
     *_, rows = transaction.write_all(
         *also, (_KEPT_CHUNKS, {"file": file_id, "first": first, "before": before})
@@ -492,7 +492,7 @@ def replace_chunks(
 def _new_and_moved(
     chunks: Iterable[PreparedChunk], kept: Mapping[bytes, list[int]], tick: Tick
 ) -> tuple[list[PreparedChunk], list[tuple[int, PreparedChunk]]]:
-    """Takes out of `kept` what may stay, with its new place."""
+    """Returns new chunks, and those with their ids that stay, perhaps at new places; takes the latter out of `kept`."""
     new, moved = [], []
     for chunk in chunks:
         tick()
@@ -504,9 +504,9 @@ def _new_and_moved(
 
 
 _STEP_CHUNKS: Final = 50
-"""A step of a large note takes some tenths of a second, so that no statement nor the server waits for long."""
+"""A step of a large note takes some tenths of a second: no statement takes long, and the server does not wait long."""
 MOST_WORDS: Final = 1_000_000
-"""Of one note, each once a chunk. They take 20 s of two idle cores, and a file may take 120 s."""
+"""The most words of one note, each once a chunk. They take 20 s of two idle cores; a file may take 120 s."""
 
 
 def _replace_some(
@@ -516,7 +516,7 @@ def _replace_some(
     new: Sequence[PreparedChunk],
     also: Sequence[AgentStatement],
 ) -> int:
-    """One step, in two round trips. Returns how many words were written."""
+    """Does one step, in two round trips. Returns how many words were written."""
     deleted, inserted, *_ = transaction.step(
         (_DELETE_CHUNKS, {"ids": obsolete}),
         (_INSERT_CHUNKS, {**_chunk_columns(new), "file": file_id}),
@@ -582,11 +582,11 @@ def _chunk_columns(chunks: Sequence[PreparedChunk]) -> dict[str, list[object]]:
 
 
 def _columns(rows: Sequence[tuple[int, object]], names: Sequence[str]) -> dict[str, list[object]]:
-    """The fields of records, and the ids that stand before them."""
+    """Returns columns of the fields of records and of the ids before them."""
     named = {name: [getattr(record, name) for _, record in rows] for name in names}
     return {**named, "ids": [number for number, _ in rows]}
 
 
 def _tokens(words: Sequence[tuple[int, Posting]]) -> int:
-    """The words of all of these chunks."""
+    """Returns the number of words of all of these chunks."""
     return sum({chunk_id: posting.length for chunk_id, posting in words}.values())

@@ -1,7 +1,7 @@
 """The keyword lane in PostgreSQL: a row for each word of each chunk, scored by the formula of SQLite's bm25().
 
-Words are counted, scored and put in order by the server, and the chunks come with the cards of their files: three round
-trips a search.
+The server counts words, scores chunks and puts them in order, and returns them with the cards of their files: three
+round trips a search.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ _LONGER: Final = f"""
     ) AS f
 """
 
-# By OFFSET 0 the server is told to look things up by their keys, whatever it believes of the sizes of tables.
+# OFFSET 0 makes the server look rows up by their keys, whatever it estimates of the sizes of tables.
 
-# What SQLite calls a phrase is one row of `words`. The sums run in the order of the phrases, as there: equal chunks
+# One row of `words` is a phrase in SQLite's terms. The sums are in the order of the phrases, as in SQLite: equal chunks
 # have equal scores to the last bit, so that their paths decide.
 _CORPUS: Final = """
     corpus AS MATERIALIZED (
@@ -121,7 +121,7 @@ _JOINED: Final = """
     LEFT JOIN LATERAL (SELECT title, aliases, tags FROM note_facts
         WHERE agent_id = %(agent)s AND file_id = c.file_id OFFSET 0) AS n ON true
 """
-# Texts are read of those alone that are wanted; of equal scores all are put in order.
+# Texts are read only of the wanted chunks; all chunks with equal scores are put in order.
 _BEST: Final = f"""
     , best AS MATERIALIZED (
         SELECT t.chunk_id, t.score, row_number() OVER (ORDER BY t.score DESC, f.path, c.start) AS place FROM (
@@ -146,7 +146,7 @@ _OTHERS: Final = """
 """
 _NOTHING: Final = "found0 AS (SELECT NULL::bigint AS chunk_id, 0::float8 AS score WHERE false)"
 _TIERS_AT_ONCE: Final = 4
-"""Most lookups have enough by then; planning further ones would cost more than it finds."""
+"""Most lookups have enough chunks after so many tiers; planning more would cost more than it finds."""
 
 
 class PostgresKeywords:
@@ -191,7 +191,7 @@ class PostgresKeywords:
 
 
 class PostgresMatches:
-    """`Matches`: scored and ordered by the server, for each block anew."""
+    """`Matches`: scored and ordered by the server, again for each block."""
 
     def __init__(
         self, transaction: AgentTransaction, lookup: Lookup, file_ids: Sequence[int] | None
@@ -204,7 +204,7 @@ class PostgresMatches:
         self._looked_up = self._tiers_at_first()
 
     def _tiers_at_first(self) -> int:
-        """Up to the first with a word that is known to be in enough chunks, where every file is permitted."""
+        """Counts the tiers up to the first with a word that is in enough chunks, if every file is permitted."""
         counts = self._transaction.word_counts
         for number, concepts in enumerate(self._tiers[:_TIERS_AT_ONCE]):
             words = (
@@ -234,7 +234,7 @@ class PostgresMatches:
             self._looked_up = min(len(self._tiers), 2 * self._looked_up)
 
     def _select(self, limit: int, offset: int, also: Sequence[int]) -> list[Any]:
-        """The block of what the tiers find, and the others."""
+        """Returns one block of the chunks that the tiers find, and the other chunks."""
         parameters: dict[str, object] = {"limit": limit, "offset": offset, "end": offset + limit}
         tables = [_NOTHING]
         name = "found0"
@@ -257,7 +257,7 @@ class PostgresMatches:
         return self._transaction.run(f"WITH {', '.join(tables)} {text}", parameters).fetchall()
 
     def _tier(self, number: int, concepts: Sequence[Concept], parameters: dict[str, object]) -> str:
-        """The chunks with any of these concepts, unless earlier tiers found enough."""
+        """Returns SQL for the chunks with any of these concepts, unless earlier tiers found enough."""
         words = [(term, concept.is_prefix) for concept in concepts for term in concept.alternatives]
         numbered = list(enumerate(words))
         exact = [(at, term) for at, (term, is_prefix) in numbered if not is_prefix]

@@ -1,8 +1,9 @@
-"""Leases in PostgreSQL: who does which work, by the server's clock, each time with a new number.
+"""Leases in PostgreSQL: which process does which work, by the server's clock, each time with a new number.
 
-Who publishes under a lease holds its row until the transaction ends (KEY SHARE): it may be renewed meanwhile, but not
-taken over. Texts that were sent to a provider under a lease are claimed by the process that awaits the answer: it may
-be without the lease by then, but whoever has it leaves these texts alone for a while, and nobody pays for them twice.
+A process that publishes under a lease locks its row until the transaction ends (KEY SHARE): the lease may be renewed
+meanwhile, but not taken over. Texts that were sent to a provider under a lease are claimed by the process that awaits
+the answer. It may have lost the lease by then, but the next holder leaves these texts alone for a while, so that nobody
+pays for them twice.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ if TYPE_CHECKING:
     from backends.builtin.store.postgres.transactions import AgentTransaction
 
 CLAIM_S: Final = 60
-"""Longer than a lease: who was stopped or cut off for so long has not lost what it paid for."""
+"""Longer than a lease: a process that was stopped or cut off for a shorter time has not lost what it paid for."""
 
-# Nobody has a lease or a claim for longer: the clock of the server was ahead when it was given.
+# No lease or claim lasts longer: one that does was given while the clock of the server was ahead.
 IS_AHEAD: Final = "until > clock_timestamp() AND until < clock_timestamp() + interval '1 hour'"
-# Each view of the files has to be verified for itself.
+# Each view of the files has to be verified separately.
 _WORK: Final = "CASE %(work)s::text WHEN 'verify' THEN 'verify ' || %(viewpoint)s::text ELSE %(work)s::text END"
 _KEY: Final = f"agent_id = %(agent)s AND work = {_WORK}"
 _UNTIL: Final = "clock_timestamp() + make_interval(secs => %(ttl)s::float8)"
-# Who is about to publish has the row locked: then the lease is not free yet, and nobody waits for it.
-# Whoever asks for a turn, or has one, is alive, and so is what it claims.
+# A process that is about to publish has locked the row: the lease is not free then, and nobody waits for it.
+# A process that asks for a lease, or renews one, is alive, so its claims are extended.
 _CLAIMED_UNTIL: Final = f"clock_timestamp() + interval '{CLAIM_S} seconds'"
 _CLAIMS_GO_ON: Final = f"""
     claimed AS (
@@ -56,7 +57,7 @@ _RENEW: Final = (
 )
 _GIVE_BACK: Final = f"UPDATE leases SET until = '-infinity' WHERE {_KEY} AND token = %(token)s"
 _CHECK: Final = f"SELECT 1 FROM leases WHERE {_KEY} AND token = %(token)s FOR KEY SHARE"
-# In one order, so that two never wait for each other.
+# All insert in one order, so that two never wait for each other.
 _CLAIM: Final = f"""
     INSERT INTO claims (agent_id, text_hash, claimant, until)
     SELECT %(agent)s, text_hash, %(claimant)s, {_CLAIMED_UNTIL}
@@ -79,7 +80,7 @@ class HeldLease(NamedTuple):
 
 
 def holder() -> str:
-    """What this process calls itself in a lease, for people."""
+    """Returns the name of this process in a lease, for people."""
     return f"{os.uname().nodename} ({os.getpid()})"
 
 
@@ -98,7 +99,7 @@ def give_back(transaction: AgentTransaction, lease: Lease) -> None:
 
 
 def claim(transaction: AgentTransaction, lease: Lease, text_hashes: Sequence[bytes]) -> None:
-    """Raises LeaseLostError."""
+    """Claims the texts for this process. Raises LeaseLostError."""
     check(transaction, lease)
     transaction.end(_CLAIM, {"hashes": list(text_hashes)})
 
@@ -114,5 +115,5 @@ def check(transaction: AgentTransaction, lease: Lease) -> None:
 
 
 def held(transaction: AgentTransaction) -> list[HeldLease]:
-    """All that somebody has at this moment."""
+    """Returns all leases that are held at this moment."""
     return [HeldLease(*row) for row in transaction.run(_HELD)]

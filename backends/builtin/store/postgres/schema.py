@@ -1,9 +1,9 @@
-"""The tables in PostgreSQL, the policies that keep tenants apart, and making them. `serve` makes nothing.
+"""The tables in PostgreSQL, the policies that separate tenants, and making them. `serve` makes nothing.
 
-The catalogue tells how tables differ from those that `store migrate` makes: somebody may have changed them by hand,
-or restored a part of them, and a missing policy is told by no error.
+The catalogue shows how tables differ from those that `store migrate` makes: somebody may have changed them by hand,
+or restored only a part of them, and a missing policy causes no error.
 
-Every key is led by `agent_id`, so that a search reads one agent's pages, and so that the tables could be distributed
+Every key begins with `agent_id`, so that a search reads one agent's pages, and so that the tables could be distributed
 by it.
 """
 
@@ -44,7 +44,7 @@ SELECT_PROTECTION: Final = """
         'WITH CHECK ' || pg_get_expr(p.polwithcheck, p.polrelid))
     FROM own JOIN pg_policy AS p ON p.polrelid = own.oid
 """
-"""What keeps agents apart; each new connection looks at it."""
+"""The protection that separates agents; each new connection checks it."""
 SELECT_CATALOGUE: Final = f"""
     {SELECT_PROTECTION}
     UNION ALL
@@ -89,11 +89,11 @@ class Part(NamedTuple):
 
 
 Catalogue: TypeAlias = Mapping[Part, str]
-"""What each part is, in PostgreSQL's words."""
+"""The definition of each part, in PostgreSQL's words."""
 
 
 class Difference(NamedTuple):
-    """None: it is not there."""
+    """A part that is not as it should be; `wanted` or `found` is None where it does not exist."""
 
     part: Part
     wanted: str | None
@@ -111,12 +111,12 @@ class Difference(NamedTuple):
 
 
 def catalogue(rows: Iterable[Sequence[str]]) -> Catalogue:
-    """Of rows of the above: kind, table, name and what it is."""
+    """Builds a catalogue of rows of `SELECT_CATALOGUE`: kind, table, name and definition."""
     return {Part(cast("Kind", kind), table, name): text for kind, table, name, text in rows}
 
 
 def differences(wanted: Catalogue, found: Catalogue) -> Iterator[Difference]:
-    """Of a table that is missing nothing else is told. Another index is nobody's fault, unless it permits less."""
+    """Yields the differences, except for parts of a missing table, and additional indexes that are not unique."""
     missing = {part.table for part in wanted.keys() - found.keys() if part.kind == "table"}
     for part in sorted(wanted.keys() | found.keys()):
         one = Difference(part, wanted.get(part), found.get(part))
@@ -132,7 +132,7 @@ MIN_SERVER: Final = 15
 MIN_PGVECTOR: Final = (0, 7)
 
 LONG: Final = f"char_length(term) >= {MIN_LONG} AND term !~ '[0-9_]'"
-"""Of `term_counts`: the terms that `long_words` finds."""
+"""A condition on `term_counts`: the terms that `long_words` finds."""
 _WORD_ENDS: Final = (
     f"CREATE INDEX IF NOT EXISTS word_ends ON term_counts (agent_id, reverse(term)) WHERE {LONG};"
 )
@@ -376,10 +376,10 @@ CREATE TABLE IF NOT EXISTS store_schema (
 """
 TABLES: Final = tuple(re.findall(r"CREATE TABLE IF NOT EXISTS (\w+)", _DDL))
 AGENT_TABLES: Final = tuple(name for name in TABLES if name != "store_schema")
-"""Those whose rows belong to agents, referenced ones first."""
+"""The tables whose rows belong to agents, referenced ones first."""
 
 _OWN: Final = "agent_id = nullif(current_setting('mg.agent', true), '')::bigint"
-# An agent is looked up by its name before its key is known.
+# An agent is looked up by its name, since its key is not known before.
 _OWN_NAME: Final = (
     "tenant = current_setting('mg.tenant', true) AND name = current_setting('mg.name', true)"
 )
@@ -392,7 +392,7 @@ _CHANGES: Final = {
         ALTER TABLE store_schema ADD IF NOT EXISTS catalogue jsonb NOT NULL DEFAULT '[]';
     """
 }
-"""What makes of each version the next. Agents keep the keys that they have: what counted them is gone."""
+"""The statements that turn each version into the next. Agents keep their keys; the sequence of the keys is gone."""
 
 _ONE_AT_A_TIME: Final = (
     "SELECT pg_advisory_xact_lock(hashtextextended('memory-gateway store migrate', 0))"
@@ -400,11 +400,11 @@ _ONE_AT_A_TIME: Final = (
 
 
 def migrate(address: Address, *, role: str | None = None) -> list[str]:
-    """Makes what is missing, makes anew what somebody changed by hand, and says what was done. In one transaction;
-    again and again does no harm.
+    """Makes missing parts, makes parts again that somebody changed by hand, and returns what was done. Works in one
+    transaction, and may be repeated.
 
-    `role`, if it is given, may read and write afterwards, and make nothing. Blocks. Raises IndexUnavailableError,
-    also for tables that have other columns than they should: nothing is done then.
+    `role`, if given, may read and write afterwards, and make nothing. Blocks. Raises IndexUnavailableError, also for
+    tables with other columns than they should have: nothing is done then.
     """
     if role is not None:
         check_name("role", role, "--role")
@@ -417,9 +417,9 @@ def migrate(address: Address, *, role: str | None = None) -> list[str]:
                 raise other_version(address, found)
             _make_schema(connection, address)
             if found is not None:
-                # An owner who serves, too (--role), has given this right away.
+                # An owner that also serves (--role) has lost this right: see `_grant`.
                 connection.execute("GRANT ALL ON store_schema TO CURRENT_USER")
-                # Every transaction reads this table, so none of them is under way from here on.
+                # Every transaction reads this table, so none is running from here on.
                 connection.execute("LOCK TABLE store_schema IN ACCESS EXCLUSIVE MODE")
             for version in range(found or SCHEMA_VERSION, SCHEMA_VERSION):
                 connection.execute(_CHANGES[version])
@@ -434,7 +434,7 @@ def migrate(address: Address, *, role: str | None = None) -> list[str]:
 
 
 def _make_tables(connection: Connection, address: Address, *, is_new: bool) -> list[Difference]:
-    """Returns what was otherwise before."""
+    """Makes the tables; returns what was different before."""
     wanted = _as_made(connection, address)
     before = [] if is_new else list(differences(wanted, _catalogue_of(connection)))
     _refuse(address, [one for one in before if one.part.kind in {"column", "trigger"}])
@@ -453,7 +453,7 @@ def _make_tables(connection: Connection, address: Address, *, is_new: bool) -> l
 
 
 def _as_made(connection: Connection, address: Address) -> Catalogue:
-    """What new tables are like on this server, in a schema that is there for a moment."""
+    """Returns the catalogue of new tables on this server, made in a temporary schema."""
     scratch = f"mg_{secrets.token_hex(8)}"
     connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(scratch)))
     _enter(connection, address, scratch)
@@ -476,7 +476,7 @@ def _catalogue_of(connection: Connection) -> Catalogue:
 
 
 def _take_out(connection: Connection, difference: Difference) -> None:
-    """What is to be made anew, so that it can be."""
+    """Drops a part that is to be made again."""
     kind, table, name = difference.part
     if difference.found is None:
         return
@@ -502,7 +502,7 @@ def _refuse(address: Address, found: Sequence[Difference]) -> None:
 
 SELECT_AGENT: Final = "SELECT agent_id FROM agents WHERE tenant = %(tenant)s AND name = %(name)s"
 _MOST_DIMENSIONS: Final = 4_000
-"""pgvector indexes no longer ones."""
+"""The most dimensions of vectors that pgvector can index."""
 _SELECT_LARGE: Final = """
     SELECT f.agent_id, f.fingerprint_id, f.dimensions,
         (SELECT count(*) FROM embeddings AS e
@@ -517,10 +517,10 @@ _SELECT_INDEXES: Final = """
 
 
 def index_vectors(address: Address, *, tenant: str, agent: str, at_least: int) -> list[str]:
-    """Makes the approximate indexes of one agent, and says what was done; those of no use any more go.
+    """Makes the approximate indexes of one agent, drops those of no use any more, and returns what was done.
 
-    For each of its models with `at_least` so many vectors. Others may read and write meanwhile. Takes about a minute
-    for 100,000 vectors. Blocks. Raises IndexUnavailableError.
+    Each of its models with `at_least` vectors or more gets one. Others may read and write meanwhile. Takes about a
+    minute for 100,000 vectors. Blocks. Raises IndexUnavailableError.
     """
     done = []
     with address.connected() as connection:
@@ -551,7 +551,7 @@ def index_vectors(address: Address, *, tenant: str, agent: str, at_least: int) -
                     connection, _MAKE_INDEX, **places, **parts, name=sql.Identifier(index)
                 )
                 done.append(f"{vectors:,} vectors of {agent!r} are indexed.")
-        if done:  # else the server may not know yet that they are worth asking
+        if done:  # without this the server may not know yet that the indexes are useful
             connection.execute(sql.SQL("ANALYZE {schema}.embeddings").format(**places))
     return done
 
@@ -565,7 +565,7 @@ _DROP_INDEX: Final = "DROP INDEX CONCURRENTLY IF EXISTS {schema}.{name}"
 
 
 def _concurrently(connection: Connection, statement: str, **parts: sql.Composable) -> None:
-    """Raises IndexUnavailableError where two of these meet."""
+    """Runs a statement. Raises IndexUnavailableError if somebody else makes or drops an index at the same time."""
     try:
         connection.execute(sql.SQL(statement).format(**parts))
     except (errors.DeadlockDetected, errors.DuplicateTable) as error:
@@ -584,7 +584,7 @@ _SELECT_OWN_INDEXES: Final = r"""
 
 
 def drop_left_indexes(address: Address) -> None:
-    """Approximate indexes of agents or models that are gone go, too, as far as this role may drop them.
+    """Drops approximate indexes of agents or models that are gone, as far as this role may.
 
     Others may read and write meanwhile. Blocks. Raises IndexUnavailableError.
     """
@@ -605,15 +605,15 @@ def _is_left(connection: Connection, numbers: Sequence[int]) -> bool:
 
 @contextmanager
 def _inside(connection: Connection, address: Address) -> Iterator[str]:
-    """A transaction that finds the tables and pgvector, whose schema it gives. Nothing of it outlives it: the next
-    statement may be run by another connection of a pool, which somebody else had before.
+    """Begins a transaction that finds the tables and pgvector; yields the schema of pgvector. No setting outlives it:
+    a pooler may run the next statement on another connection, which somebody else used before.
     """
     with connection.transaction():
         yield _enter(connection, address)
 
 
 def _enter(connection: Connection, address: Address, schema: str | None = None) -> str:
-    """Statements find the tables and pgvector from here to the end of the transaction. Returns the latter's schema."""
+    """Makes statements find the tables and pgvector until the transaction ends. Returns the schema of pgvector."""
     row = connection.execute(SELECT_EXTENSION).fetchone()
     names: list[str] = [schema or address.schema, *(row[:1] if row else ())]
     path = sql.SQL(", ").join(map(sql.Identifier, names))
@@ -633,7 +633,7 @@ def _choose_key(connection: Connection, agent_id: int) -> None:
 
 
 def other_version(address: Address, found: int | None) -> IndexUnavailableError:
-    """What a gateway says that needs another schema than there is. None: there is none."""
+    """Returns the error of a gateway that needs another schema version than `found`. None: there is no schema."""
     if found is None:
         what = "there are no tables of this gateway"
     else:
@@ -660,7 +660,7 @@ def _version_in(connection: Connection, address: Address) -> int | None:
 
 
 def _make_schema(connection: Connection, address: Address) -> None:
-    """The schema and the extension, and the path on which the following statements find both."""
+    """Makes the schema and the extension, and sets the path on which the following statements find both."""
     check_server(address, connection.info.server_version)
     name = sql.Identifier(address.schema)
     connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
@@ -671,7 +671,7 @@ def _make_schema(connection: Connection, address: Address) -> None:
     _enter(connection, address)
 
 
-# A database may have no schema `public`, where extensions are made otherwise.
+# Extensions are made in the schema `public`, which a database may lack.
 _OR_OURS: Final = """
     SELECT set_config('search_path', quote_ident(%s), true) WHERE current_schema() IS NULL
 """
@@ -685,11 +685,11 @@ SELECT_UNUSABLE: Final = """
     SELECT n.nspname FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace
     WHERE e.extname = 'vector' AND NOT has_schema_privilege(%(role)s, n.oid, 'USAGE')
 """
-"""The schema of pgvector, where a role does not find its types."""
+"""The schema of pgvector, if a role has no access to its types."""
 
 
 def check_server(address: Address, version: int) -> None:
-    """Raises IndexUnavailableError where PostgreSQL is too old; `version` as the server numbers them: 150004."""
+    """Raises IndexUnavailableError if PostgreSQL is too old; `version` is the server's number, such as 150004."""
     if version < MIN_SERVER * 10_000:
         raise IndexUnavailableError(
             f"{address} runs PostgreSQL {version // 10_000}.",
@@ -698,7 +698,7 @@ def check_server(address: Address, version: int) -> None:
 
 
 def check_extension(address: Address, version: str | None) -> None:
-    """Raises IndexUnavailableError where pgvector is missing or too old."""
+    """Raises IndexUnavailableError if pgvector is missing or too old."""
     numbers = tuple(int(part) for part in re.findall(r"\d+", version or "0")[:2])
     if numbers < MIN_PGVECTOR:
         found = f"has pgvector {version}" if version else "lacks the extension pgvector"
@@ -711,7 +711,7 @@ def check_extension(address: Address, version: str | None) -> None:
 
 
 def _protect(connection: Connection, table: str) -> None:
-    """Nobody, not even the owner of the table, sees rows of another agent than the one that was set."""
+    """Makes sure that nobody, not even the owner of the table, sees rows of another agent than the one that is set."""
     condition = _OWN_NAME if table == "agents" else _OWN
     for clause in ("ENABLE ROW LEVEL SECURITY", "FORCE ROW LEVEL SECURITY"):
         connection.execute(f"ALTER TABLE {table} {clause}")
@@ -741,7 +741,7 @@ def _grant(connection: Connection, address: Address, role: str) -> None:
 
 
 def greeting(connection: Connection, address: Address) -> str:
-    """Looks whether the schema is the one that this gateway needs; returns the schema of pgvector."""
+    """Checks that the schema is the one that this gateway needs; returns the schema of pgvector."""
     table = sql.Identifier(address.schema, "store_schema")
     with connection.pipeline():
         extension = connection.execute(SELECT_EXTENSION)

@@ -1,4 +1,4 @@
-"""The store in PostgreSQL: one agent's rows, its views and writers, and what comes of an agent that was dropped."""
+"""The store in PostgreSQL: one agent's rows, its views and writers, and noticing that the agent was dropped."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 _log = Log()
 
 UNUSED_LIFE_MS: Final = 25_000
-"""A note that another gateway moves just now finds its vectors again."""
+"""The life of unused vectors: a note that another gateway is moving finds its vectors again."""
 _ARRIVE: Final = f"""
     INSERT INTO viewpoints (agent_id, name, used_at_ms) VALUES (%(agent)s, %(viewpoint)s, {NOW_MS})
     ON CONFLICT (agent_id, name) DO UPDATE SET used_at_ms = excluded.used_at_ms
@@ -79,11 +79,11 @@ _PROVE: Final = f"""
                 AND (SELECT version FROM store_schema) = {SCHEMA_VERSION} {{lock}}), ''), true), '')::bigint,
         (SELECT version FROM store_schema)
 """
-"""Rows are shown and taken as those of the agent that has this tenant and name now, whatever number somebody remembers,
-and of nobody in tables of another release.
+"""Makes visible and writable the rows of the agent that has this tenant and name now, whatever key the store remembers;
+none in tables of another release.
 """
 _UNTIL_THE_END: Final = "FOR KEY SHARE"
-"""An agent is not dropped while it is written to."""
+"""Keeps the agent from being dropped while a transaction writes to it."""
 _MAKE_AGENT: Final = """
     INSERT INTO agents (agent_id, tenant, name) VALUES (%(new)s, %(tenant)s, %(name)s)
     ON CONFLICT (tenant, name) DO NOTHING
@@ -115,7 +115,7 @@ class PostgresView:
 
     @cached_property
     def embeddings(self) -> PostgresEmbeddings:
-        from backends.builtin.store.postgres.embeddings import PostgresEmbeddings  # noqa: PLC0415 - not for keywords alone
+        from backends.builtin.store.postgres.embeddings import PostgresEmbeddings  # noqa: PLC0415 - not for keywords
 
         return PostgresEmbeddings(self._transaction)
 
@@ -178,7 +178,7 @@ class PostgresWriter(PostgresView):
         self._transaction.remember(key, text, here=here)
 
     def mend_words(self) -> None:
-        """All of them anew, from the chunks."""
+        """Writes all words again, from the chunks."""
         upkeep.mend_words(self._transaction)
 
     def arrive(self, *, life_ms: int = VIEWPOINT_LIFE_MS) -> None:
@@ -189,13 +189,13 @@ class PostgresStore:
     """`Store`: the rows of one agent. Every method blocks and may be called from any thread."""
 
     def __init__(self, settings: StoreSettings, agent: str, *, viewpoint: str) -> None:
-        """Asks the server nothing yet, which may be down: it comes back. Raises IndexUnavailableError for settings
-        that name no database.
+        """Does not ask the server yet, which may be down for a while. Raises IndexUnavailableError for settings that
+        name no database.
         """
         self.address = Address.of(settings)
         self.notes: tuple[str, ...] = ()
         self.generation = 0
-        """Goes up when the agent has another key: it was dropped, or the database restored."""
+        """Goes up when the agent has another key: it was dropped, or the database was restored."""
         self._name = {"tenant": settings.tenant, "name": agent}
         self.viewpoint = viewpoint
         self._claimant = uuid4().hex
@@ -215,7 +215,7 @@ class PostgresStore:
 
     @property
     def exists(self) -> bool:
-        """Whether the agent ever wrote anything. Raises IndexUnavailableError."""
+        """True if the agent ever wrote anything. Raises IndexUnavailableError."""
         with self.address.translating_errors():
             return self._find_agent() is not None
 
@@ -225,7 +225,7 @@ class PostgresStore:
 
     @contextmanager
     def view(self, *, until: float = math.inf) -> Iterator[PostgresView]:
-        """One state of the index. Raises IndexUnavailableError for everything that PostgreSQL cannot do."""
+        """Yields one state of the index. Raises IndexUnavailableError for every error of PostgreSQL."""
         with self._transaction(until) as transaction:
             yield PostgresView(transaction, self._memory, self.generation)
 
@@ -259,12 +259,12 @@ class PostgresStore:
             leases.release(transaction, text_hashes)
 
     def check(self) -> StoreCheck:
-        """Whether tables, roles and counts are as they should be. Reads all words of the agent."""
+        """Checks tables, roles and counts. Reads all words of the agent."""
         with self._transaction() as transaction:
             return upkeep.check(transaction, self.place)
 
     def drop(self) -> bool:
-        """Removes all that is stored of the agent, and says whether there was something."""
+        """Removes all rows of the agent, and returns whether there were any."""
         if not self.exists:
             return False
         with self._beside() as transaction:
@@ -276,7 +276,7 @@ class PostgresStore:
     def writer(
         self, patience_s: float | None = None, *, lease: Lease | None = None
     ) -> Iterator[PostgresWriter]:
-        """One writes at a time in this process; processes wait for each other file by file."""
+        """Lets one writer at a time work in this process; processes wait for each other file by file."""
         if not self._writing.acquire(timeout=-1 if patience_s is None else patience_s):
             raise IndexUnavailableError(
                 f"{self.place} cannot be used: another task is writing to it.",
@@ -289,7 +289,7 @@ class PostgresStore:
                 begun = self._begin(read_only=False, lock_s=wait_s)
                 prove = partial(self._prove, agent)
                 with (
-                    self._telling_its_limit(),
+                    self._reporting_its_limit(),
                     self._pool.transaction(begun, prove, max(wait_s, 0.0)) as inner,
                 ):
                     transaction = AgentTransaction(
@@ -304,8 +304,8 @@ class PostgresStore:
             self._writing.release()
 
     @contextmanager
-    def _telling_its_limit(self) -> Iterator[None]:
-        """Of a change that took too long the library tells only that the server has gone."""
+    def _reporting_its_limit(self) -> Iterator[None]:
+        """Reports a change that took too long as such: the library only says that the server has gone."""
         started = time.monotonic()
         try:
             yield
@@ -320,7 +320,7 @@ class PostgresStore:
 
     @contextmanager
     def _beside(self) -> Iterator[AgentTransaction]:
-        """A transaction that others of this process do not wait for; it has to be ended."""
+        """Yields a transaction beside the writer of this process; it has to be ended."""
         with self.address.translating_errors():
             agent = self._agent or self._find_agent() or self._make_agent()
             begun, prove = self._begin(read_only=False), partial(self._prove, agent)
@@ -328,20 +328,20 @@ class PostgresStore:
                 yield AgentTransaction(inner, agent, self.viewpoint, self._claimant)
 
     def size_bytes(self) -> int:
-        """Of the tables, the share of this agent as far as the server's estimates go."""
+        """Returns the share of this agent in the size of the tables, by the server's estimates."""
         with self._transaction() as transaction:
             size, chunks, own = transaction.one(_SIZE, {"tables": list(AGENT_TABLES)})
         return int(size * own / max(chunks, own, 1.0))
 
     def tidy(self) -> None:
-        """PostgreSQL does that itself (autovacuum)."""
+        """Does nothing: PostgreSQL tidies up itself (autovacuum)."""
 
     def search_files(self, texts: Sequence[bytes]) -> Mapping[Path, bool]:  # noqa: ARG002 - they are the server's
         return {}
 
     def erase_deleted(self, *, at_once: bool = False) -> bool:
-        """Rows are gone at once, vectors that a moved note may need half a minute later. What the server keeps of
-        them until it vacuums, in its log and in backups, is out of our reach.
+        """Deletes unused vectors. Other rows are deleted at once, vectors half a minute later: a moved note may need
+        them. Copies in the server's dead rows, its log and backups are out of our reach.
         """
         if at_once:
             with self.writer() as writer:
@@ -359,7 +359,7 @@ class PostgresStore:
         return True
 
     def scrub(self) -> bool:
-        """PostgreSQL looks after its own pages (data checksums); words that were removed by hand are written again."""
+        """Checks the words, and writes them again if some were removed by hand. PostgreSQL checks its own pages."""
         try:
             with self._transaction(time.monotonic() + SCRUB_LIMIT_S) as transaction:
                 found = upkeep.counts(transaction)
@@ -405,7 +405,7 @@ class PostgresStore:
         )
 
     def _change_ms(self) -> int:
-        """What the server may take for one step of a change before it ends that and the connection. 0: any time."""
+        """Returns the time of one step of a change, after which the server ends it and the connection. 0: any time."""
         if not (self._limits_transactions and self._timeout_ms):
             return 0
         return max(_WRITING_MS, 2 * self._timeout_ms)
@@ -415,7 +415,7 @@ class PostgresStore:
         return [(_BEGIN_AGAIN, {"limit": str(limit_ms)})] if limit_ms else []
 
     def _statement_ms(self, until: float) -> int:
-        """What the server may take for one statement: it ends it before the connection is given up. 0: any time."""
+        """Returns the time of one statement: the server ends it before the connection is given up. 0: any time."""
         if until == math.inf:
             return self._timeout_ms
         left_ms = max(1, round((until - time.monotonic() - _MARGIN_S) * 1000))
@@ -432,7 +432,7 @@ class PostgresStore:
         return self._agent
 
     def _make_agent(self) -> int | None:
-        """Its key is never that of another one, not even in a database that was restored to an earlier state."""
+        """Makes the agent. Its key is new even in a database that was restored to an earlier state."""
         with self._looking_for_agent(read_only=False) as transaction:
             transaction.end((_MAKE_AGENT, {**self._name, "new": new_number()}))
         return self._find_agent()
@@ -454,7 +454,7 @@ class PostgresStore:
         self._agent = found
 
     def _prove(self, agent: int | None, row: Any) -> None:
-        """Raises IndexDamagedError when the tenant and name have another key by now, or none."""
+        """Raises IndexDamagedError if tenant and name have another key by now, or none."""
         found, version = row
         if version != SCHEMA_VERSION:
             raise other_version(self.address, version)
@@ -474,8 +474,8 @@ _BEGIN_AGAIN: Final = """
 """
 _MARGIN_S: Final = 0.5
 _WRITING_MS: Final = 30_000
-"""The same for one that was stopped between statements that it sends together, of which the server does not say that it
-is idle. One step takes well under a second; the limit is for all of it, whatever its statements may take.
+"""The least time of one step of a change, for a process that was stopped between statements that it sends together,
+which the server does not count as idle. A step takes well under a second; the limit is for all of its statements.
 """
 _IDLE_IN_TRANSACTION_MS: Final = 15_000
-"""A process that was stopped in the middle holds its locks no longer than its leases."""
+"""A process that was stopped in a transaction holds its locks no longer than its leases."""

@@ -1,4 +1,4 @@
-"""One agent's transaction: what each statement knows of it, its state, and the counts that are written last."""
+"""One agent's transaction: the parameters of each statement, the state, and the counts that are written last."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from backends.builtin.store.port import FileCard, Word
     from backends.builtin.store.postgres.connections import Cursor, Transaction
 
-# From one language to the next: DISTINCT would read a row of each file.
+# This steps from one language to the next: DISTINCT would read a row of each file.
 _SELECT_STATE: Final = """
     SELECT a.version, a.documents,
         EXISTS (SELECT 1 FROM files AS f WHERE f.agent_id = a.agent_id AND f.source = 'memory'),
@@ -62,16 +62,16 @@ _STEP_TERMS: Final = 10_000
 
 
 NOW_MS: Final = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-"""By the server's clock, which is the same for all gateways."""
+"""The time by the server's clock, which is the same for all gateways."""
 
 
 def new_number() -> int:
-    """One that nobody had before: a database that was restored to an earlier state would count the same again."""
+    """Returns a random number: a sequence would repeat numbers in a database that was restored to an earlier state."""
     return secrets.randbits(62) + 1
 
 
 AgentStatement = tuple[str, Mapping[str, object]]
-"""SQL with names, and what they stand for."""
+"""SQL with named parameters, and their values."""
 
 
 class StoredVectors(NamedTuple):
@@ -80,24 +80,24 @@ class StoredVectors(NamedTuple):
     fingerprint_id: int
     dimensions: int
     has_index: bool
-    """Whether `store migrate` made an approximate index of them."""
+    """True if `store migrate` made an approximate index of them."""
 
 
 class State(NamedTuple):
-    """What every search needs to know first."""
+    """Facts that every search needs first."""
 
     version: int
     """Another one after every commit."""
     corpus: Corpus
     fingerprints: Mapping[bytes, StoredVectors]
-    """By digest."""
+    """The fingerprints that have vectors, by digest."""
 
 
 class AgentTransaction:
-    """A transaction in which statements know the agent and its viewpoint, as `%(agent)s` and `%(viewpoint)s`.
+    """A transaction in which statements can use the agent and its viewpoint, as `%(agent)s` and `%(viewpoint)s`.
 
-    `%(claimant)s` is the store that asks: what it sent to a provider nobody else sends. What is written is counted, so
-    that rows that every writer changes are locked last and in one order.
+    `%(claimant)s` is the store that asks: nobody else sends the texts that it sent to a provider. Words and chunks are
+    counted while they are written, so that rows that every writer changes are locked last and in one order.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class AgentTransaction:
         claimant: str,
         go_on: Sequence[AgentStatement] = (),
     ) -> None:
-        """`go_on`: what gives each further step of a long change its own time."""
+        """`go_on`: the statements that give each further step of a long change its own time."""
         self._transaction = transaction
         self._own: dict[str, object] = {
             "agent": Int8(agent or 0),
@@ -119,9 +119,9 @@ class AgentTransaction:
         self.viewpoint = viewpoint
         self._state: State | None = None
         self.word_counts: dict[Word, int] = {}
-        """In how many chunks each word is that was asked for."""
+        """The number of chunks that contain each word that was looked up."""
         self.cards: dict[int, FileCard] = {}
-        """Of files whose chunks were read."""
+        """The cards of files whose chunks were read."""
         self._go_on = tuple(go_on)
         self._is_changed = False
         self._terms: Counter[str] = Counter()
@@ -140,17 +140,17 @@ class AgentTransaction:
         )
 
     def end(self, statement: str, parameters: Mapping[str, object]) -> Cursor:
-        """The same, and the end of the transaction: what it wrote is durable. Readers need not know of it."""
+        """Runs a statement and commits. For changes that readers need not notice: the version of the index stays."""
         return self._transaction.end((statement, {**self._own, **parameters}))[-1]
 
     def one(self, statement: str, parameters: Mapping[str, object] | None = None) -> Any:
-        """The only row."""
+        """Returns the only row."""
         (row,) = self.run(statement, parameters)
         return row
 
     @property
     def state(self) -> State:
-        """Read once, in one round trip."""
+        """The state, read once, in one round trip."""
         if self._state is None:
             found, known = self.run_all((_SELECT_STATE, {}), (_SELECT_FINGERPRINTS, {}))
             row = found.fetchone() or (0, 0, False, False, ())
@@ -169,19 +169,19 @@ class AgentTransaction:
         return self.run_all(*statements)
 
     def step(self, *statements: AgentStatement) -> list[Cursor]:
-        """As `write_all`, with as much time as the transaction had at its beginning."""
+        """Does the same as `write_all`, with as much time as the transaction had at its beginning."""
         return self.write_all(*self._go_on, *statements)[len(self._go_on) :]
 
     def write(self, statement: str, parameters: Mapping[str, object] | None = None) -> Cursor:
         return self.write_all((statement, parameters or {}))[-1]
 
     def write_many(self, statement: str, rows: Sequence[Mapping[str, object]]) -> None:
-        """The same statement for each row, in one round trip."""
+        """Runs the same statement for each row, in one round trip."""
         if rows:
             self.write_all(*((statement, row) for row in rows))
 
     def forget_state(self) -> None:
-        """What this transaction wrote is another one."""
+        """Makes `state` be read again, because this transaction has changed it."""
         self._state = None
 
     def remember(self, key: str, text: str, *, here: bool) -> None:
@@ -191,14 +191,14 @@ class AgentTransaction:
     def count_words(
         self, *, added: Sequence[str] = (), removed: Sequence[str] = (), documents: int, tokens: int
     ) -> None:
-        """Each word once a chunk."""
+        """Counts words, each once a chunk, chunks and tokens, to be written later."""
         self._terms.update(added)
         self._terms.subtract(removed)
         self._documents += documents
         self._tokens += tokens
 
     def settle(self) -> None:
-        """What was counted stands in the tables from here on, for those who read it in the same transaction."""
+        """Writes the counts into the tables, to be read in the same transaction."""
         if self._documents or self._tokens or any(self._terms.values()):
             self.run_all(*self._counts())
             self.forget_state()
@@ -208,7 +208,7 @@ class AgentTransaction:
             self._transaction.end(*((text, {**self._own, **row}) for text, row in self._counts()))
 
     def _counts(self) -> list[AgentStatement]:
-        """In the order of the words: two writers never wait for each other."""
+        """Returns the statements that write the counts, sorted by word: two writers never wait for each other."""
         changed = sorted((term, more) for term, more in self._terms.items() if more)
         work: list[AgentStatement] = []
         for start in range(0, len(changed), _STEP_TERMS):

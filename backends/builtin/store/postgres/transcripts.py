@@ -1,4 +1,4 @@
-"""How far each transcript was taken in, and which entry each of its turns is."""
+"""The rows of transcripts: how far each was read, and the entry of each of its turns."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ _INSERT_PART: Final = """
 
 
 class PostgresTranscripts:
-    """`TranscriptWrites` in one transaction; of a view only the reading half is used."""
+    """`TranscriptWrites` in one transaction; a view uses only the reading half."""
 
     def __init__(self, transaction: AgentTransaction, *, locks: bool = False) -> None:
-        """`locks`: what is read of one is as of now, and nobody else publishes it until the end of the transaction."""
+        """`locks`: `one` reads the present state and keeps others from publishing until the transaction ends."""
         self._transaction = transaction
         self._locks = locks
 
@@ -188,7 +188,7 @@ def _row(piece: TranscriptPiece) -> dict[str, object]:
 
 
 def _making_room(file_id: int, piece: TranscriptPiece) -> Iterable[AgentStatement]:
-    """Parts beyond the beginning give way: at once, or when the new pass has come as far."""
+    """Removes parts beyond the beginning: at once, or when the new pass has come as far."""
     row = {
         "file": file_id,
         "begin": piece.begin.end_byte,

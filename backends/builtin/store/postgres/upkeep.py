@@ -1,4 +1,4 @@
-"""What a person asks of the tables in PostgreSQL: whether they are as they should be, and that an agent's rows go."""
+"""Commands on the tables in PostgreSQL: checking them, and dropping an agent's rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from backends.interface import StoreCheck, StoreDetails, StoreRole
 if TYPE_CHECKING:
     from backends.builtin.store.postgres.transactions import AgentTransaction
 
-# A standby that has all of a server on which nothing happens is not behind, whenever that was.
+# A standby that has received everything is not behind, however long ago the last change was.
 _SERVER: Final = """
     SELECT current_setting('server_version'), pg_is_in_recovery(),
         CASE WHEN NOT pg_is_in_recovery() THEN NULL
@@ -26,7 +26,7 @@ _ROLE: Final = """
     SELECT rolname, rolsuper, rolbypassrls, has_schema_privilege(current_schema(), 'CREATE')
     FROM pg_roles WHERE rolname = current_user
 """
-# Row-level security does not concern TRUNCATE; what a role that owns the tables may do is told otherwise.
+# Row-level security does not restrict TRUNCATE; the rights of a role that owns the tables are reported elsewhere.
 _RIGHTS: Final = """
     SELECT w.name, w.wanted, w.allowed FROM (
         SELECT t.name, r.wanted, r.right_name, CASE WHEN to_regclass(t.name) IS NULL THEN '' ELSE
@@ -56,7 +56,7 @@ _COUNTS: Final = """
             SELECT term, chunks FROM term_counts WHERE agent_id = %(agent)s) AS t) AS terms
     FROM agents AS a WHERE a.agent_id = %(agent)s
 """
-_HELD: Final = """
+_TOTALS: Final = """
     SELECT (SELECT count(*) FROM files WHERE agent_id = %(agent)s),
         (SELECT count(*) FROM chunks WHERE agent_id = %(agent)s),
         (SELECT count(*) FROM embeddings WHERE agent_id = %(agent)s)
@@ -73,12 +73,12 @@ _SELECT_TERMS: Final = """
 
 
 class Counts(NamedTuple):
-    """What is counted, and what is there."""
+    """The counts in the tables, compared with the rows."""
 
     documents: int
     chunks: int
     cut_files: int
-    """Those that lack chunks, or have too many."""
+    """Files that lack chunks, or have too many."""
     missing_words: int
     miscounted_terms: int
 
@@ -99,34 +99,34 @@ class Counts(NamedTuple):
 
 
 def counts(transaction: AgentTransaction) -> Counts | None:
-    """Reads all words of the agent; None where nothing is stored of it."""
+    """Compares counts and rows. Reads all words of the agent; returns None if nothing is stored of it."""
     row = transaction.run(_COUNTS).fetchone()
     return Counts(*row) if row else None
 
 
 def describe(transaction: AgentTransaction) -> StoreDetails:
     server, is_standby, lag_s, extension = transaction.one(_SERVER)
-    held = {one.work: one.holder for one in leases.held(transaction)}
+    holders = {one.work: one.holder for one in leases.held(transaction)}
     return StoreDetails(
         driver="postgres",
         schema_version=schema.SCHEMA_VERSION,
-        role=_role(held, leases.holder()),
+        role=_role(holders, leases.holder()),
         server=f"PostgreSQL {server.split()[0]}, pgvector {extension}",
         read_only=is_standby,
         lag_s=lag_s,
-        leases=held,
+        leases=holders,
     )
 
 
-def _role(held: dict[str, str], own: str) -> StoreRole:
-    working = {one for work, one in held.items() if not work.startswith("verify")}
+def _role(holders: dict[str, str], own: str) -> StoreRole:
+    working = {one for work, one in holders.items() if not work.startswith("verify")}
     if own in working:
         return "leader"
     return "follower" if working else "idle"
 
 
 def check(transaction: AgentTransaction, place: str) -> StoreCheck:
-    """Reads all of one agent's words, where the tables are as they should be."""
+    """Checks role and tables, and the counts if both are right. Reads all words of the agent then."""
     server, is_standby, _, extension = transaction.one(_SERVER)
     role, is_super, bypasses, may_make = transaction.one(_ROLE)
     facts = [f"PostgreSQL {server.split()[0]}, pgvector {extension}, as role {role}"]
@@ -140,7 +140,7 @@ def check(transaction: AgentTransaction, place: str) -> StoreCheck:
     ]
     if not problems:
         found = counts(transaction)
-        facts += _held_by(transaction, found)
+        facts += _totals(transaction, found)
         if found is not None and not found.are_right:
             problems.append(f"{found} `memory-gateway index --force` makes them anew.")
     return StoreCheck(
@@ -151,10 +151,10 @@ def check(transaction: AgentTransaction, place: str) -> StoreCheck:
     )
 
 
-def _held_by(transaction: AgentTransaction, found: Counts | None) -> list[str]:
+def _totals(transaction: AgentTransaction, found: Counts | None) -> list[str]:
     if found is None:
         return ["Nothing is stored of this agent yet."]
-    files, chunks, vectors = transaction.one(_HELD)
+    files, chunks, vectors = transaction.one(_TOTALS)
     return [
         f"{files:,} files, {chunks:,} chunks, {vectors:,} vectors of this agent",
         *(f"{one.work}: {one.holder}" for one in leases.held(transaction)),
@@ -188,9 +188,9 @@ _STEP_CHUNKS: Final = 100
 
 
 def mend_words(transaction: AgentTransaction) -> None:
-    """Writes all words of the agent anew, from its chunks. Files that lack some go: a sync reads them again.
+    """Writes all words of the agent again, from its chunks. Deletes files that lack chunks: a sync reads them again.
 
-    Whoever writes to it now ends before, and nobody begins meanwhile.
+    It waits until others have ended writing to the agent, and keeps them from beginning meanwhile.
     """
     transaction.run(_ALONE)
     transaction.step((_DROP_CUT_FILES, {}))
@@ -206,7 +206,7 @@ def mend_words(transaction: AgentTransaction) -> None:
 
 
 def drop(transaction: AgentTransaction) -> None:
-    """All rows of the agent, those first that refer to others; whoever writes to it now ends before."""
+    """Deletes all rows of the agent, those that refer to others first. Waits until others have ended writing to it."""
     first, *rest = schema.AGENT_TABLES
     transaction.run(_ALONE)
     for table in reversed(rest):

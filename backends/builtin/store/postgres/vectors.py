@@ -1,8 +1,8 @@
 """The vector lane in PostgreSQL: search by pgvector over the stored vectors.
 
-Exact: half precision tells which can be among the nearest, and those are measured in full. Above
-`store.vector.hnswFrom` by the agent's own approximate index, where `store migrate` made one. A search under a filter
-is always exact, and none is ever short of results.
+Search is exact: half precision finds the vectors that can be among the nearest, and those are measured in full. Above
+`store.vector.hnswFrom` it uses the agent's own approximate index, if `store migrate` made one. A search with a filter
+is always exact, and no search is ever short of results.
 """
 
 from __future__ import annotations
@@ -33,26 +33,24 @@ _BYTES_A_NUMBER: Final = 6
 
 SAMPLE: Final = 256
 _FEW: Final = 8
-"""As for SQLite's engines: see `sqlite/vectors/select`."""
+"""The same as for SQLite's engines: see `sqlite/vectors/select`."""
 
 _MARGIN: Final = 0.004
-"""Twice what an inner product in half precision can differ from the cosine: a thousandth by rounding, as much by
-lengths that are not quite 1.
+"""Twice the error of an inner product in half precision: a thousandth by rounding, and as much by lengths that are not
+exactly 1.
 """
 _SPARE: Final = 64
-"""So many more than twice those that are wanted are found in half precision at first; seldom are more within the
-margin."""
+"""Half precision finds at first twice as many as are wanted, and so many more; rarely are more within the margin."""
 _WIDER: Final = 4
 _NEAR_OF_SAMPLE: Final = 8
-"""As near as so many of the sample are those of all that are put in order."""
+"""Only vectors as near as so many of the sample, or nearer, are put in order."""
 _LEAST_EF_SEARCH: Final = 200
 _MOST_EF_SEARCH: Final = 1_000
 """pgvector's limit."""
 
 # Vectors have length 1, so inner products put them in the order of their cosines, at half the price.
 _DISTANCE: Final = "<#> %(query)s::real[]::vector::halfvec({dimensions})"
-# Of those that are farther away than the last that is wanted, by more than half precision may err, the precise vectors
-# are not read.
+# Precise vectors are not read if they are farther away than the last one wanted by more than half precision may err.
 _MEASURED: Final = """
     bound AS MATERIALIZED (
         SELECT bound, {is_enough} AS is_enough FROM (SELECT {margin} + coalesce(
@@ -65,10 +63,10 @@ _ARE_WITHIN: Final = """
     bound <= {within} AND (SELECT count(*) < %(most)s::bigint OR max(distance) > bound FROM {those})
 """
 _ARE_ENOUGH: Final = "(SELECT count(*) >= %(limit)s::bigint FROM found)"
-"""That is all that can be said of what an approximate index found."""
+"""The only check that is possible for the results of an approximate index."""
 _WITHIN: Final = "%(within)s::float8"
-# Putting rows in order costs more than measuring them, so most are left out before. Those that no excerpt uses any more
-# are among the nearest, too, and are left out afterwards.
+# Putting rows in order costs more than measuring them, so most are left out before. The nearest may contain vectors
+# that no excerpt uses any more; they are left out afterwards.
 _NEAREST_OF_ALL: Final = f"""
     WITH nearest AS MATERIALIZED (
         SELECT text_hash, vector, {{half}} {_DISTANCE} AS distance FROM embeddings
@@ -89,7 +87,7 @@ _NEAREST_OF_EXCERPTS: Final = f"""
         ORDER BY e.half {_DISTANCE}, x.excerpt_id LIMIT %(most)s::bigint
     ), {_MEASURED}
 """
-# The server believes for long that putting all vectors in order is cheaper than asking the index.
+# Even for many vectors, the server estimates that putting all in order is cheaper than asking the index.
 _ASK_INDEX: Final = """
     SELECT set_config('hnsw.ef_search', %(ef)s, true), set_config('enable_sort', 'off', true),
         set_config('jit', 'off', true)
@@ -129,20 +127,20 @@ _BYTES_PER_CHUNK: Final = """
 
 
 class _Sample(NamedTuple):
-    """Some of the stored vectors, by which the cosines of a query to texts at large are known."""
+    """Some of the stored vectors, which give the distribution of a query's cosines."""
 
     version: int
-    """Of the index when it was last seen to be this sample."""
+    """The version of the index when the sample was last confirmed."""
     of: tuple[bytes, StoredVectors]
-    """Numbers of fingerprints come again in a database that is made anew, their digests do not."""
+    """The fingerprint's digest and row. A new database repeats numbers of fingerprints, but not their digests."""
     mark: bytes | None
-    """Another one for other texts."""
+    """A hash of the texts of the sample."""
     matrix: NDArray[np.float32]
     lengths: NDArray[np.float32]
 
     def within(self, query: NDArray[np.float32], wanted: int, stored: int) -> float | None:
-        """A distance within which there should be several times as many as are `wanted` of so many that are `stored`;
-        None where that might be any.
+        """Returns a distance within which there should be several times as many vectors as are `wanted` of those that
+        are `stored`; None if that might be any distance.
         """
         distances = np.sort(-(self.matrix @ query))
         place = max(_NEAR_OF_SAMPLE, -(-_WIDER * wanted * SAMPLE // max(1, stored)))
@@ -151,7 +149,7 @@ class _Sample(NamedTuple):
         return float(distances[place])
 
     def background(self, query: Vector) -> Background | None:
-        """A few vectors are joined by one at a right angle: that is what an unrelated one would be like."""
+        """Returns the distribution of cosines. To a few vectors it adds one at a right angle, as an unrelated one."""
         numbers = np.asarray(query)
         with np.errstate(all="ignore"):
             cosines = self.matrix @ numbers / (self.lengths * np.sqrt(numbers @ numbers))
@@ -164,18 +162,18 @@ class _Sample(NamedTuple):
 
 
 class PostgresVectorMemory:
-    """`VectorMemory`: what is held here is a small sample; the server searches."""
+    """`VectorMemory`: it contains only a small sample; the server searches."""
 
     def __init__(self, settings: VectorStoreSettings) -> None:
         self.hnsw_from = settings.hnsw_from
         self.covered: tuple[int, int, int] | None = None
-        """Version of the index, fingerprint and dimensions of which every text was last known to have a vector."""
+        """The version of the index, fingerprint and dimensions for which every text last had a vector."""
         self.sample: _Sample | None = None
 
     is_long = False
 
     def scan_ahead(self, query: Vector) -> None:
-        """There is nothing to scan."""
+        """Does nothing: the server scans."""
 
     def release(self) -> None:
         self.sample = None
@@ -232,7 +230,7 @@ class PostgresVectorSpace:
             most *= _WIDER
 
     def _within(self, known: StoredVectors, query: NDArray[np.float32], limit: int) -> float | None:
-        """Any sample of these vectors will do, be it an old one."""
+        """Returns a distance by any sample of these vectors, even an old one."""
         sample, stored = self._memory.sample, self._transaction.state.corpus.documents
         if sample is None or sample.of != (self._digest, known):
             return None
@@ -247,7 +245,7 @@ class PostgresVectorSpace:
         return sorted(hits, key=lambda hit: (-hit.cosine, hit.excerpt_id))[:limit]
 
     def _nearest(self, template: str, known: StoredVectors, row: dict[str, Any]) -> list[Any]:
-        """With a look at the sample, in one round trip."""
+        """Searches, and checks the sample in the same round trip."""
         transaction = self._transaction
         most = row["most"]
         indexed = (
@@ -257,7 +255,7 @@ class PostgresVectorSpace:
             and transaction.state.corpus.documents >= self._memory.hnsw_from
         )
         is_near = not indexed and row.get("within") is not None
-        # Numbers of ours, as constants: otherwise the condition of a partial index would not be recognised.
+        # Our own numbers are constants: otherwise the condition of a partial index would not be recognised.
         those = "nearest" if template is _NEAREST_OF_ALL else "found"
         statement = template.format(
             agent=transaction.agent or 0,
@@ -285,7 +283,7 @@ class PostgresVectorSpace:
         return cursors[found].fetchall()
 
     def _sample_of(self, known: StoredVectors) -> _Sample | None:
-        """Unless it may be another one by now."""
+        """Returns the sample, unless it may have changed."""
         sample, version = self._memory.sample, self._transaction.state.version
         is_level = (
             sample is not None and sample.of == (self._digest, known) and sample.version == version
@@ -293,7 +291,7 @@ class PostgresVectorSpace:
         return sample if is_level else None
 
     def _keep_sample(self, known: StoredVectors, row: Any) -> _Sample:
-        """What is held already, if it has this mark; else what is stored."""
+        """Keeps the present sample if it has this mark; otherwise reads it again."""
         mark, version, last = row[0], self._transaction.state.version, self._memory.sample
         if last is not None and (last.of, last.mark) == ((self._digest, known), mark):
             sample = last._replace(version=version)
@@ -329,7 +327,7 @@ class PostgresVectorSpace:
         return True
 
     def chunks_of(self, excerpt_ids: Sequence[int]) -> list[int]:
-        """Those that a search of this space found are known."""
+        """Returns the chunks; those that a search of this space found are known."""
         unknown = [number for number in excerpt_ids if number not in self._chunk_of]
         if unknown:
             self._chunk_of.update(
@@ -362,7 +360,7 @@ class PostgresVectorSpace:
         return {chunk_id: tuple(of_chunk) for chunk_id, of_chunk in found.items()}
 
     def refresh(self, give_way: Callable[[], None] = lambda: None) -> bool:  # noqa: ARG002 - nothing to do
-        """The server is level by itself."""
+        """Does nothing: the server is always up to date."""
         return False
 
     def status(self) -> VectorStatus:

@@ -38,7 +38,7 @@ ENTER_VIEWPOINT: Final = (
     "INSERT OR IGNORE INTO viewpoints (name, used_at_ms) VALUES (?, unixepoch() * 1000)"
 )
 OF_VIEWPOINT: Final = "\x1f"
-"""Stands in a key of `meta` before the name of the viewpoint that remembers it."""
+"""The separator in a key of `meta`, before the name of the viewpoint that remembers it."""
 HERE: Final = "(SELECT id FROM viewpoints WHERE name = ?)"
 """The viewpoint of the store."""
 FROM_FILES: Final = f"""
@@ -176,7 +176,7 @@ class SqliteFiles:
     def count(self, source: Source) -> tuple[int, int]:
         files, chunks = self._connection.execute(
             "SELECT count(*), ifnull(sum(chunk_count), 0) FROM files"
-            " WHERE source = ? AND pipeline <> ''",  # blank: enrolled, not taken in yet
+            " WHERE source = ? AND pipeline <> ''",  # blank: enrolled, not read yet
             (source,),
         ).get
         return files, chunks

@@ -64,7 +64,7 @@ def is_movable(former: Path | None) -> bool:
     """Returns whether this is an index of ours, made by this or an earlier release."""
     try:
         return former is not None and judge(former) in {FileVerdict.OURS, FileVerdict.OURS_OLDER}
-    except OSError:  # what cannot be read is not known to be ours
+    except OSError:  # a file that cannot be read may not be ours
         return False
 
 

@@ -119,7 +119,7 @@ class SqliteView:
         return None if engines is None else engines.space(self._connection, fingerprint)
 
     def version(self) -> Version:
-        """Every connection has numbers of its own (sqlite.org/pragma.html, data_version)."""
+        """Returns the version for this connection: each has its own numbers (sqlite.org/pragma.html, data_version)."""
         connection = self._connection
         reader = _READERS.get(connection)
         if reader is None:
@@ -298,7 +298,7 @@ class SqliteStore:
                 self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def rewrite(self) -> None:
-        """Writes the whole file anew, without anything that is not in use; `close` interrupts it.
+        """Rewrites the whole file without unused space; `close` interrupts it.
 
         Raises apsw.Error.
         """
@@ -396,8 +396,8 @@ class SqliteStore:
                 erase_words(self, ERASING_AT_END_S)
         with self._writing:
             self._closed = True
-            # SQLite's driver lets no other thread run while it closes. On a disk that hangs, this waits
-            # first, and other threads go on.
+            # SQLite's driver lets no other thread run while it closes. If the disk hangs, `stat` waits
+            # for it first, while other threads run.
             with suppress(OSError):
                 self.path.stat()
             fold_log(self._writer)
