@@ -132,7 +132,7 @@ def _host_version(command: str, environment: Mapping[str, str]) -> str:
     numbers = _numbers(version.stdout)
     if version.returncode or numbers is None:
         raise HostError(
-            f"{command} does not tell its version: {_last_words(version)}.",
+            f"{command} does not say its version: {_last_words(version)}.",
             remedy="Make `openclaw --version` work first.",
         )
     if numbers < PLUGIN_API:

@@ -437,7 +437,7 @@ class Bridge:
             return True
         self._refuse(
             IndexUnavailableError(
-                f"{self._name_owner()} is of an older release and would not heed the "
+                f"{self._name_owner()} is of an older release and would not apply the "
                 "scope of this gateway.",
                 remedy="Start it again in this release.",
             )
