@@ -397,7 +397,7 @@ def _append(
 
 
 def session_methods(memory: Memory) -> list[Method[Any]]:
-    """The methods of the pipe that a chat runtime calls around its sessions."""
+    """Returns the methods of the pipe that a chat runtime calls around its sessions."""
     chats = Conversations(memory)
     return [
         Method("session_start", SessionStartParams, chats.start),

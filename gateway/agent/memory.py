@@ -108,7 +108,7 @@ class RunningBackend:
             former.scheduler.hand_over(self.scheduler)
 
     def retire(self) -> None:
-        """Another backend answers from now on."""
+        """Lets the backend end once it is unused: another one answers from now on."""
         self._replaced.set()
 
     async def replaced(self) -> None:
@@ -364,7 +364,7 @@ class Memory:
             )
 
     async def overview(self, context: RequestContext | None = None) -> OverviewResult:
-        """Only an operator sees the names of notes."""
+        """Returns the overview; only an operator sees the names of notes."""
         is_operator = context is not None and context.session.operator
         counted = self.counted.counted(self.uses, with_notes=is_operator)
         index = await self._asked(lambda backend: backend.overview(), None)
@@ -439,7 +439,7 @@ class Memory:
 def _searchable(
     settings: Settings, wanted: tuple[Source, ...] | None, *, are_sessions_hidden: bool
 ) -> tuple[tuple[Source, ...] | None, dict[Source, str]]:
-    """The sources to search (None: all), and why others that the request names are left out."""
+    """Returns the sources to search (None: all), and why others that the request names are left out."""
     unsearched = search.not_indexed(settings, wanted or ())
     if are_sessions_hidden:
         wanted = wanted or ("memory",)

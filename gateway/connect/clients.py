@@ -38,7 +38,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     cwd: Path
 
     def named(self, name: str, default: Path) -> Path:
-        """The directory that a variable names, else the default."""
+        """Returns the directory that a variable names, else the default."""
         found = variable(self.environment, name)
         return resolve_path(found[1], home=self.home, base=self.cwd) if found else default
 
@@ -73,7 +73,7 @@ class Hooks(msgspec.Struct, frozen=True, kw_only=True):
     """The step that a person has to take before the hooks run."""
 
     def entry(self, command: Sequence[str]) -> Entry:
-        """The hooks by event."""
+        """Returns the hooks by event."""
         hook = {"type": "command", "command": shlex.join(command), **self.extra}
         return {event: [{"hooks": [hook]}] for event in self.events}
 

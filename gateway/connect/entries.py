@@ -55,7 +55,7 @@ def has_place(client: Client, text: str, path: Path) -> bool:
 
 
 def servers_in(client: Client, text: str, path: Path) -> Servers:
-    """The servers of a file, by name. Raises ConfigInvalidError where it cannot be read."""
+    """Returns the servers of a file, by name. Raises ConfigInvalidError where it cannot be read."""
     found = _read(client, text, path).get(client.key)
     if found is None:
         return {}
@@ -67,7 +67,7 @@ def servers_in(client: Client, text: str, path: Path) -> Servers:
 
 
 def with_server(client: Client, text: str, path: Path, name: str, entry: Entry) -> str:
-    """The text with one server more; it has none of that name. Raises ConfigInvalidError."""
+    """Returns the text, which has no server of that name, with this one. Raises ConfigInvalidError."""
     wanted = _read(client, text, path)
     if client.is_hooks:
         return _with_hooks(client, text, path, entry, wanted)
@@ -328,7 +328,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def connected(client: Client, there: Surroundings) -> dict[str, Entry]:
-    """The servers of a client that are this gateway, by name. Raises as `read`."""
+    """Returns the servers of a client that are this gateway, by name. Raises as `read`."""
     path = client.file(there)
     servers = servers_in(client, read(client, there).text, path)
     return {name: entry for name, entry in servers.items() if _is_ours(client, entry)}

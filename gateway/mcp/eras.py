@@ -83,7 +83,7 @@ def negotiated(requested: str | None) -> str:
 
 
 def revision_of(meta: Meta | None, agreed: str | None) -> Revision:
-    """The revision of a request, by its own `_meta` or else by what `initialize` agreed on.
+    """Returns the revision of a request, by its own `_meta` or else by what `initialize` agreed on.
 
     A client that did neither is taken to speak the newest revision that has a handshake. Raises
     UnsupportedRevisionError, InvalidParamsError.
@@ -94,7 +94,7 @@ def revision_of(meta: Meta | None, agreed: str | None) -> Revision:
 
 
 def stateless_revision(meta: Meta | None) -> Revision:
-    """The revision of a request that must carry it. Raises as `revision_of`."""
+    """Returns the revision of a request that must carry it. Raises as `revision_of`."""
     meta = meta or {}
     for key in (REVISION_KEY, CAPABILITIES_KEY):
         if key not in meta:
@@ -145,7 +145,7 @@ def handshake(requested: str | None) -> Result:
 
 
 def discovery(revision: Revision, instructions: str) -> Result:
-    """The answer to `server/discover`."""
+    """Returns the answer to `server/discover`."""
     found = {
         "supportedVersions": [*STATELESS_REVISIONS, *HANDSHAKE_REVISIONS],
         "capabilities": CAPABILITIES,

@@ -68,7 +68,7 @@ def _remarks(answer: SearchAnswer) -> Iterator[str]:
 
 
 def read_text(answer: ReadAnswer) -> str:
-    """The lines that were asked for; the tag says which, and where to go on."""
+    """Returns the lines that were asked for; the tag says which, and where to go on."""
     if answer.error is not None:
         return _line(answer.error)
     if answer.status == "not_found":
@@ -145,7 +145,7 @@ class AppendArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def arguments_schema(kind: type[msgspec.Struct]) -> dict[str, object]:
-    """The schema of a tool's arguments, without what is said elsewhere."""
+    """Returns the schema of a tool's arguments, without what is said elsewhere."""
     _reference, components = msgspec.json.schema_components((kind,))
     left_out = {"title", "description"}
     return {k: v for k, v in components[kind.__name__].items() if k not in left_out}
@@ -252,7 +252,7 @@ TOOLS: Final[dict[str, Tool[Any]]] = {
 
 @cache
 def tool_list(*, appends: bool) -> tuple[dict[str, object], ...]:
-    """The tools that are offered, always in the same order; one that writes only if that is allowed."""
+    """Returns the tools that are offered, always in the same order; one that writes only if that is allowed."""
     return tuple(
         tool.describe() for tool in TOOLS.values() if appends or tool.name != "memory_append"
     )

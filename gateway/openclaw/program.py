@@ -163,7 +163,7 @@ def _node_version(environment: Mapping[str, str]) -> str:
 
 
 def host_overlay(state_dir: str | None, config: str | None) -> dict[str, str]:
-    """The variables that make OpenClaw use the places that our options name."""
+    """Returns the variables that make OpenClaw use the places that our options name."""
     named = {STATE_DIR_VARIABLES[0]: state_dir, CONFIG_PATH_VARIABLES[0]: config}
     return {name: str(Path(place).absolute()) for name, place in named.items() if place}
 

@@ -470,7 +470,7 @@ class Bridge:
                 self._answer_all(error, only=forwarded)
 
     def _lasting_refusal(self) -> MemoryGatewayError | None:
-        """The refusal that no new owner lifts."""
+        """Returns the refusal that no new owner lifts."""
         return self._refusal if isinstance(self._refusal, ShuttingDownError) else None
 
     def _answer_all(self, error: MemoryGatewayError, only: Forwarded | None = None) -> None:

@@ -70,7 +70,7 @@ class Peeked:
         self._buffer = b""
 
     async def first_line(self) -> bytes:
-        """The first line that is not blank, or the first `_LONGEST_LOOK` bytes; empty at the end."""
+        """Returns the first line that is not blank, or the first `_LONGEST_LOOK` bytes; empty at the end."""
         while True:
             line, newline, _ = self._buffer.partition(b"\n")
             if newline or len(line) >= _LONGEST_LOOK:

@@ -54,7 +54,7 @@ class OwnerLock:
 
     @classmethod
     def acquire(cls, path: Path) -> OwnerLock | None:
-        """The lock, or None when somebody else holds it; never waits.
+        """Returns the lock, or None when somebody else holds it; never waits.
 
         On a file system without locks everybody gets it, as with the index itself. Raises
         IndexUnavailableError when there cannot be a lock file.
@@ -90,13 +90,13 @@ def read_owner(path: Path) -> OwnerRecord | None:
 
 
 def name_owner(path: Path) -> str:
-    """The owner as the subject of a sentence, which begins with it."""
+    """Returns the owner as the subject of a sentence, which begins with it."""
     owner = read_owner(path)
     return name_process(owner.pid if owner else None)
 
 
 def name_process(pid: int | None) -> str:
-    """The owner as the subject of a sentence; None: it is not known which process that is."""
+    """Returns the owner as the subject of a sentence; None: it is not known which process that is."""
     return f"Process {pid}, which owns the index," if pid else OWNER
 
 
@@ -160,7 +160,7 @@ class OwnerPlace(msgspec.Struct, frozen=True):
 
 
 def place_of(settings: Settings, environment: Mapping[str, str] = os.environ) -> OwnerPlace:
-    """The place of the index that these settings mean. Two indexes never share one."""
+    """Returns the place of the index that these settings mean. Two indexes never share one."""
     lock = owner_lock(settings)
     mark = hashlib.blake2s(os.fsencode(lock), digest_size=4).hexdigest()
     name = f"{settings.agent_id}-{mark}.sock"
@@ -187,7 +187,7 @@ class Peer(msgspec.Struct, frozen=True):
 
 
 def peer_of(connection: socket.socket) -> Peer:
-    """The process that connected, or that listened when we did."""
+    """Returns the process that connected, or that listened when we did."""
     if IS_LINUX:
         return _peer_on_linux(connection)
     is_bsd = sys.platform.startswith(("darwin", "freebsd"))
@@ -244,7 +244,7 @@ class OwnerSocket(msgspec.Struct, frozen=True):
 
 
 def find_owner_socket(lock: Path) -> OwnerSocket | None:
-    """The socket that the lock file names, if it is there. Blocks.
+    """Returns the socket that the lock file names, if it is there. Blocks.
 
     Raises UntrustedSocketError for one in a place that another user could have put it in.
     """
@@ -262,7 +262,7 @@ def find_owner_socket(lock: Path) -> OwnerSocket | None:
 
 
 def _users_of(lock: Path) -> frozenset[int]:
-    """The users whose gateway it may be: our own and root; for root also the one whose index it is."""
+    """Returns the users that the owner may run as: our own and root; for root also the user whose index it is."""
     own = {os.geteuid(), _ROOT}
     return frozenset(own | {lock.stat().st_uid} if os.geteuid() == _ROOT else own)
 
@@ -302,7 +302,7 @@ def _another_place(path: Path) -> str:
 
 
 def stranger(connection: socket.socket) -> Peer | None:
-    """A client that is neither this user nor root; None: it may be served."""
+    """Returns a client that is neither this user nor root; None: it may be served."""
     peer = peer_of(connection)
     return None if peer.uid in (None, os.geteuid(), _ROOT) else peer
 

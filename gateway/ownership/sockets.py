@@ -88,7 +88,7 @@ async def connect(owner: OwnerSocket) -> SocketStream:
 
 
 async def connect_owner(lock: Path, disk: LockDisk | None = None) -> SocketStream | None:
-    """A connection to the process that owns the index of this lock; None when none can be reached.
+    """Returns a connection to the process that owns the index of this lock; None when none can be reached.
 
     Raises IndexUnavailableError when the disk of the lock does not answer, UntrustedSocketError.
     """

@@ -130,7 +130,7 @@ async def _run(
 
 
 async def _receive_signals(shutdown: anyio.Event, host: Host, tasks: TaskGroup) -> None:
-    """SIGTERM and SIGINT end the process in order, a second one changes nothing; SIGHUP reloads."""
+    """Ends the process in order at SIGTERM and SIGINT, of which a second one changes nothing; reloads at SIGHUP."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async for number in signals:
             if number == signal.SIGHUP:

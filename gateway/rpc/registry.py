@@ -68,7 +68,7 @@ class Session(msgspec.Struct):
 
 
 def process_name(process: int) -> str:
-    """The name of all conversations of a program that sends no session keys."""
+    """Returns the name of all conversations of a program that sends no session keys."""
     return f"process {process}"
 
 
@@ -160,7 +160,7 @@ class MethodRegistry:
         )
 
     def names(self) -> list[str]:
-        """The names of the methods that clients call."""
+        """Returns the names of the methods that clients call."""
         return [name for name in self._all() if name[0] != "$"]
 
     def _all(self) -> dict[str, Method[Any]]:

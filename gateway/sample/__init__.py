@@ -12,5 +12,5 @@ __all__ = ["sample_workspace"]
 
 
 def sample_workspace() -> Path:
-    """The folder with `MEMORY.md` and `memory/`, as installed beside this module."""
+    """Returns the folder with `MEMORY.md` and `memory/`, as installed beside this module."""
     return Path(__file__).resolve().parent / "workspace"

@@ -29,7 +29,7 @@ class GetParams(Params, frozen=True):
 
 
 def read_request(params: GetParams) -> ReadRequest:
-    """The backend's request. Raises InvalidParamsError."""
+    """Returns the backend's request. Raises InvalidParamsError."""
     if not params.path.strip():
         raise InvalidParamsError(
             "path is blank.", remedy="Give the path of a result, as in memory/2026-02-08.md."
@@ -77,7 +77,7 @@ class AppendResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
 
 
 def read_entry(params: AppendParams) -> str:
-    """The entry as it is written. Raises InvalidParamsError."""
+    """Returns the entry as it is written. Raises InvalidParamsError."""
     text = params.text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
     if not text.strip():
         raise InvalidParamsError("text is blank.", remedy="Say what should be remembered.")

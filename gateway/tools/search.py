@@ -41,14 +41,14 @@ _NOT_INDEXED: Final[Mapping[Source, str]] = {
 
 
 def shows_citations(mode: CitationsMode, session_key: str | None) -> bool:
-    """`auto` shows them in direct chats only; without a session key nobody else is listening."""
+    """Returns whether citations are shown: `auto` shows them only in direct chats, and without a session key."""
     if mode == "auto":
         return session_key is None or chat_type_of(session_key) == "direct"
     return mode == "on"
 
 
 def citation_of(hit: Hit) -> str:
-    """`path#L12` or `path#L12-L30`; what is unprintable in the path is escaped.
+    """Returns `path#L12` or `path#L12-L30`; unprintable characters of the path are escaped.
 
     For a conversation in the host's database the events follow: `sessions/<id>#L3-L4 (events 7-9)`.
     """
@@ -63,7 +63,7 @@ def citation_of(hit: Hit) -> str:
 
 
 def with_footer(snippet: str, citation: str) -> str:
-    """The snippet with its source below it, as documented."""
+    """Returns the snippet with its source below it, as documented."""
     return f"{snippet.strip()}\n\nSource: {citation}"
 
 
@@ -93,7 +93,7 @@ class SearchParams(Params, frozen=True):
 
 
 def agent_now(time_zone: str | None, now: datetime | None = None) -> datetime:
-    """The present moment in an IANA time zone that was checked before; None: the machine's own."""
+    """Returns the present moment in an IANA time zone that was checked before; None: the machine's own."""
     moment = now or datetime.now(UTC)
     return moment.astimezone(_zone(time_zone) if time_zone else None)
 
@@ -105,7 +105,7 @@ def _zone(name: str) -> tzinfo:
 
 
 def read_request(params: SearchParams) -> SearchRequest:
-    """The backend's request, within the limits. Raises InvalidParamsError for what the types cannot
+    """Returns the backend's request, within the limits. Raises InvalidParamsError for what the types cannot
     express.
     """
     query = params.query.strip()
@@ -144,7 +144,7 @@ def limits_met(params: SearchParams) -> tuple[str, ...]:
 
 
 def not_indexed(settings: Settings, wanted: Iterable[Source]) -> dict[Source, str]:
-    """The sources that a request names and that cannot be searched, each with the reason."""
+    """Returns the sources that a request names and that cannot be searched, each with the reason."""
     there = set(settings.search.sources)
     if settings.backend == "qmd":
         there |= {"memory", "sessions"} if settings.qmd.sessions.enabled else {"memory"}
@@ -183,7 +183,7 @@ def with_citations(
     *,
     hints: bool = True,
 ) -> SearchAnswer:
-    """The answer for a client: with citations where they are due, and the `limits` it met.
+    """Returns the answer for a client: with citations where they are due, and the `limits` that were met.
 
     With `hints`, it says that nothing was found by words alone where meaning could have.
     """
@@ -237,7 +237,7 @@ _TAG: Final = re.compile(rf"<(?={_BLANK}(?:/{_BLANK})?(?:passage|note|recalled)\
 
 
 def passage_tag(hit: Hit, text: str, *, score: bool) -> str:
-    """A passage, or what is left of it, with its place."""
+    """Returns a passage, or what is left of it, in a tag with its place."""
     place = attributes(
         path=hit.path,
         lines=line_range(hit.start_line, hit.end_line),
@@ -253,7 +253,7 @@ def passage_tag(hit: Hit, text: str, *, score: bool) -> str:
 
 
 def bare_snippet(hit: Hit) -> str:
-    """The snippet without the line that names its source, which a tag does."""
+    """Returns the snippet without the line that names its source, which a tag does."""
     return (
         hit.snippet
         if hit.citation is None

@@ -54,7 +54,7 @@ def judge_health(
     sync_error: str | None = None,
     config_error: str | None = None,
 ) -> Health:
-    """A memory that is switched off on purpose is healthy."""
+    """Returns the health; a memory that is switched off on purpose is healthy."""
     if failure is not None:
         return Health("failing", (failure,))
     reasons = []
@@ -225,7 +225,7 @@ _PROVIDER_COUNTS = {
 
 
 def families_of(status: StatusResult) -> Iterator[Family]:
-    """The gauges of one snapshot, and the counters that providers keep."""
+    """Yields the gauges of one snapshot, and the counters that providers keep."""
     yield _info(status)
     yield _gauge("enabled", "1 while memory is on.", float(status.enabled))
     if not status.enabled:

@@ -168,7 +168,7 @@ class _Walk:
 
 
 def _nearest_ancestor(path: Path) -> tuple[str, str]:
-    """The nearest directory above that exists, without links, and the name below it to wait for."""
+    """Returns the nearest directory above that exists, without links, and the name below it to wait for."""
     name = path.name
     for parent in path.parents:
         if parent.is_dir():
@@ -178,7 +178,7 @@ def _nearest_ancestor(path: Path) -> tuple[str, str]:
 
 
 def _tree(top: str, depth: int = 0, *, selective: bool = False) -> Iterator[str]:
-    """The directory and all below it; none when it is something else."""
+    """Yields the directory and all below it; none when it is something else."""
     try:
         if not stat.S_ISDIR(os.lstat(top).st_mode):
             return
@@ -213,7 +213,7 @@ class Debounce:
         self._last = 0.0
 
     def note(self, now: float) -> None:
-        """Something changed."""
+        """Records that something changed."""
         self._first = now if self._first is None else self._first
         self._last = now
 
@@ -251,7 +251,7 @@ class Bursts:
         self._structural = False
 
     def note(self, reason: str, *, structural: bool = False) -> None:
-        """Something changed. May be called from any thread."""
+        """Records that something changed. May be called from any thread."""
         with self._lock:
             debounce = self._debounces[reason]
             begins = debounce.due is None
@@ -261,7 +261,7 @@ class Bursts:
             self._wake()
 
     def note_all(self) -> None:
-        """Anything may have changed."""
+        """Records that anything may have changed."""
         for reason in self._debounces:
             self.note(reason, structural=True)
 
@@ -436,7 +436,7 @@ _CLOSING_S: Final = 1.0
 
 
 def poll_pause_s(cost_s: float) -> float:
-    """The pause after a look at the disk that took `cost_s`."""
+    """Returns the pause after a look at the disk that took `cost_s`."""
     return min(max(SHORTEST_POLL_S, cost_s / POLL_SHARE), LONGEST_POLL_S)
 
 
@@ -538,7 +538,7 @@ class Watcher:
 
 
 def _wake(wakeup: Wakeup, token: EventLoopToken, loop_thread: int) -> None:
-    """Called from watchdog's thread, which may outlive the event loop, or from the thread that closes the watches."""
+    """Wakes from watchdog's thread, which may outlive the event loop, or from the thread that closes the watches."""
     if threading.get_ident() == loop_thread:
         wakeup.fire()
         return
