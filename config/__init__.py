@@ -2,5 +2,5 @@
 
 Reads the chat gateway's `openclaw.json` and answers with one immutable `Settings` for one agent. It
 owns the closed list of error kinds too, since every floor raises them. Knows nothing of indexes,
-providers or the wire, touches the disk only to read the configuration, and never writes.
+providers or the wire, and writes no file but that of the settings, when a key is changed.
 """

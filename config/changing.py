@@ -1,7 +1,7 @@
-"""`config set` and `config unset`: which place of which file a key is changed at, and the text with it changed.
+"""`config set` and `config unset`: the file and the place at which a key is changed, and the changed text.
 
-The file that is in force is changed: our own, or the `openclaw.json` that was found. There a value that has a place
-keeps it; a new one goes into our own entry. Nothing is written before the changed file has been read like any other.
+The file that is in force is changed: our own, or the `openclaw.json` that was found. There an existing value keeps its
+place; a new one goes into our own entry. Nothing is written before the changed file has been read like any other.
 """
 
 from __future__ import annotations
@@ -59,17 +59,17 @@ class UnwritableSettingsError(MemoryGatewayError):
 
 
 class EditedFile(msgspec.Struct, frozen=True):
-    """One file as it is; `data` is None where there is none."""
+    """One file as it is; `data` is None if it does not exist."""
 
     path: Path
-    """Behind links: what a dotfile manager put elsewhere is changed there."""
+    """The path with links resolved: a file that a dotfile manager put elsewhere is changed there."""
     data: bytes | None
     named: Path
-    """As it was named."""
+    """The path as the caller named it."""
 
     @property
     def is_linked(self) -> bool:
-        """Whether somebody put it elsewhere: it stays there then, and is not removed."""
+        """True if the named path is a link: the file then stays where it is, and is not removed."""
         return self.named.is_symlink()
 
     @property
@@ -107,7 +107,7 @@ class EditedFile(msgspec.Struct, frozen=True):
         return copy
 
     def _remove(self) -> None:
-        """A directory that is a link stays, with what it leads to."""
+        """Removes the file and the directories that are empty then; one that is a link stays, with its target."""
         self.path.unlink(missing_ok=True)
         parent = self.named.parent
         if not parent.is_symlink() and not any(parent.iterdir()):
@@ -119,7 +119,7 @@ class EditedFile(msgspec.Struct, frozen=True):
             raise self.changed()
 
     def changed(self) -> ConfigInvalidError:
-        """What to raise where the file is not what a change was made for."""
+        """Returns the error to raise if the file is no longer as it was when the change was made."""
         return _failed(self.path, "was changed by somebody else in this moment")
 
 
@@ -128,7 +128,7 @@ def open_file(path: Path) -> EditedFile:
     real = Path(os.path.realpath(path))
     try:
         found = EditedFile(real, _read(real), path)
-        found.text  # noqa: B018 - no text at all is refused here
+        found.text  # noqa: B018 - a file that is not text is refused here
     except (OSError, UnicodeDecodeError) as error:
         if (refusal := denied(error)) is not None:
             raise refusal from None
@@ -159,7 +159,7 @@ class SettingError(MemoryGatewayError):
 
 
 class NamedKey(msgspec.Struct, frozen=True):
-    """A key as somebody named it."""
+    """A key as the user named it."""
 
     section: Section
     key: Key
@@ -178,7 +178,7 @@ class SettingChange(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     key: str
     settings: Settings
-    """What is in force afterwards."""
+    """The settings in force afterwards."""
     left: tuple[str, ...] = ()
     """Places of the key in other files, which stay."""
 
@@ -193,7 +193,7 @@ class SettingChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_key(text: str) -> NamedKey:
-    """The key of this name, in any spelling. Raises SettingError, which proposes what is near."""
+    """Returns the key of this name, in any spelling. Raises SettingError, which proposes similar names."""
     if ANY_NAME in text.split("."):
         raise SettingError(f"{text} names no entry.", remedy="Put its name in place of the *.")
     wanted = short_name(text)
@@ -210,7 +210,7 @@ def find_key(text: str) -> NamedKey:
 
 
 def _matched(documented: str, text: str) -> tuple[str, ...] | None:
-    """The names of a path that is this key's; `*` stands for any one name."""
+    """Returns the names in `text` if it is a path of this key, where `*` stands for any one name; else None."""
     pattern, names = documented.split("."), tuple(text.split("."))
     if len(pattern) != len(names):
         return None
@@ -229,7 +229,7 @@ def _unknown(text: str, known: Iterable[str]) -> SettingError:
 
 
 def change_setting(request: LoadRequest, text: str, value: str | None) -> SettingChange:
-    """The change that gives a key this value, written as JSON or as a word; None takes it out.
+    """Returns the change that gives a key this value, written as JSON or as a word; None removes the key.
 
     Raises SettingError, ConfigInvalidError, ConfigNotFoundError.
     """
@@ -256,7 +256,7 @@ def change_setting(request: LoadRequest, text: str, value: str | None) -> Settin
 
 
 def _read_value(named: NamedKey, text: str) -> object:
-    """The value as JSON if that is allowed, else the text itself. Raises SettingError with what is allowed."""
+    """Returns the value as JSON if that is allowed, else the text. Raises SettingError with the allowed values."""
     if text.strip() == "null":
         raise SettingError(
             f"Nothing is written: null is no value for {named.path}.",
@@ -280,7 +280,7 @@ def _read_value(named: NamedKey, text: str) -> object:
 
 
 def _json(text: str) -> object:
-    """Raises ValueError for what is no JSON; JSON5 is taken."""
+    """Parses JSON or JSON5. Raises ValueError for any other text."""
     import pyjson5  # noqa: PLC0415 - as the reader of files
 
     try:
@@ -307,7 +307,7 @@ def _file_of(node: Located) -> Path:
 
 
 def _places(request: LoadRequest, found: FoundConfig, named: NamedKey) -> list[Given]:
-    """Where the file, with all that it includes, gives the key to this agent; its own places first."""
+    """Returns the places at which the file, with its includes, sets the key for this agent; its own places first."""
     content, _, _ = read_found(request, found)
     agent_id = normalize_agent_id(request.agent_id or content.default_agent)
     others = content.places_of_others(agent_id)
@@ -326,14 +326,14 @@ def _places(request: LoadRequest, found: FoundConfig, named: NamedKey) -> list[G
 
 
 def _kept_place(request: LoadRequest, named: NamedKey, ours: list[KeyPath]) -> KeyPath | None:
-    """The place in force, unless an agent was named and that place is everybody's."""
+    """Returns the place in force, unless an agent was named and that place is for all agents."""
     if not ours or (request.agent_id is not None and named.section.name == SEARCH.name):
         return next((one for one in ours if "agents" in one and "defaults" not in one), None)
     return ours[0]
 
 
 def _new_place(request: LoadRequest, found: FoundConfig, named: NamedKey) -> KeyPath:
-    """Raises SettingError for what stands with an agent of OpenClaw."""
+    """Returns the place for a new value. Raises SettingError for a key that is set only with OpenClaw's agents."""
     sections = OWN_FILE_SECTIONS if found.is_ours else SECTIONS
     section = next((one for one in sections if one.name == named.section.name), None)
     if section is None or ANY_ITEM in section.places[0].split("."):
@@ -349,7 +349,7 @@ def _new_place(request: LoadRequest, found: FoundConfig, named: NamedKey) -> Key
 
 
 def _hosts_accept(at: KeyPath, value: object) -> bool:
-    """Whether the host would not refuse its own key for this value."""
+    """Returns False if this is a key of the host's and the host would refuse it because of the value."""
     place = search_place(at)
     if place is None or place[-2:] != ("memory", "search"):
         return True
@@ -360,14 +360,14 @@ def _hosts_accept(at: KeyPath, value: object) -> bool:
 def _place_instead(
     request: LoadRequest, found: FoundConfig, named: NamedKey, at: KeyPath
 ) -> KeyPath:
-    """Where our own entry has the key that stands at a place of the host's, and wins over it."""
+    """Returns the place of the key in our own entry, which takes precedence over the host's place."""
     agent = load_found(request, found).agent_id
     above = ("agents", agent) if at[0] == "agents" else ()
     return (*OWN_ENTRY_PATH, *above, "search", *named.names)
 
 
 def without_key(text: str, path: Path, at: KeyPath, *, is_ours: bool) -> str:
-    """Without the member, and without objects of ours that are empty then. `is_ours`: the whole file is."""
+    """Returns the text without the member and objects of ours that are then empty. `is_ours`: the whole file is."""
     text = without_member(text, path, at)
     for depth in range(len(at) - 1, 0, -1):
         above = at[:depth]
@@ -383,7 +383,7 @@ def without_key(text: str, path: Path, at: KeyPath, *, is_ours: bool) -> str:
 
 
 def _load(request: LoadRequest, found: FoundConfig, text: str, path: Path) -> Settings:
-    """Raises ConfigInvalidError for what the whole of it would be."""
+    """Returns the settings that the changed text would give. Raises ConfigInvalidError if it is not valid."""
     source = found.root.source.path if found.root is not None else path
     root = require_object(resolve_includes(parse_json5((text or "{}").encode(), source)))
     return load_found(request, msgspec.structs.replace(found, root=root))

@@ -39,12 +39,12 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def describe_rows(settings: Settings) -> tuple[Row, ...]:
-    """One row for every key, identity first, in the order of the documentation."""
+    """Returns one row for every key, identity first, in the order of the documentation."""
     return (*_identity(settings), *_keys(settings), *_free_names(settings), *_variables(settings))
 
 
 def rows_of(rows: Sequence[Row], key: str) -> tuple[Row, ...]:
-    """The row of a key and those below it, given by any of its paths; else those with this text in their path.
+    """Returns the rows of a key, given by any of its paths, and of keys below it; else those with the text in the path.
 
     Empty if there is none.
     """
@@ -54,7 +54,7 @@ def rows_of(rows: Sequence[Row], key: str) -> tuple[Row, ...]:
 
 
 def _main_path(path: str) -> str:
-    """The path of the same key under which it has its row."""
+    """Returns the path of the same key under which it has its row."""
     for section in SECTIONS:
         for key in section.keys:
             if path in (section.documented(replace(key, path=alias)) for alias in key.aliases):
@@ -63,7 +63,7 @@ def _main_path(path: str) -> str:
 
 
 def nearest_path(rows: Sequence[Row], key: str) -> str | None:
-    """The documented path that an unknown one probably means."""
+    """Returns the documented path that an unknown one probably means."""
     wanted, paths = short_name(key), [row.path for row in rows]
     deeper = (path for path in paths if path.endswith(f".{wanted}"))
     return next(iter(difflib.get_close_matches(wanted, paths, n=1)), None) or next(deeper, None)
@@ -77,11 +77,11 @@ _PLACES: Final = (
     "memory.",
     "search.",
 )
-"""What may stand before the short name of a key in a file."""
+"""The prefixes that the short name of a key may have in a file."""
 
 
 def short_name(key: str) -> str:
-    """The one spelling of a key that is given as it stands somewhere in a file."""
+    """Returns the short spelling of a key that is given by its path in a file."""
     key = key.strip().strip(".")
     for place in _PLACES:
         key = key.removeprefix(place)
@@ -89,7 +89,7 @@ def short_name(key: str) -> str:
 
 
 def describe_json(settings: Settings, rows: Sequence[Row] | None = None) -> dict[str, object]:
-    """`{"values": {path: {"value", "origin": {"kind", "detail"}}}, "warnings": [...]}`, of all rows
+    """Returns `{"values": {path: {"value", "origin": {"kind", "detail"}}}, "warnings": [...]}`, with all rows
     unless some are given.
     """
     rows = describe_rows(settings) if rows is None else rows
@@ -118,7 +118,7 @@ def _keys(settings: Settings) -> Iterator[Row]:
 
 
 def _free_names(settings: Settings) -> Iterator[Row]:
-    """What stands below names that the user chose, as far as the file gives it."""
+    """Yields the keys below names that the user chose, as far as the file gives them."""
     members: dict[KeyPath, object] = {}
     for name, model in settings.model_providers.items():
         members["models", "providers", name, "api"] = model.api
@@ -145,7 +145,7 @@ def _row(settings: Settings, path: str, value: object) -> Row:
 
 
 def _encodable(value: object) -> object:
-    """The value with bytes of file names that are no text replaced by question marks."""
+    """Returns the value with bytes of file names that are not text replaced by question marks."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The closed set of errors that this project raises on purpose, and how to get at one inside an exception group."""
+"""The closed set of errors that this project raises on purpose, and ways to get one out of an exception group."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class ConfigProblem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfigInvalidError(MemoryGatewayError):
-    """A configuration file cannot be read or holds values that are not allowed: all of them."""
+    """A configuration file cannot be read or has values that are not allowed; lists all problems."""
 
     kind = ErrorKind.CONFIG_INVALID
 
@@ -91,8 +91,8 @@ class ConfigInvalidError(MemoryGatewayError):
 
 def _joined(problems: Sequence[ConfigProblem]) -> str:
     if len(problems) == 1:
-        told = str(problems[0])
-        return told if told.endswith("?") else f"{told}."
+        text = str(problems[0])
+        return text if text.endswith("?") else f"{text}."
     lines = [f"The configuration has {len(problems)} problems:"]
     lines += [str(problem) for problem in problems[:_MAX_LISTED]]
     if len(problems) > _MAX_LISTED:
@@ -107,7 +107,7 @@ class ConfigNotFoundError(MemoryGatewayError):
 
 
 def lone_error(error: BaseException) -> BaseException:
-    """The one exception inside of nested groups; a group of several stays a group."""
+    """Returns the one exception inside nested groups; a group of several stays a group."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
@@ -115,7 +115,7 @@ def lone_error(error: BaseException) -> BaseException:
 
 @contextmanager
 def ungrouped() -> Iterator[None]:
-    """Raises what its body raises; where that is a group of one exception, the exception itself."""
+    """Raises what its body raises; instead of a group of one exception, the exception itself."""
     try:
         yield
     except BaseExceptionGroup as group:

@@ -1,4 +1,4 @@
-"""Which keys that memory reads belong to OpenClaw 2026.9, and which are ours alone.
+"""The keys that memory reads, divided into those of OpenClaw 2026.9 and those that are ours alone.
 
 A mistake in one of the host's keys is only a warning, and the value is ignored. Keys in our own entry of its
 `plugins`, and keys below `memory` that it does not know, are ours, and a mistake there is an error. The table
@@ -115,17 +115,17 @@ SEARCH: Final[Mapping[str, Accepts]] = {
     "query.minScore": _share,
     "cache.enabled": _flag,
 }
-"""Dotted, below `memory.search`, each with a check of the values that the host certainly accepts."""
+"""Dotted keys below `memory.search`, each with a check of the values that the host certainly accepts."""
 
 _MEMORY: Final = frozenset({"citations"})
 COMPACTION_ONLY_OURS: Final = frozenset(
     {"reserveTokensFloor", "maxHistoryShare", "memoryFlush.prompt", "memoryFlush.systemPrompt"}
 )
-"""Below `agents.defaults.compaction`: keys of the February release that today's host refuses."""
+"""Keys of the February release below `agents.defaults.compaction` that today's host refuses."""
 
 
 def search_place(at: KeyPath) -> KeyPath | None:
-    """The part of a path that leads to keys of memory search outside our own entry; None elsewhere."""
+    """Returns the part of a path that leads to keys of memory search outside our own entry; else None."""
     for place in SEARCH_PLACES:
         if len(at) >= len(place) and all(p in ("*", a) for p, a in zip(place, at, strict=False)):
             return at[: len(place)]
@@ -137,7 +137,7 @@ def is_own_entry(at: KeyPath) -> bool:
 
 
 def tolerates(at: KeyPath) -> bool:
-    """Whether a mistake at this path is only a warning, because the key is or contains one of the host's."""
+    """Returns whether a mistake at this path is only a warning, because the key is or contains one of the host's."""
     if is_own_entry(at):
         return False
     place = search_place(at)
@@ -149,7 +149,7 @@ def tolerates(at: KeyPath) -> bool:
 
 
 def _leads_to(known: Mapping[str, object] | frozenset[str], below: KeyPath) -> bool:
-    """Whether the path is a known one, inside a known one, or a parent of one."""
+    """Returns whether the path is a known one, inside a known one, or a parent of one."""
     dotted = ".".join(map(str, below))
     return not below or any(
         dotted == name or dotted.startswith(f"{name}.") or name.startswith(f"{dotted}.")
@@ -158,7 +158,7 @@ def _leads_to(known: Mapping[str, object] | frozenset[str], below: KeyPath) -> b
 
 
 def plain(node: Located) -> Any:
-    """The value without its positions in the file."""
+    """Returns the value without its positions in the file."""
     if isinstance(node.value, dict):
         return {name: plain(member) for name, member in node.value.items()}
     if isinstance(node.value, list):
@@ -174,13 +174,13 @@ class Switch(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A key that asks for memory to be off."""
 
     key: str
-    """As it is written in the file, with its value."""
+    """The key as written in the file, with its value."""
     obeyed: bool
     reason: str
 
 
 def switches(settings: Settings) -> tuple[Switch, ...]:
-    """Every key that asks for memory to be off; those that are obeyed come first."""
+    """Returns every key that asks for memory to be off; those that are obeyed come first."""
     found = [one for one in (_enabled(settings), _slot(settings)) if one is not None]
     return tuple(sorted(found, key=lambda one: not one.obeyed))
 
@@ -190,12 +190,12 @@ def is_disabled(settings: Settings) -> bool:
 
 
 def why_disabled(settings: Settings) -> str:
-    """The reason; only valid while `is_disabled`."""
+    """Returns the reason; only valid while `is_disabled`."""
     return switches(settings)[0].reason
 
 
-def heeds_host(settings: Settings) -> bool:
-    """Whether the switches of OpenClaw's own memory apply to us, because we replace that memory."""
+def _obeys_host(settings: Settings) -> bool:
+    """Returns whether the switches of OpenClaw's own memory apply to us, because we replace that memory."""
     return settings.started_as == "sidecar" and settings.memory_slot != PLUGIN_ID
 
 
@@ -209,7 +209,7 @@ def _enabled(settings: Settings) -> Switch | None:
 
 
 def is_hosts_switch(key: str) -> bool:
-    """Whether this `enabled` is the one of OpenClaw's own memory search."""
+    """Returns whether this `enabled` is the one of OpenClaw's own memory search."""
     return key.endswith("memory.search.enabled")
 
 
@@ -220,7 +220,7 @@ def _slot(settings: Settings) -> Switch | None:
 
 
 def _by_host(settings: Settings, key: str) -> Switch:
-    if heeds_host(settings):
+    if _obeys_host(settings):
         return _obeyed(key, "remove it to switch it on")
     started = {
         "service": "as a service",

@@ -1,4 +1,4 @@
-"""Moving keys that today's OpenClaw refuses to where it accepts them, without changing what they mean.
+"""Moves keys from places that today's OpenClaw refuses to places that it accepts, without changing their meaning.
 
 Members are cut out and inserted as they were written, with the comments beside them, and everything else
 stays as it is. The settings before and after are compared, and a file that cannot be moved without changing
@@ -57,14 +57,14 @@ _AGENT_ITEM: Final = 3
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """One member that today's host refuses where it stands."""
+    """One member that today's host refuses at its present place."""
 
     at: KeyPath
     node: Located
     to: KeyPath | None
-    """Where the host accepts it; None if it is left out."""
+    """The place where the host accepts it; None if it is left out."""
     reason: str = ""
-    """Why it is left out."""
+    """The reason why it is left out."""
 
     @property
     def place(self) -> str:
@@ -79,11 +79,11 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     """The whole file as it should be."""
     moves: tuple[Move, ...]
     elsewhere: tuple[Move, ...]
-    """What is in included files, and stays there."""
+    """The moves of members in included files, which are not made."""
 
 
 def find_moves(root: Located, environment: Mapping[str, str]) -> tuple[Move, ...]:
-    """The members that the host would refuse, in the order of the file, whose includes are filled in.
+    """Returns a move for each member that the host would refuse, in the order of the file with its includes.
 
     Raises ConfigInvalidError for what has to be corrected before it can be moved.
     """
@@ -97,7 +97,7 @@ def find_moves(root: Located, environment: Mapping[str, str]) -> tuple[Move, ...
 
 
 def is_of_today(root: Located) -> bool:
-    """Whether this file was written by a release of the host that refuses the older places."""
+    """Returns whether the file was written by a release of the host that refuses the older places."""
     touched = descend(root, "meta", "lastTouchedVersion")
     match = re.match(r"(\d+)\.(\d+)\.", touched.value) if touched and _is_text(touched) else None
     return match is not None and (int(match[1]), int(match[2])) >= _FIRST_STRICT
@@ -108,7 +108,7 @@ def _is_text(node: Located) -> bool:
 
 
 def migrate(data: bytes, path: Path, environment: Mapping[str, str]) -> Migration:
-    """The file with everything moved. Raises ConfigInvalidError."""
+    """Returns the file with everything moved. Raises ConfigInvalidError."""
     own = parse_json5(data, path)
     moves = find_moves(resolve_includes(own), environment)
     ours = tuple(move for move in moves if move.node.source.path == path)
@@ -123,7 +123,7 @@ def migrate(data: bytes, path: Path, environment: Mapping[str, str]) -> Migratio
 
 
 def migrate_in_force(request: LoadRequest) -> Migration | None:
-    """The file that the request means, moved; None where there is no file.
+    """Migrates the file that is in force for the request; returns None if there is no file.
 
     Raises ConfigInvalidError, also where a move would change what is in force for any agent, and
     ConfigNotFoundError.
@@ -147,7 +147,7 @@ def migrate_in_force(request: LoadRequest) -> Migration | None:
 
 
 def _agents(root: Located) -> list[str | None]:
-    """None for the default agent, then every agent that the file names anywhere."""
+    """Returns None for the default agent, then every agent that the file names anywhere."""
     reading = Reading({})
     listed = [entry.id for entry in listed_agents(root, reading)]
     return [None, *listed, *(name for name, _ in agents_in_own_entry(root, OWN_ENTRY_PATH))]
@@ -158,7 +158,7 @@ def _values(settings: Settings) -> Settings:
 
 
 def _off(settings: Settings) -> list[bool]:
-    """Whether memory is off for a process that obeys the host's switches, and for one that does not."""
+    """Returns whether memory is off for a process that obeys the host's switches, and for one that does not."""
     return [
         is_disabled(msgspec.structs.replace(settings, started_as=one))
         for one in ("sidecar", "service")
@@ -173,7 +173,7 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 def _refused(tree: Branch, node: Located, at: KeyPath, root: Located) -> Iterator[_Found]:
-    """The innermost members that the host refuses, with what they mean here."""
+    """Yields the innermost members that the host refuses, with what they mean here."""
     members = _members(node)
     for name, member in members:
         child = tree.children.get(ANY_ITEM if isinstance(name, int) else name)
@@ -203,7 +203,7 @@ def _hosts_accept(at: KeyPath) -> bool:
 
 
 def _excludes(at: KeyPath, node: Located) -> bool:
-    """Whether these are extra paths with `exclude`, which the host does not know."""
+    """Returns whether these are extra paths with `exclude`, which the host does not know."""
     is_list = at[-1] == "extraPaths" and isinstance(node.value, list)
     return is_list and any("exclude" in one for one in plain(node) if isinstance(one, dict))
 
@@ -238,7 +238,7 @@ def _problem(found: _Found, message: str) -> ConfigProblem:
 
 
 class _Levels:
-    """Which of several places gives a key its value, for all agents and for each one."""
+    """Determines which of several places gives a key its value, for all agents and for each one."""
 
     def __init__(self, givens: Any, root: Located) -> None:
         self._root = root
@@ -252,7 +252,7 @@ class _Levels:
         return self.agent(given.at), leaf.section.documented(leaf.key)
 
     def agent(self, at: KeyPath) -> str:
-        """The id of the agent that a path belongs to; empty for what applies to all."""
+        """Returns the id of the agent that a path belongs to; empty for a path that applies to all."""
         if at[:1] == ("agents",) and at[1:2] in (("list",), ("entries",)):
             name: object = at[2]
             if isinstance(name, int):
@@ -266,12 +266,12 @@ class _Levels:
         return min(self._by_key[self._key(given)], key=lambda one: one.leaf.rank)
 
     def is_alone(self, given: Given) -> bool:
-        """Whether no other place that remains gives the same key."""
+        """Returns whether no other place that remains gives the same key."""
         others = self._by_key[self._key(given)]
         return not any(_hosts_accept(other.at) for other in others)
 
     def stands(self, path: KeyPath) -> bool:
-        """Whether the file has a member at this path, even a null."""
+        """Returns whether the file has a member at this path, even a null."""
         return _at(self._root, path) is not None
 
 
@@ -327,7 +327,7 @@ _INDENT: Final = "  "
 
 
 class _Piece(msgspec.Struct, frozen=True):
-    """A member as it was written: comments above it, the value, a comment behind it."""
+    """A member as it was written: comments above it, the value, a comment after it."""
 
     above: str
     value: str
@@ -335,7 +335,7 @@ class _Piece(msgspec.Struct, frozen=True):
 
 
 class _Editor:
-    """Edits the text of one file by the places of its members."""
+    """Edits the text of one file by the positions of its members."""
 
     def __init__(self, root: Located) -> None:
         self._root = root
@@ -346,7 +346,7 @@ class _Editor:
         if not moves:
             return self._text
         gone = {move.node.offset for move in moves}
-        # Whatever stands at the new place already has no value, or it would count.
+        # A member that is already at the new place has no value, or it would be the one in force.
         in_own_entry = [move.to for move in moves if move.to is not None and is_own_entry(move.to)]
         gone |= {node.offset for to in in_own_entry if (node := _at(self._root, to)) is not None}
         edits = list(self._cuts(self._root, (), gone))
@@ -374,7 +374,7 @@ class _Editor:
                 yield from self._cuts(member, path, gone)
 
     def _vanishes(self, node: Located, at: KeyPath, gone: set[int]) -> bool:
-        """Whether nothing of a member stays; objects that others than memory need stay empty."""
+        """Returns whether nothing of a member stays. An object that is not for memory alone stays, even if empty."""
         if node.offset in gone:
             return True
         if not isinstance(node.value, dict) or not node.value or not _is_memorys(at):
@@ -393,7 +393,7 @@ class _Editor:
         return _Cut(start, end, kept)
 
     def _comments_between(self, node: Located, gone: set[int]) -> str:
-        """The comments inside a vanishing object that move with none of its members."""
+        """Returns the comments inside a vanishing object that move with none of its members."""
         moving = [
             (self._above(one), self._behind(one)[0])
             for one in _descendants(node)
@@ -409,14 +409,14 @@ class _Editor:
         return "".join(lines)
 
     def _above(self, node: Located) -> int:
-        """Where the comments begin that stand in the lines above a member."""
+        """Returns where the comments in the lines above a member begin."""
         region = self._gap_before(node.offset)
         text = self._text[region : node.offset]
         newline = text.find("\n")
         if newline < 0:
             return region if not text.strip() else node.offset
         first = region + newline + 1
-        # Without a comment the blank lines are nobody's.
+        # Blank lines without a comment do not belong to the member.
         return first if text[newline:].strip() else self._line_start(node.offset)
 
     def _line_start(self, offset: int) -> int:
@@ -424,7 +424,7 @@ class _Editor:
         return start if not self._text[start:offset].strip() else offset
 
     def _gap_before(self, offset: int) -> int:
-        """The end of the separator before a member; between them are only blanks and comments."""
+        """Returns the end of the separator before a member; between them are only blanks and comments."""
         last = 0
         for match in LEXEME.finditer(self._text, 0, offset):
             if not match.group().startswith(("//", "/*")):
@@ -432,7 +432,7 @@ class _Editor:
         return last
 
     def _behind(self, node: Located) -> tuple[int, str]:
-        """Behind a member, its comma and the comment on its last line; and that comment."""
+        """Returns the position after a member, its comma and the comment on its last line; and that comment."""
         end, comma = node.end, False
         for match in LEXEME.finditer(self._text, node.end):
             lexeme = match.group()
@@ -463,7 +463,7 @@ class _Editor:
         return _Piece(above, value, self._behind(node)[1])
 
     def _container(self, move: Move, cut: Sequence[tuple[int, int]]) -> tuple[Located, int]:
-        """The deepest object on the way to the target that stays, and how deep it is."""
+        """Returns the deepest object on the way to the target that stays, and its depth."""
         assert move.to is not None
         node, depth = self._root, 0
         for name in move.to[:-1]:
@@ -481,7 +481,7 @@ class _Editor:
 
     def _step(self, node: Located, name: str | int, move: Move) -> Located | None:
         if isinstance(name, int):
-            # With includes the number counts other items, too: the one that holds the member.
+            # With includes the number counts other items, too: take the one that contains the member.
             items = node.value if isinstance(node.value, list) else []
             return next((i for i in items if i.offset <= move.node.offset < i.end), None)
         found = node.value.get(name) if isinstance(node.value, dict) else None
@@ -545,7 +545,7 @@ def _is_json(text: str) -> bool:
 
 
 def _without_last_commas(text: str) -> str:
-    """JSON without the commas that only JSON5 allows; there are no comments in it."""
+    """Returns JSON without the commas that only JSON5 allows; the text has no comments."""
     commas: list[int] = []
     last = None
     for match in LEXEME.finditer(text):

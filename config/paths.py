@@ -1,4 +1,4 @@
-"""Where files are: home, state, configuration, workspace, index, transcripts, sockets.
+"""The places of files: home, state, configuration, workspace, index, transcripts, sockets.
 
 The functions take the environment, the home and the working directory as arguments, and at most check
 whether a path exists. Nothing is created. The paths they return are absolute and lexically normalised; links
@@ -38,12 +38,12 @@ class Directories(msgspec.Struct, frozen=True, kw_only=True):
     agent_id: str
 
     def resolve(self, text: str, base: Path | None = None) -> Path:
-        """`~` expanded; a relative path is taken from `base`, by default the working directory."""
+        """Expands `~`, and takes a relative path from `base`, by default the working directory."""
         return resolve_path(text, home=self.home, base=base or self.cwd)
 
 
 def variable(environment: Mapping[str, str], *names: str) -> tuple[str, str] | None:
-    """Name and trimmed value of the first of these variables that is set and not blank."""
+    """Returns the name and trimmed value of the first of these variables that is set and not blank."""
     for name in names:
         value = environment.get(name, "").strip()
         if value:
@@ -52,7 +52,7 @@ def variable(environment: Mapping[str, str], *names: str) -> tuple[str, str] | N
 
 
 def named_dir(environment: Mapping[str, str], name: str) -> Path | None:
-    """The directory that a variable such as `XDG_CONFIG_HOME` names; a relative one does not count, as its
+    """Returns the directory that a variable such as `XDG_CONFIG_HOME` names; a relative one is ignored, as its
     specification demands.
     """
     named = variable(environment, name)
@@ -60,9 +60,9 @@ def named_dir(environment: Mapping[str, str], name: str) -> Path | None:
 
 
 def home_dir(environment: Mapping[str, str], cwd: Path) -> Path:
-    """`OPENCLAW_HOME`, else `HOME`, else `USERPROFILE`, else the system's entry for the user.
+    """Returns `OPENCLAW_HOME`, else `HOME`, else `USERPROFILE`, else the system's entry for the user.
 
-    A `HOME` that is not absolute counts as none: all that is kept would lie below wherever a command was run.
+    A `HOME` that is not absolute is ignored: all files would otherwise be kept below the directory of each command.
     """
     named = (variable(environment, one) for one in ("HOME", "USERPROFILE"))
     plain = next((one for one in named if one and Path(one[1]).is_absolute()), None)
@@ -84,7 +84,7 @@ def _system_home() -> Path:
 
 
 def resolve_path(text: str, *, home: Path, base: Path) -> Path:
-    """`~` and `~/...` below `home`, absolute paths as they are, others below `base`; normalised."""
+    """Takes `~` and `~/...` below `home`, absolute paths as they are, and others below `base`; normalises them."""
     text = text.strip()
     if text == "~" or text.startswith("~/"):
         return Path(os.path.normpath(home / text[2:]))
@@ -92,12 +92,12 @@ def resolve_path(text: str, *, home: Path, base: Path) -> Path:
 
 
 def exists(path: Path) -> bool:
-    """Whether there is anything at the path; what we may not look at counts as missing."""
+    """Returns whether there is anything at the path; one that we may not access counts as missing."""
     return os.access(path, os.F_OK)
 
 
 def state_dir(environment: Mapping[str, str], *, home: Path, cwd: Path) -> Path:
-    """What the variables name, else `~/.openclaw`, else the first older place that exists."""
+    """Returns the directory that the variables name, else the first existing one of `~/.openclaw` and older places."""
     named = variable(environment, *STATE_DIR_VARIABLES)
     if named:
         return resolve_path(named[1], home=home, base=cwd)
@@ -106,7 +106,7 @@ def state_dir(environment: Mapping[str, str], *, home: Path, cwd: Path) -> Path:
 
 
 def config_candidates(state: Path, *, home: Path, everywhere: bool) -> Iterator[Path]:
-    """The usual places of a configuration file, best first.
+    """Yields the usual places of a configuration file, best first.
 
     `everywhere` adds the default and the older state directories; right unless the user chose one.
     """
@@ -121,7 +121,7 @@ def config_candidates(state: Path, *, home: Path, everywhere: bool) -> Iterator[
 def default_workspace(
     environment: Mapping[str, str], *, home: Path, state: Path, agent_id: str, is_default: bool
 ) -> Path:
-    """The workspace of an agent for which the configuration names none."""
+    """Returns the workspace of an agent for which the configuration names none."""
     if not is_default:
         return state / f"workspace-{agent_id}"
     profile = environment.get("OPENCLAW_PROFILE", "").strip()
@@ -130,7 +130,7 @@ def default_workspace(
 
 
 def claude_dir(environment: Mapping[str, str], *, home: Path, cwd: Path) -> Path:
-    """Where Claude Code keeps what belongs to this user."""
+    """Returns the directory in which Claude Code keeps this user's files."""
     named = variable(environment, "CLAUDE_CONFIG_DIR")
     return resolve_path(named[1], home=home, base=cwd) if named else home / ".claude"
 
@@ -140,37 +140,37 @@ def agent_dir(state: Path, agent_id: str) -> Path:
 
 
 def host_database(state: Path, agent_id: str) -> Path:
-    """Where the chat gateway of 2026.9 keeps this agent's sessions; no key moves it."""
+    """Returns the database in which the chat gateway of 2026.9 keeps this agent's sessions; no key moves it."""
     return agent_dir(state, agent_id) / "openclaw-agent.sqlite"
 
 
 def auth_profile_paths(state: Path, own_dir: Path) -> tuple[Path, ...]:
-    """Where the chat gateway keeps credentials: the main agent's file, then the agent's own, which wins."""
+    """Returns the chat gateway's files of credentials: the main agent's, then the agent's own, which wins."""
     return tuple(folder / "auth-profiles.json" for folder in (agent_dir(state, "main"), own_dir))
 
 
 def sessions_dir(state: Path, agent_id: str) -> Path:
-    """Where the chat gateway writes this agent's transcripts."""
+    """Returns the directory to which the chat gateway writes this agent's transcripts."""
     return state / "agents" / agent_id / "sessions"
 
 
 def own_dir(state: Path, agent_id: str) -> Path:
-    """A directory of our own: no chat gateway uses one of this name."""
+    """Returns a directory of our own: no chat gateway uses one of this name."""
     return state / "memory-gateway" / agent_id
 
 
 def flush_records_path(state: Path, agent_id: str) -> Path:
-    """Where flushes are recorded if the chat gateway has no `sessions.json`."""
+    """Returns the file that records flushes if the chat gateway has no `sessions.json`."""
     return own_dir(state, agent_id) / "flushes.json"
 
 
 def qmd_home(state: Path, agent_id: str) -> Path:
-    """Where this agent's QMD lives."""
+    """Returns the home directory of this agent's QMD."""
     return own_dir(state, agent_id) / "qmd"
 
 
 def former_qmd_home(state: Path, agent_id: str) -> Path:
-    """The documented place, which releases up to 0.1 used. OpenClaw 2026.9 deletes it when it starts."""
+    """Returns the documented place, which releases up to 0.1 used. OpenClaw 2026.9 deletes it when it starts."""
     return state / "agents" / agent_id / "qmd"
 
 
@@ -179,22 +179,22 @@ def qmd_export_dir(state: Path, agent_id: str) -> Path:
 
 
 INDEX_MARK: Final = ".memory-gateway"
-"""Before the suffix of an index's name, by which no chat gateway takes the file for its own."""
+"""The mark before the suffix of an index's name, so that no chat gateway takes the file for its own."""
 
 
 def index_path(state: Path, agent_id: str) -> Path:
-    """The index database, under a name that no chat gateway uses."""
+    """Returns the index database, under a name that no chat gateway uses."""
     return state / "memory" / f"{agent_id}{INDEX_MARK}.sqlite"
 
 
 def lock_beside(index: Path) -> Path:
-    """The lock of an index: beside the file itself where the path is a link, and without our mark."""
+    """Returns the lock of an index, without our mark; if the path is a link, it is beside the link's target."""
     real = Path(os.path.realpath(index))
     return real.with_name(f"{real.stem.removesuffix(INDEX_MARK)}{real.suffix}.lock")
 
 
 def former_index_path(state: Path, agent_id: str) -> Path:
-    """The documented place, which releases up to 0.1 used.
+    """Returns the documented place, which releases up to 0.1 used.
 
     OpenClaw 2026.9 takes a file there for an index of its own, and refuses to start if it is one of ours.
     """
@@ -202,7 +202,7 @@ def former_index_path(state: Path, agent_id: str) -> Path:
 
 
 def data_dir(environment: Mapping[str, str], *, home: Path) -> Path:
-    """The base of what belongs to no chat gateway: `XDG_DATA_HOME`, else `~/.local/share`."""
+    """Returns the base of files that belong to no chat gateway, in `XDG_DATA_HOME`, else `~/.local/share`."""
     base = named_dir(environment, "XDG_DATA_HOME") or home / ".local" / "share"
     return base / "memory-gateway"
 
@@ -212,7 +212,7 @@ NOTES_VARIABLE: Final = "MEMORY_GATEWAY_NOTES"
 
 
 def own_file(environment: Mapping[str, str], *, home: Path) -> Path:
-    """The one file of settings that is ours alone, in `XDG_CONFIG_HOME`, else in `~/.config`."""
+    """Returns the one file of settings that is ours alone, in `XDG_CONFIG_HOME`, else in `~/.config`."""
     base = named_dir(environment, "XDG_CONFIG_HOME") or home / ".config"
     return base / "memory-gateway" / "config.json5"
 
@@ -222,17 +222,18 @@ NOTES_INDEX: Final = "index.sqlite"
 
 
 def notes_state_dir(base: Path, folder: Path) -> Path:
-    """The state directory of one folder of notes; folders of the same name have different ones."""
+    """Returns the state directory of one folder of notes; folders of the same name have different ones."""
     mark = hashlib.blake2s(os.fsencode(folder), digest_size=4).hexdigest()
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", folder.name).strip("-")[:_SHOWN_NAME] or "notes"
     return base / "notes" / f"{name}-{mark}"
 
 
 def runtime_dir(environment: Mapping[str, str], *, state: Path, uid: int) -> Path:
-    """The directory for this user's sockets; not created here, it must become mode 0700.
+    """Returns the directory for this user's sockets; not created here, it must become mode 0700.
 
-    `XDG_RUNTIME_DIR`, else the directory that the login manager makes, so that a service and a child of the chat
-    gateway find each other although only one of them has the variable. Without either, `run` in the state directory.
+    It is in `XDG_RUNTIME_DIR`, else in the directory that the login manager makes, so that a service and a child of the
+    chat gateway find each other although only one of them has the variable. Without either it is `run` in the state
+    directory.
     """
     if (named := named_dir(environment, "XDG_RUNTIME_DIR")) is not None:
         return named / "memory-gateway"

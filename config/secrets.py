@@ -1,6 +1,6 @@
 """Keeping credentials out of everything that is logged or answered.
 
-Known secrets and whatever has the shape of a key are masked in any text. The mask shows no part of them.
+Known secrets and everything that has the shape of a key are masked in any text. The mask shows no part of them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SHAPES = (
 
 
 def redact(text: str, secrets: Iterable[Secret | str] = ()) -> str:
-    """The text with `***` for every known secret and for whatever looks like a key.
+    """Returns the text with `***` for every known secret and for everything that looks like a key.
 
     Known secrets are found as they are and as they look inside JSON, inside a URL and in base64.
     """

@@ -1,7 +1,7 @@
-"""Where each section of the settings may stand in a file, and what is known there that no field holds.
+"""The places that each section of the settings may have in a file, and keys there that no field contains.
 
-What a setting is stands in `config.settings`, once; this is the table of places, of retired keys and of those that
-only choose between others.
+Each setting is declared once, in `config.settings`; this is the table of places, of retired keys and of those that only
+choose between others.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ MEMORY: Final = Section(
     (OWN_ENTRY, "memory"),
     _declared("memory"),
     retired=_MEMORY_RETIRED,
-    # The host's own memory goes on dreaming while another plugin has its slot, by that one's settings. Whether it
-    # recalls by itself the plugin reads.
+    # The host's own memory goes on dreaming while another plugin has its slot, by that plugin's settings. The plugin
+    # reads whether it recalls by itself.
     foreign=("dreaming", "recall"),
     prefix="",
 )
@@ -56,8 +56,8 @@ _SEARCH_RETIRED = (
 )
 
 _UNREADABLE = {
-    # What was meant to be off must not be on by a slip, and notes must not go to another provider or
-    # address than the one that was meant.
+    # Memory that was meant to be off must not be on by mistake, and notes must not go to another provider
+    # or address than the one that was meant.
     "enabled": (False, "memory is off"),
     "provider": ("none", "only keywords are searched"),
     "remote.apiKey": (
@@ -197,4 +197,4 @@ OWN_FILE_SECTIONS: Final[tuple[Section, ...]] = tuple(
     )
     for section, place in _PLACES_IN_OWN_FILE
 )
-"""The same keys as they stand in our own file, each by its short name; a slip there is an error."""
+"""The same keys as they are in our own file, each by its short name; an unknown name there is an error."""

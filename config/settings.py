@@ -63,7 +63,7 @@ __all__ = [
 CitationsMode = Literal["auto", "on", "off"]
 Source = Literal["memory", "sessions"]
 StartedAs = Literal["sidecar", "service", "plugin", "mcp", "command"]
-"""Who started this process: a chat gateway of February over the pipe, a service manager, our plugin, an
+"""The starter of this process: a chat gateway of February over the pipe, a service manager, our plugin, an
 MCP client, or a person at the command line."""
 
 _MAX_TIMER_MINUTES: Final = MAX_TIMER_MS // 60_000
@@ -95,7 +95,7 @@ class RemoteSettings(SettingsGroup):
     base_url: str | None = setting(WebAddress(), "Address of the embeddings API.", default=None)
     api_key: Secret | None = setting(ApiKey(), "Key for the embeddings API.", default=None)
     api_key_problem: str | None = None
-    """Why the configured key could not be read; no other key may then stand in for it."""
+    """The reason why the configured key could not be read; no other key may then replace it."""
     headers: Mapping[str, str] = setting(
         Headers(),
         "More HTTP headers; an agent's headers replace those of the defaults altogether.",
@@ -108,7 +108,7 @@ class LocalSettings(SettingsGroup):
     model_path: str | None = setting(
         ModelPath(), "Embedding model for the provider local (ONNX or GGUF).", default=None
     )
-    """None: the suggested one, or whichever the engine that is installed had as its default."""
+    """None: the suggested one, or the one that was the default of the installed engine."""
     model_cache_dir: Path | None = setting(
         PathText(), "Where downloaded models are kept.", default=None
     )
@@ -150,16 +150,16 @@ class StoreSettings(SettingsGroup):
     )
     path: Path = setting(IndexPath(), "The index database; {agentId} stands for the agent.")
     former_path: Path | None = None
-    """Where earlier releases had the index of the default `path`; None for a path that was set."""
+    """The place where earlier releases had the index of the default `path`; None for a path that was set."""
     url: Secret | None = setting(
         ApiKey(), "Address of the PostgreSQL database, as libpq reads it.", default=None
     )
     url_problem: str | None = None
-    """Why the configured one could not be read."""
+    """The reason why the configured address could not be read."""
     password_file: Path | None = setting(
         PathText(), "File that holds nothing but the database's password.", default=None
     )
-    # PostgreSQL cuts longer names without a word, and two schemas would become one.
+    # PostgreSQL silently shortens longer names, and two schemas would become one.
     schema: str = setting(
         Name(63), "PostgreSQL schema that holds the tables.", default="memory_gateway"
     )
@@ -266,7 +266,8 @@ class HybridSettings(SettingsGroup):
     )
     candidate_multiplier: int = setting(
         Whole(minimum=1, floors=True, ceiling=20),
-        "Candidates that each lane contributes, for each of query.maxResults: never under 50 (by words alone 100), nor over 200.",
+        "Candidates that each lane contributes, for each of query.maxResults: never under 50 "
+        "(by words alone 100), nor over 200.",
         default=4,
     )
     fusion: Literal["weighted", "rrf"] = setting(
@@ -340,7 +341,7 @@ class MemorySearchSettings(SettingsGroup):
         "Who computes embeddings when the provider fails.",
         default="none",
     )
-    """As `provider`; "auto" names no fallback."""
+    """The same ids as for `provider`, except "auto"."""
     model: str | None = setting(
         FreeText(),
         "Embedding model; without it the provider's own default, which openai-compatible and most "
@@ -502,18 +503,18 @@ class ModelProviderSettings(msgspec.Struct, frozen=True, kw_only=True):
     """`models.providers.<name>`, as far as embeddings need it."""
 
     api: str | None = None
-    """The wire that its models are asked over; None: not said."""
+    """The wire of its models; None: not given."""
     base_url: str | None = None
     api_key: Secret | None = None
     api_key_problem: str | None = None
-    """As in `RemoteSettings`."""
+    """The reason why the configured key could not be read, as in `RemoteSettings`."""
     base_url_problem: str | None = None
-    """Why the address is configured and cannot be read: nothing may go to another one in its place."""
+    """The reason why the configured address could not be read; nothing may be sent to another in its place."""
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class AuthProfileRef(msgspec.Struct, frozen=True, kw_only=True):
-    """`auth.profiles.<id>` of the configuration file: which profile exists, without its secret."""
+    """`auth.profiles.<id>` of the configuration file: a profile, without its secret."""
 
     provider: str
     mode: str | None = None
@@ -556,7 +557,7 @@ class Settings(SettingsGroup):
         section="memory",
     )
     write_granted: bool = False
-    """Whether that was said on the command line, for the client that is served alone."""
+    """True if the command line allowed appending, for the one client that is served."""
     qmd: QmdSettings = group(QmdSettings, section="memory")
     compaction: CompactionSettings = group(
         CompactionSettings, default=CompactionSettings(), path="", section="compaction"
@@ -570,11 +571,11 @@ class Settings(SettingsGroup):
     )
     sessions_dir: Path
     claude_projects: Path | None = None
-    """Where Claude Code keeps memory and conversations, by project; None: it is no source."""
+    """The directory in which Claude Code keeps memory and conversations, by project; None: it is no source."""
     config_path: Path | None
     """None: no file was found and everything is a default."""
     config_is_ours: bool = False
-    """Whether it is our own file (or would be, where there is none), not one of OpenClaw."""
+    """True if it is our own file (or would be, if there is none), not one of OpenClaw's."""
     user_timezone: str | None = setting(
         TimeZoneName(),
         "Time zone of the user, for dates of notes.",

@@ -1,6 +1,7 @@
-"""What is known of each vendor of embeddings, one row each: names, address, key, wire format, limits.
+"""The vendors of embeddings, one row each: names, address, key, wire format, limits.
 
-Only data. `providers.remote` acts on it; what may be configured, and which variables may hold a key, follows from it.
+Only data. `providers.remote` acts on it; the ids that may be configured, and the variables that may contain a key,
+follow from it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ class WireFormat(msgspec.Struct, frozen=True):
 
     name: WireName
     query_type: str | None = None
-    """How a request says that its text is a query, unless that is configured."""
+    """The input type that marks the text of a request as a query, unless one is configured."""
     document_type: str | None = None
 
 
@@ -30,28 +31,28 @@ _DAY_S: Final = 24 * 3600.0
 
 
 class ModelLimits(msgspec.Struct, frozen=True):
-    """What a request may hold at the vendor's own address, as documented."""
+    """The limits of a request at the vendor's own address, as documented."""
 
     input_tokens: int
-    """Of one text."""
+    """The most tokens of one text."""
     items: int
     tokens: int
-    """Of all texts together."""
+    """The most tokens of all texts together."""
     size_bytes: int
     models: str = ""
-    """Those whose names begin so."""
+    """The start of the names of the models that these limits apply to."""
 
 
 class JobLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one batch job may hold, as the vendor documents it."""
+    """The limits of one batch job, as the vendor documents them."""
 
     max_items: int
     max_bytes: int
     """The largest file that may be uploaded."""
     window_s: float
-    """The vendor gives a job up this long after its creation."""
+    """The vendor gives up a job this long after its creation."""
     library: str | None = None
-    """The module that has to be importable, where they go through the vendor's own library."""
+    """The module that has to be importable, if jobs use the vendor's own library."""
 
 
 class Vendor(msgspec.Struct, frozen=True):
@@ -61,13 +62,13 @@ class Vendor(msgspec.Struct, frozen=True):
     label: str
     key_variable: str | None = None
     base_url: str | None = None
-    """None: there is none unless one is configured."""
+    """None: there is no address unless one is configured."""
     model: str | None = None
-    """Taken when none is configured; None: one has to be."""
+    """The model if none is configured; None: one has to be configured."""
     other_config_key: str | None = None
     """Its name in `models.providers` and in auth profiles, where that is not `name`."""
     key_home: str | None = None
-    """The only address that may have the key of the variable or of a profile; None: see `credentials`."""
+    """The only address that may be sent the key of the variable or of a profile; None: see `credentials`."""
     needs_key: bool = True
     cut_from: str | None = None
     """A configured base URL is cut off where this part of its path begins."""
@@ -81,7 +82,7 @@ class Vendor(msgspec.Struct, frozen=True):
     limits: tuple[ModelLimits, ...] = ()
     """The first row that names the model counts; without any the limits are cautious ones."""
     jobs: JobLimits | None = None
-    """None: it has no batch jobs, or none that are spoken here."""
+    """None: it has no batch jobs, or none that are supported here."""
 
     @property
     def config_key(self) -> str:
@@ -89,7 +90,7 @@ class Vendor(msgspec.Struct, frozen=True):
         return self.other_config_key or self.name
 
     def bare_model(self, model: str | None) -> str | None:
-        """The model's name as the host knows it; the vendor's default for none or an empty one."""
+        """Returns the model's name as the host knows it; the vendor's default if none or an empty one is given."""
         name = (model or "").strip()
         for prefix in (f"{self.name}/", *self.other_prefixes):
             name = name.removeprefix(prefix)

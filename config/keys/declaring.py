@@ -1,7 +1,7 @@
-"""How a setting is declared: its kind, what it means and its default in one place, as the value of a typed field.
+"""The declaring of a setting: its kind, its meaning and its default in one place, as the value of a typed field.
 
-mypy compares all three with the field's type. The key that a file gives the setting at follows from the field's name
-and from where the field stands.
+mypy compares the kind and the default with the field's type. The key in a file follows from the field's name and from
+the group that the field is in.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ GroupT = TypeVar("GroupT", bound="SettingsGroup")
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said of one field: a setting where it has a kind, else a group of them."""
+    """The declaration of one field: a setting if it has a kind, else a group of settings."""
 
     default: object
     path: str | None = None
-    """Dotted, below what holds the field; None: the field's name in camel case."""
+    """Dotted, below the path of the field's group; None: the field's name in camel case."""
     section: str | None = None
-    """None: that of what holds the field."""
+    """None: the section of the field's group."""
     kind: Kind[object] | None = None
     group: type[SettingsGroup] | None = None
     meaning: str = ""
@@ -75,7 +75,7 @@ def setting(
     merge: Literal["replace", "concatenate"] = "replace",
     aliases: tuple[str, ...] = (),
 ) -> object:
-    """A field that a file may fill. Without a default it depends on the agent (`loading.build`)."""
+    """Declares a field that a file may fill. Without a default it depends on the agent (`loading.build`)."""
     return Declared(
         kind=kind,
         meaning=meaning,
@@ -94,13 +94,13 @@ def group(
     path: str | None = None,
     section: str | None = None,
 ) -> Any:
-    """A field that holds further settings."""
+    """Declares a field that contains further settings."""
     given = NODEFAULT if default is None else default
     return Declared(group=settings, default=given, path=path, section=section)
 
 
 class _GroupMeta(msgspec.StructMeta):
-    """Keeps what is declared of the fields, and gives each its default."""
+    """Keeps the declarations of the fields, and gives each field its default."""
 
     def __new__(
         cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
@@ -130,7 +130,7 @@ class SettingsGroup(msgspec.Struct, frozen=True, metaclass=_GroupMeta):
 def keys_of(
     settings: type[SettingsGroup], section: str = "", path: str = "", field: str = ""
 ) -> Iterator[tuple[str, Key]]:
-    """Every key that is declared in a group or below it, with the name of its section."""
+    """Yields every key that is declared in a group or below it, with the name of its section."""
     for name, one in settings.declared.items():
         own = camel_case(name) if one.path is None else one.path
         inside = one.section or section

@@ -29,7 +29,7 @@ _MAX_LENGTH = 64
 
 
 def parse_duration(text: str, default_unit: DurationUnit) -> int:
-    """Whole milliseconds, rounded half up. Case and outer blanks do not matter.
+    """Returns whole milliseconds, rounded half up. Case and outer blanks do not matter.
 
     Raises `ValueError` for anything that is not a duration.
     """
@@ -45,7 +45,7 @@ def parse_duration(text: str, default_unit: DurationUnit) -> int:
 
 
 def format_duration(milliseconds: int) -> str:
-    """The shortest duration string of that length: `300000` is `"5m"`, `1500` is `"1500ms"`."""
+    """Returns the shortest duration string of that length: `300000` is `"5m"`, `1500` is `"1500ms"`."""
     for unit in ("d", "h", "m", "s"):
         if milliseconds and milliseconds % MILLISECONDS[unit] == 0:
             return f"{milliseconds // MILLISECONDS[unit]}{unit}"
@@ -59,25 +59,25 @@ MAX_TIMER_MS = 2**31 - 1
 
 
 class Kind(msgspec.Struct, Generic[ValueT], frozen=True):
-    """What a key may hold. `read` checks one value; `settle` completes it, to the type of the setting, once paths are
-    known.
+    """The kind of values that a key may have. `read` checks one value; `settle` turns it into the type of the setting
+    once paths are known.
     """
 
     @property
     def allowed(self) -> str:
-        """For messages and the reference: "a whole number of at least 1"."""
+        """The allowed values, for messages and the reference: "a whole number of at least 1"."""
         raise NotImplementedError
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
-        """The value, or `UNSET` after a problem and for a value that means none."""
+        """Returns the value, or `UNSET` after a problem and for a value that means none."""
         raise NotImplementedError
 
     def settle(self, value: object, dirs: Directories) -> Any:  # noqa: ARG002 - for kinds of paths
-        """The value as it stands in the settings."""
+        """Returns the value as it is in the settings."""
         return value
 
     def render(self, value: ValueT | None) -> object:
-        """The value of the settings as it would be written in the file."""
+        """Returns the value of the settings as it would be written in the file."""
         return value
 
     def mismatch(self, node: Located, at: KeyPath, reading: Reading, found: str) -> UnsetType:
@@ -101,9 +101,9 @@ class Whole(Kind[int], frozen=True):
     ceiling: int | None = None
     unit: str | None = None
     floors: bool = False
-    """Whether a fraction is dropped, as documented; otherwise it is a problem."""
+    """True if a fraction is dropped, as documented; otherwise it is a problem."""
     zero: Literal["number", "default", "none"] = "number"
-    """What 0 means: itself, the default (with a warning), or that there is no value."""
+    """The meaning of 0: itself, the default (with a warning), or that there is no value."""
 
     @property
     def allowed(self) -> str:
@@ -191,7 +191,7 @@ class TextKind(Kind[ValueT], Generic[ValueT], frozen=True):
         return self.check(text, node, at, reading) if text else UNSET
 
     def check(self, text: str, _node: Located, _at: KeyPath, _reading: Reading) -> str | UnsetType:
-        """The value that this text means, as `read`."""
+        """Returns the value that this text means, or `UNSET` as `read` does."""
         return text
 
 
@@ -200,7 +200,7 @@ class FreeText(TextKind[str], frozen=True):
 
 
 class Name(FreeText, frozen=True):
-    """A string that stands in rows or names of a database, which has no room for longer ones."""
+    """A string that goes into rows or names of a database, which limits its length."""
 
     most_bytes: int
 
@@ -219,7 +219,7 @@ class OneOf(TextKind[ValueT], Generic[ValueT], frozen=True):
 
     values: tuple[ValueT, ...]
     hints: Mapping[str, str] = {}
-    """What to write instead of words that are known from other programs but mean nothing here."""
+    """Words of other programs that mean nothing here, each with what to write instead."""
 
     @property
     def allowed(self) -> str:
@@ -240,7 +240,7 @@ class Amount(Kind[int], frozen=True):
     """A number, or a string with a unit."""
 
     def amount(self, node: Located, at: KeyPath, reading: Reading) -> int | UnsetType | None:
-        """`UNSET` after a problem and for a blank string, None for what is no amount."""
+        """Returns the amount, `UNSET` after a problem and for a blank string, None for any other value."""
         value = node.value
         if isinstance(value, str):
             text = FreeText().read(node, at, reading)
@@ -351,7 +351,7 @@ class WebAddress(FreeText, frozen=True):
             return self.mismatch(node, at, reading, "another string")
         fault = address_fault(text)
         if fault is not None:
-            # The value is kept: otherwise the default address would be used, and be sent this one's key.
+            # The value is kept: otherwise this address's key would be sent to the default address.
             reading.warn(at, node, f"{fault}, so no request can be sent there")
         return text
 
@@ -364,7 +364,7 @@ class WebAddress(FreeText, frozen=True):
 
 
 def address_fault(text: str) -> str | None:
-    """Why this is not a plain http(s) address; None if it is one. Never repeats the address."""
+    """Returns why this is not a plain http(s) address; None if it is one. Never repeats the address."""
     if not text.isprintable() or " " in text:
         return "the address holds a space or a control character"
     from urllib.parse import urlsplit  # noqa: PLC0415 - only when an address is given
@@ -393,7 +393,7 @@ class ProviderId(FreeText, frozen=True):
     """
 
     known: tuple[str, ...]
-    """For messages and the reference."""
+    """The known ids, for messages and the reference."""
 
     @property
     def allowed(self) -> str:
@@ -466,7 +466,7 @@ class TimeZoneName(FreeText, frozen=True):
 
 
 class Unresolved(msgspec.Struct, frozen=True):
-    """A key that is configured but cannot be read, and why."""
+    """A key that is configured but cannot be read, with the reason."""
 
     reason: str
 

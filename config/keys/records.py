@@ -1,4 +1,4 @@
-"""Kinds made of other kinds, and the values that they give: lists, extra paths, QMD collections, the scope policy."""
+"""Kinds made of other kinds, and their values: lists, extra paths, QMD collections, the scope policy."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class ExtraPath(msgspec.Struct, frozen=True, kw_only=True):
     """Absolute, `~` expanded, lexically normalised; it need not exist."""
     pattern: str | None = None
     exclude: tuple[str, ...] = ()
-    """Patterns of what is left out below it, as in a `.gitignore`."""
+    """Patterns of files that are left out below it, as in a `.gitignore`."""
     raw: str
-    """As written in the configuration, for messages."""
+    """The path as written in the configuration, for messages."""
     is_optional: bool = False
     """The user did not name it, so nothing is said if it is missing."""
 
@@ -191,7 +191,7 @@ class ExtraPaths(ListOf[ExtraPath], frozen=True):
 
 
 def _limits(extra: ExtraPath) -> tuple[object, ...]:
-    """What distinguishes it from others: everything but its spelling."""
+    """Returns everything that distinguishes an extra path from others: all but its spelling."""
     return extra.path, extra.pattern, extra.exclude
 
 
@@ -224,7 +224,7 @@ class QmdPaths(ListOf[QmdPath], frozen=True):
 
 
 class Scope(Record[ScopePolicy], frozen=True):
-    """Who may search; giving the key at all replaces the whole default policy."""
+    """The policy on who may search; giving the key at all replaces the whole default policy."""
 
     members: tuple[Key, ...] = _SCOPE.members
     unknown: Unknown = "refuse"

@@ -15,10 +15,10 @@ ANY_NAME = "*"
 ANY_ITEM = "[]"
 
 OWN_ENTRY = "plugins.entries.memory-gateway.config"
-"""Where settings that OpenClaw has no key for may stand in a file that it accepts."""
+"""The place of settings that OpenClaw has no key for, in a file that it accepts."""
 
 Unknown = Literal["ignore", "warn", "refuse"]
-"""What an unknown name in an object means: a key of another program, a typing error, or one too dangerous to skip."""
+"""The meaning of an unknown name in an object: a key of another program, a typing error, or too dangerous to skip."""
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class Key(msgspec.Struct, frozen=True):
     meaning: str
     """One sentence for the reference."""
     field: str = ""
-    """Dotted attribute path below the settings of the field that is filled; empty: none of its own."""
+    """Dotted path, below the settings, of the attribute that it fills; empty: none of its own."""
     merge: Literal["replace", "concatenate"] = "replace"
     required: bool = False
     aliases: tuple[str, ...] = ()
@@ -55,10 +55,10 @@ class Section(msgspec.Struct, frozen=True):
     Only for keys whose mistakes are tolerated."""
 
     prefix: str | None = None
-    """Before the path of a key in documents, messages and origins; None: the name."""
+    """The prefix of a key's path in documents, messages and origins; None: the name."""
 
     def documented(self, key: Key) -> str:
-        """The one spelling of a key."""
+        """Returns the one documented spelling of a key."""
         prefix = self.name if self.prefix is None else self.prefix
         return f"{prefix}.{key.path}" if prefix else key.path
 
@@ -83,7 +83,7 @@ class Branch(msgspec.Struct):
     unknown: Unknown = "ignore"
 
     def below(self, path: str) -> Branch:
-        """The branch at a dotted path. A missing one is made, as strict as its parent."""
+        """Returns the branch at a dotted path. A missing one is created, as strict as its parent."""
         branch = self
         for name in path.split(".") if path else ():
             child = branch.children.get(name)
@@ -95,7 +95,7 @@ class Branch(msgspec.Struct):
 
 
 def build_tree(sections: Iterable[Section]) -> Branch:
-    """Builds outer places first, so that objects between them and inner ones are as strict as they are."""
+    """Builds the tree, outer places first, so that objects between outer and inner ones are as strict as the outer."""
     root = Branch()
     places = [
         (place, rank, section) for section in sections for rank, place in enumerate(section.places)
@@ -130,7 +130,7 @@ class Given(msgspec.Struct, frozen=True):
 
 
 def walk(branch: Branch, node: Located, at: KeyPath, reading: Reading) -> Iterator[Given]:
-    """Every valid value below `node` for a known key; what is wrong is noted in `reading`.
+    """Yields every valid value below `node` for a known key; problems are noted in `reading`.
 
     A `null` counts as no value everywhere.
     """
@@ -217,7 +217,7 @@ _SLIP = 0.8
 
 
 def nearest(branch: Branch, name: str) -> str | None:
-    """A sibling with a similar name, else the same name further down, else None."""
+    """Returns a sibling with a similar name, else the same name further down, else None."""
     similar = _sibling(branch, name, _LIKENESS)
     if similar:
         return similar
@@ -225,7 +225,7 @@ def nearest(branch: Branch, name: str) -> str | None:
 
 
 def near_miss(branch: Branch, name: str) -> str | None:
-    """The key that `name` is probably meant to be, in an object that another program owns."""
+    """Returns the key that `name` is probably meant to be, in an object that another program owns."""
     return _sibling(branch, name, _SLIP)
 
 

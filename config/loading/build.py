@@ -1,4 +1,4 @@
-"""From all the places that give a key to typed settings. Pure.
+"""Builds typed settings from all the places that give keys. Pure.
 
 One value is chosen for each key, rules connect some of them, and two readings are compared key by key.
 """
@@ -61,7 +61,7 @@ class Chosen(msgspec.Struct, frozen=True):
 
 
 def choose(givens: Iterable[Given], own: Sequence[KeyPath], reading: Reading) -> dict[str, Chosen]:
-    """The value of each key, by its documented path, for the agent whose own keys are at `own`.
+    """Returns the value of each key, by its documented path, for the agent whose own keys are at `own`.
 
     Keys below a free name (`models.providers.openai.apiKey`) appear under their full path.
     """
@@ -74,7 +74,7 @@ def choose(givens: Iterable[Given], own: Sequence[KeyPath], reading: Reading) ->
 
 
 def _level(at: KeyPath, own: Sequence[KeyPath]) -> int | None:
-    """0 for keys of all agents, 1 for the agent's own, None for those of another agent."""
+    """Returns 0 for keys of all agents, 1 for the agent's own, None for those of another agent."""
     if not any(at[: len(place)] == place for place in _AGENT_PLACES):
         return 0
     return 1 if any(at[: len(prefix)] == prefix for prefix in own) else None
@@ -108,7 +108,7 @@ def _best(givens: list[Given], reading: Reading) -> Given | None:
 
 
 def _place(given: Given, reading: Reading) -> str:
-    """`agents.defaults.memorySearch.provider, line 12`, and the variable it was filled from."""
+    """Returns `agents.defaults.memorySearch.provider, line 12`, with the variables that filled the value."""
     names = reading.variables.get(given.at, ())
     filled = "".join(f", from ${{{name}}}" for name in names)
     return reading.place(given.at, given.node) + filled
@@ -190,7 +190,7 @@ def _choose_sources(values: _Values, reading: Reading) -> None:
 
 
 def remembers_in_private_only(values: Mapping[str, Chosen]) -> bool:
-    """Whether transcripts are included only because of `rememberAcrossConversations`."""
+    """Returns whether transcripts are included only because of `rememberAcrossConversations`."""
     if not _value(values, _REMEMBER, default=False):
         return False
     sources = values.get(_SOURCES)
@@ -232,7 +232,7 @@ def snake_case(path: str) -> str:
 
 
 def default_settings(dirs: Directories) -> Settings:
-    """What holds without any configuration."""
+    """Returns the settings without any configuration."""
     state, agent_id = dirs.state_dir, dirs.agent_id
     export_dir = paths.qmd_export_dir(state, agent_id)
     return Settings(
@@ -253,7 +253,7 @@ def default_settings(dirs: Directories) -> Settings:
 
 
 def build_settings(chosen: Mapping[str, Chosen], dirs: Directories) -> Settings:
-    """The defaults with every chosen value in its field."""
+    """Returns the defaults with every chosen value in its field."""
     values: dict[str, object] = {}
     for section in SECTIONS:
         for key in section.keys:
@@ -269,7 +269,7 @@ def build_settings(chosen: Mapping[str, Chosen], dirs: Directories) -> Settings:
 
 
 def settings_of_notes(settings: Settings, folder: Path, origin: SettingOrigin) -> Settings:
-    """The same with a folder of Markdown as the whole memory, whatever the file says of places."""
+    """Returns the settings with a folder of Markdown as the whole memory, whatever places the file names."""
     store = StoreSettings(
         path=settings.state_dir / paths.NOTES_INDEX, vector=settings.search.store.vector
     )
@@ -297,7 +297,7 @@ def settings_of_notes(settings: Settings, folder: Path, origin: SettingOrigin) -
 
 
 def assign(target: _StructT, values: Mapping[str, object]) -> _StructT:
-    """A copy of `target` with the fields at these dotted paths replaced."""
+    """Returns a copy of `target` with the fields at these dotted paths replaced."""
     direct: dict[str, object] = {}
     nested: dict[str, dict[str, object]] = {}
     for path, value in values.items():
@@ -345,9 +345,9 @@ def _auth(chosen: Iterable[Chosen], dirs: Directories) -> AuthSettings:
 
 
 def _named(chosen: Iterable[Chosen], section: str) -> Iterator[tuple[str, Key, object]]:
-    """Free name, key and value of what a section holds below free names.
+    """Yields the free name, the key and the value of everything that a section has below free names.
 
-    In both sections that have free names (`models.providers.*`, `auth.order.*`) they come third.
+    In both sections that have free names (`models.providers.*`, `auth.order.*`) the name is the third in the path.
     """
     for item in chosen:
         if item.given and item.given.leaf.section.name == section:
@@ -355,7 +355,7 @@ def _named(chosen: Iterable[Chosen], section: str) -> Iterator[tuple[str, Key, o
 
 
 def changed_keys(old: Settings, new: Settings) -> tuple[str, ...]:
-    """Documented paths of the keys with another value, names of variables with another API key."""
+    """Returns the documented paths of keys with another value, and the names of variables with another API key."""
     return (*_fields(old, new), *_free_names(old, new))
 
 
@@ -367,7 +367,7 @@ def _fields(old: Settings, new: Settings) -> Iterator[str]:
 
 
 def _value_of(settings: Settings, field: str) -> tuple[object, object]:
-    """The value and, for a key that could not be read, why."""
+    """Returns the value and, for a key that could not be read, the reason."""
     parent, _, name = f".{field}".rpartition(".")
     holder = attrgetter(parent[1:])(settings) if parent else settings
     return getattr(holder, name), getattr(holder, f"{name}_problem", None)

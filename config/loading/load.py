@@ -37,11 +37,11 @@ _MAX_LENGTH = 64
 
 
 class ConfigFile(msgspec.Struct, frozen=True):
-    """Every valid value at every place, and the agents that are listed. Empty without a file."""
+    """Every valid value at every place, and the listed agents. Empty without a file."""
 
     givens: tuple[Given, ...] = ()
     agents: tuple[AgentEntry, ...] = ()
-    """Those that the chat gateway lists."""
+    """The agents that the chat gateway lists."""
     in_own_entry: tuple[tuple[str, KeyPath], ...] = ()
     """Ids and paths of the single agents that our own entry configures."""
 
@@ -53,7 +53,7 @@ class ConfigFile(msgspec.Struct, frozen=True):
         return next((entry for entry in self.agents if entry.id == agent_id), None)
 
     def places(self, agent_id: str) -> tuple[KeyPath, ...]:
-        """The paths of this agent's own keys."""
+        """Returns the paths of this agent's own keys."""
         entry = self.agent(agent_id)
         in_own_entry = tuple(place for name, place in self.in_own_entry if name == agent_id)
         return (*in_own_entry, *(entry.prefixes if entry else ()))
@@ -67,7 +67,7 @@ class ConfigFile(msgspec.Struct, frozen=True):
 def read_content(
     root: Located | None, reading: Reading, sections: Sequence[Section] = SECTIONS
 ) -> ConfigFile:
-    """Raises `ConfigInvalidError` with every problem that the file has."""
+    """Returns the content of the file. Raises `ConfigInvalidError` with every problem that it has."""
     if root is None:
         return ConfigFile()
     givens = tuple(walk(build_tree(sections), root, (), reading))
@@ -86,10 +86,10 @@ class ConfigSurroundings(msgspec.Struct, frozen=True):
     def directories(
         self, agent_id: str, chosen: Mapping[str, Chosen]
     ) -> tuple[Directories, SettingOrigin]:
-        """The directories, and where the workspace comes from.
+        """Returns the directories, and the origin of the workspace.
 
-        In this order: the command line, the agent's own key, `agents.defaults.workspace` for the default
-        agent, the built-in place.
+        The workspace comes from the first of these that is given: the command line, the agent's own key,
+        `agents.defaults.workspace` for the default agent, the built-in place.
         """
         is_default = agent_id == self.content.default_agent
         workspace = default_workspace(
@@ -124,7 +124,7 @@ class ConfigSurroundings(msgspec.Struct, frozen=True):
         return (named.value, named.origin) if named else None
 
     def with_claude_code(self, settings: Settings, dirs: Directories) -> Settings:
-        """The settings with Claude Code's memory added to the extra paths, if that is asked for."""
+        """Returns the settings with Claude Code's memory added to the extra paths, if that is asked for."""
         if not (settings.search.claude_code or self.request.claude_code):
             return settings
         own = claude_dir(self.request.environment, home=dirs.home, cwd=dirs.cwd)
@@ -176,7 +176,7 @@ def refuse_shared_index(
 
 
 def _places(store: StoreSettings) -> set[Path]:
-    """The former path counts, too: an index there would be moved away from the other agent. Behind links."""
+    """Returns the paths, links resolved; also the former one, whose index would be taken from the other agent."""
     return {Path(os.path.realpath(one)) for one in (store.path, store.former_path or store.path)}
 
 
@@ -184,7 +184,7 @@ _DEFAULT = SettingOrigin(kind="default")
 
 
 def load_settings(request: LoadRequest) -> Settings:
-    """The effective settings of the agent that the request is for.
+    """Returns the effective settings of the agent that the request is for.
 
     Without a configuration file everything is a default. Raises `ConfigInvalidError` with every
     problem of the file at once, `ConfigNotFoundError` for a named file that does not exist.
@@ -193,7 +193,7 @@ def load_settings(request: LoadRequest) -> Settings:
 
 
 def read_found(request: LoadRequest, found: FoundConfig) -> tuple[ConfigFile, Reading, Variables]:
-    """What the file says, what is to be remarked about it, and the variables. Raises `ConfigInvalidError`."""
+    """Returns the file's content, the remarks about it and the variables. Raises `ConfigInvalidError`."""
     variables = gather_variables(request.environment, found.state_dir, found.root)
     file = found.root.source.path if found.root else None
     if found.is_ours:
@@ -204,7 +204,7 @@ def read_found(request: LoadRequest, found: FoundConfig) -> tuple[ConfigFile, Re
 
 
 def load_found(request: LoadRequest, found: FoundConfig) -> Settings:
-    """The same for a file that was read before. Raises `ConfigInvalidError`."""
+    """Returns the same as `load_settings` for a file that was read before. Raises `ConfigInvalidError`."""
     content, reading, variables = read_found(request, found)
     surroundings = ConfigSurroundings(request, found, content)
     agent_id = normalize_agent_id(request.agent_id or content.default_agent)
@@ -254,7 +254,7 @@ def _key_of(chosen: Chosen | None) -> str | None:
 
 
 def _key_origins(chosen: Mapping[str, Chosen]) -> Iterator[tuple[str, SettingOrigin]]:
-    """An origin for every key that fills a field, given or not, and for keys below free names."""
+    """Yields an origin for every key that fills a field, given or not, and for keys below free names."""
     for section in SECTIONS:
         for key in section.keys:
             name = section.documented(key)
@@ -291,11 +291,11 @@ def refuse_unknown_names(
 ) -> None:
     """Refuses a workspace that does not exist and an agent that is not known; creates nothing.
 
-    `is_known`: whether a workspace that does not exist was one, whose disk may be away.
-    Raises `ConfigNotFoundError`, which names what there is instead.
+    `is_known`: whether a missing directory is known as a workspace, whose disk may be away.
+    Raises `ConfigNotFoundError`, which names existing ones.
     """
     if request.notes is not None:
-        return  # found when it was discovered
+        return  # the folder was checked when it was discovered
     is_missing = request.workspace is not None and not settings.workspace.is_dir()
     if is_missing and (paths.exists(settings.workspace) or not is_known(settings)):
         raise _no_workspace(request, settings)
@@ -318,7 +318,7 @@ def _no_workspace(request: LoadRequest, settings: Settings) -> ConfigNotFoundErr
 
 
 def _usual_workspace(request: LoadRequest) -> Path | None:
-    """The workspace that would be used without the option, if it exists."""
+    """Returns the workspace that would be used without the option, if it exists."""
     usual = load_settings(msgspec.structs.replace(request, workspace=None)).workspace
     return usual if usual.is_dir() else None
 
@@ -359,7 +359,7 @@ class AgentEntry(msgspec.Struct, frozen=True):
 
 
 def normalize_agent_id(text: str) -> str:
-    """In lower case, with one dash for each run of characters other than `a-z0-9_-`; at most 64 long.
+    """Returns the id in lower case, with one dash for each run of characters other than `a-z0-9_-`; at most 64 long.
 
     `main` if nothing is left.
     """
@@ -370,14 +370,14 @@ def normalize_agent_id(text: str) -> str:
 
 
 def default_agent_id(entries: tuple[AgentEntry, ...]) -> str:
-    """The first one marked as default, else the first one listed, else `main`."""
+    """Returns the first one marked as default, else the first one listed, else `main`."""
     marked = (entry for entry in entries if entry.is_default)
     first = next(marked, entries[0] if entries else None)
     return first.id if first else MAIN_AGENT
 
 
 def listed_agents(root: Located, reading: Reading) -> tuple[AgentEntry, ...]:
-    """The agents in the order of the file; if two have the same id, the first counts."""
+    """Returns the agents in the order of the file; if two have the same id, the first counts."""
     found: dict[str, AgentEntry] = {}
     for place in (_from_list(root), _from_map(root)):
         seen: set[str] = set()
@@ -393,7 +393,7 @@ def listed_agents(root: Located, reading: Reading) -> tuple[AgentEntry, ...]:
 
 
 def agents_in_own_entry(root: Located, home: KeyPath) -> tuple[tuple[str, KeyPath], ...]:
-    """Ids and paths of the agents that our own entry configures; they need not be listed anywhere."""
+    """Returns ids and paths of the agents that our own entry configures; they need not be listed anywhere."""
     path = (*home, "agents")
     node = descend(root, *map(str, path))
     members = node.value if node and isinstance(node.value, dict) else {}

@@ -1,8 +1,7 @@
-"""What every floor does in the same way: waking a task, waiting longer after each failure, locks, replacing files.
+"""Basics that every floor shares: waking a task, waiting longer after each failure, locks, replacing files.
 
-What Linux alone has is asked for by these two names, so that everything also runs, and is tested, without it.
-Elsewhere, and with `MEMORY_GATEWAY_PORTABLE` in the environment, the portable way is taken: what would be read
-below `PROC` is not there.
+Features of Linux alone are reached through these two names, so that everything also runs, and is tested, without them.
+Elsewhere, and with `MEMORY_GATEWAY_PORTABLE` in the environment, the portable way is taken: `PROC` does not exist.
 """
 
 from __future__ import annotations

@@ -24,11 +24,11 @@ async def start_child(
 ) -> Process:
     """Starts a command in a directory, with pipes for its three streams. End it with `end_child`.
 
-    A `channel` takes the place of its input and its output, and what it writes to its third stream is lost.
-    What is typed at the gateway's terminal does not reach it. Raises OSError where it cannot be started.
+    A `channel` replaces its input and its output, and its standard error is discarded. Input typed at the gateway's
+    terminal does not reach it. Raises OSError if it cannot be started.
     """
     ends = subprocess.PIPE if channel is None else channel
-    # Cancelled half-way, it would leave a process behind that nobody knows.
+    # Cancelled half-way, it would leave an unknown process behind.
     with anyio.CancelScope(shield=True):
         child = await anyio.open_process(
             list(command),
@@ -39,12 +39,12 @@ async def start_child(
             cwd=directory,
             start_new_session=True,
         )
-    return child  # noqa: RET504 - mypy takes the scope for one that may swallow the return
+    return child  # noqa: RET504 - for mypy the scope may swallow the return
 
 
 def kill_group(child: Process) -> None:
-    """Kills what is left of the child's group; nothing happens where nothing is left."""
-    # Not by the process object: it would look after the process, and take the exit status away
+    """Kills what is left of the child's group, if anything."""
+    # Not by the process object: it would poll the process, and take the exit status away
     # from the event loop, which waits for it.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
@@ -61,7 +61,7 @@ async def end_child(child: Process) -> None:
 
 
 def resident_bytes(pid: int) -> int | None:
-    """The memory that a process holds; None where it has ended, or the system does not tell."""
+    """Returns the resident memory of a process; None if it has ended, or the system does not report it."""
     try:
         pages = Path(f"{PROC}/{pid}/statm").read_text(encoding="ascii").split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")

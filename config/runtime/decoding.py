@@ -14,7 +14,7 @@ _lock = threading.Lock()
 
 
 def prepared(kind: type[T]) -> type[T]:
-    """The type itself, once msgspec knows it.
+    """Returns the type itself, once msgspec knows it.
 
     msgspec learns a type at its first use, and shows other threads what it has learnt before that is complete: a thread
     that decodes into the type at that moment ends the process by SIGSEGV (msgspec 0.22, `StructInfo_Convert`).

@@ -29,7 +29,7 @@ from config.errors import ErrorKind, MemoryGatewayError
 def descriptor_of(
     path: str | Path, flags: int, mode: int = 0o600, *, dir_fd: int | None = None
 ) -> Iterator[int]:
-    """As `os.open`, for as long as the body runs. Raises OSError."""
+    """Opens a file as `os.open` does, for as long as the body runs. Raises OSError."""
     descriptor = os.open(path, flags, mode, dir_fd=dir_fd)
     try:
         yield descriptor
@@ -38,7 +38,7 @@ def descriptor_of(
 
 
 def make_durable(path: Path) -> None:
-    """Has what stands in a file, or the names in a directory, survive a power cut. Raises OSError."""
+    """Makes the content of a file, or the names in a directory, survive a power cut. Raises OSError."""
     with descriptor_of(path, os.O_RDONLY | os.O_CLOEXEC) as descriptor:
         os.fsync(descriptor)
 
@@ -54,7 +54,7 @@ def make_directories(directory: Path, *, mode: int = 0o700) -> None:
 
 
 def remove_empty(directory: Path, *, below: Path) -> None:
-    """Removes a directory and its parents as far as they are empty and lie below `below`; never where we stand."""
+    """Removes a directory and its parents as far as they are empty and below `below`; never the working directory."""
     with suppress(OSError):
         cwd = Path.cwd()
         while below in directory.parents and directory not in (cwd, *cwd.parents):
@@ -82,15 +82,15 @@ def give_to_owner(made: int, directory: Path) -> None:
 
 
 class Denial(msgspec.Struct, frozen=True):
-    """A file or directory that this user may not use, and on whose word."""
+    """A file or directory that this user may not use, with its owner and mode."""
 
     place: str
     owner: str
     mode: int
     is_own: bool
-    """Whether it belongs to this user."""
+    """True if it belongs to this user."""
     is_on_the_way: bool
-    """Whether it is a directory that only leads to what was wanted."""
+    """True if it is a directory on the way to the wanted path."""
 
     def __str__(self) -> str:
         whose = "this user" if self.is_own else f"user {self.owner}"
@@ -109,10 +109,10 @@ class Denial(msgspec.Struct, frozen=True):
 
 
 def denial_of(path: Path, wanted: int = os.R_OK) -> Denial | None:
-    """What keeps this user from the path: that itself, or the first directory on the way to it.
+    """Returns what denies this user the path: the path itself, or the first directory on the way to it.
 
     A path that does not exist needs a parent that can be written to if it is `wanted` for writing. None: nothing
-    keeps us from it, or nothing is known.
+    denies it, or nothing is known.
     """
     places = (*reversed(path.parents), path)
     for one, following in zip(places, (*places[1:], None), strict=True):
@@ -136,19 +136,19 @@ def denial_of(path: Path, wanted: int = os.R_OK) -> Denial | None:
 
 
 class DeniedError(MemoryGatewayError):
-    """The system did not let this user at a file or directory."""
+    """The system denied this user access to a file or directory."""
 
     kind = ErrorKind.FILE_UNREADABLE
 
 
 class WriteDeniedError(DeniedError):
-    """What may be read may not be written."""
+    """A file or directory may be read but not written."""
 
     kind = ErrorKind.FILE_UNWRITABLE
 
 
 def denied(error: BaseException) -> DeniedError | None:
-    """What the system denied, by path, owner and remedy; None for any other error."""
+    """Returns an error that names the denied path, its owner and the remedy; None for any other error."""
     if not isinstance(error, PermissionError) or not isinstance(error.filename, str | bytes):
         return None
     path = Path(os.fsdecode(error.filename)).absolute()
@@ -163,7 +163,7 @@ def denied(error: BaseException) -> DeniedError | None:
 
 
 def name_of_user(uid: int) -> str:
-    """Its name, or its number where it has none here."""
+    """Returns the user's name, or the number of a user who has no name here."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -175,7 +175,7 @@ _POLL_S: Final = 0.02
 
 
 def open_lock(path: Path) -> int:
-    """A descriptor of the lock file, which is created if need be. Raises OSError."""
+    """Returns a descriptor of the lock file, which is created if need be. Raises OSError."""
     is_new = not path.exists()
     descriptor = os.open(path, _FLAGS, 0o600)
     if is_new:
@@ -184,9 +184,9 @@ def open_lock(path: Path) -> int:
 
 
 def try_lock(descriptor: int, *, lenient: bool = False) -> bool:
-    """Whether we hold the lock now; never waits. Raises OSError.
+    """Takes the lock if it is free, and returns whether we hold it; never waits. Raises OSError.
 
-    Some network mounts have no locks: there every `lenient` caller is told that it holds one.
+    Some network mounts have no locks: there it returns True to every `lenient` caller.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -213,9 +213,9 @@ def unlock(descriptor: int) -> None:
 
 
 def try_lock_file(path: Path, *, lenient: bool = False) -> int | None:
-    """A descriptor that holds the lock of the file at `path`; None while somebody else holds it.
+    """Returns a descriptor that holds the lock of the file at `path`; None while somebody else holds it.
 
-    If the file was removed while it was being locked, a new one is made, because that is the one other
+    If the file was removed while it was being locked, a new one is created, because that is the one other
     processes will find. Never waits; raises OSError.
     """
     while True:
@@ -240,7 +240,7 @@ def _stands_at(path: Path, descriptor: int) -> bool:
 
 
 PIPE_PATIENCE_S: Final = 3.0
-"""How long a pipe may take to deliver its content."""
+"""The time that a pipe may take to deliver its content."""
 _BLOCK_BYTES: Final = 256 * 1024
 _READING_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -250,7 +250,7 @@ class SilentFileError(TimeoutError):
 
 
 def read_file(path: Path, limit_bytes: int, *, patience_s: float = PIPE_PATIENCE_S) -> bytes:
-    """The whole file, or the first `limit_bytes` + 1 bytes of a larger one.
+    """Returns the whole file, or the first `limit_bytes` + 1 bytes of a larger one.
 
     Raises SilentFileError, and any other OSError as it comes.
     """
@@ -272,7 +272,7 @@ def _read(descriptor: int, size: int, ends: float | None, path: Path, patience_s
             )
         try:
             block = os.read(descriptor, min(_BLOCK_BYTES, size - len(data)))
-        except BlockingIOError:  # somebody else took what was there
+        except BlockingIOError:  # another process has read the data
             continue
         if not block:
             break
@@ -294,9 +294,9 @@ def replace_file(
 ) -> tuple[str, ...]:
     """Replaces the file durably: after a power cut it has either its old or its new content.
 
-    `mode` does not depend on the umask. `check` is called when the new content is on the disk, immediately before it
-    takes the name: what it raises leaves the file as it is. Returns the extended attributes that could not be
-    kept. Raises OSError, and then leaves nothing new behind.
+    `mode` does not depend on the umask. `check` is called when the new content is on the disk, immediately before the
+    file is replaced: if it raises, the file stays as it is. Returns the extended attributes that could not be kept.
+    Raises OSError, and then leaves nothing new behind.
     """
     writer = f"{os.getpid()}-{threading.get_native_id()}"
     making = path.with_name(_DRAFT.format(name=path.name, writer=writer))
@@ -317,7 +317,7 @@ def replace_file(
 
 
 def attributes_of(path: Path) -> dict[str, bytes | None]:
-    """The extended attributes of a file, None for one that may not be read. Empty where there are none (macOS)."""
+    """Returns the extended attributes of a file, None for one that may not be read. Empty without them (macOS)."""
     if not hasattr(os, "listxattr"):
         return {}
     found: dict[str, bytes | None] = {}
@@ -328,7 +328,7 @@ def attributes_of(path: Path) -> dict[str, bytes | None]:
 
 
 def set_attributes(file: Path | int, attributes: Mapping[str, bytes | None]) -> tuple[str, ...]:
-    """The names of those that the file could not be given."""
+    """Sets extended attributes, and returns the names of those that could not be set."""
     lost = []
     for name, value in attributes.items():
         try:
@@ -353,10 +353,7 @@ _COPIES: Final = 1000
 
 
 def keep_copy(path: Path, data: bytes, *, mode: int) -> Path:
-    """Writes a copy of what a file holds beside it, under a name that nobody has; its path.
-
-    Raises OSError.
-    """
+    """Writes a copy of a file's content beside it under an unused name, and returns its path. Raises OSError."""
     for number in range(1, _COPIES):
         suffix = f".{number}" if number > 1 else ""
         copy = path.with_name(COPY.format(name=path.name, number=suffix))
@@ -375,7 +372,7 @@ def keep_copy(path: Path, data: bytes, *, mode: int) -> Path:
 
 
 def is_copy(path: Path, data: bytes, *, mode: int) -> bool:
-    """Whether a regular file of that mode has exactly this content."""
+    """Returns whether the path is a regular file of that mode with exactly this content."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -387,13 +384,13 @@ def is_copy(path: Path, data: bytes, *, mode: int) -> bool:
 
 
 def copies_of(path: Path) -> list[Path]:
-    """What `keep_copy` left beside a file, the latest first. Raises OSError."""
+    """Returns the copies that `keep_copy` left beside a file, the latest first. Raises OSError."""
     pattern = COPY.format(name=glob.escape(path.name), number="*")
     return sorted(path.parent.glob(pattern), key=lambda one: (len(one.name), one.name))[::-1]
 
 
 def remove_drafts(path: Path) -> None:
-    """Removes what writers left behind that were killed while they replaced this file.
+    """Removes the drafts of writers that were killed while they replaced this file.
 
     The caller must keep all other writers away. Raises OSError.
     """
@@ -402,7 +399,7 @@ def remove_drafts(path: Path) -> None:
 
 
 def is_addressable(name: str) -> bool:
-    """Whether a name can travel as text: valid Unicode (no undecodable bytes) without NUL."""
+    """Returns whether a name can be passed as text: valid Unicode (no undecodable bytes) without NUL."""
     if "\0" in name:
         return False
     try:

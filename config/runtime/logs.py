@@ -1,8 +1,7 @@
 """The log that every floor writes to.
 
 structlog is loaded with the first record that is written. It takes a sixth of what a bare interpreter with our
-libraries
-does, and most commands, and most gateways that log warnings alone, have nothing to say.
+libraries takes, and most commands, and most gateways that log only warnings, log nothing.
 """
 
 from __future__ import annotations
@@ -19,26 +18,26 @@ _bound: ContextVar[Mapping[str, object]] = ContextVar("fields of every record")
 
 
 def bind(**fields: object) -> None:
-    """Fields that every record of this task has from now on, and of the tasks and threads that it starts."""
+    """Adds fields to every later record of this task, and of the tasks and threads that it starts."""
     _bound.set({**_bound.get({}), **fields})
 
 
 def unbind() -> None:
-    """What this task does from now on is no part of what it was started by."""
+    """Removes the fields of this task, whose further work does not belong to what started it."""
     _bound.set({})
 
 
 def merge_bound(
     _logger: object, _method: str, record: MutableMapping[str, object]
 ) -> MutableMapping[str, object]:
-    """What `bind` was told, for structlog's processors. What the record says itself comes first."""
+    """Adds the fields of `bind`, as a processor of structlog. The record's own fields take precedence."""
     for name, value in _bound.get({}).items():
         record.setdefault(name, value)
     return record
 
 
 class _Sink:
-    """Which records are written, and what has structlog write them."""
+    """The lowest level that is written, and the function that configures structlog."""
 
     def __init__(self) -> None:
         self.least = 0
@@ -53,7 +52,7 @@ _sink: Final = _Sink()
 def write_from(
     level: str, set_up: Callable[[], object] | None = None, *, with_rich: bool = True
 ) -> None:
-    """Writes records from this level on; `set_up` configures structlog and runs with the first one.
+    """Has records from this level on written; `set_up` configures structlog and runs with the first one.
 
     `with_rich`: whether this process may use rich itself, which structlog imports wherever it is installed, to draw
     tracebacks that we never ask for.
@@ -63,7 +62,7 @@ def write_from(
 
 
 def open_structlog() -> Any:
-    """structlog, as it was to be set up. Raises ImportError, and OSError where files are short."""
+    """Returns structlog, configured. Raises ImportError, and OSError if no more files can be opened."""
     with _sink.lock:
         structlog = _import(with_rich=_sink.with_rich)
         if _sink.set_up is not None:
@@ -101,7 +100,7 @@ class Log:
         _write("error", event, fields)
 
     def exception(self, event: str, **fields: object) -> None:
-        """An error, with the traceback of the exception that is being handled."""
+        """Writes an error, with the traceback of the exception that is being handled."""
         _write("error", event, {"exc_info": True, **fields})
 
 
@@ -114,7 +113,7 @@ def _write(level: str, event: str, fields: Mapping[str, object]) -> None:
         ImportError,
         OSError,
         MemoryError,
-    ):  # such as for want of descriptors: then without form
+    ):  # such as without free descriptors: then unformatted
         if sys.stderr is not None:
             sys.stderr.write(f"{level}: {event} {dict(fields)}\n")
         return

@@ -1,4 +1,4 @@
-"""What is remembered for speed alone, in so many bytes and no more."""
+"""A cache with a limit in bytes."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ ENTRY_BYTES: Final = 64
 
 
 def size_of(*parts: object) -> int:
-    """Bytes of these objects, without what they refer to."""
+    """Returns the bytes of these objects, without what they refer to."""
     return sum(map(sys.getsizeof, parts))
 
 
 class Remembered(Generic[K, V]):
-    """A mapping that forgets what was not asked for lately. Any thread may call.
+    """A mapping that forgets entries that were not used lately. Any thread may call.
 
-    It has two halves: when the newer one is full it becomes the older one, and what was in that is forgotten
-    unless it was asked for meanwhile. So a hit costs what a dict costs, and what is in use stays.
+    It has two halves: when the newer one is full it becomes the older one, and the entries of the older one are
+    forgotten unless they were used meanwhile. So a hit costs as much as in a dict, and entries in use stay.
     """
 
     def __init__(self, most_bytes: int, size: Callable[[K, V], int]) -> None:
-        """`size`: the bytes of a key and its value, without those of the entry. What would fill half of the
-        memory alone is not remembered.
+        """`size`: the bytes of a key and its value, without those of the entry. A value that would fill more than half
+        of the memory is not kept.
         """
         self._half_bytes = most_bytes // 2
         self._size = size
         self.newer: Final[dict[K, V]] = {}
-        """To be read, where even a call of `get` costs too much: what is not in here may still be remembered."""
+        """For reading where even a call of `get` costs too much; an entry that is not in here may still be kept."""
         self._newer_bytes = 0
         self._older: dict[K, V] = {}
         self._older_bytes = 0

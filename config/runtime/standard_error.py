@@ -1,10 +1,8 @@
-"""Standard error that never fails the work, and in a gateway never holds it up.
+"""Standard error that never makes the work fail, and in a gateway never delays it.
 
-Its reader may have gone or never read, its disk may be full or hang, it may have been closed at the start: what
-cannot be
-written is dropped and counted. A command writes at once, in turn with its output, and waits only so long for a
-pipe that
-nobody reads; once `write_behind` was called a thread writes, which lives as long as there is something to write.
+Its reader may have gone or never read, its disk may be full or hang, it may have been closed at the start: text that
+cannot be written is dropped and counted. A command writes at once, in turn with its output, and waits only so long for
+a pipe that nobody reads; after `write_behind` a thread writes, which ends when there is nothing left to write.
 """
 
 from __future__ import annotations
@@ -22,11 +20,11 @@ from typing import Final
 MOST_WAITING_BYTES: Final = 256 << 10
 """Text that waits for the thread; what comes beyond it is dropped."""
 _PATIENCE_S: Final = 5.0
-"""For a pipe that a command finds full: a pager reads on when its user does."""
+"""The wait for a pipe that a command finds full: a pager reads on when its user does."""
 
 
 class StandardError(io.TextIOBase):
-    """In the place of `sys.stderr`. For any thread, and for one that is interrupted while it writes here."""
+    """Replaces `sys.stderr`. Any thread may write, also one that is interrupted while it writes here."""
 
     encoding = "utf-8"
     errors = "backslashreplace"
@@ -43,7 +41,7 @@ class StandardError(io.TextIOBase):
         self._waiting_bytes = 0
         self._has_thread = False
         self._is_torn = False
-        """Whether the last line that was begun lacks its end."""
+        """True if the last line was written without its end."""
         self._idle = threading.Event()
         self._idle.set()
 
@@ -70,7 +68,7 @@ class StandardError(io.TextIOBase):
         return len(text)
 
     def settle(self, patience_s: float) -> None:
-        """Waits until everything that waits is written, or the time is over."""
+        """Waits until all waiting text is written, or the time is over."""
         with self._lock:
             self._start_thread()
         self._idle.wait(patience_s)
@@ -107,7 +105,7 @@ class StandardError(io.TextIOBase):
                 self._waiting_bytes -= len(data)
 
     def _put(self, data: bytes) -> None:
-        """Writes as much as can be written; a line that was torn is ended before the next one."""
+        """Writes as much as can be written; a torn line is ended before the next one."""
         rest = memoryview(b"\n" + data if self._is_torn else data)
         try:
             while rest:
@@ -131,7 +129,7 @@ class StandardError(io.TextIOBase):
                 self._poll(self._descriptor, None)
 
     def _wait_for_room(self, descriptor: int) -> None:
-        """Raises TimeoutError where nobody reads; after that only what is taken at once is written."""
+        """Raises TimeoutError if nobody reads; after that, only text that the pipe takes at once is written."""
         if not self._poll(descriptor, self._patience_s):
             self._patience_s = 0.0
             raise TimeoutError
@@ -149,7 +147,7 @@ class StandardError(io.TextIOBase):
 
 
 def claim_standard_error() -> StandardError:
-    """Puts it in the place of `sys.stderr`, where it is not there already."""
+    """Replaces `sys.stderr`, if that is not done yet."""
     if not isinstance(sys.stderr, StandardError):
         closed = sys.stderr is None
         sys.stderr = StandardError(None if closed else sys.stderr.fileno())
@@ -157,11 +155,11 @@ def claim_standard_error() -> StandardError:
 
 
 def dropped_lines() -> int:
-    """How many lines of the log could not be written."""
+    """Returns the number of lines of the log that could not be written."""
     return sys.stderr.dropped if isinstance(sys.stderr, StandardError) else 0
 
 
 def settle_standard_error(patience_s: float) -> None:
-    """Lets what was logged last be written, for as long as that."""
+    """Waits until the last log lines are written, but not longer than `patience_s`."""
     if isinstance(sys.stderr, StandardError):
         sys.stderr.settle(patience_s)

@@ -14,11 +14,11 @@ from typing import Final
 
 _HERE: Final = os.path.abspath(__file__)  # noqa: PTH100 - pathlib costs time at every start
 FLOORS: Final = os.path.dirname(os.path.dirname(os.path.dirname(_HERE)))  # noqa: PTH120
-"""The folder that holds our packages: the repository, or `memory_gateway` of an installed wheel."""
+"""The folder with our packages: the repository, or `memory_gateway` of an installed wheel."""
 
 
 def command_of(module: str) -> tuple[str, ...]:
-    """What runs `module` with the interpreter of this process; arguments follow."""
+    """Returns the command that runs `module` with the interpreter of this process; arguments follow."""
     return (sys.executable, "-E", "-P", _HERE, module)
 
 

@@ -1,9 +1,9 @@
-"""Tasks beside other work, what long-running ones wait for (a signal, the time to try again), and blocking work with
-a time limit, in threads of its own.
+"""Tasks beside other work, signals and pauses that long-running ones wait for, and blocking work with a time limit, in
+threads of its own.
 
-A hung mount may hold such a thread for ever. The threads are daemons, so the process can end without them,
-and how many of them one kind of work may hold is limited. A thread is kept for a while, for whatever work comes
-next: starting one takes as long as listing a small directory.
+A hung mount may block such a thread for ever. The threads are daemons, so the process can end without them, and
+each kind of work may use only so many. A thread is kept for a while, for any work that comes next: starting one
+takes as long as listing a small directory.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ LONGEST_PAUSE_S: Final = 0.25
 
 
 def lacks_threads(error: BaseException) -> bool:
-    """Whether no further thread can be started. Python says so only in the text of the error."""
+    """Returns whether no further thread can be started. Python says so only in the text of the error."""
     return isinstance(error, RuntimeError) and str(error) == "can't start new thread"
 
 
 @asynccontextmanager
 async def background_tasks() -> AsyncIterator[TaskGroup]:
-    """Tasks that run beside the body and are cancelled at its end. What one of them or the body raises ends all, and
-    is raised as it is where it is the only one.
+    """Runs tasks beside the body, and cancels them at its end. An exception of one of them or of the body ends all, and
+    is raised as it is if it is the only one.
     """
     with ungrouped():
         async with anyio.create_task_group() as tasks:
@@ -49,7 +49,7 @@ async def background_tasks() -> AsyncIterator[TaskGroup]:
 
 @asynccontextmanager
 async def cancelled_after(wait: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
-    """Ends the body, without an error, as soon as what it waits for has come."""
+    """Ends the body, without an error, as soon as `wait` returns."""
     async with background_tasks() as tasks:
 
         async def end() -> None:
@@ -91,7 +91,7 @@ class ResettableEvent:
         return self._event.is_set()
 
     def clear(self) -> None:
-        if self._event.is_set():  # else somebody may be waiting for this very one
+        if self._event.is_set():  # otherwise tasks may be waiting for this very one
             self._event = anyio.Event()
 
     async def wait(self) -> None:
@@ -99,7 +99,7 @@ class ResettableEvent:
 
 
 class Backoff:
-    """How long to wait after failures in a row: `first_s`, then `second_s` and twice as long each time."""
+    """The pauses after failures in a row: `first_s`, then `second_s` and twice as long each time."""
 
     def __init__(self, first_s: float, second_s: float, longest_s: float) -> None:
         self._steps = (first_s, second_s, longest_s)
@@ -126,9 +126,9 @@ def _pauses(first_s: float, second_s: float, longest_s: float) -> Iterator[float
 
 
 IDLE_S: Final = 10.0
-"""How long a thread waits for more work before it ends."""
+"""The time that a thread waits for more work before it ends."""
 _PAUSE_S: Final = 0.05
-"""Between two attempts to start a thread."""
+"""The pause between two attempts to start a thread."""
 
 
 @cache
@@ -137,7 +137,7 @@ def _idle_of_loop() -> RunVar[list[_Worker]]:
 
 
 def _idle() -> list[_Worker]:
-    """Of this event loop, the one that worked last at the end."""
+    """Returns the waiting threads of this event loop, the one that worked last at the end."""
     try:
         return _idle_of_loop().get()
     except LookupError:
@@ -169,11 +169,11 @@ class BoundedWork:
         queue_s: float = 0.0,
         discard: Callable[[T], object] | None = None,
     ) -> T:
-        """What the work returns or raises.
+        """Returns or raises what the work returns or raises.
 
         Waits at most `queue_s` for its turn, then at most `patience_s` for the work to end; a thread that
         cannot be started counts as work that does not end. Raises TimeoutError.
-        `discard` gets, in a thread, what comes of work that was left behind, such as a lock.
+        `discard` receives, in a thread, the result of abandoned work, such as a lock.
         """
         if self._running >= self._at_once:
             with anyio.fail_after(queue_s):
@@ -193,11 +193,11 @@ class BoundedWork:
         return piece.outcome()
 
     async def run_out(self, work: Callable[[], T]) -> T:
-        """The same, however long it takes. Only who is cancelled leaves it behind."""
+        """Runs work without a time limit. Only a caller that is cancelled abandons it."""
         return await self.run(work, math.inf, queue_s=math.inf)
 
     async def _next_worker(self) -> _Worker:
-        """Waits while the machine has no thread left."""
+        """Returns a thread for the work; waits while the machine has none left."""
         try:
             while True:
                 try:
@@ -211,7 +211,7 @@ class BoundedWork:
             raise
 
     def _worker(self) -> _Worker:
-        """One that waits, or a new one. Raises RuntimeError where none can be started."""
+        """Returns a waiting thread, or a new one. Raises RuntimeError if none can be started."""
         idle = _idle()
         if idle:
             return idle.pop()
@@ -220,7 +220,7 @@ class BoundedWork:
         return worker
 
     def _discard(self, piece: _Piece[Any]) -> None:
-        """Not on the event loop, which whatever is done there may wait for."""
+        """Throws the result away in a thread, if one can be started, since that may block."""
         try:
             worker = self._worker()
         except RuntimeError as error:
@@ -252,7 +252,7 @@ class _Worker(threading.Thread):
     def __init__(self, token: EventLoopToken) -> None:
         super().__init__(daemon=True)
         self.busy = False
-        """Whether it runs a piece, which may never end."""
+        """True while it runs a piece, which may never end."""
         self._token = token
         self._pieces: SimpleQueue[tuple[_Piece[object], Callable[[], None]]] = SimpleQueue()
 
@@ -274,10 +274,10 @@ class _Worker(threading.Thread):
                     piece.work()
                     self.busy = False
                     anyio.from_thread.run_sync(finish, token=self._token)
-                    del piece, finish  # with what came of it
+                    del piece, finish  # and the result with them
 
     def _let_go(self) -> bool:
-        """Whether this thread may end, since no piece has been given to it meanwhile."""
+        """Returns whether this thread may end, since no piece has been given to it meanwhile."""
         idle = _idle()
         if self not in idle:
             return False
@@ -286,9 +286,9 @@ class _Worker(threading.Thread):
 
 
 def run_within(work: Callable[[], T], patience_s: float) -> T:
-    """The same where there is no event loop: what the work returns or raises. Raises TimeoutError.
+    """Runs work with a time limit where there is no event loop; returns or raises what it does. Raises TimeoutError.
 
-    Where no thread can be started nothing limits it.
+    There is no limit if no thread can be started.
     """
     piece = _Piece(work, None)
     thread = _Lone(piece)
@@ -311,7 +311,7 @@ class _Lone(threading.Thread):
 
 
 class _Piece(Generic[T]):
-    """One run of some work, and what came of it."""
+    """One run of some work, and its result."""
 
     def __init__(self, work: Callable[[], T], discard: Callable[[T], object] | None) -> None:
         self._do = work
@@ -330,12 +330,12 @@ class _Piece(Generic[T]):
             self.throw_away()
 
     def leave(self) -> bool:
-        """Nobody waits any more. Whether there is something to throw away, because the work has ended."""
+        """Notes that nobody waits any more. Returns whether the work has ended and left a result to discard."""
         return self._is_second() and self._discard is not None
 
     def _is_second(self) -> bool:
-        """Whether the other one came first: whichever is later, the end of the work or the caller's leave, sees to it
-        that what came of it is thrown away.
+        """Returns whether the other one came first: the later of the two, the end of the work and the caller's leave,
+        throws the result away.
         """
         with self._turn:
             is_second, self._has_one = self._has_one, True
@@ -343,7 +343,7 @@ class _Piece(Generic[T]):
 
     def throw_away(self) -> None:
         if self._discard is not None and self._result:
-            with suppress(Exception):  # nobody is there to be told
+            with suppress(Exception):  # nobody waits for the error
                 self._discard(self._result.pop())
 
     def outcome(self) -> T:
@@ -353,22 +353,20 @@ class _Piece(Generic[T]):
 
 
 class SearchPriority:
-    """Gives searches of one index priority over what goes on beside them: indexing, and vectors that are taken in
-    or loaded.
-    """
+    """Gives searches of one index priority over work beside them: indexing, and adding or loading vectors."""
 
     def __init__(self) -> None:
         self._searches = 0
         self._none = threading.Event()
         self._none.set()
         self._thread = threading.local()
-        """`kind`: of the work that this thread does; what a search does for itself has none, and does not give way."""
+        """`kind`: of the work that this thread does; work of a search itself has none, and does not give way."""
         self._rested_until: dict[str, float] = {}
-        """By kind of work, of which one piece is done at a time."""
+        """The end of the last pause, by kind of work; one piece of each kind is done at a time."""
 
     @contextmanager
     def yielding(self, kind: str) -> Iterator[None]:
-        """Around background work, in its thread."""
+        """Marks the body as background work, in its thread."""
         self._thread.kind = kind
         try:
             yield
@@ -376,7 +374,7 @@ class SearchPriority:
             self._thread.kind = ""
 
     def polite(self, kind: str, work: Callable[[], T]) -> Callable[[], T]:
-        """The same work, which lets a search go first and gives way wherever it asks to."""
+        """Returns the same work, which lets a search go first and gives way where it calls `give_way`."""
 
         def politely() -> T:
             with self.yielding(kind):
@@ -387,7 +385,7 @@ class SearchPriority:
 
     @contextmanager
     def searching(self) -> Iterator[None]:
-        """Around what a search computes on the event loop; not around its waits."""
+        """Marks the body as a computation of a search on the event loop; its waits are left out."""
         self._searches += 1
         self._none.clear()
         try:

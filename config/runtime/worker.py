@@ -1,4 +1,4 @@
-"""Worker processes: how one lives beside the gateway, and the frames that both say to each other.
+"""Worker processes: their life beside the gateway, and the frames that the two send to each other.
 
 A frame is the length of a message (four bytes, big-endian), then the message in MessagePack. Loaded at both ends
 of the pipe, so it imports hardly anything else of this project.
@@ -26,7 +26,7 @@ _KILLED_FIRST: Final = "500"
 
 
 class ProtocolError(Exception):
-    """What came over the pipe is not a frame of this protocol."""
+    """The data from the pipe is not a frame of this protocol."""
 
 
 def frame(message: object) -> bytes:
@@ -42,7 +42,7 @@ class FrameReader:
         self._data = bytearray()
 
     def feed(self, piece: bytes) -> Iterator[Any]:
-        """The messages that this piece completes. Raises `ProtocolError`."""
+        """Yields the messages that this piece completes. Raises `ProtocolError`."""
         self._data += piece
         while len(self._data) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._data)
@@ -60,8 +60,8 @@ class FrameReader:
 
 
 def claim_pipe() -> tuple[BinaryIO, BinaryIO]:
-    """For a worker, before anything else is loaded: descriptors 0 and 1 become private, so that nothing that a
-    library prints can tear a frame.
+    """Makes descriptors 0 and 1 private, so that nothing that a library prints can break a frame. For a worker, before
+    anything else is loaded.
     """
     requests, replies = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -72,8 +72,8 @@ def claim_pipe() -> tuple[BinaryIO, BinaryIO]:
 
 
 def be_expendable() -> None:
-    """For a worker: it ends together with the gateway, is killed before it when memory is short, and leaves no
-    core file. The gateway has to start it from its main thread.
+    """Makes a worker end together with the gateway, be killed before it when memory is short, and leave no core file.
+    The gateway has to start it from its main thread.
     """
     import ctypes  # noqa: PLC0415 - a gateway does not need them
     import resource  # noqa: PLC0415
@@ -89,14 +89,14 @@ def be_expendable() -> None:
 
 
 def messages_of(pipe: BinaryIO, kind: object) -> Iterator[Any]:
-    """For a worker: what it is told, until the gateway ends or closes its end."""
+    """Yields the messages to a worker, until the gateway ends or closes its end."""
     reader = FrameReader(kind)
     while piece := pipe.read(_PIECE_BYTES):
         yield from reader.feed(piece)
 
 
 def sender(pipe: BinaryIO) -> Callable[[object], None]:
-    """For a worker: what sends a message, from any thread."""
+    """Returns a function by which a worker sends a message, from any thread."""
     turn = threading.Lock()
 
     def send(message: object) -> None:

@@ -1,1 +1,1 @@
-"""Reading configuration files and variables into values that know their place. Knows no key's meaning."""
+"""Reads configuration files and variables into values with their places, without knowing any key's meaning."""

@@ -1,5 +1,5 @@
-"""Finding the state directory and the configuration file, reading that file with all its includes, and which folder of
-notes a request means: an option, a variable, what `setup` wrote into our own file, else none.
+"""Finds the state directory and the configuration file, reads that file with all its includes, and determines the
+folder of notes that a request means: from an option, a variable or what `setup` wrote into our own file; else none.
 
 A folder may be named by its path, or by the name that `setup` gave it.
 """
@@ -32,13 +32,13 @@ DEFAULT: Final = ("notes", "default")
 
 
 class UnusableFolderError(MemoryGatewayError):
-    """A folder that cannot be taken for a folder of notes."""
+    """A folder that cannot be used as a folder of notes."""
 
     kind = ErrorKind.INVALID_PARAMS
 
 
 class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose settings to load, and which places the command line names."""
+    """The agent whose settings to load, and the places that the command line names."""
 
     environment: Mapping[str, str]
     cwd: Path
@@ -56,7 +56,7 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FoundConfig(msgspec.Struct, frozen=True):
-    """What is known before any key is read."""
+    """The directories and the file that are found before any key is read."""
 
     home: Path
     state_dir: Path
@@ -65,11 +65,11 @@ class FoundConfig(msgspec.Struct, frozen=True):
     """None without a configuration file."""
     config_origin: SettingOrigin
     is_ours: bool = False
-    """Whether it is our own file, which OpenClaw never sees."""
+    """True if it is our own file, which OpenClaw never sees."""
 
 
 def discover(request: LoadRequest) -> FoundConfig:
-    """Raises `ConfigNotFoundError` if a named file is missing, and `ConfigInvalidError` if it is wrong."""
+    """Finds the file. Raises `ConfigNotFoundError` if a named one is missing, `ConfigInvalidError` if it is wrong."""
     home = paths.home_dir(request.environment, request.cwd)
     if request.notes is not None:
         return _discover_notes(request, home)
@@ -82,23 +82,23 @@ def discover(request: LoadRequest) -> FoundConfig:
 
 
 def names_openclaw(request: LoadRequest) -> bool:
-    """Whether an option or a variable says which OpenClaw is meant."""
+    """Returns whether an option or a variable says which OpenClaw is meant."""
     given = (request.config_path, request.state_dir)
     variables = (*paths.STATE_DIR_VARIABLES, *paths.CONFIG_PATH_VARIABLES, "OPENCLAW_PROFILE")
     return any(given) or paths.variable(request.environment, *variables) is not None
 
 
 def read_own_file(request: LoadRequest, home: Path) -> Located | None:
-    """Our own file, if there is one; one that we may not look at is no missing one. Raises `ConfigInvalidError`."""
+    """Returns our own file, None if it is missing. Raises `ConfigInvalidError`, also if we may not access it."""
     path = paths.own_file(request.environment, home=home)
-    with suppress(PermissionError):  # reading it says whose it is
+    with suppress(PermissionError):  # the error of reading it names its owner
         if not path.exists():
             return None
     return _read(path)
 
 
 def _discover_notes(request: LoadRequest, home: Path) -> FoundConfig:
-    """For a folder of notes a configuration file that the command line names is read, else our own."""
+    """Reads the configuration for a folder of notes: the file that the command line names, else our own."""
     folder = notes_folder(request, home)
     base, origin = _notes_base(request, home)
     state = paths.notes_state_dir(base, folder)
@@ -110,14 +110,14 @@ def _discover_notes(request: LoadRequest, home: Path) -> FoundConfig:
 
 
 def _notes_base(request: LoadRequest, home: Path) -> tuple[Path, SettingOrigin]:
-    """The directory in which each folder of notes has that of its index."""
+    """Returns the directory that contains the state directories of folders of notes."""
     if request.state_dir is not None:
         return _state_dir(request, home)
     return paths.data_dir(request.environment, home=home), SettingOrigin(kind="default")
 
 
 def notes_folder(request: LoadRequest, home: Path, *, may_be_away: bool = True) -> Path:
-    """The folder, with links resolved: one that is indexed `may_be_away`, as its disk may be.
+    """Returns the folder, with links resolved. One that is indexed `may_be_away`, as its disk may be.
 
     Raises `ConfigNotFoundError` if there is none, and `UnusableFolderError`.
     """
@@ -128,7 +128,7 @@ def notes_folder(request: LoadRequest, home: Path, *, may_be_away: bool = True) 
     if path is None or not path.is_dir():
         is_there = path is not None and paths.exists(path)
         if path is not None and may_be_away and not is_there:
-            away = Path(os.path.realpath(path))  # which takes links that lead nowhere
+            away = Path(os.path.realpath(path))  # which accepts links that lead nowhere
             state = paths.notes_state_dir(_notes_base(request, home)[0], away)
             if (state / paths.NOTES_INDEX).is_file():
                 return away
@@ -140,7 +140,7 @@ def notes_folder(request: LoadRequest, home: Path, *, may_be_away: bool = True) 
 
 
 def _refuse_odd_name(path: str) -> None:
-    """Files of settings and messages are UTF-8, and could not name it. Raises `UnusableFolderError`."""
+    """Refuses a name that settings and messages, which are UTF-8, cannot contain. Raises `UnusableFolderError`."""
     if not is_addressable(path):
         shown = os.fsencode(path).decode(errors="backslashreplace")
         raise UnusableFolderError(
@@ -196,7 +196,7 @@ def _usual_config(
 
 
 def _refuse_broken_link(places: Sequence[Path]) -> None:
-    """Whoever put a link there has settings: a disk that is away must not mean the defaults."""
+    """Refuses a link that leads nowhere: there are settings, and a disk that is away must not mean the defaults."""
     link = next(filter(os.path.islink, places), None)
     if link is not None:
         message = f"is a link to {os.path.realpath(link)}, which cannot be found"
@@ -219,7 +219,7 @@ MAX_CHAIN = 10
 
 
 def resolve_includes(root: Located) -> Located:
-    """The tree with every include filled in. Raises `ConfigInvalidError`."""
+    """Returns the tree with every include filled in. Raises `ConfigInvalidError`."""
     return _resolve(root, (root.source.path,), 0) if INCLUDE in root.source.text else root
 
 
@@ -304,7 +304,7 @@ class Folders(msgspec.Struct, frozen=True):
 
 
 def with_notes(request: LoadRequest) -> LoadRequest:
-    """The request with the folder of notes that it means; as it is where it means an agent's workspace.
+    """Returns the request with the folder of notes that it means; unchanged if it means an agent's workspace.
 
     Raises `ConfigInvalidError` for a file of ours that cannot be read, `ConfigNotFoundError`.
     """
@@ -323,7 +323,7 @@ def with_notes(request: LoadRequest) -> LoadRequest:
 
 
 def _named(request: LoadRequest, text: str, origin: SettingOrigin) -> LoadRequest:
-    """By its name if our own file has that, else by its path."""
+    """Resolves a folder by its name if our own file has that, else by its path."""
     if text and not set(text) & set("/~."):
         home = paths.home_dir(request.environment, request.cwd)
         folders = read_folders(read_own_file(request, home))
@@ -345,7 +345,7 @@ def _known(request: LoadRequest, folders: Folders, name: str, home: Path) -> Loa
 
 
 def read_folders(root: Located | None) -> Folders:
-    """Raises `ConfigInvalidError` for what is no name or no path."""
+    """Returns the folders of our own file. Raises `ConfigInvalidError` for an invalid name or path."""
     if root is None:
         return Folders()
     _check_names(root)
@@ -365,7 +365,7 @@ def read_folders(root: Located | None) -> Folders:
 
 
 def _check_names(root: Located) -> None:
-    """A slip would mean another memory than the folder. Raises `ConfigInvalidError`."""
+    """Refuses unknown names: a mistyped one would mean another memory than the folder. Raises `ConfigInvalidError`."""
     notes = descend(root, FOLDERS[0])
     if notes is None or notes.value is None:
         return

@@ -1,4 +1,4 @@
-"""Changing one member of a JSON text, with or without comments; everything else stays as it was written. Pure.
+"""Changes one member of a JSON text, with or without comments; everything else stays as it was written. Pure.
 
 The caller reads the new text again, and compares.
 """
@@ -18,14 +18,14 @@ BOM: Final = "\ufeff"
 
 
 def parse_object(text: str, path: Path) -> Located:
-    """The object that a text holds. Raises ConfigInvalidError."""
+    """Returns the object in a text. Raises ConfigInvalidError."""
     return require_object(parse_json5(text.encode(), path))
 
 
 def with_member(text: str, path: Path, at: KeyPath, value: object) -> str:
-    """The text with this value at a path: in place of the one there, else as the first of its object.
+    """Returns the text with this value at a path: in place of the one there, else as the first of its object.
 
-    Objects that are missing on the way are made; an empty text becomes an object. Raises ConfigInvalidError.
+    Missing objects on the way are created; an empty text becomes an object. Raises ConfigInvalidError.
     """
     bom, text = split_bom(text)
     if not text.strip():
@@ -44,7 +44,7 @@ def with_member(text: str, path: Path, at: KeyPath, value: object) -> str:
 
 
 def with_item(text: str, path: Path, at: KeyPath, value: object) -> str:
-    """The text with a first item more in the list at a path. Raises ConfigInvalidError."""
+    """Returns the text with another item at the start of the list at a path. Raises ConfigInvalidError."""
     bom, text = split_bom(text)
     container = parse_object(text, path)
     for name in at:
@@ -53,7 +53,7 @@ def with_item(text: str, path: Path, at: KeyPath, value: object) -> str:
 
 
 def without_member(text: str, path: Path, at: KeyPath) -> str:
-    """The text without a member or item that it has; comments are somebody's, and stay. Raises ConfigInvalidError."""
+    """Returns the text without a member or item that it has; comments stay. Raises ConfigInvalidError."""
     bom, text = split_bom(text)
     container = parse_object(text, path)
     for name in at[:-1]:
@@ -67,7 +67,7 @@ def without_member(text: str, path: Path, at: KeyPath) -> str:
         end = comma.end()
     elif len(container.value) > 1:
         before = [one for one in _lexemes(text, 0, start) if one.group() == ","][-1]
-        # Comments between the comma and the member are somebody's.
+        # Comments between the comma and the member stay.
         between = text[before.end() : start]
         kept = between if between.strip() or "\n" in between else ""
         text = text[: before.start()] + kept + text[start:]
@@ -80,12 +80,12 @@ def without_member(text: str, path: Path, at: KeyPath) -> str:
 
 
 def member_lines(name: str, value: object) -> list[str]:
-    """A member as it is written where there is room."""
+    """Returns the lines of a member as it is written where there is room."""
     return _member(name, value, "", "\n").split("\n")
 
 
 def split_bom(text: str) -> tuple[str, str]:
-    """A byte order mark, if the text begins with one, and the rest."""
+    """Returns a byte order mark, if the text begins with one, and the rest."""
     return (BOM, text[1:]) if text.startswith(BOM) else ("", text)
 
 
@@ -118,7 +118,7 @@ _REST_OF_LINE: Final = re.compile(r"[ \t]*(?://[^\n]*)?\r?\n")
 
 
 def _insert(text: str, container: Located, name: str, value: object) -> str:
-    """As the first member: whatever follows, commas and comments included, stays as it is."""
+    """Inserts the first member; everything after it, commas and comments included, stays as it is."""
     newline = "\r\n" if "\r\n" in text else "\n"
     position = container.start + 1
     comma = "," if container.value else ""
@@ -137,7 +137,7 @@ def _insert(text: str, container: Located, name: str, value: object) -> str:
 
 
 def _insert_item(text: str, container: Located, value: object) -> str:
-    """As the first item of a list, as `_insert` does."""
+    """Inserts the first item of a list, as `_insert` does a member."""
     newline = "\r\n" if "\r\n" in text else "\n"
     position = container.start + 1
     outer = _indent_at(text, container.offset)

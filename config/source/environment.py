@@ -63,7 +63,7 @@ class Variables(msgspec.Struct, frozen=True):
         return self.added.get(name) or SettingOrigin(kind="environment", detail=name)
 
     def keys(self) -> dict[str, Secret]:
-        """The API keys among the variables, by name, without white space."""
+        """Returns the API keys among the variables, by name, without white space."""
         found = {name: self.values.get(name, "").strip() for name in KEY_VARIABLES}
         return {name: Secret("".join(text.split())) for name, text in found.items() if text}
 
@@ -76,7 +76,7 @@ class AnyVariable(dict[str, str]):
 
 
 def gather_variables(process: Mapping[str, str], state: Path, root: Located | None) -> Variables:
-    """The process's variables and those of other places. A blank variable counts as not set.
+    """Returns the process's variables and those of other places. A blank variable counts as not set.
 
     Raises ConfigInvalidError for a file that is too large or a pipe that does not deliver.
     """
@@ -90,13 +90,13 @@ def gather_variables(process: Mapping[str, str], state: Path, root: Located | No
 
 
 def parse_dotenv(text: str) -> dict[str, str]:
-    """`NAME=value` lines, with `export`, quotes and comments allowed. Other lines are skipped."""
+    """Reads `NAME=value` lines, with `export`, quotes and comments allowed. Other lines are skipped."""
     assignments = (_assignment(line.strip()) for line in text.splitlines())
     return dict(assignment for assignment in assignments if assignment)
 
 
 _QUOTED = re.compile(r"""((["'])(?:\\\2|(?!\2).)*\2)[ \t]*(?:#.*)?""")
-"""A value in quotation marks; those in the comment behind it are not its."""
+"""A value in quotation marks, with a comment after it that may contain further ones."""
 
 
 def _assignment(line: str) -> tuple[str, str] | None:
@@ -117,7 +117,7 @@ def _is_name(text: str) -> bool:
 
 
 def _from_credentials(process: Mapping[str, str]) -> Iterator[tuple[str, str, SettingOrigin]]:
-    """A systemd credential counts as the variable of its name; no child process inherits it."""
+    """Yields systemd credentials, each as the variable of its name; no child process inherits them."""
     directory = process.get("CREDENTIALS_DIRECTORY", "")
     for name in KEY_VARIABLES if directory.startswith("/") else ():
         try:
@@ -154,7 +154,7 @@ def _read(file: Path) -> bytes:
 
 
 def _from_block(root: Located | None) -> Iterator[tuple[str, str, SettingOrigin]]:
-    """Variables directly in `env` win over those in `env.vars`."""
+    """Yields the variables of the `env` block; those directly in `env` win over those in `env.vars`."""
     for path in (("env",), ("env", "vars")):
         block = descend(root, *path) if root else None
         members = block.value if block and isinstance(block.value, dict) else {}
@@ -176,7 +176,7 @@ class Substituted(msgspec.Struct, frozen=True):
 
 
 def substitute(text: str, environment: Mapping[str, str]) -> Substituted:
-    """The text with every reference replaced from `environment`, in one pass."""
+    """Returns the text with every reference replaced from `environment`, in one pass."""
     used: list[str] = []
     missing: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Reading a JSON5 file into values that know their line and column; syntax errors say what was found and where."""
+"""Reads a JSON5 file into values with their line and column; syntax errors say what was found and where."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ LEXEME = re.compile(
 
 
 class Spot(msgspec.Struct):
-    """One value: where it starts, and the spots of what is in it."""
+    """The position of one value, with those of its members or items."""
 
     offset: int
-    """Where the name of a member starts; elsewhere, where the value starts."""
+    """The start of a member's name; elsewhere, the start of the value."""
     value: int = 0
-    """Where the value starts."""
+    """The start of the value."""
     end: int = 0
-    """Behind the value."""
+    """The position after the value."""
     members: dict[str, Spot] = msgspec.field(default_factory=dict)
     items: list[Spot] = msgspec.field(default_factory=list)
     shadowed: int | None = None
@@ -49,9 +49,9 @@ class _Open(msgspec.Struct):
 
 
 def scan(text: str, decode_string: Callable[[str], str]) -> Spot:
-    """The tree of spots of a valid JSON5 text.
+    """Returns the tree of spots of a valid JSON5 text.
 
-    `decode_string` turns a quoted JSON5 string into its value; it is asked only for names with
+    `decode_string` turns a quoted JSON5 string into its value; it is called only for names with
     escapes. Time is linear in the text, and the depth of nesting costs no recursion.
     """
     root: Spot | None = None
@@ -106,14 +106,14 @@ _REMEDY = (
 
 
 def error_at(source: SourceText, offset: int, message: str, remedy: str) -> ConfigInvalidError:
-    """One problem at one character of a file."""
+    """Returns an error with one problem at one character of a file."""
     line, column = source.position(offset)
     problem = ConfigProblem(message=message, file=str(source.path), line=line, column=column)
     return ConfigInvalidError([problem], remedy=remedy)
 
 
 def parser_error(source: SourceText, complaint: str) -> ConfigInvalidError:
-    """The parser's own complaint, with line and column for its count of characters (from 1)."""
+    """Returns the parser's own error message, with line and column for its count of characters (from 1)."""
     place = re.search(_PLACE, complaint)
     # For extra data the count is that of the last character before it.
     offset = int(place[1]) - (not complaint.startswith("Extra data")) if place else 0
@@ -122,7 +122,7 @@ def parser_error(source: SourceText, complaint: str) -> ConfigInvalidError:
 
 
 def _term_words(term: re.Match[str]) -> str:
-    """What the parser writes as `b'comma'` or `U+007d`."""
+    """Returns words for what the parser writes as `b'comma'` or `U+007d`."""
     name, code = term.groups()
     if name is not None:
         return str(name)
@@ -138,7 +138,7 @@ MAX_DEPTH = 200
 
 
 def read_json5(path: Path) -> Located:
-    """The value in the file at `path`.
+    """Returns the value in the file at `path`.
 
     Raises `FileNotFoundError` when there is no such file, `ConfigInvalidError` for everything else.
     """
@@ -158,13 +158,13 @@ def read_json5(path: Path) -> Located:
 
 
 def parse_json5(data: bytes, path: Path) -> Located:
-    """The value that `data` holds; `path` is for messages. Raises `ConfigInvalidError`."""
+    """Returns the value in `data`; `path` is for messages. Raises `ConfigInvalidError`."""
     source = SourceText(path, _decode(data, path))
     return _locate(_parse(source), scan(source.text, _decode_string), source)
 
 
 def require_object(root: Located) -> Located:
-    """The value itself, if it is an object. Raises `ConfigInvalidError` otherwise."""
+    """Returns the value itself, if it is an object. Raises `ConfigInvalidError` otherwise."""
     if not isinstance(root.value, dict):
         message = f"found {type_words(root.value)} at the top, allowed is an object"
         raise error_at(root.source, root.offset, message, "Put the settings between { and }.")
@@ -181,7 +181,7 @@ def _decode(data: bytes, path: Path) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        # The codec counts from behind the byte order mark that it skips.
+        # The codec counts from the end of the byte order mark, which it skips.
         before = bytes(error.object[: error.start])
         found = f"the byte 0x{error.object[error.start]:02x} is not valid UTF-8"
         raise _encoding_error(before, found, path) from error
@@ -210,7 +210,7 @@ def _decode_string(quoted: str) -> str:
 
 
 def _locate(value: object, spot: Spot, source: SourceText) -> Located:
-    """Values and spots as one tree; recursion is bounded by `MAX_DEPTH`."""
+    """Joins values and spots in one tree; recursion is bounded by `MAX_DEPTH`."""
     if isinstance(value, dict):
         members = spot.members
         value = {name: _locate(part, members[name], source) for name, part in value.items()}

@@ -1,4 +1,4 @@
-"""Values that know where they come from, and what reading a configuration collects: problems, warnings, variables."""
+"""Values with the places they come from, and what reading a configuration collects: problems, warnings, variables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SourceText(msgspec.Struct, frozen=True):
     text: str
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Line and column of a character, both counted from 1; LF, CRLF and CR end a line."""
+        """Returns line and column of a character, both counted from 1; LF, CRLF and CR end a line."""
         before = self.text[:offset]
         breaks = before.count("\n") + before.count("\r") - before.count("\r\n")
         return breaks + 1, offset - max(before.rfind("\n"), before.rfind("\r"))
@@ -36,11 +36,11 @@ class Located(msgspec.Struct, frozen=True):
     value: Any
     source: SourceText
     offset: int
-    """Where its key starts; for list items and the top value, where the value starts."""
+    """The start of its key; for list items and the top value, the start of the value."""
     start: int = 0
-    """Where the value starts in the text of its file."""
+    """The start of the value in the text of its file."""
     end: int = 0
-    """Behind the value."""
+    """The position after the value."""
     shadowed: int | None = None
     """Offset of an earlier member of the same name, which is ignored."""
 
@@ -54,7 +54,7 @@ class Located(msgspec.Struct, frozen=True):
 
 
 class SettingOrigin(msgspec.Struct, frozen=True, kw_only=True):
-    """Where one effective value came from."""
+    """The origin of one effective value."""
 
     kind: Literal["default", "file", "environment", "command-line", "derived"]
     detail: str | None = None
@@ -62,7 +62,7 @@ class SettingOrigin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def descend(node: Located, *names: str) -> Located | None:
-    """The member that `names` lead to from `node`, or None if there is none."""
+    """Returns the member that `names` lead to from `node`, or None if there is none."""
     for name in names:
         if not isinstance(node.value, dict) or name not in node.value:
             return None
@@ -71,7 +71,7 @@ def descend(node: Located, *names: str) -> Located | None:
 
 
 def render_path(path: KeyPath) -> str:
-    """`agents.list[0].id`; names that are no identifiers are quoted: `providers["my.host"]`."""
+    """Returns `agents.list[0].id`; names that are no identifiers are quoted: `providers["my.host"]`."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -84,13 +84,13 @@ def render_path(path: KeyPath) -> str:
 
 
 def quote(text: str) -> str:
-    """The string in double quotes, shortened, control characters escaped."""
+    """Returns the string in double quotes, shortened, control characters escaped."""
     shown = text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "…"
     return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in shown) + '"'
 
 
 def type_words(value: object) -> str:
-    """What kind of JSON value this is, never the value itself."""
+    """Returns the kind of a JSON value in words, never the value itself."""
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     words = {dict: "an object", list: "a list", str: "a string", int: "a number", float: "a number"}
@@ -98,7 +98,7 @@ def type_words(value: object) -> str:
 
 
 def value_words(value: object) -> str:
-    """The value in words for messages. Not for keys whose value may be a secret."""
+    """Returns the value in words for messages. Not for keys whose value may be a secret."""
     if isinstance(value, str):
         return quote(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -115,11 +115,11 @@ def _number_words(number: float) -> str:
 
 
 OWN_PROVIDERS = ("openai", "google", "gemini", "voyage")
-"""Entries of `models.providers` that embeddings use unasked; of others only mistakes in those that are named count."""
+"""Entries of `models.providers` that may be used without being named; in others a mistake counts only if named."""
 
 
 def is_foreign(at: KeyPath, named: Iterable[str]) -> bool:
-    """Whether the path belongs to a model provider that memory has no use for."""
+    """Returns whether the path belongs to a model provider that memory does not use."""
     is_provider = at[:2] == ("models", "providers") and len(at) > 2
     return is_provider and str(at[2]).lower() not in (*OWN_PROVIDERS, *named)
 
@@ -148,21 +148,21 @@ class Reading:
         file: Path | None = None,
         tolerates: Callable[[KeyPath], bool] = lambda _at: False,
     ) -> None:
-        """`tolerates` tells whether a problem at a path is only a warning."""
+        """`tolerates` returns whether a problem at a path is only a warning."""
         self.environment = environment
-        """For `${NAME}` and for secrets that refer to a variable."""
+        """The variables for `${NAME}` and for secrets that refer to one."""
         self.file = file
         """The file that is read; parts may come from files that it includes."""
         self._tolerates = tolerates
         self.problems: list[ConfigProblem] = []
         self.remarks: list[Remark] = []
         self.forgiven = 0
-        """How many problems were tolerated and became warnings."""
+        """The number of problems that were tolerated and became warnings."""
         self.variables: dict[KeyPath, tuple[str, ...]] = {}
         """Names of the variables that were used for the value at a path."""
 
     def problem(self, at: KeyPath, node: Located, message: str) -> None:
-        """Notes a value that cannot be used. Where that is tolerated, it is ignored with a warning."""
+        """Notes a value that cannot be used. If that is tolerated, it is ignored with a warning."""
         if self._tolerates(at):
             self.forgiven += 1
             self.warn(at, node, f"{message}; it is ignored")
@@ -182,7 +182,7 @@ class Reading:
         self.remarks.append(Remark(at, warning))
 
     def place(self, at: KeyPath, node: Located) -> str:
-        """`agents.list[0].workspace, line 7`, with the name of an included file."""
+        """Returns `agents.list[0].workspace, line 7`, with the name of an included file."""
         other = f" of {node.source.path.name}" if node.source.path != self.file else ""
         return f"{render_path(at)}, line {node.line}{other}"
 
@@ -195,7 +195,7 @@ class Reading:
     def warnings(
         self, *, except_below: Iterable[KeyPath], providers: Sequence[str]
     ) -> tuple[ConfigWarning, ...]:
-        """The warnings so far, without those about other agents and other providers than these."""
+        """Returns the warnings so far, without those about other agents and other providers than these."""
         others = tuple(except_below)
         own = [
             remark
