@@ -1,10 +1,8 @@
 """Choosing a provider from the configuration, with a reason for or against each candidate, and making it.
 
 Unset or "auto": local if its model file exists, then OpenAI, Gemini, Voyage, by key, then local with the suggested
-model if
-that was downloaded; else keywords only. Named: that one; if it cannot be made, its fallback; else keywords only.
-What happens when a chosen provider fails later is decided in
-`providers.embedding.failover`.
+model if that was downloaded; else keywords only. Named: that one; if it cannot be made, its fallback; else keywords
+only. Failures of a chosen provider are handled in `providers.embedding.failover`.
 """
 
 from __future__ import annotations
@@ -82,7 +80,7 @@ class _Remote:
 
 
 def is_installed(module: str) -> bool:
-    """Whether a module could be imported, without importing it."""
+    """Returns whether a module could be imported, without importing it."""
     try:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:
@@ -90,7 +88,7 @@ def is_installed(module: str) -> bool:
 
 
 def _missing() -> str | None:
-    """A library that every remote vendor needs and that is not there."""
+    """Returns a library that every remote vendor needs and that is not installed."""
     return next((name for name in ("httpx2", "numpy") if not is_installed(name)), None)
 
 
@@ -118,12 +116,12 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reasons_in_vain(self) -> tuple[str, ...]:
-        """What to say of each of them, with its remedy."""
+        """A message about each of them, with its remedy."""
         return tuple(f"{_words_only(one)} {one.remedy or ''}".rstrip() for one in self.keys_in_vain)
 
     @property
     def remedy(self) -> str | None:
-        """What would make a provider usable; any one of several is enough."""
+        """The step that would make a provider usable; any one of several is enough."""
         if self.keys_in_vain:
             return self.keys_in_vain[0].remedy
         if len({one.provider for one in self.candidates}) > 2:
@@ -139,12 +137,12 @@ def _in_vain(candidates: Iterable[ProviderCandidate]) -> tuple[ProviderCandidate
 
 
 def _words_only(one: ProviderCandidate) -> str:
-    """Why there are no vectors although this provider has a key."""
+    """Returns a message on why there are no vectors although this provider has a key."""
     return f"{_KEYWORDS_ONLY}, although there is a key for {one.provider} ({one.key_source}): {one.reason}"
 
 
 def choose(settings: Settings) -> Choice:
-    """Chooses. Blocking (reads the auth profiles): run it in a worker thread. Never raises."""
+    """Chooses a provider. Blocking (reads the auth profiles): run it in a worker thread. Never raises."""
     requested = settings.search.provider
     if requested == "none":
         reason = f'{_KEYWORDS_ONLY}, because the configured provider is "none".'
@@ -161,12 +159,11 @@ def open_embeddings(
     learned: Mapping[bytes, Mapping[str, object]] | None = None,
     dimensions: Mapping[bytes, int] | None = None,
 ) -> Embeddings | None:
-    """The chosen providers, ready to use; None for keywords only.
+    """Returns the chosen providers, ready to use; None for keywords only.
 
     Nothing is sent and no library imported before the first text. Blocking like `choose`. `learned`
-    holds `LearnedLimits.to_dict` by `Fingerprint.digest`, from an earlier process, and `dimensions` those of its
-    vectors.
-    Raises `ProviderError` if the configuration's surroundings changed since `choose`.
+    contains `LearnedLimits.to_dict` by `Fingerprint.digest`, from an earlier process, and `dimensions` those of its
+    vectors. Raises `ProviderError` if the configuration's surroundings changed since `choose`.
     """
 
     def service(embedder: Embedder) -> EmbeddingService:
@@ -190,10 +187,9 @@ def open_embeddings(
 
 
 def load_for_queries(choice: Choice) -> None:
-    """Loads what the first query of a remote provider needs, ahead of it. Blocking: imports modules, reads
-    certificates.
+    """Loads the modules and certificates that the first query of a remote provider needs, ahead of it. Blocking.
 
-    Raises what importing does; the query itself would tell.
+    Raises what importing raises; the query itself would report it.
     """
     if choice.primary is None or choice.primary.provider == "local":
         return
@@ -230,7 +226,7 @@ def _assess_automatically(name: str, settings: Settings) -> ProviderCandidate:
 
 
 def _suggestion_was_downloaded(settings: Settings) -> bool:
-    """Whoever has a key has a larger model than that, so it is asked last."""
+    """Returns whether the suggested model is on the disk. It is considered last, since a key gives a larger model."""
     try:
         models = configured_models(settings, os.environ)
     except ConfigNotFoundError:
@@ -240,7 +236,7 @@ def _suggestion_was_downloaded(settings: Settings) -> bool:
 
 
 def _no_model_file(local: LocalSettings) -> ProviderUnavailableError | None:
-    """A local model that nobody asked for is chosen only if nothing has to be downloaded."""
+    """Returns an error unless the model is a file on this disk: one that nobody asked for is not downloaded."""
     path = local.model_path
     if path is None or path.startswith(("hf:", "http://", "https://")):
         cause = "local.modelPath names no file"
@@ -303,10 +299,10 @@ def _fallback(primary: str, settings: Settings) -> ProviderCandidate | None:
 def open_predecessor(
     settings: Settings, choice: Choice, fingerprint: Fingerprint
 ) -> EmbeddingService | None:
-    """Reads queries as the notes of this fingerprint were read; None if that is impossible now.
+    """Opens a service that embeds queries as the notes of this fingerprint were; None if that is impossible now.
 
     Blocking: reads the auth profiles. The keys of `remote` are offered only to the
-    provider they are configured for ("auto": the one that was chosen), any other uses its own.
+    provider they are configured for ("auto": the one that was chosen); any other uses its own.
     """
     chosen = choice.primary.provider if choice.primary else None
     owner = chosen if choice.requested == "auto" else choice.requested

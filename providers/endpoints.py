@@ -27,7 +27,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Scheme, host and port: what a credential is bound to."""
+    """Scheme, host and port, to which a credential is bound."""
 
     scheme: str
     host: str
@@ -40,13 +40,13 @@ class Origin(msgspec.Struct, frozen=True):
 
     @property
     def private(self) -> bool:
-        """Whether the host is this machine or an address that the public network cannot reach."""
+        """True if the host is this machine or an address that the public network cannot reach."""
         address = _address(self.host)
         return self.local if address is None else self.local or address.is_private
 
     @property
     def local(self) -> bool:
-        """Whether the host is this machine, as far as the name alone tells."""
+        """True if the host is this machine by its name alone."""
         name = self.host.rstrip(".")
         return name == "localhost" or name.endswith(".localhost") or is_this_machine(self.host)
 
@@ -56,16 +56,16 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether this is an address, however it is spelled, that leads back to this machine.
+    """Returns whether this is an address, however it is spelled, that leads back to this machine.
 
-    A connection to the unspecified address (`0.0.0.0`, `::`) does.
+    The unspecified address (`0.0.0.0`, `::`) does.
     """
     address = _address(host)
     return address is not None and (address.is_loopback or address.is_unspecified)
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The address, if a connection would read the host as one: `127.1` and `0x7f.1` are addresses, too."""
+    """Returns the address, if a connection would read the host as one: `127.1` and `0x7f.1` are addresses, too."""
     name = host.rstrip(".").partition("%")[0]
     try:
         address = ipaddress.ip_address(name)
@@ -111,7 +111,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 def may_receive(origin: Origin, homes: frozenset[Origin]) -> bool:
-    """Whether a credential that belongs to `homes` may be sent to this origin (the binding rule)."""
+    """Returns whether a credential that belongs to `homes` may be sent to this origin (the binding rule)."""
     return origin in homes or origin.private
 
 
@@ -125,11 +125,11 @@ def _port(parts: SplitResult) -> int:
 
 
 def endpoint_at(vendor: Vendor, base_url: str) -> Endpoint:
-    """A configured base URL as this vendor's wire needs it. Raises `ProviderUnavailableError`."""
+    """Returns a configured base URL as this vendor's wire needs it. Raises `ProviderUnavailableError`."""
     return Endpoint.parse(base_url, cut_from=vendor.cut_from, ends_in=vendor.ends_in)
 
 
 @cache
 def home_of(vendor: Vendor) -> Endpoint | None:
-    """The vendor's own address; None for a server of the user's."""
+    """Returns the vendor's own address; None for a server of the user's."""
     return endpoint_at(vendor, vendor.base_url) if vendor.base_url else None

@@ -1,7 +1,7 @@
 """The command that installs the missing libraries of an extra, which depends on how we were installed.
 
-It names the libraries rather than the extra, which an installer can only resolve if our package itself
-comes from an index; but a tool of uv is installed again from where it came, since upgrades drop what was only added.
+It names the libraries rather than the extra, which an installer can only resolve if our package itself comes
+from an index; but a tool of uv is installed again from its source, since upgrades drop libraries that were only added.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _COMPILES: Final = " (it compiles llama.cpp for two to four minutes, with a C++ 
 
 
 def install_command(extra: str) -> str:
-    """A shell command that installs the libraries of an extra for this program."""
+    """Returns a shell command that installs the libraries of an extra for this program."""
     return shlex.join(install_arguments(extra))
 
 
 def install_arguments(extra: str) -> list[str]:
-    """The same as a list."""
+    """Returns the same command as a list."""
     if (tool := _tool_requirement(extra)) is not None:
         return ["uv", "tool", "install", "--force", tool]
     return [*_installer(), *_libraries(extra)]
 
 
 def install_remedy(extra: str) -> str:
-    """The same as a sentence."""
+    """Returns the same command as a sentence."""
     if extra != "llama":
         return f"Run: {install_command(extra)}"
     if _is_checkout():
@@ -42,7 +42,7 @@ def install_remedy(extra: str) -> str:
 
 
 def _tool_requirement(extra: str) -> str | None:
-    """What a tool of uv was installed from, with this extra, so that an upgrade keeps it; None where it is no tool
+    """Returns the source of a tool of uv, with this extra added, so that an upgrade keeps it; None if we are not a tool
     of uv.
     """
     if (one := uv_receipt()) is None:
@@ -56,8 +56,8 @@ def _tool_requirement(extra: str) -> str | None:
 
 
 def uv_receipt() -> dict[str, Any] | None:
-    """What uv was asked to install as a tool; None where this is none, or the receipt is in a form that is not
-    known.
+    """Returns the requirement that uv installed as a tool; None if we are not a tool of uv, or the receipt has an
+    unknown form.
     """
     try:
         receipt = tomllib.loads(Path(sys.prefix, "uv-receipt.toml").read_text(encoding="utf-8"))
@@ -68,7 +68,7 @@ def uv_receipt() -> dict[str, Any] | None:
 
 
 def _installer() -> list[str]:
-    """The program that installs libraries here; environments of pipx and uv have no pip."""
+    """Returns the program that installs libraries here; environments of pipx and uv have no pip."""
     return ["pipx", "inject", DISTRIBUTION] if is_of_pipx() else pip_install()
 
 
@@ -77,14 +77,14 @@ def is_of_pipx() -> bool:
 
 
 def pip_install() -> list[str]:
-    """What installs into this environment by its path."""
+    """Returns the command that installs into this environment by its path."""
     if importlib.util.find_spec("pip") is not None:
         return [sys.executable, "-m", "pip", "install"]
     return ["uv", "pip", "install", "--python", sys.executable]
 
 
 def _libraries(extra: str) -> list[str]:
-    """The requirements of this extra alone."""
+    """Returns the requirements of this extra alone."""
     try:
         requirements = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:

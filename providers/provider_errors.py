@@ -8,21 +8,21 @@ from typing import ClassVar, Final, Literal
 from config.errors import ErrorKind, MemoryGatewayError
 
 SizeReason = Literal["items", "tokens", "bytes", "input"]
-"""What was too large: the number of texts, their tokens, the body's bytes, or one single text."""
+"""The quantity that was too large: the number of texts, their tokens, the body's bytes, or one single text."""
 UNTRUSTED: Final = "has a certificate that is invalid or not trusted on this machine."
 CHECK_CERTIFICATE: Final = (
     "Check the address and the clock; SSL_CERT_FILE names further authorities."
 )
 LONGEST_PAUSE_S: Final = 86_400.0
-"""No host is left alone for longer, whatever number it sends."""
+"""The longest pause, whatever number a host sends."""
 
 
 class ProviderError(MemoryGatewayError):
     """Base of this floor's errors.
 
     `retryable`: the same request may succeed when it is sent again soon.
-    `final`: nothing but a change on the user's or the host's side will help; the circuit opens at
-    once. `status` is the HTTP status, if there was one; `retry_after_s` the wait that the host asked for, a day
+    `final`: only a change on the user's or the host's side will help; the circuit opens at once.
+    `status` is the HTTP status, if there was one; `retry_after_s` the wait that the host asked for, a day
     at most.
     """
 
@@ -99,7 +99,7 @@ class ProviderInputTooLargeError(ProviderError):
 
 
 class ProviderBadResponseError(ProviderError):
-    """The host answered, but not with what was asked for."""
+    """The host answered, but without the requested content."""
 
     kind = ErrorKind.PROVIDER_BAD_RESPONSE
     retryable = True
@@ -142,7 +142,7 @@ class CircuitOpenError(ProviderError):
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """The error itself, then what caused it or was being handled, each once."""
+    """Yields the error itself, then the errors that caused it or were being handled, each once."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:

@@ -1,5 +1,5 @@
-"""What every provider of embeddings offers to the floor above: vectors, batch jobs, what it reports; and the identity
-of a vector space.
+"""The interface of every provider of embeddings to the floor above: vectors, batch jobs, reports; and the identity of a
+vector space.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
     headers: str = ""
     """`digest_headers` of the configured headers that are no secrets."""
     dimensions: int | None = None
-    """As configured; None lets the model decide."""
+    """The configured number; None lets the model decide."""
     input_type: str | None = None
-    """How documents are marked: task type, input type."""
+    """The mark of documents: task type, input type."""
     variant: tuple[str, ...] = ()
     """Everything else that changes vectors: a document prompt, the hash of a model file, pooling ..."""
 
     def digest(self) -> bytes:
-        """32 bytes, the same in every process and on every machine."""
+        """Returns 32 bytes, the same in every process and on every machine."""
         return hashlib.sha256(msgspec.json.encode(self)).digest()
 
 
 def digest_headers(headers: Mapping[str, str]) -> str:
-    """A short hash of header names (without case) and values; empty for no headers."""
+    """Returns a short hash of header names (without case) and values; empty for no headers."""
     if not headers:
         return ""
     pairs = sorted((name.lower(), value) for name, value in headers.items())
@@ -61,18 +61,18 @@ class QueryVector(msgspec.Struct, frozen=True):
 
 Purpose = Literal["query", "document"]
 Role = Literal["primary", "fallback"]
-"""A fallback takes nothing of what was configured for the primary."""
+"""A fallback takes over no setting that was made for the primary."""
 
 
 class ItemError(msgspec.Struct, frozen=True, kw_only=True):
-    """Why one text of a request got no vector, although the request as a whole succeeded."""
+    """The reason why one text of a request got no vector, although the request as a whole succeeded."""
 
     kind: ErrorKind
     message: str
 
 
 class InputLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one request may hold. Tokens are estimates (`providers.embedding.sizing.estimate_tokens`)."""
+    """The limits of one request. Tokens are estimates (`providers.embedding.sizing.estimate_tokens`)."""
 
     max_input_tokens: int
     """The limit of one text. A longer one is still sent, alone, and the host decides."""
@@ -109,19 +109,19 @@ class Embedder(Protocol):
 
     @property
     def is_prepared(self) -> bool:
-        """Whether `prepare` has nothing left to do."""
+        """True if `prepare` has nothing left to do."""
         ...
 
     async def prepare(self) -> None:
-        """Does what may take longer than a request, such as a download. Raises `ProviderError`."""
+        """Does work that may take longer than a request, such as a download. Raises `ProviderError`."""
         ...
 
     async def run(self) -> None:
-        """Runs what the requests need beside them, until cancelled; it must be running when they are made."""
+        """Runs the work that the requests need beside them, until cancelled; it must run when they are made."""
         ...
 
     def report(self) -> LocalState | None:
-        """What only this kind of provider reports in `status`. May be called from any thread."""
+        """Returns the part of `status` that only this kind of provider has. May be called from any thread."""
         ...
 
     async def embed_documents(self, texts: Sequence[str]) -> EmbeddedBatch: ...
@@ -132,7 +132,7 @@ class Embedder(Protocol):
 
 
 Outcome = Literal["completed", "failed", "expired", "cancelled"]
-"""How a batch job ended. Any of them may have left results."""
+"""The end of a batch job. Any of them may have left results."""
 
 
 class RemoteJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,7 +140,7 @@ class RemoteJob(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     state: str
-    """The vendor's own word."""
+    """The vendor's own name of the state."""
     outcome: Outcome | None
     """None while it is under way."""
     done: int = 0
@@ -148,9 +148,9 @@ class RemoteJob(msgspec.Struct, frozen=True, kw_only=True):
     result_files: tuple[str, ...] = ()
     """Files with its results, errors included; we delete them when they have been read."""
     reason: str | None = None
-    """Why it failed, in words that may be shown."""
+    """The reason why it failed, in words that may be shown."""
     too_large: bool = False
-    """Whether it failed because it held more than the vendor accepts at once."""
+    """True if it failed because it contained more than the vendor accepts at once."""
 
 
 class BatchResult(msgspec.Struct, frozen=True):
@@ -167,11 +167,11 @@ class BatchHost(Protocol):
     """One vendor's batch endpoint. All calls raise `ProviderError` and may be cancelled."""
 
     def line(self, key: str, text: str) -> bytes:
-        """The request for one text, as a line of the file that is uploaded."""
+        """Returns the request for one text, as a line of the file that is uploaded."""
         ...
 
     async def find_upload(self, name: str) -> str | None:
-        """The file that was uploaded under this name, if there is one."""
+        """Returns the file that was uploaded under this name, if there is one."""
         ...
 
     async def upload(self, name: str, file: IO[bytes]) -> str:
@@ -179,7 +179,7 @@ class BatchHost(Protocol):
         ...
 
     async def find(self, file_id: str) -> RemoteJob | None:
-        """The job that was made from an uploaded file, if there is one."""
+        """Returns the job that was made from an uploaded file, if there is one."""
         ...
 
     async def create(self, file_id: str, label: str) -> RemoteJob: ...
@@ -200,7 +200,7 @@ class BatchHost(Protocol):
 
 
 class ProviderRequest(msgspec.Struct, frozen=True):
-    """What a provider is made from: the settings, and the role it is to have."""
+    """The settings that a provider is made from, and the role it is to have."""
 
     settings: Settings
     role: Role
@@ -218,7 +218,7 @@ class ProviderCandidate(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     key_source: str | None = None
     """None: no key is sent. If it is set for an unusable provider, only the library is missing."""
     lacks: str | None = None
-    """What is still missing before its first vector; None: nothing."""
+    """The part that is still missing before its first vector; None: nothing."""
 
 
 def unusable(
@@ -234,7 +234,7 @@ def unusable(
 
 
 class FingerprintState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A `Fingerprint` as `status` spells it; the index stores one under its own names."""
+    """A `Fingerprint` under the names of `status`; the index stores one under its own names."""
 
     provider: str
     model: str
@@ -246,7 +246,7 @@ class FingerprintState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class Statistics(msgspec.Struct, kw_only=True, rename="camel"):
-    """Running counts. Who is given some has those of that moment."""
+    """Running counts. A caller gets a copy of the present ones."""
 
     requests: int = 0
     """Every one that was sent, repeated and refused ones included."""
@@ -261,7 +261,7 @@ class Statistics(msgspec.Struct, kw_only=True, rename="camel"):
     """Query embeddings that were requested, cached ones included."""
     query_cache_hits: int = 0
     tokens: int = 0
-    """As counted by the host."""
+    """The tokens as the host counted them."""
 
 
 class WorkerState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -270,12 +270,12 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     status: Literal["off", "loading", "running"]
     pid: int | None = None
     resident_bytes: int | None = None
-    """The memory of the worker process; None if the system does not tell."""
+    """The memory of the worker process; None if the system does not report it."""
     deaths: int = 0
-    """How many workers ended without being asked to."""
+    """The number of workers that ended without being asked to."""
     last_death: str | None = None
     cut_texts: int = 0
-    """How many texts the model has read only the beginning of."""
+    """The number of texts of which the model has read only the beginning."""
 
 
 class LocalModelState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -296,7 +296,7 @@ class Download(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class LocalState(msgspec.Struct, frozen=True, kw_only=True):
-    """What only a local model reports."""
+    """The part of `status` that only a local model has."""
 
     reference: str
     worker: WorkerState
@@ -342,7 +342,7 @@ class EmbeddingsState(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 class Provider(Protocol):
     def assess(self, request: ProviderRequest) -> ProviderCandidate:
-        """Whether it could be made. Blocks only briefly: no network, no slow import."""
+        """Returns whether it could be made. Blocks only briefly: no network, no slow import."""
         ...
 
     def create(self, request: ProviderRequest) -> Embedder:

@@ -1,11 +1,11 @@
 """The HTTP client for every host: the user's proxies are for the network, never for this machine.
 
-Whether a name means this machine is decided by what it resolves to, not by how it is spelled. It is asked
-anew before a request when the last answer is older than `_KEPT_S`. A name that cannot be resolved here in
-time belongs to a network that only the proxy knows, and goes there. Between our look and the connection a
-hostile name server may change its answer: then a request goes to the host that was configured without the
-proxy, or through the proxy to a name that was not this machine's when it was asked for. Neither hands
-anything to somebody who was not configured.
+Whether a name means this machine is decided by what it resolves to, not by how it is spelled. It is resolved
+again before a request if the last answer is older than `_KEPT_S`. A name that cannot be resolved here in
+time belongs to a network that only the proxy knows, and the request goes there. Between our look-up and the
+connection a hostile name server may change its answer: then a request goes to the configured host without the
+proxy, or through the proxy to a name that was not this machine's when it was resolved. Neither sends anything
+to a host that was not configured.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _KEPT_S: Final = 30.0
 
 
 def open_client(*, is_encrypted: bool = True, **options: Any) -> httpx2.AsyncClient:
-    """A client that heeds HTTP_PROXY, NO_PROXY and their like for all that is not this machine.
+    """Opens a client that follows HTTP_PROXY, NO_PROXY and their like for all hosts but this machine.
 
-    One that only sends unencrypted requests trusts no certificate. Others are blocking for some milliseconds: they
-    load those of the authorities. Raises ProviderUnavailableError if these cannot be read.
+    One that only sends unencrypted requests trusts no certificate. Others block for some milliseconds: they load the
+    authorities' certificates. Raises ProviderUnavailableError if these cannot be read.
     """
     trusted = certificates() if is_encrypted else _no_certificates()
     if not getproxies():
@@ -46,7 +46,7 @@ def open_client(*, is_encrypted: bool = True, **options: Any) -> httpx2.AsyncCli
 
 @cache
 def certificates() -> ssl.SSLContext:
-    """The authorities that are trusted, read once. Raises ProviderUnavailableError."""
+    """Returns the trusted authorities, read once. Raises ProviderUnavailableError."""
     try:
         return httpx2.create_ssl_context()
     except OSError as error:
@@ -65,12 +65,12 @@ def _no_certificates() -> ssl.SSLContext:
 
 
 class _Chosen(httpx2.AsyncBaseTransport):
-    """Directly to this machine, and everywhere else as the environment says."""
+    """Sends directly to this machine, and everywhere else as the environment says."""
 
     def __init__(self, trusted: ssl.SSLContext) -> None:
         self._direct = httpx2.AsyncHTTPTransport(verify=trusted)
         self._usual: httpx2.AsyncClient | None = None
-        """Made for the first request that needs it: a proxy that cannot be used is no matter of this machine."""
+        """Made for the first request that needs it: a proxy that cannot be used is no problem for this machine."""
         self._known: dict[str, tuple[float, bool]] = {}
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -95,9 +95,9 @@ class _Chosen(httpx2.AsyncBaseTransport):
 
 
 def _client_of_environment() -> httpx2.AsyncClient:
-    """A client of its own: which proxy the environment names for an address is its business.
+    """Opens a client that chooses the proxy for each address by the environment.
 
-    Raises ProviderUnavailableError, without the proxy's address, which may hold a password.
+    Raises ProviderUnavailableError, without the proxy's address, which may contain a password.
     """
     try:
         # The time limits come with each request.
@@ -114,7 +114,7 @@ def _client_of_environment() -> httpx2.AsyncClient:
 
 
 async def _resolves_to_this_machine(origin: Origin) -> bool:
-    """Whether any of its addresses leads to this machine."""
+    """Returns whether any of its addresses leads to this machine."""
     addresses: list[str] = []
     done, token = anyio.Event(), current_token()
 
@@ -126,7 +126,7 @@ async def _resolves_to_this_machine(origin: Origin) -> bool:
             from_thread.run_sync(done.set, token=token)
 
     try:
-        # A daemon: a name server that hangs must not hold up the end of the process.
+        # A daemon: a name server that hangs must not delay the end of the process.
         threading.Thread(target=resolve, name="resolver", daemon=True).start()
     except RuntimeError as error:
         raise httpx2.ConnectError("No thread is left to resolve the name.") from error

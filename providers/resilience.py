@@ -23,7 +23,7 @@ from providers.provider_errors import (
 _T = TypeVar("_T")
 _SUCCESSES_TO_GROW = 5
 _MOST_DOUBLINGS = 16
-"""Of a cooldown: numbers end, and a host may be away for weeks."""
+"""The limit of a cooldown's exponent, since a host may be away for weeks and the number would overflow."""
 
 
 class Clock(Protocol):
@@ -46,7 +46,7 @@ class CircuitPolicy(msgspec.Struct, frozen=True, kw_only=True):
     failures: int = 3
     """Failed requests in a row (each after its retries) that open the circuit."""
     cooldown_s: float = 30.0
-    """After the first opening; doubled by every failed probe."""
+    """The pause after the first opening; doubled by every failed probe."""
     longest_cooldown_s: float = 600.0
     patience_s: float = 60.0
     """A rate limit that asks for a longer pause than this opens the circuit for that pause."""
@@ -55,14 +55,14 @@ class CircuitPolicy(msgspec.Struct, frozen=True, kw_only=True):
 class CircuitState(msgspec.Struct, frozen=True, kw_only=True):
     status: Literal["closed", "open", "half-open"]
     failures: int
-    """In a row."""
+    """The number of failures in a row."""
     reason: str | None = None
     """The last failure; None once a request has succeeded."""
     next_probe_in_s: float | None = None
 
 
 class Circuit:
-    """For one host. Belongs to one event loop."""
+    """The circuit breaker of one host. Belongs to one event loop."""
 
     def __init__(self, clock: Clock, policy: CircuitPolicy | None = None) -> None:
         self._clock = clock
@@ -93,11 +93,11 @@ class Circuit:
                 self._probing = False
 
     def blame(self, error: ProviderError) -> None:
-        """Counts a failure that was found out outside a guarded request."""
+        """Counts a failure that was noticed outside a guarded request."""
         self._count(error, 0.0, probe=False)
 
     def trip(self, error: ProviderError) -> None:
-        """Opens the circuit for a reason that was found out outside a guarded request."""
+        """Opens the circuit for a reason that was noticed outside a guarded request."""
         self._failures += 1
         self._open(error, self._policy.cooldown_s)
 
@@ -134,14 +134,14 @@ class Circuit:
         elif isinstance(error, ProviderNotReadyError):
             return  # nothing was sent, so it says nothing about the host
         elif probe or not isinstance(error, ProviderRateLimitError):
-            # The host is well; it only did not like this request, or wants it later.
+            # The host works; it only refused this request, or wants it later.
             self._close()
 
     def _count(self, error: ProviderError, pause_s: float, *, probe: bool) -> None:
         self._failures += 1
         self._cause = error
         if self._probe_at is not None and not probe:
-            # It began before the circuit opened, and tells nothing new.
+            # It began before the circuit opened, and gives no new information.
             return
         if probe or error.final or self._failures >= self._policy.failures:
             cooldown = self._policy.cooldown_s * 2.0 ** min(self._openings, _MOST_DOUBLINGS)
@@ -175,14 +175,14 @@ class Pacer:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Waits for a free place and for the end of any pause; holds the place for the block."""
+        """Waits for a free place and for the end of any pause; keeps the place for the block."""
         async with self._limiter:
             while (wait := self._not_before - self._clock.now()) > 0:
                 await self._clock.sleep(wait)
             yield
 
     def slow_down(self, pause_s: float) -> None:
-        """After a rate limit: no request begins before the pause is over, and fewer run at once afterwards."""
+        """Delays all requests until the pause after a rate limit is over, and lets fewer run at once afterwards."""
         self._not_before = max(self._not_before, self._clock.now() + pause_s)
         self._limiter.total_tokens = max(1, self.at_once // 2)
         self._successes = 0
@@ -204,12 +204,12 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     cap_s: float = 8.0
     jitter: float = 0.2
     longest_wait_s: float = 60.0
-    """If a host asks for a longer wait, we give up."""
+    """The longest wait that a host may ask for; beyond it we give up."""
     deadline_s: float = 600.0
-    """For all attempts and waits together; no wait begins that would exceed it."""
+    """The limit of all attempts and waits together; no wait begins that would exceed it."""
 
     def wait_s(self, error: ProviderError, attempt: int, draw: float) -> float | None:
-        """Seconds to wait after the failure of attempt number `attempt` (from 1); None: give up.
+        """Returns the seconds to wait after the failure of attempt number `attempt` (from 1); None: give up.
 
         `draw` is a random number in [0, 1). A wait that the host asks for is a lower bound, to which jitter is added.
         """
@@ -229,7 +229,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SINGLE = RetryPolicy(attempts=1, rate_limit_attempts=1, timeout_attempts=1)
-"""For a probe, which is one attempt."""
+"""The policy of a probe, which is one attempt."""
 
 
 async def retrying(
@@ -242,7 +242,7 @@ async def retrying(
 ) -> _T:
     """Calls until success, a failure that is not worth repeating, or the deadline.
 
-    `on_retry` hears of each failure that is waited out, and of the wait in seconds.
+    `on_retry` is called before each wait, with the failure and the wait in seconds.
     """
     ends = clock.now() + policy.deadline_s
     attempt = 1

@@ -50,7 +50,7 @@ class _RawLine(msgspec.Struct):
 
 
 def read_line(raw: bytes) -> ResultLine | None:
-    """The content of a line; None for one that is blank or not understood."""
+    """Returns the content of a line; None for one that is blank or not understood."""
     try:
         line = msgspec.json.decode(raw, type=prepared(_RawLine))
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -157,7 +157,7 @@ class GeminiBatches:
 
 
 def _open_library(spec: RemoteSpec, http: httpx2.AsyncClient) -> genai.Client:
-    """The library, sending through `http`; its Vertex mode and its environment variables are switched off."""
+    """Opens the library to send through `http`; its Vertex mode and its environment variables are switched off."""
     # The version is split off, since uploads go to `<address>/upload/<version>`.
     address, _, version = spec.endpoint.base_url.rpartition("/")
     if not _VERSION.fullmatch(version):
@@ -175,7 +175,7 @@ def _open_library(spec: RemoteSpec, http: httpx2.AsyncClient) -> genai.Client:
 
 
 async def _first(entries: AsyncIterator[_T], is_it: Callable[[_T], bool]) -> _T | None:
-    """The first matching entry; the search ends after `_MOST_LISTED` entries, even of an endless list."""
+    """Returns the first matching entry; the search ends after `_MOST_LISTED` entries, even of an endless list."""
     seen = 0
     async for entry in entries:
         if is_it(entry):

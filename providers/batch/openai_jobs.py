@@ -1,6 +1,6 @@
 """Batch jobs of OpenAI, and of Voyage, which has the same calls: files, jobs, and lines of results.
 
-By their documented HTTP calls, through the same guarded client as all other requests: Voyage's library has no jobs,
+It makes the documented HTTP calls through the same guarded client as all other requests: Voyage's library has no jobs,
 and OpenAI's takes half a second to import. An uploaded file and the job made of it are found again by the file's name
 and id, so a lost answer costs nothing.
 """
@@ -122,7 +122,7 @@ class OpenAIBatches:
         await self._downloads.aclose()
 
     async def _jobs(self) -> AsyncIterator[object]:
-        """The newest first."""
+        """Yields the jobs, the newest first."""
         params: dict[str, str | int] = {"limit": _PAGE}
         for _ in range(_MOST_LISTED // _PAGE):
             page = msgspec.convert(
@@ -145,7 +145,7 @@ class OpenAIBatches:
 
 
 class VoyageBatches(OpenAIBatches):
-    """Model and options belong to the job; the lines of the file hold only the texts."""
+    """Voyage's jobs: model and options belong to the job, and the lines of the file contain only the texts."""
 
     def line(self, key: str, text: str) -> bytes:
         body = {"input": [without_lone_surrogates(text)]}
@@ -231,7 +231,7 @@ class _RawLine(msgspec.Struct):
 
 
 def read_line(raw: bytes) -> ResultLine | None:
-    """The content of a line; None for one that is blank or not understood."""
+    """Returns the content of a line; None for one that is blank or not understood."""
     try:
         line = msgspec.json.decode(raw, type=prepared(_RawLine))
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -19,7 +19,7 @@ from providers.remote.http_client import typed_errors
 from providers.remote.spec import RemoteSpec
 
 MOST_BYTES: Final = 4 << 30
-"""Of one file."""
+"""The largest size of one file."""
 _LONGEST_LINE: Final = 4 << 20
 _CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,60}")
 NO_VECTOR: Final = "The batch job's answer holds no vector for this text."
@@ -34,7 +34,7 @@ class ResultLine(msgspec.Struct, frozen=True):
 
 
 class ResultLines:
-    """Turns parts of a stream into whole lines; holds no more than one unfinished line."""
+    """Turns parts of a stream into whole lines; keeps no more than one unfinished line."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -52,14 +52,14 @@ class ResultLines:
             )
 
     def end(self) -> bytes:
-        """The last line, which may lack its newline."""
+        """Returns the last line, which may lack its newline."""
         line = bytes(self._rest)
         self._rest.clear()
         return line
 
 
 def results_of(lines: Sequence[ResultLine], dimensions: int | None) -> list[BatchResult]:
-    """Validated vectors and errors, in the order of the lines. Loads numpy, so run it in a thread."""
+    """Returns validated vectors and errors, in the order of the lines. Loads numpy, so run it in a thread."""
     rows = [(at, line.embedding) for at, line in enumerate(lines)]
     items = collect(rows, len(lines), dimensions)
     return [
@@ -73,28 +73,28 @@ def _item_error(message: str) -> ItemError:
 
 
 def code_in(word: object) -> str | None:
-    """A vendor's code, which may be shown: whatever else it writes may repeat a text."""
+    """Returns a vendor's code, which may be shown: anything else it writes may repeat a text."""
     return str(word) if word is not None and _CODE.fullmatch(str(word)) else None
 
 
 def refused(*known: str | None) -> str:
-    """Why a text has no vector, by what is known of it."""
-    said = ", ".join(word for word in known if word)
-    return f"A batch job refused this text ({said or 'it gave no reason'})."
+    """Returns a message on why a text has no vector, with what is known about it."""
+    reasons = ", ".join(word for word in known if word)
+    return f"A batch job refused this text ({reasons or 'it gave no reason'})."
 
 
 _SLICE_LINES: Final = 64
-"""Some milliseconds of work at a time, between which searches go first."""
+"""The lines processed at a time, which take some milliseconds; searches may run in between."""
 _SLICE_BYTES: Final = 4 << 20
 _SLICE_VALUES: Final = 1_000_000
 _MOST_VALUES: Final = MOST_DIMENSIONS + 100
-"""In one line."""
+"""The most values in one line."""
 
 ReadLine = Callable[[bytes], ResultLine | None]
 
 
 class ResultReader:
-    """Takes the parts of a file as they arrive: from `read`, or from who calls `write` and then `finish`."""
+    """Takes the parts of a file as they arrive: from `read`, or from a caller of `write` and then `finish`."""
 
     def __init__(self, read_line: ReadLine, on_results: OnResults, dimensions: int | None) -> None:
         self._read_line = read_line

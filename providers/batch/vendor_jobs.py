@@ -21,7 +21,7 @@ from providers.remote.spec import resolve_spec
 
 
 class BatchAccess(msgspec.Struct, frozen=True):
-    """How to get batch jobs of the provider in use; nothing is opened yet."""
+    """The access to batch jobs of the provider in use; nothing is opened yet."""
 
     fingerprint: Fingerprint
     limits: JobLimits
@@ -31,7 +31,7 @@ class BatchAccess(msgspec.Struct, frozen=True):
 
 
 def find_batch(settings: Settings, choice: Choice) -> BatchAccess | str:
-    """Batch jobs of the provider in use, or the reason why there are none, for `status`.
+    """Returns the batch jobs of the provider in use, or the reason why there are none, for `status`.
 
     Blocking: reads the auth profiles.
     """

@@ -60,27 +60,27 @@ class Embeddings:
         return self._active.fingerprint
 
     def fingerprints(self) -> tuple[Fingerprint, ...]:
-        """The fingerprints of all providers that may be in use, now or after a failure."""
+        """Returns the fingerprints of all providers that may be in use, now or after a failure."""
         return tuple(service.fingerprint for service in self._services())
 
     def learned(self) -> dict[bytes, dict[str, dict[str, float]]]:
-        """What is known of the hosts' request sizes, to be given to `open_embeddings` next time."""
+        """Returns the learned request sizes of the hosts, to be given to `open_embeddings` next time."""
         return {
             service.fingerprint.digest(): service.learned.to_dict() for service in self._services()
         }
 
     def subscribe(self, listener: Callable[[ProviderChange], None]) -> Callable[[], None]:
-        """Calls `listener` on each change, on the event loop; returns how to unsubscribe."""
+        """Calls `listener` on each change, on the event loop; returns a function that unsubscribes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     @property
     def is_prepared(self) -> bool:
-        """Whether the provider in use has all that it needs before its first text."""
+        """True if the provider in use has all that it needs before its first text."""
         return self._active.is_prepared
 
     async def prepare(self) -> None:
-        """Waits until the provider in use can be asked for documents. Raises `ProviderError`."""
+        """Waits until the provider in use can embed documents. Raises `ProviderError`."""
         service = self._active
         with self._watching(service):
             await service.prepare()
@@ -89,7 +89,7 @@ class Embeddings:
         """Asks the provider in use once for the vector of one harmless text. Raises `ProviderError`.
 
         For a caller that got no vectors from it: this costs less than a whole request that fails again,
-        and shows whether the texts were to blame.
+        and shows whether the texts were the cause.
         """
         service = self._active
         with self._watching(service):
@@ -98,7 +98,7 @@ class Embeddings:
     async def embed_documents(
         self, texts: Sequence[str], *, on_batch: OnBatch, on_send: OnSend | None = None
     ) -> None:
-        """As `EmbeddingService.embed_documents`, by the provider in use.
+        """Embeds texts by the provider in use, as `EmbeddingService.embed_documents` does.
 
         When it raises, the provider in use may have changed: compare `fingerprint`, and begin again
         with the texts that have no vector under the new one.
@@ -114,7 +114,7 @@ class Embeddings:
         deadline_s: float = DEFAULT_QUERY_DEADLINE_S,
         fingerprint: Fingerprint | None = None,
     ) -> QueryVector:
-        """The query's vector, by the provider in use or by the one of the given fingerprint.
+        """Returns the query's vector, by the provider in use or by the one of the given fingerprint.
 
         Raises `ProviderError`; `ProviderUnavailableError` if no provider here has the fingerprint.
         """
@@ -133,7 +133,7 @@ class Embeddings:
         return True
 
     async def run(self) -> None:
-        """Runs what has to run beside the requests, until cancelled."""
+        """Runs the work that has to run beside the requests, until cancelled."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.watch)
             for service in self._services():
@@ -194,17 +194,17 @@ class Embeddings:
         self._lost.set()
         if self._fallback is not None:
             self._active = self._fallback
-        self._tell("lost" if self._fallback is None else "fell-back")
+        self._announce("lost" if self._fallback is None else "fell-back")
 
     def _recover(self) -> None:
-        """Unless nothing was sent, as for a query whose vector is known: then its circuit is still open."""
+        """Returns to the primary, unless nothing was sent, as for a cached query: then its circuit is still open."""
         if not self._lost.is_set() or self._primary.state().status == "open":
             return
         self._active, self._reason = self._primary, None
         self._lost.clear()
-        self._tell("recovered")
+        self._announce("recovered")
 
-    def _tell(self, event: Literal["lost", "fell-back", "recovered"]) -> None:
+    def _announce(self, event: Literal["lost", "fell-back", "recovered"]) -> None:
         mark = self._active.fingerprint
         _log.warning(f"embedding.{event}", provider=mark.provider, reason=self._reason)
         change = ProviderChange(

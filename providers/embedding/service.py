@@ -1,6 +1,6 @@
-"""Texts to vectors by one provider: requests with their retries, time limits and circuit, runs of many texts, queries.
+"""Embedding by one provider: requests with their retries, time limits and circuit, runs of many texts, queries.
 
-How much goes into a request is decided in `sizing`; what a failure of the host means, in `providers.resilience`.
+`sizing` decides how much goes into a request, and `providers.resilience` what a failure of the host means.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ class RequestOptions(msgspec.Struct, frozen=True, kw_only=True):
     at_once: int = 4
     """Document requests under way at the same time, at most."""
     timeout_s: float = 120.0
-    """For one document request, at most."""
+    """The most time for one document request."""
     least_timeout_s: float = 120.0
-    """For a request of few tokens; each further one adds to it."""
+    """The time for a request of few tokens; each token adds to it."""
     check_timeout_s: float = 120.0
-    """For one harmless text."""
+    """The time for one harmless text."""
     retry: RetryPolicy = RetryPolicy()
     circuit: CircuitPolicy = CircuitPolicy()
 
@@ -121,7 +121,7 @@ class EmbeddingService:
         self._pacer = Pacer(self._clock, self.options.at_once)
         self.counters = Statistics()
         self._refused: ProviderRejectedError | None = None
-        """The rejection of the last query, if the host rejected it. That is no failure of the host, so the
+        """The rejection of the last query, if the host rejected it. That is not a failure of the host, so the
         circuit stays closed, but `status` shows it."""
         self._queries = QueryCache()
         self._proven = False
@@ -134,7 +134,7 @@ class EmbeddingService:
 
     @property
     def limits(self) -> InputLimits:
-        """What one request may hold, by the provider's documentation."""
+        """The limits of one request, by the provider's documentation."""
         return self._embedder.limits
 
     @property
@@ -144,13 +144,13 @@ class EmbeddingService:
 
     @property
     def is_prepared(self) -> bool:
-        """Whether `prepare` has nothing left to do."""
+        """True if `prepare` has nothing left to do."""
         return self._embedder.is_prepared
 
     async def prepare(self) -> None:
         """Waits for what the provider needs before its first text, such as a download.
 
-        Raises `ProviderError`. Asking without it is allowed, and fails at once where it is needed.
+        Raises `ProviderError`. A request without it is allowed, and fails at once if it was needed.
         """
         if self.is_prepared:
             return
@@ -158,7 +158,7 @@ class EmbeddingService:
             await self._embedder.prepare()
 
     async def run(self) -> None:
-        """Runs what the provider needs beside its requests, until cancelled."""
+        """Runs the work that the provider needs beside its requests, until cancelled."""
         await self._embedder.run()
 
     async def embed_documents(
@@ -180,7 +180,7 @@ class EmbeddingService:
     async def embed_query(
         self, text: str, *, deadline_s: float = DEFAULT_QUERY_DEADLINE_S
     ) -> Vector:
-        """The query's vector, cached; equal queries at the same time share one request.
+        """Returns the query's vector, cached; equal queries at the same time share one request.
 
         Raises `ProviderError`: at once while the circuit is open, at the latest after `deadline_s`.
         """
@@ -192,7 +192,7 @@ class EmbeddingService:
             self.counters.query_cache_hits += 1
             return cached
         if cached is not None:
-            self._queries.clear()  # they are of the model that the host had before
+            self._queries.clear()  # they come from the model that the host had before
         ask = partial(self._request_query, text, deadline_s)
         with anyio.move_on_after(deadline_s + _GRACE_S):
             return await self._queries.get(text, ask)
@@ -232,7 +232,7 @@ class EmbeddingService:
         await self._embedder.aclose()
 
     def time_for(self, tokens: int) -> float:
-        """The time limit, in seconds, for a request of about this many tokens."""
+        """Returns the time limit, in seconds, for a request of about this many tokens."""
         return min(self.options.timeout_s, self.options.least_timeout_s + _S_A_TOKEN * tokens)
 
     async def request_documents(
@@ -241,7 +241,7 @@ class EmbeddingService:
         """Sends one request, retried as the kind of error allows, or not at all (`once`). Raises `ProviderError`.
 
         `timeout_s` is for each attempt. Several texts that timed out are not sent again together: the caller divides
-        them, and one may be what the host hangs at.
+        them, since the host may hang at one of them.
         """
 
         async def attempt() -> EmbeddedBatch:
@@ -267,7 +267,7 @@ class EmbeddingService:
 
         A host that rejects even that is unusable with these settings: that is a
         `ProviderUnavailableError`, and opens the circuit. So does an answer without a vector, which
-        says that the texts are not to blame for those that did not come: a `ProviderBadResponseError`.
+        says that the texts did not cause the missing vectors: a `ProviderBadResponseError`.
         """
         timeout_s = min(self.options.timeout_s, self.options.check_timeout_s)
         try:
@@ -285,7 +285,7 @@ class EmbeddingService:
                 raise unusable
 
     async def _request_query(self, text: str, deadline_s: float) -> Vector:
-        """Raises `ProviderError`, at the latest when the deadline has passed."""
+        """Requests the vector of a query. Raises `ProviderError`, at the latest when the deadline has passed."""
         ends = self._clock.now() + deadline_s
 
         async def attempt() -> Vector:
@@ -342,7 +342,7 @@ class EmbeddingService:
 
 
 class DocumentRun:
-    """Use once: `await DocumentRun(...).execute()`."""
+    """The embedding of many texts. Use once: `await DocumentRun(...).execute()`."""
 
     def __init__(
         self,
@@ -369,7 +369,7 @@ class DocumentRun:
             self.proven.set()
 
     async def execute(self) -> None:
-        """Raises the first error that ended the run, after what was under way has been delivered."""
+        """Raises the first error that ended the run, after the requests under way have been delivered."""
         if self._blank:
             blank = ItemError(kind=ErrorKind.INVALID_PARAMS, message="The text is blank.")
             await self._deliver(self._blank, (blank,) * len(self._blank))
@@ -456,7 +456,7 @@ class DocumentRun:
 
 
 class _Flight:
-    """One request under way, and how it ended."""
+    """One request under way, and the error that ended it, if any."""
 
     def __init__(self) -> None:
         self.landed = anyio.Event()
@@ -475,14 +475,14 @@ class QueryCache:
         return self._vectors.bytes_held
 
     def peek(self, text: str) -> Vector | None:
-        """The cached vector."""
+        """Returns the cached vector, if there is one."""
         return self._vectors.get(text)
 
     def clear(self) -> None:
         self._vectors.clear()
 
     async def get(self, text: str, ask: Callable[[], Awaitable[Vector]]) -> Vector:
-        """The vector from the cache, from an equal request under way, or from `ask`."""
+        """Returns the vector from the cache, from an equal request under way, or from `ask`."""
         while True:
             cached = self.peek(text)
             if cached is not None:

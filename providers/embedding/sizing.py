@@ -1,4 +1,4 @@
-"""How much goes into one request: documented limits, limits learned from refusals, the host's token count."""
+"""The size of one request: documented limits, limits learned from refusals, the host's token count."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TokenScale(msgspec.Struct):
     def refuse(self, estimated: int, named: int) -> None:
         """Learns from a refusal that names the limit.
 
-        What should have fitted counts for more than was thought, by an unknown factor.
+        A request that should have fitted has more tokens than was thought, by an unknown factor.
         """
         if named >= estimated * self.ratio * _RESERVE:
             self.ratio = max(self.ratio, named / max(1, estimated)) * _CORRECTION
@@ -47,7 +47,7 @@ class TokenScale(msgspec.Struct):
 
     @property
     def cap(self) -> int | None:
-        """Estimated tokens for one request."""
+        """The limit of one request, in estimated tokens."""
         if self.limit is None:
             return None
         return max(1, int(self.limit * _RESERVE / self.ratio))
@@ -84,11 +84,11 @@ class _Bound(msgspec.Struct):
             return
         self.refused = min(amount, self.refused or amount)
         if self.accepted >= self.refused:
-            # The estimates contradict each other, so the search begins anew below the refused size.
+            # The estimates contradict each other, so the search begins again below the refused size.
             self.accepted = 0
 
     def next_try(self, usual: Sequence[int]) -> int | None:
-        """A size between the two, or None when the search is over or has not begun."""
+        """Returns a size between the two, or None when the search is over or has not begun."""
         if self.refused is None:
             return None
         between = [cap for cap in usual if self.accepted < cap < self.refused]
@@ -114,7 +114,7 @@ class LearnedLimits:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, object]) -> Self:
-        """The counterpart of `to_dict`; anything unknown or malformed in it is ignored."""
+        """Reads the result of `to_dict`; anything unknown or malformed in it is ignored."""
         learned = cls()
         for name in learned._bounds:
             try:
@@ -127,7 +127,7 @@ class LearnedLimits:
         return learned
 
     def to_dict(self) -> dict[str, dict[str, float]]:
-        """What is worth keeping: the bounds of which something was refused. JSON-ready."""
+        """Returns the bounds worth keeping, which are those of which something was refused. JSON-ready."""
         kept: dict[str, dict[str, float]] = {
             name: {"accepted": bound.accepted, "refused": bound.refused}
             for name, bound in self._bounds.items()
@@ -152,11 +152,11 @@ class LearnedLimits:
 
     @property
     def settled(self) -> bool:
-        """Whether no cap is being searched for."""
+        """True if no cap is being searched for."""
         return all(bound.next_try(_usual(name)) is None for name, bound in self._bounds.items())
 
     def apply(self, documented: InputLimits) -> InputLimits:
-        """The documented limits, or lower ones that were learned."""
+        """Returns the documented limits, or lower ones that were learned."""
 
         def lowered(name: str, amount: int) -> int:
             cap = self._bounds[name].cap(_usual(name))
@@ -190,7 +190,7 @@ def _usual(name: str) -> Sequence[int]:
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a text has: four ASCII characters make one, a CJK character is one.
+    """Returns about how many tokens a text has: four ASCII characters make one, a CJK character is one.
 
     From the UTF-8 length alone, so that it costs nothing; at least 1.
     """
@@ -211,7 +211,7 @@ def total(sizes: Iterable[Size]) -> Size:
 
 
 def fill(waiting: Iterable[Size], limits: InputLimits) -> int:
-    """How many of the leading texts make the next request: at least 1 if there are any."""
+    """Returns how many of the leading texts make the next request: at least 1 if there are any."""
     count = tokens = size = 0
     for text in waiting:
         tokens, size = tokens + text.tokens, size + text.bytes
@@ -230,8 +230,8 @@ def fill(waiting: Iterable[Size], limits: InputLimits) -> int:
 
 
 class WorkList:
-    """The texts that wait, handed out a request at a time. `limits` is called for each: refusals of the host
-    change it.
+    """The texts that wait, handed out a request at a time. `limits` is called for each, since refusals of the host
+    change the limits.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ class WorkList:
         self._token_cap: int | None = None
 
     def take(self) -> list[int] | None:
-        """Positions of the next request in order, or None if nothing waits."""
+        """Returns the positions of the next request in order, or None if nothing waits."""
         if self._split:
             return self._split.popleft()
         if not self._waiting:
@@ -260,7 +260,7 @@ class WorkList:
         self._waiting.extendleft(reversed(positions))
 
     def split(self, positions: Sequence[int]) -> None:
-        """Puts texts back as two halves, to be sent next, since one of them spoils the request."""
+        """Puts texts back as two halves, to be sent next, since one of the texts makes the request fail."""
         half = len(positions) // 2
         self._split.extendleft([list(positions[half:]), list(positions[:half])])
 

@@ -57,7 +57,7 @@ _LIMITS = InputLimits(
 
 @dataclass(frozen=True, slots=True)
 class LocalSpec:
-    """What the configuration says."""
+    """The configuration of the local provider."""
 
     reference: str = field(repr=False)
     """A path, or the address of the model (`hf:` or http(s)), which may hold a secret."""
@@ -77,11 +77,11 @@ class LocalEmbedder:
         self._supervisor = Supervisor(spec.environment, patience=patience)
         self._looking = anyio.Lock()
         self._fetching = False
-        """Whether a download is under way, or is being tried."""
+        """True while a download is under way, or is being tried."""
         self._progress: tuple[int, int | None] | None = None
         self._model: Model | None = None
         self._doubtful = False
-        """Whether the file has to be read again, because the worker could not use it."""
+        """True if the file has to be read again, because the worker could not use it."""
         try:
             self._find()
         except ProviderError:
@@ -89,7 +89,7 @@ class LocalEmbedder:
 
     @property
     def fingerprint(self) -> Fingerprint:
-        """Without a model file, a placeholder that fits no vectors until `prepare` has fetched one."""
+        """The model's fingerprint; without a model file, a placeholder that fits no vectors."""
         if self._model is not None:
             return self._model.fingerprint
         return Fingerprint(
@@ -101,7 +101,7 @@ class LocalEmbedder:
 
     @property
     def dimensions(self) -> int | None:
-        """What its files say counts for nothing: a network may end in another width."""
+        """The length of the vectors, not taken from the model's files: a network may end in another width."""
         return self._spec.wishes.dimensions or self._supervisor.dimensions
 
     @property
@@ -146,7 +146,7 @@ class LocalEmbedder:
         raise ProviderRejectedError(item.message)
 
     async def aclose(self) -> None:
-        """The worker ends with `run`."""
+        """Does nothing: the worker ends with `run`."""
 
     def report(self) -> LocalState:
         model, progress = self._model, self._progress
@@ -170,7 +170,7 @@ class LocalEmbedder:
                 raise
 
     async def _usable(self) -> Model:
-        """The model. Raises `ProviderError`, also if it would have to be downloaded first."""
+        """Returns the model. Raises `ProviderError`, also if it would have to be downloaded first."""
         if not self.is_prepared and not self._fetching:
             async with self._looking:
                 if not self.is_prepared:

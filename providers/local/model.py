@@ -1,9 +1,8 @@
-"""One local model: its properties, the prompts of its family, its fingerprint; and what its files say of themselves,
-without its engine.
+"""One local model: its properties, the prompts of its family, its fingerprint; read from its files, without its engine.
 
 Of a GGUF file (versions 2 and 3 of the specification, little-endian) the metadata are read, and only the length of
-arrays, such as vocabularies, is kept. An ONNX file holds the network alone. Its tokenizer, its longest input and how
-its vectors are pooled are in files beside it or one directory up, named as the hub names them.
+arrays, such as vocabularies, is kept. An ONNX file contains only the network. Its tokenizer, its longest input and the
+pooling of its vectors are in files beside it or one directory up, named as at the hub.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from providers.provider_interface import Fingerprint, Purpose
 _POOLINGS: Final = {1: "mean", 2: "cls", 3: "last"}
 _MEAN, _CLS, _LAST, _RANK = 1, 2, 3, 4
 _FIRST_TOKEN: Final = re.compile(r"bge-|granite-embedding|gte-|arctic-embed|mxbai")
-"""Models whose vector is that of the first token, where the file that says so is missing."""
+"""Models whose vector is that of the first token, for use if the file that says so is missing."""
 _QUANTISATIONS: Final = {0: "f32", 1: "f16", 2: "q4_0", 3: "q4_1", 7: "q8_0", 8: "q5_0", 9: "q5_1",
                          15: "q4_k_m", 17: "q5_k_m", 18: "q6_k", 32: "bf16"}  # fmt: skip
 _USUAL_TOKENS: Final = 512
@@ -53,7 +52,7 @@ _POOLING_FLAGS: Final = {
     "pooling_mode_lasttoken": 3,
 }
 _OFFSET_FAMILIES: Final = ("roberta", "camembert", "mpnet")
-"""Their first position is the one behind the padding's, so that two positions are lost."""
+"""Their first position is the one after the padding's, so that two positions are lost."""
 _MAGIC: Final = b"GGUF"
 _VERSIONS: Final = (2, 3)
 _SCALARS: Final = {
@@ -71,7 +70,7 @@ _PASSAGES: Final = "Represent this sentence for searching relevant passages: "
 
 
 class Prompts(msgspec.Struct, frozen=True):
-    """What stands before a text; with `{text}` in it, a template around the text."""
+    """The prompts before texts; one with `{text}` in it is a template around the text."""
 
     query: str = ""
     document: str = ""
@@ -100,9 +99,9 @@ _FAMILIES: Final[tuple[tuple[str, Prompts], ...]] = (
 
 
 def prompts_for(*names: str) -> Prompts:
-    """The prompts of the family that one of the names belongs to; none for an unknown one.
+    """Returns the prompts of the family that one of the names belongs to; none for an unknown one.
 
-    Names are the architecture, the model's own name and the file's, most telling first.
+    Names are the architecture, the model's own name and the file's, the most specific first.
     """
     for name in names:
         plain = re.sub(r"[\s_]+", "-", name.lower())
@@ -113,7 +112,7 @@ def prompts_for(*names: str) -> Prompts:
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True):
-    """What the configuration wants of the model that it names."""
+    """The configuration for the model that it names."""
 
     dimensions: int | None = None
     query_prompt: str | None = None
@@ -140,7 +139,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     """The most tokens that it is given: enough for the chunks, since more would cost memory."""
     prompts: Prompts
     dimensions: int | None
-    """As configured; None takes all."""
+    """The configured number; None takes all."""
     tokenizer: Path | None = None
     """Its file; None if it is within the model's."""
     tokenizer_sha256: str | None = None
@@ -165,7 +164,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_as_read(self) -> bool:
-        """Whether the files are still those that were read."""
+        """True if the files are still those that were read."""
         return stamp_of(self.path, *((self.tokenizer,) if self.tokenizer else ())) == self.stamp
 
     @property
@@ -186,9 +185,9 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_model(path: Path, wishes: Wishes, reference: str | None = None) -> Model:
-    """Reads what its files say and computes the hash. Blocking: about a second for a gigabyte.
+    """Reads a model's files and computes the hash. Blocking: about a second for a gigabyte.
 
-    Raises ProviderUnavailableError for a file that cannot give the embeddings that are wanted.
+    Raises ProviderUnavailableError for a file that cannot give the requested embeddings.
     """
     model = (
         _read_onnx(path, wishes, reference)
@@ -251,7 +250,7 @@ def _read_onnx(path: Path, wishes: Wishes, reference: str | None) -> Model:
 
 
 def _onnx_name(path: Path, reference: str | None) -> str:
-    """Repository or directory: the files themselves are called alike."""
+    """Returns the name of the repository or the directory, since the files themselves have equal names."""
     parsed = parse_reference(reference) if reference else None
     if isinstance(parsed, HubReference):
         return parsed.repository.rpartition("/")[2]
@@ -259,7 +258,7 @@ def _onnx_name(path: Path, reference: str | None) -> str:
 
 
 def stamp_of(*paths: Path) -> tuple[int, ...]:
-    """Identity, size and time of the files at these paths; empty if one is missing."""
+    """Returns identity, size and time of the files at these paths; empty if one is missing."""
     try:
         found = [path.stat() for path in paths]
     except OSError:
@@ -268,14 +267,14 @@ def stamp_of(*paths: Path) -> tuple[int, ...]:
 
 
 def context_of(path: Path) -> int | None:
-    """The most tokens that the model in this file can read; None if it does not say."""
+    """Returns the most tokens that the model in this file can read; None if it does not say."""
     if engine_of(path.name) is ONNX:
         return read_neighbours(path).context_tokens or None
     return _whole(read_header(path).own("context_length")) or None
 
 
 def _room(chunk_tokens: int) -> int:
-    """Twice the estimate, since scripts differ, in whole steps."""
+    """Returns twice the estimate, since scripts differ, in whole steps."""
     steps = -(-2 * chunk_tokens // _ROUNDED_TO)
     return max(_USUAL_TOKENS, steps * _ROUNDED_TO)
 
@@ -300,7 +299,7 @@ def _prompts(wishes: Wishes, *names: str) -> Prompts:
 
 
 def _chosen(configured: str | None, usual: str) -> str:
-    """The configured prompt. A blank is appended, because the configuration drops outer blanks."""
+    """Returns the configured prompt, or the usual one. A blank is appended, as the configuration drops outer blanks."""
     if configured is None:
         return usual
     return configured if TEXT in configured or not configured else f"{configured.rstrip()} "
@@ -317,17 +316,17 @@ def _sha256(path: Path) -> str:
 
 
 def _whole(value: object) -> int:
-    """A positive whole number of the header; 0 for anything else."""
+    """Returns a positive whole number of the header; 0 for anything else."""
     return value if isinstance(value, int) and value > 0 else 0
 
 
 def shown(reference: str) -> str:
-    """The reference without the query of an address, which may hold a secret."""
+    """Returns the reference without the query of an address, which may contain a secret."""
     return reference.partition("?")[0] if "://" in reference else reference
 
 
 def longest_text(settings: Settings) -> int | None:
-    """The longest text that the local model reads, in its own tokens. Blocking, some milliseconds.
+    """Returns the longest text that the local model reads, in its own tokens. Blocking, some milliseconds.
 
     None if its file is missing or does not say.
     """
@@ -340,20 +339,20 @@ def longest_text(settings: Settings) -> int | None:
 
 
 class Neighbours(msgspec.Struct, frozen=True):
-    """What is known of a model from the files around it."""
+    """The properties of a model in the files around it."""
 
     tokenizer: Path
     architecture: str
     context_tokens: int
-    """0 if it is not said."""
+    """0 if it is not given."""
     width: int
-    """0 if it is not said."""
+    """0 if it is not given."""
     pooling: int | None
-    """As `LLAMA_POOLING_TYPE_*`; None if it is not said."""
+    """A number of `LLAMA_POOLING_TYPE_*`; None if it is not given."""
 
 
 def read_neighbours(model: Path) -> Neighbours:
-    """Blocks for a millisecond. Raises ProviderUnavailableError if a file is missing or cannot be read."""
+    """Reads them, in a millisecond. Raises ProviderUnavailableError if a file is missing or cannot be read."""
     _check(model)
     directory = directory_of(model)
     config = _read(model, directory / CONFIG)
@@ -375,7 +374,7 @@ def read_neighbours(model: Path) -> Neighbours:
 
 
 def _check(model: Path) -> None:
-    """Refuses what is no ONNX file; most of what is wrong with one is noticed when it is loaded."""
+    """Refuses a file that is not ONNX; most faults of one are noticed when it is loaded."""
     try:
         with model.open("rb") as file:
             head = file.read(16)
@@ -420,12 +419,12 @@ class Header(msgspec.Struct, frozen=True):
         return str(self.values.get("general.architecture", ""))
 
     def own(self, key: str) -> object:
-        """A value under the architecture's own name: `own("context_length")`."""
+        """Returns a value under the architecture's own name: `own("context_length")`."""
         return self.values.get(f"{self.architecture}.{key}")
 
 
 def read_header(path: Path) -> Header:
-    """Blocks for some milliseconds, a tenth of a second for a vocabulary of 262,144 words.
+    """Reads it in some milliseconds, or a tenth of a second for a vocabulary of 262,144 words.
 
     Raises ProviderUnavailableError for a file that cannot be read or has no complete GGUF header.
     """

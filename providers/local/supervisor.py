@@ -1,7 +1,7 @@
-"""Keeping one worker process at work: started on demand, restarted after a crash, ended when idle.
+"""Keeps one worker process at work: starts it on demand, restarts it after a crash, ends it when idle.
 
-Remembers what the worker has of each call. When it dies, those texts are computed again, one by one, so that
-a text that crashes it keeps no other from its vector.
+Remembers which texts of each call the worker has. When it dies, those texts are computed again, one by one, so
+that a text that crashes it deprives no other of its vector.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ _log = Log()
 
 
 class ModelReplacedError(ProviderTransientError):
-    """Another model took the place of the one that these texts are for."""
+    """Another model replaced the one that these texts are for."""
 
 
 class Job:
-    """The texts of one call, with their prompts, and what has come of them. Belongs to one event loop."""
+    """The texts of one call, with their prompts, and their results so far. Belongs to one event loop."""
 
     def __init__(self, lane: Lane, texts: Sequence[str]) -> None:
         self.lane = lane
@@ -66,7 +66,7 @@ class Job:
         self.ended = anyio.Event()
         self.error: ProviderError | None = None
         self.cut = 0
-        """How many texts were cut, because they were too long for the model."""
+        """The number of texts that were cut, because they were too long for the model."""
         self._tokens = 0
         self._items: dict[int, Vector | ItemError] = {}
         if not texts:
@@ -82,7 +82,7 @@ class Job:
             self._answer(position, vector if any(vector) else _NO_DIRECTION)
 
     def refuse(self, positions: Iterable[int], message: str) -> None:
-        """These texts get no vector."""
+        """Gives these texts an error instead of a vector."""
         fault = ItemError(kind=ErrorKind.PROVIDER_UNAVAILABLE, message=message)
         for position in positions:
             self._answer(position, fault)
@@ -98,11 +98,11 @@ class Job:
         self.ended.set()
 
     def missing(self, positions: Iterable[int]) -> list[int]:
-        """The positions among these that have no answer yet."""
+        """Returns the positions among these that have no answer yet."""
         return [position for position in positions if position not in self._items]
 
     def result(self) -> EmbeddedBatch:
-        """The result of a job that has ended. Raises the `ProviderError` that it ended with."""
+        """Returns the result of a job that has ended. Raises the `ProviderError` that it ended with."""
         if self.error is not None:
             raise self.error
         items = tuple(self._items[position] for position in range(len(self.texts)))
@@ -110,7 +110,7 @@ class Job:
 
 
 _AHEAD: Final[dict[Lane, int]] = {"query": 4, "document": 2}
-"""How many requests the worker has at a time, so that it never waits for the next one."""
+"""The most requests that the worker has at a time, so that it never waits for the next one."""
 
 
 @dataclass(eq=False, slots=True)
@@ -124,7 +124,7 @@ class _Part:
 
 
 class WorkQueue:
-    """What waits for the worker, and what it has. Belongs to one event loop."""
+    """The texts that wait for the worker, and those that it has. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self._waiting: dict[Lane, deque[_Part]] = {"query": deque(), "document": deque()}
@@ -140,7 +140,7 @@ class WorkQueue:
             self._waiting[job.lane].append(_Part(job, range(len(job.texts))))
 
     def next(self) -> Embed | None:
-        """What to send now, if anything. Queries come first."""
+        """Returns the request to send now, if any. Queries come first."""
         if self._sent and any(part.is_retry for part in self._parts()):
             return None
         for lane, waiting in self._waiting.items():
@@ -172,7 +172,7 @@ class WorkQueue:
             del self._sent[reply.number]
 
     def worker_died(self, cause: str) -> None:
-        """Each text without an answer is computed once more, alone; one that died alone is refused."""
+        """Has each text without an answer computed once more, alone; one that was already alone is refused."""
         for part in self._take_back():
             missing = part.job.missing(part.positions)
             if part.is_retry:
@@ -182,7 +182,7 @@ class WorkQueue:
                 self._waiting[part.job.lane].extendleft(reversed(retries))
 
     def worker_ended(self) -> None:
-        """We ended the worker ourselves: what it had waits again."""
+        """Puts the worker's texts back to wait, since we ended it ourselves."""
         for part in self._take_back():
             part.positions = part.job.missing(part.positions)
             self._waiting[part.job.lane].appendleft(part)
@@ -194,7 +194,7 @@ class WorkQueue:
             self.withdraw(part.job)
 
     def _take_back(self) -> list[_Part]:
-        """What the worker had, the newest first."""
+        """Returns the parts that the worker had, the newest first."""
         sent = list(self._sent.values())
         self._sent.clear()
         return sent[::-1]
@@ -237,7 +237,7 @@ def worker_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 COMMAND: Final = command_of("providers.local.worker")
 _LAST_WORDS: Final = 4096
-_LAST_WORDS_THAT_TELL: Final = re.compile(r"GGML_ASSERT\(.{1,160}\) failed|out of memory")
+_REVEALING_WORDS: Final = re.compile(r"GGML_ASSERT\(.{1,160}\) failed|out of memory")
 _REAP_S: Final = 5.0
 
 
@@ -276,13 +276,13 @@ class Worker:
         )
 
     async def send(self, message: Request) -> None:
-        """Never fails: that the worker has ended is noticed by `receive`."""
+        """Sends a message. Never fails: `receive` notices that the worker has ended."""
         assert self._process.stdin is not None
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             await self._process.stdin.send(frame(message))
 
     async def receive(self) -> list[Reply]:
-        """The next replies; none when the worker has ended or sent something malformed."""
+        """Returns the next replies; none when the worker has ended or sent something malformed."""
         assert self._process.stdout is not None
         try:
             while True:
@@ -303,13 +303,13 @@ class Worker:
         kill_group(self._process)
 
     async def cause_of_death(self) -> str:
-        """`SIGABRT, GGML_ASSERT(...) failed`, or the exit status."""
-        self.kill()  # changes nothing where it has ended already
+        """Returns `SIGABRT, GGML_ASSERT(...) failed`, or the exit status."""
+        self.kill()  # changes nothing if it has ended already
         with anyio.move_on_after(_REAP_S):
             await self._process.wait()
         code = self._process.returncode
         how = f"exit {code}" if code is None or code >= 0 else _signal_name(-code)
-        words = _LAST_WORDS_THAT_TELL.search(self._said.decode("utf-8", "replace"))
+        words = _REVEALING_WORDS.search(self._said.decode("utf-8", "replace"))
         return f"{how}, {words[0]}" if words else how
 
 
@@ -317,7 +317,7 @@ class Worker:
 async def started(
     environment: Mapping[str, str], command: Sequence[str] = COMMAND
 ) -> AsyncIterator[Worker]:
-    """A worker that waits for its model, and is ended with the block. Raises ProviderTransientError."""
+    """Starts a worker that waits for its model, and is ended with the block. Raises ProviderTransientError."""
     try:
         # Elsewhere a module of the same name could be taken for ours.
         process = await start_child(command, worker_variables(environment), directory="/")
@@ -342,13 +342,13 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     """The time limits of the supervisor, in seconds."""
 
     idle_s: float = 300.0
-    """How long a worker without work is kept."""
+    """The time for which a worker without work is kept."""
     open_s: float = 300.0
-    """How long a model may take to load, perhaps from a slow disk."""
+    """The time that a model may take to load, perhaps from a slow disk."""
     beat_s: float = 2.0
     """The time between two pings of a busy worker."""
     silence_s: float = 10.0
-    """A worker that answers nothing for so long is ended."""
+    """The time after which a worker that answers nothing is ended."""
     first_pause_s: float = 0.1
     """The pause before a restart; it doubles with each death until something is computed."""
     longest_pause_s: float = 30.0
@@ -370,14 +370,14 @@ class Supervisor:
         self._queue = WorkQueue()
         self._order: Open | None = None
         self.dimensions: int | None = None
-        """Of the vectors of this order's model; None until it was loaded."""
+        """The length of the vectors of this order's model; None until it is loaded."""
         self._changed = Wakeup()
         self._cancelled: list[int] = []
         self._ping_due = False
         self._worker: Worker | None = None
         self._status: Literal["off", "loading", "running"] = "off"
         self._ending: str | None = None
-        """Why we ended the worker, if we did."""
+        """The reason why we ended the worker, if we did."""
         self._silent_beats = 0
         first_s = patience.first_pause_s
         self._backoff = Backoff(first_s, 2 * first_s, patience.longest_pause_s)
@@ -386,7 +386,7 @@ class Supervisor:
         self._cut = 0
 
     async def embed(self, order: Open, lane: Lane, texts: Sequence[str]) -> EmbeddedBatch:
-        """One item for each text. Raises `ProviderError`; waits as long as that takes.
+        """Returns one item for each text; waits as long as that takes. Raises `ProviderError`.
 
         Vectors of two models are never in one answer: with another order, texts under way end with ModelReplacedError.
         """
@@ -414,7 +414,7 @@ class Supervisor:
             try:
                 await self._run_worker()
             except ProviderError as error:
-                # The fault of a model that was replaced while it was loaded is not that of the next one.
+                # An error of a model that was replaced while it was loaded does not concern the next one.
                 if self._ending is None:
                     self._queue.fail_all(error)
             await anyio.sleep(self.pause_s())
@@ -451,7 +451,7 @@ class Supervisor:
             self._worker, self._status = None, "off"
 
     async def _take_back(self, worker: Worker) -> None:
-        """Decides what becomes of the texts that an ended worker had."""
+        """Decides what happens to the texts that an ended worker had."""
         cause = await worker.cause_of_death()
         if self._ending is not None:
             self._queue.worker_ended()
@@ -463,7 +463,7 @@ class Supervisor:
         self._queue.worker_died(cause)
 
     async def _feed(self, worker: Worker) -> None:
-        """Gives the worker what waits, as fast as it takes it."""
+        """Sends the waiting requests to the worker, as fast as it takes them."""
         while True:
             if self._cancelled:
                 await worker.send(Cancel(self._cancelled.pop()))
@@ -512,5 +512,5 @@ class Supervisor:
             self._worker.kill()
 
     def pause_s(self) -> float:
-        """Until the next worker may start."""
+        """Returns the time until the next worker may start."""
         return self._backoff.left_s

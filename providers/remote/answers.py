@@ -1,5 +1,5 @@
-"""What a host answers: validated vectors (how much it may hold, decoded, checked, normalised, ordered), or the typed
-error that an error answer stands for, with secrets and the user's own text masked.
+"""Reads the answers of hosts, as validated vectors (limited in size, decoded, checked, normalised, ordered) or as typed
+errors, with secrets and the user's own text masked.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from providers.provider_interface import (
 MOST_DIMENSIONS: Final = 16_384
 """Several times what any model gives."""
 OTHER_VALUES: Final = 100_000
-"""What an answer may hold beside its vectors, such as a list of jobs."""
+"""The most values that an answer may have beside its vectors, such as a list of jobs."""
 
 _texts: ContextVar[int] = ContextVar("texts in the request", default=0)
 
@@ -50,10 +50,10 @@ Row = tuple[int | None, object]
 """One embedding as it came: its index, if the host sent one, and floats or a base64 string."""
 
 _WINDOW = 16
-"""So many characters in common with a sent text mean that the host quotes it."""
+"""This many characters in common with a sent text mean that the host quotes it."""
 _NOT_TEXTS = frozenset({"model", "taskType", "input_type", "encoding_format"})
 _STATUSES = frozenset({400, 413, 422, 429, 500})
-"""500: llama.cpp's server answers so when a text exceeds its physical batch."""
+"""500 is the answer of llama.cpp's server to a text that exceeds its physical batch."""
 _N = r"(?P<limit>\d[\d_,]{0,30})"
 _WORDINGS: tuple[tuple[SizeReason, str], ...] = (
     ("input", r"too large to process"),
@@ -102,7 +102,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 @contextmanager
 def embedding(texts: int) -> Iterator[None]:
-    """Within it, answers may hold the vectors of so many texts."""
+    """Allows answers within the body to contain the vectors of this many texts."""
     token = _texts.set(texts)
     try:
         yield
@@ -111,12 +111,12 @@ def embedding(texts: int) -> Iterator[None]:
 
 
 def most_values() -> int:
-    """How many values the answer to a request of this task may hold."""
+    """Returns how many values the answer to a request of this task may have."""
     return _texts.get() * MOST_DIMENSIONS + OTHER_VALUES
 
 
 def values_in(data: bytes) -> int:
-    """No fewer than the values that JSON with these bytes has: each begins an array or an object, or follows a comma.
+    """Returns an upper bound of the values in JSON: each begins an array or an object, or follows a comma.
 
     They are counted before parsing: a megabyte of `{},` takes fifty in memory afterwards.
     """
@@ -127,7 +127,7 @@ _NUMBERS: Final = frozenset({float, int})
 
 
 def decode(raw: object) -> Vector | None:
-    """Floats, or base64 of float32 in the order of x86 and ARM, as they are; None if it is neither."""
+    """Decodes floats, or base64 of float32 in the byte order of x86 and ARM; returns None for anything else."""
     try:
         if isinstance(raw, str):
             return array("f", base64.b64decode(raw, validate=True))
@@ -139,7 +139,7 @@ def decode(raw: object) -> Vector | None:
 
 
 def normalise(vector: Vector) -> Vector | None:
-    """The vector scaled to length 1, or None if it has no direction (zero, not finite, empty)."""
+    """Returns the vector scaled to length 1, or None if it has no direction (zero, not finite, empty)."""
     length = math.hypot(*vector)
     if not 0.0 < length < math.inf:
         return None
@@ -147,7 +147,7 @@ def normalise(vector: Vector) -> Vector | None:
 
 
 def _normalise_by_numpy() -> Callable[[Vector], Vector | None]:
-    """`normalise` in a fifth of the time, for who has so many that loading numpy pays."""
+    """Returns a `normalise` that takes a fifth of the time, for so many vectors that loading numpy pays."""
     import numpy as np  # noqa: PLC0415 - never for the one vector of a query
 
     def normalise_one(vector: Vector) -> Vector | None:
@@ -161,7 +161,7 @@ def _normalise_by_numpy() -> Callable[[Vector], Vector | None]:
 
 
 def in_order(rows: Sequence[Row], expected: int) -> list[object]:
-    """The raw embeddings in the order of the request; None stands for what did not come.
+    """Returns the raw embeddings in the order of the request; None stands for one that did not come.
 
     Indices decide when every row has its own. Without them (some hosts send none, or 0 for all) the
     order of the rows decides, if their number is right; otherwise nothing can be attributed.
@@ -179,9 +179,9 @@ def in_order(rows: Sequence[Row], expected: int) -> list[object]:
 def collect(
     rows: Sequence[Row], expected: int, dimensions: int | None
 ) -> tuple[Vector | ItemError, ...]:
-    """One validated vector or error for each of the `expected` texts.
+    """Returns one validated vector or error for each of the `expected` texts.
 
-    `dimensions` is what every vector must have; None takes what most vectors of this answer have.
+    `dimensions` is the length of every vector; None takes that of most vectors of this answer.
     """
     decoded = [decode(raw) for raw in in_order(rows, expected)]
     if dimensions is None:
@@ -211,7 +211,7 @@ def _fault(message: str) -> ItemError:
 
 
 def without_echo(message: str, request: bytes) -> str:
-    """The message, on one line, up to where it begins to repeat a text of the request's JSON body, quoted or not."""
+    """Returns the message up to where it begins to repeat a text of the request's JSON body, quoted or not."""
     try:
         texts = list(_strings(msgspec.json.decode(request)))
     except (msgspec.DecodeError, RecursionError):
@@ -249,9 +249,9 @@ class SizeRefusal(msgspec.Struct, frozen=True):
 
 
 def size_refusal(status: int, words: str) -> SizeRefusal | None:
-    """What was too large, or None if this answer is about something else.
+    """Returns what was too large, or None if this answer is about something else.
 
-    A bare 413 speaks of the body's bytes. With 429 only tokens are believed: "too many tokens, please wait" is a rate.
+    A bare 413 means the body's bytes. With 429 only `tokens` counts: "too many tokens, please wait" is about a rate.
     """
     if status not in _STATUSES:
         return None
@@ -267,11 +267,11 @@ def size_refusal(status: int, words: str) -> SizeRefusal | None:
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer that is no success, as far as it matters."""
+    """The parts that matter of one answer that is not a success."""
 
     status: int
     headers: Mapping[str, str]
-    """Lower-case names."""
+    """The headers, with lower-case names."""
     body: bytes
     request: bytes | None = b""
     """The body that was sent, so that none of it is repeated; None if it was streamed."""
@@ -285,7 +285,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def error_for(refusal: Refusal) -> ProviderError:
-    """The typed error of a refusal."""
+    """Returns the typed error of a refusal."""
     body = _decoded(refusal.body)
     detail = _detail(body, refusal)
     words = f"{_codes(body)} {_message(body)}"
@@ -338,7 +338,7 @@ def _by_status(status: int, said: Callable[[str], str], wait_s: float | None) ->
 
 
 def retry_after_s(refusal: Refusal, body: object) -> float | None:
-    """The wait that the host asks for, in a header or in Gemini's `RetryInfo`."""
+    """Returns the wait that the host asks for, in a header or in Gemini's `RetryInfo`."""
     milliseconds = _number(refusal.headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
@@ -360,7 +360,7 @@ def _is_final_quota(body: object, words: str) -> bool:
         for violation in entry.get("violations") or ()
         if isinstance(violation, dict)
     ]
-    # Gemini words every limit alike; only the quota's name tells a day from a minute.
+    # Gemini words every limit alike; only the quota's name distinguishes a day from a minute.
     if violations or "RESOURCE_EXHAUSTED" in words:
         return any("PerDay" in name for name in violations)
     return _pattern(_USED_UP).search(words) is not None
@@ -375,7 +375,7 @@ def _decoded(body: bytes) -> object:
 
 
 def _error(body: object) -> Mapping[str, object]:
-    """The part of the body that describes the error, wherever the vendor puts it."""
+    """Returns the part of the body that describes the error, wherever the vendor puts it."""
     if not isinstance(body, dict):
         return {}
     inner = body.get("error")
@@ -401,7 +401,7 @@ def _details(body: object) -> list[Mapping[str, Any]]:
 
 
 def _detail(body: object, refusal: Refusal) -> str:
-    if refusal.request is None:  # it cannot be told which part of it the host repeats
+    if refusal.request is None:  # no part that the host repeats could be recognised
         return ""
     text = " ".join(redact(_message(body), refusal.secrets).split())
     if len(text) > _MAX_DETAIL:

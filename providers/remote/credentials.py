@@ -35,7 +35,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """End of a cooldown or of a disabling."""
 
     def unusable(self, now_ms: float) -> str | None:
-        """Why it cannot be used, or None. A cooldown only makes it the last choice."""
+        """Returns why it cannot be used, or None. A cooldown only makes it the last choice."""
         if self.type == "oauth":
             return "it is an OAuth login, which gives no access to embeddings"
         if self.secret is None:
@@ -74,7 +74,7 @@ class _File(msgspec.Struct):
 def load(paths: Sequence[Path]) -> ProfileStore:
     """Reads the files in turn; a profile or order of a later file replaces that of an earlier one.
 
-    Blocking. A file that does not exist is no problem.
+    Blocking. A file may be missing.
     """
     profiles: dict[str, Profile] = {}
     order: dict[str, tuple[str, ...]] = {}
@@ -93,9 +93,9 @@ def load(paths: Sequence[Path]) -> ProfileStore:
 def candidates(
     store: ProfileStore, auth: AuthSettings, provider: str, now_ms: float
 ) -> list[Profile]:
-    """The provider's profiles, most preferred first; those in a cooldown come last.
+    """Returns the provider's profiles, most preferred first; those in a cooldown come last.
 
-    An explicit order (the store's, else the configuration's) is kept. Otherwise OAuth stands before
+    An explicit order (the store's, else the configuration's) is kept. Otherwise OAuth comes before
     tokens before API keys, and the least recently used first.
     """
     order = store.order.get(provider) or auth.order.get(provider)
@@ -173,14 +173,14 @@ class Credential(msgspec.Struct, frozen=True):
 
 
 class KeySources(msgspec.Struct, frozen=True):
-    """Everything that may hold a key for one vendor at one endpoint."""
+    """Everything that may contain a key for one vendor at one endpoint."""
 
     vendor: Vendor
     endpoint: Endpoint
     remote_key: Secret | None = None
     """`remote.apiKey`; None for a fallback provider, which never inherits it."""
     remote_problem: str | None = None
-    """Why the configured `remote.apiKey` cannot be read; no other key may replace it."""
+    """The reason why the configured `remote.apiKey` cannot be read; no other key may replace it."""
     provider: ModelProviderSettings = msgspec.field(default_factory=ModelProviderSettings)
     profiles: ProfileStore = msgspec.field(default_factory=ProfileStore)
     auth: AuthSettings = msgspec.field(default_factory=AuthSettings)
@@ -188,13 +188,13 @@ class KeySources(msgspec.Struct, frozen=True):
     """Keys found in environment variables, by the variable's name."""
     now_ms: float = 0
     is_unasked: bool = False
-    """Whether nobody named the vendor, so that only its key makes it a candidate for "auto"."""
+    """True if nobody named the vendor, so that only its key makes it a candidate for "auto"."""
 
     @property
     def homes(self) -> frozenset[Origin]:
-        """Where the vendor's keys belong: its own origin, and where `models.providers` says it is.
+        """The origins to which the vendor's keys belong: its own, and that of its address in `models.providers`.
 
-        The latter not if that block has a key of its own, which is the one meant for that origin.
+        The latter does not count if that block has a key of its own, which is then the one for that origin.
         """
         if self.vendor.key_home is not None:
             return frozenset({Origin.of(self.vendor.key_home)})
@@ -206,13 +206,13 @@ class KeySources(msgspec.Struct, frozen=True):
 
     @property
     def provider_home(self) -> frozenset[Origin]:
-        """Where the key and the secret headers of `models.providers` belong."""
+        """The origin to which the key and the secret headers of `models.providers` belong."""
         base_url = self.provider.base_url or self.vendor.base_url
         return frozenset({Endpoint.parse(base_url).origin} if base_url else ())
 
     @property
     def entry_has_key_for_endpoint(self) -> bool:
-        """Whether `models.providers` names this very host together with a key for it."""
+        """True if `models.providers` names this very host together with a key for it."""
         has_key = self.provider.api_key is not None or self.provider.api_key_problem is not None
         return bool(has_key and self.provider.base_url) and (
             self.endpoint.origin in self.provider_home
@@ -220,21 +220,21 @@ class KeySources(msgspec.Struct, frozen=True):
 
     @property
     def needs_key(self) -> bool:
-        """A server on this machine that speaks OpenAI's wire is taken for one of the user's own."""
+        """True if the host needs a key. A server here with OpenAI's wire is taken for one of the user's own."""
         if self.vendor.wire is OPENAI and self.endpoint.origin.local and not self.is_unasked:
             return False
         return self.vendor.needs_key
 
 
 class _Source(msgspec.Struct, frozen=True):
-    """One place that was looked at: a key and the origins it belongs to, or why there is none."""
+    """One place that was looked at: a key and the origins it belongs to, or the reason why there is none."""
 
     name: str
     secret: Secret | None = None
     homes: frozenset[Origin] | None = None
     """None: it was written for this very endpoint."""
     only_home: bool = False
-    """Whether a private address gets it only if it is one of the homes."""
+    """True if a private address gets it only if it is one of the homes."""
     reason: str = "not set"
 
     def belongs_to(self, origin: Origin) -> bool:
@@ -242,9 +242,9 @@ class _Source(msgspec.Struct, frozen=True):
 
 
 def find_key(sources: KeySources) -> Credential | None:
-    """The first usable key; None if there is none and the host needs none.
+    """Returns the first usable key; None if there is none and the host needs none.
 
-    Raises `ProviderAuthError` that names every source looked at.
+    Raises a `ProviderAuthError` that names every source looked at.
     """
     _refuse_unreadable("remote.apiKey", sources.remote_problem)
     looked_at: list[str] = []
@@ -377,9 +377,9 @@ _FRAMING = frozenset({"content-length", "transfer-encoding", "connection"})
 
 
 def merge(*layers: Mapping[str, str]) -> dict[str, str]:
-    """One mapping with lower-case names; a later layer wins. Framing headers are left out.
+    """Merges headers into one mapping with lower-case names; a later layer wins. Framing headers are left out.
 
-    Raises `ProviderUnavailableError` for a name or value that HTTP cannot carry.
+    Raises `ProviderUnavailableError` for a name or value that HTTP forbids.
     """
     merged: dict[str, str] = {}
     for layer in layers:
@@ -390,7 +390,7 @@ def merge(*layers: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_secret(name: str) -> bool:
-    """Whether a header of this name is taken for a credential."""
+    """Returns whether a header of this name is taken for a credential."""
     return _SECRET.search(name) is not None
 
 

@@ -1,6 +1,6 @@
 """An embedder over one vendor's wire; answers are decoded, checked and ordered.
 
-The wire is opened with the first request, since what it imports takes longer than a start should.
+The wire is opened with the first request, since its imports take longer than a start should.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from providers.remote.wires import Wire
 
 _TIMES_TO_BELIEVE: Final = 3
-"""How many answers of another length it takes. The length of vectors is learned from the first answer, which may have
-been wrong; or the host has another model now. One answer of another length proves neither."""
+"""The number of answers with another length that replace the learned one. That one is learned from the first answer,
+which may have been wrong; or the host has another model now. One answer of another length proves neither."""
 _TIME_TO_BELIEVE_S: Final = 30.0
-"""How long those answers have to agree: a host may fail for a while, and with the model all stored vectors go."""
+"""The time over which those answers must agree: a host may fail for a while, and a new model discards the vectors."""
 
 
 def fingerprint_of(spec: RemoteSpec) -> Fingerprint:
-    """What decides which vectors a provider gives: the same for requests and for batch jobs."""
+    """Returns everything that decides which vectors a provider gives, the same for requests and for batch jobs."""
     prompt = spec.prompt("document")
     return Fingerprint(
         provider=spec.vendor.name,
@@ -72,7 +72,7 @@ class RemoteEmbedder:
         self._opening = anyio.Lock()
         self._dimensions = spec.dimensions
         self._others: tuple[int | None, int, float] = (None, 0, 0.0)
-        """A length that is not the learned one, how many answers in a row had no other, and since when."""
+        """A length that is not the learned one, how many answers in a row had it, and the time of the first."""
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -113,7 +113,7 @@ class RemoteEmbedder:
         """Does nothing: no work runs beside the requests."""
 
     def report(self) -> None:
-        """None: it reports what every provider reports."""
+        """Returns None: there is nothing to report beyond what every provider reports."""
 
     async def aclose(self) -> None:
         wire, self._wire = self._wire, None
@@ -149,7 +149,7 @@ class RemoteEmbedder:
         return await run_sync(collect, reply.rows, expected, dimensions)
 
     def _has_changed(self, size: int | None) -> bool:
-        """Whether the host's vectors have had this length so often that it replaces the learned one."""
+        """Returns whether the host's vectors have had this length so often that it replaces the learned one."""
         now = time.monotonic()
         before, times, since = self._others
         self._others = (size, times + 1, since) if size == before else (size, 1, now)
@@ -188,5 +188,5 @@ def library_missing(vendor: Vendor, module: str) -> ProviderUnavailableError:
 
 
 def _size(items: Sequence[Vector | ItemError]) -> int | None:
-    """The length of the vectors among these; None: there are none."""
+    """Returns the length of the vectors among these; None: there are none."""
     return next((len(item) for item in items if not isinstance(item, ItemError)), None)

@@ -1,9 +1,9 @@
 """The HTTP client for every vendor; it adds the key and decides where it may go.
 
-A vendor's own library, where one sends through it, never sees a key. The client's documented request hook removes
+A vendor's own library, if one sends through the client, never sees a key. The client's documented request hook removes
 every header that is neither configured nor part of the transport (so nothing comes from a library's own environment
 variables), checks that the request goes to the bound origin, also after a redirect, and only then
-adds the credential. The response hook turns every answer that is no success into a typed error.
+adds the credential. The response hook turns every answer that is not a success into a typed error.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ _KEPT_HEADERS = frozenset(
     | {"accept", "user-agent"}
 )
 _KEPT_PREFIX = "x-goog-upload-"
-"""How Google's resumable uploads say which part of a file is sent."""
+"""The start of the headers by which Google's resumable uploads say which part of a file is sent."""
 _MAX_REDIRECTS = 3
 _METHOD_CHANGING = frozenset({301, 302, 303})
 """Following these would ask for a page instead of sending the texts."""
 _MAX_BODY_BYTES = 64 << 20
 _MAX_REFUSAL_BYTES = 64 << 10
-"""What is read of an error."""
+"""The most bytes that are read of an error."""
 _CONNECT_TIMEOUT_S = 10.0
 
 
 ENCODING: Final = "gzip"
-"""The one way in which hosts are asked to compress their answers."""
+"""The one compression that hosts are asked for."""
 _PLAIN: Final = frozenset({"", "identity"})
 _GZIP: Final = frozenset({"gzip", "x-gzip"})
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
@@ -64,7 +64,7 @@ _PIECE_BYTES: Final = 64 << 10
 
 
 def open_client(spec: RemoteSpec, *, max_lines_bytes: int | None = None) -> httpx2.AsyncClient:
-    """A client bound to the spec's endpoint. Blocking for some milliseconds: may load certificates.
+    """Opens a client bound to the spec's endpoint. Blocking for some milliseconds: may load certificates.
 
     An answer that is too large ends in an error: it is JSON, or, with `max_lines_bytes`, lines of it that are
     read one after the other.
@@ -152,9 +152,9 @@ def _sent(request: httpx2.Request) -> bytes | None:
 
 @contextmanager
 def typed_errors(spec: RemoteSpec) -> Iterator[None]:
-    """Turns whatever is raised on the way, by a vendor's library too, into a `ProviderError`, without its text.
+    """Turns any exception of the body, also of a vendor's library, into a `ProviderError`, without its text.
 
-    The original is not chained: it may hold the request or the answer in full.
+    The original is not chained: it may contain the request or the answer in full.
     """
     try:
         yield
@@ -196,11 +196,11 @@ class Limits(msgspec.Struct, frozen=True):
     """The host, for error messages."""
     max_bytes: int
     max_values: int | None
-    """None: they are counted by whoever reads the lines of the body."""
+    """None: the reader of the body's lines counts them."""
 
 
 def limited(response: httpx2.Response, limits: Limits) -> None:
-    """Has the body of a response come decompressed, and end in a `ProviderBadResponseError` beyond the limits."""
+    """Has the body of a response decompressed; beyond the limits reading it raises `ProviderBadResponseError`."""
     encoding = response.headers.pop("content-encoding", "").strip().lower()
     if encoding not in _PLAIN | _GZIP:
         raise ProviderBadResponseError(
@@ -236,7 +236,7 @@ class _Limited(httpx2.AsyncByteStream):
                         f"{limits.place} sent more than {limits.max_values:,} values in one answer."
                     )
             yield piece
-            await anyio.lowlevel.checkpoint()  # many small pieces must not keep the event loop
+            await anyio.lowlevel.checkpoint()  # many small pieces must not block the event loop
 
     async def _decompressed(self) -> AsyncIterator[bytes]:
         decoder = zlib.decompressobj(_GZIP_WINDOW)
@@ -266,7 +266,7 @@ class _Limited(httpx2.AsyncByteStream):
 
 
 async def beginning(response: httpx2.Response, size: int) -> bytes:
-    """The first bytes of a body, of which there may be more."""
+    """Returns the first bytes of a body, of which there may be more."""
     begun = bytearray()
     async with aclosing(response.aiter_bytes()) as pieces:
         async for piece in pieces:

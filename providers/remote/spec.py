@@ -22,7 +22,7 @@ from providers.remote import credentials
 from providers.remote.credentials import Credential, KeySources, find_key
 
 _OPENAI_APIS = frozenset({"openai-completions", "openai-responses"})
-"""Values of `models.providers.*.api` whose servers have OpenAI's embeddings beside their chat."""
+"""Values of `models.providers.*.api` whose servers offer OpenAI's embeddings beside their chat."""
 _OTHER_WIRES = {
     "bedrock": "Amazon Bedrock has a wire and a login of its own",
     "github-copilot": "GitHub Copilot is reached by a login that only the chat gateway has",
@@ -39,9 +39,9 @@ _LIKE_A_SECRET_CHARS = 8
 
 
 def find_vendor(name: str, settings: Settings, role: Role) -> Vendor:
-    """The row of an id, or one made from its entry in `models.providers`.
+    """Returns the row of an id, or one made from its entry in `models.providers`.
 
-    Raises `ProviderUnavailableError` for an id that nobody knows, or whose wire is not spoken here.
+    Raises `ProviderUnavailableError` for an unknown id, or one whose wire is not supported here.
     """
     known = VENDORS.get(name)
     if known is not None:
@@ -65,7 +65,7 @@ def find_vendor(name: str, settings: Settings, role: Role) -> Vendor:
 
 
 def entry_of(settings: Settings, config_key: str) -> ModelProviderSettings:
-    """The entry in `models.providers`, whose name counts without case; an empty one if there is none."""
+    """Returns the entry in `models.providers`, by its name without case; an empty one if there is none."""
     key = _entry_name(settings, config_key)
     return settings.model_providers[key] if key is not None else ModelProviderSettings()
 
@@ -98,15 +98,15 @@ def _not_here(cause: str, name: str, settings: Settings, role: Role) -> Provider
 
 
 def _place(settings: Settings, key: str) -> str:
-    """The key where it stands: `memory.search.provider, line 4`."""
+    """Returns the key with its place: `memory.search.provider, line 4`."""
     origin = settings.origins.get(key)
     return origin.detail if origin and origin.detail else key
 
 
 def limits_of(vendor: Vendor, model: str, *, official: bool) -> InputLimits:
-    """The documented limits of a model at the vendor's own address, or cautious ones elsewhere.
+    """Returns the documented limits of a model at the vendor's own address, or cautious ones elsewhere.
 
-    Of documented ones a sixth of the tokens of a request is kept in reserve, because they are only estimated.
+    A sixth of the documented tokens of a request is kept in reserve, because they are only estimated.
     """
     known = next((row for row in vendor.limits if model.startswith(row.models)), None)
     if official and known is not None:
@@ -129,14 +129,14 @@ def _input_limits(row: ModelLimits, *, tokens: int) -> InputLimits:
 def input_type(
     wire: WireFormat, model: str, purpose: Purpose, configured: str | None
 ) -> str | None:
-    """The request's input or task type; None sends none."""
+    """Returns the request's input or task type; None sends none."""
     if _prompted(wire, model):
         return None
     return configured or (wire.query_type if purpose == "query" else wire.document_type)
 
 
 def prompt(wire: WireFormat, model: str, purpose: Purpose, configured: str | None) -> str:
-    """What stands before each text; empty for most models.
+    """Returns the prompt before each text; empty for most models.
 
     A configured query type is the prompt's task (`search result`, `question answering` ...).
     """
@@ -158,9 +158,9 @@ class RemoteSpec(msgspec.Struct, frozen=True):
     endpoint: Endpoint
     model: str
     credential: Credential | None
-    """None: a configured header carries the credential, or the host needs none."""
+    """None: a configured header contains the credential, or the host needs none."""
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """As configured, lower-case names; may hold credentials."""
+    """The configured headers, with lower-case names; may contain credentials."""
     dimensions: int | None = None
     query_type: str | None = None
     document_type: str | None = None
@@ -171,7 +171,7 @@ class RemoteSpec(msgspec.Struct, frozen=True):
 
     @property
     def official(self) -> bool:
-        """Whether this is the vendor's own address, whose limits and abilities are documented."""
+        """True if this is the vendor's own address, whose limits and abilities are documented."""
         home = home_of(self.vendor)
         return home is not None and self.endpoint.origin == home.origin
 
@@ -190,12 +190,12 @@ class RemoteSpec(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """For messages: `OpenAI at api.openai.com`."""
+        """The place for messages: `OpenAI at api.openai.com`."""
         return f"{self.vendor.label} at {self.endpoint.origin}"
 
     @property
     def key_source(self) -> str | None:
-        """In words; None: no key is sent."""
+        """The source of the key in words; None: no key is sent."""
         if self.credential is not None:
             return self.credential.source
         return "a configured header" if self.vendor.auth_header in self.headers else None
@@ -210,7 +210,7 @@ class RemoteSpec(msgspec.Struct, frozen=True):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must not appear in any message. Any configured header may hold a key, whatever its name."""
+        """Texts that must not appear in any message. Any configured header may contain a key, whatever its name."""
         values = list(credentials.only_secrets(self.headers).values())
         values += [value for value in self.headers.values() if len(value) >= _LIKE_A_SECRET_CHARS]
         values += [value.split(" ", 1)[1] for value in values if " " in value]
@@ -220,7 +220,7 @@ class RemoteSpec(msgspec.Struct, frozen=True):
 
 
 def given(**fields: object) -> dict[str, object]:
-    """The fields of a request that have a value; the others are left to the vendor."""
+    """Returns the fields of a request that have a value; the others are left to the vendor."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -228,7 +228,7 @@ def resolve_spec(settings: Settings, vendor: Vendor, role: Role) -> RemoteSpec:
     """Puts one provider together. Blocking: reads the auth profiles.
 
     Raises `ProviderAuthError` when there is no key that may be sent to the endpoint, though it needs
-    one, and `ProviderUnavailableError` for an address or header that cannot be used, and where an
+    one, and `ProviderUnavailableError` for an address or header that cannot be used, and if an
     address or a model is missing.
     """
     search, primary = settings.search, role == "primary"
@@ -262,7 +262,7 @@ def resolve_spec(settings: Settings, vendor: Vendor, role: Role) -> RemoteSpec:
 
 
 def _own_address(vendor: Vendor, provider: ModelProviderSettings) -> str | None:
-    """What `models.providers` says of it, or its public one. Raises `ProviderUnavailableError`."""
+    """Returns the vendor's address in `models.providers`, or its public one. Raises `ProviderUnavailableError`."""
     if provider.base_url_problem is not None:
         raise ProviderUnavailableError(
             f"The address of {vendor.name} is configured and cannot be read.",
@@ -285,7 +285,7 @@ def _endpoint(vendor: Vendor, base_url: str | None, role: Role) -> Endpoint:
 
 
 def _model(vendor: Vendor, configured: str | None, role: Role) -> str:
-    """The configured model was meant for the primary; a fallback takes its own default, if it has one."""
+    """Returns the model: the configured one for the primary; a fallback takes its own default, if it has one."""
     asked = configured if role == "primary" or vendor.model is None else None
     model = vendor.bare_model(asked)
     if model is None:
@@ -297,7 +297,7 @@ def _model(vendor: Vendor, configured: str | None, role: Role) -> str:
 
 
 def _provider_headers(sources: KeySources) -> Mapping[str, str]:
-    """`models.providers.*.headers`, less its credentials where those do not belong."""
+    """Returns `models.providers.*.headers`, without credentials that do not belong to the endpoint."""
     headers = sources.provider.headers
     if may_receive(sources.endpoint.origin, sources.provider_home):
         return headers

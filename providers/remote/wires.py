@@ -1,8 +1,8 @@
-"""What a vendor is sent and how its answer is read, a format each, through one client.
+"""The requests to vendors and the reading of their answers, one format each, through one client.
 
-No vendor's library is needed for it, whose import would take up to a second. What is sent is what the library sends,
-field by field: `tests/providers/test_wire_formats.py` compares them. Imports httpx2; loaded with the first request,
-or ahead of it.
+No vendor's library is needed, whose import would take up to a second. Requests are those of the library, field by
+field: `tests/providers/test_wire_formats.py` compares them. Imports httpx2; loaded with the first request, or ahead
+of it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 class Format(NamedTuple):
     path: str
-    """Below the base URL."""
+    """The path below the base URL."""
     body: Callable[[RemoteSpec, Sequence[str], Purpose], Mapping[str, object]]
     parse: Callable[[bytes], Reply]
 
@@ -64,24 +64,24 @@ class Wire:
 
 
 def encoding_of(spec: RemoteSpec) -> Literal["base64", "float"]:
-    """Base64 is a third of the size, but hosts that are compatible with OpenAI's often know floats only."""
+    """Returns the encoding: base64 is a third of the size, but hosts that are compatible often know only floats."""
     return "base64" if spec.official and spec.vendor.name == "openai" else "float"
 
 
 def decoded(body: bytes, shape: type[T]) -> T:
-    """An answer of this shape. Raises `msgspec.ValidationError` or `ValueError`."""
+    """Decodes an answer of this shape. Raises `msgspec.ValidationError` or `ValueError`."""
     try:
         return msgspec.json.decode(body, type=prepared(shape))
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
-        # NaN and Infinity are no JSON, but some hosts send them; they spoil one item, not all.
+        # NaN and Infinity are not JSON, but some hosts send them; they make one item invalid, not all.
         return msgspec.convert(json.loads(body), prepared(shape))
 
 
 class _Row(msgspec.Struct):
     embedding: object = None
-    """Not checked here: a row that is no embedding is an error of its text alone."""
+    """Not checked here: a row that is not an embedding is an error of its text alone."""
     index: int | None = None
 
 
@@ -95,7 +95,7 @@ class _Answer(msgspec.Struct):
 
 
 def _parse(body: bytes) -> Reply:
-    """The rows of OpenAI's and Voyage's answer as they came."""
+    """Returns the rows of OpenAI's and Voyage's answer as they came."""
     answer = decoded(body, _Answer)
     rows = [(row.index, row.embedding) for row in answer.data]
     return Reply(rows, answer.usage.total_tokens if answer.usage else 0)

@@ -46,9 +46,10 @@ Progress: TypeAlias = Callable[[int, int | None], None]
 
 
 def configured_models(settings: Settings, environment: Mapping[str, str]) -> ConfiguredModels:
-    """`environment`: of the process; HF_TOKEN may also come from `.env` or the `env` block.
+    """Returns the model that the settings mean. `environment` is that of the process; HF_TOKEN may also come from
+    `.env` or the `env` block.
 
-    Where neither a provider nor a model is configured, a suggested model counts as soon as it was downloaded.
+    If neither a provider nor a model is configured, a suggested model counts as soon as it was downloaded.
     Blocking: looks for that. Raises `ConfigNotFoundError` for a user without a home.
     """
     token = settings.environment_keys.get("HF_TOKEN")
@@ -67,7 +68,7 @@ def _reference(settings: Settings, cache_dir: Path) -> str:
     here = suggestions.downloaded(cache_dir) if search.provider == "auto" else None
     if here is not None:
         return here.reference
-    # Whoever has llama.cpp keeps the model that was the default when there was nothing else.
+    # A user of llama.cpp keeps the model that was the default when there was no other engine.
     return suggestions.FOR_LLAMA.reference if LLAMA.missing is None else suggestions.FIRST.reference
 
 
@@ -76,7 +77,7 @@ async def obtain_suggested(
     configured: ConfiguredModels,
     on_progress: Progress | None = None,
 ) -> Path:
-    """As `obtain`; raises `ModelDamagedError` for other files than those that are suggested."""
+    """Does the same as `obtain`; raises `ModelDamagedError` for other files than the suggested ones."""
     cache_dir = configured.cache_dir
     path = await obtain(
         suggestion.reference,
@@ -103,11 +104,11 @@ async def obtain(
     expected_bytes: int | None = None,
     clock: Clock | None = None,
 ) -> Path:
-    """The model's file, downloaded into `cache_dir` with those that belong to it, if it is not there yet.
+    """Returns the model's file, downloaded into `cache_dir` with those that belong to it, if it is not there yet.
 
-    Counts on HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE of `environment`. `on_progress` hears the bytes
-    that are there and the size (None: unknown; `expected_bytes` for a model of several files), on the event loop after
-    every piece; also while another process does the download. A cancelled or killed download is continued by the next.
+    Uses HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE of `environment`. `on_progress` is called on the event loop after
+    every piece, also while another process does the download, with the bytes so far and the size (None: unknown;
+    `expected_bytes` for a model of several files). A cancelled or killed download is continued by the next.
     Raises `ProviderError`: those of `providers.local.models.references`, and the transient ones.
     """
     parsed = parse_reference(reference)
@@ -151,7 +152,7 @@ def _summed(progress: Progress, total: int | None) -> Progress:
 
 
 def take(reference: str, cache_dir: Path) -> Path | None:
-    """As `locate`, for a caller that will use the file; removes what a killed download left beside it."""
+    """Does the same as `locate` for a caller that will use the file; removes the lock of a killed download, too."""
     path = locate(reference, cache_dir)
     parsed = parse_reference(reference)
     if path is not None and not isinstance(parsed, FileReference):
@@ -161,7 +162,7 @@ def take(reference: str, cache_dir: Path) -> Path | None:
 
 
 def locate(reference: str, cache_dir: Path) -> Path | None:
-    """The model's file if it is on the disk with those that belong to it, and complete; sends nothing.
+    """Returns the model's file if it is on the disk with those that belong to it, and complete; sends nothing.
 
     Raises `ModelReferenceError`, `ModelStorageError`.
     """
@@ -201,7 +202,7 @@ async def _download(
 
     def on_wait() -> None:
         record = place.record()
-        on_progress(place.held(), record.bytes if record else None)
+        on_progress(place.present_bytes(), record.bytes if record else None)
 
     async with exclusive(place, clock=clock, on_wait=on_wait):
         if place.is_complete():

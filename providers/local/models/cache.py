@@ -45,13 +45,13 @@ _MAGICS = {".gguf": b"GGUF", ".onnx": MAGIC, ".json": b"{"}
 
 
 class ModelRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a model that is complete or being downloaded."""
+    """The record of a model that is complete or being downloaded."""
 
     reference: str
     bytes: int | None = None
     """Its size; None until the host says it."""
     sha256: str | None = None
-    """In hexadecimal: computed if the file is complete, else as the host announced it."""
+    """The hash in hexadecimal: computed if the file is complete, else as the host announced it."""
     validator: str | None = None
     """Changes when the host's file does; without one a part cannot be continued."""
 
@@ -77,7 +77,7 @@ class ModelFiles(msgspec.Struct, frozen=True):
         return self.model.with_name(f"{self.model.name}.{kind}")
 
     def is_complete(self) -> bool:
-        """Whether the model is there, with the size that was recorded if one was."""
+        """Returns whether the model is there, with the size that was recorded if one was."""
         if not self.model.is_file():
             return False
         record = self.record()
@@ -86,8 +86,8 @@ class ModelFiles(msgspec.Struct, frozen=True):
     def record(self) -> ModelRecord | None:
         return read_record(self._record)
 
-    def held(self) -> int:
-        """How many bytes of the model are there already, complete or not."""
+    def present_bytes(self) -> int:
+        """Returns how many bytes of the model are there already, complete or not."""
         for file in (self.part, self.model):
             try:
                 return file.stat().st_size
@@ -96,7 +96,7 @@ class ModelFiles(msgspec.Struct, frozen=True):
         return 0
 
     def open_part(self) -> IO[bytes]:
-        """The part, made if need be; for this user alone, whatever the umask."""
+        """Opens the part, created if need be; for this user alone, whatever the umask."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self.part, flags, 0o600)
         os.fchmod(descriptor, 0o600)
@@ -111,14 +111,14 @@ class ModelFiles(msgspec.Struct, frozen=True):
         remove_drafts(self._record)
 
     def publish(self) -> None:
-        """Renames the part to the model's name; when it returns, that survives a power cut."""
+        """Renames the part to the model's name; when it returns, the new name survives a power cut."""
         make_durable(self.part)
         self.part.replace(self.model)
         make_durable(self.model.parent)
 
     def remove(self) -> int:
         """Removes model, part and record, but not the lock. Returns how many bytes of the model there were."""
-        freed = self.held()
+        freed = self.present_bytes()
         self.remove_drafts()
         for file in (self.model, self.part, self._record):
             file.unlink(missing_ok=True)
@@ -126,7 +126,7 @@ class ModelFiles(msgspec.Struct, frozen=True):
 
 
 def place_of(reference: RemoteReference, cache_dir: Path) -> ModelFiles:
-    """The place of a model, which may be empty."""
+    """Returns the place of a model, which may be empty."""
     if isinstance(reference, HubReference):
         steps = [*reference.repository.split("/"), reference.revision, *reference.file.split("/")]
         return ModelFiles(cache_dir.joinpath("hf", *map(_quoted, steps)))
@@ -137,8 +137,8 @@ def place_of(reference: RemoteReference, cache_dir: Path) -> ModelFiles:
 
 
 def files_of(reference: RemoteReference) -> tuple[RemoteReference, ...]:
-    """All files of a model, the model itself last: where it is complete, the others are as complete as the host
-    has them.
+    """Returns all files of a model, the model itself last: if it is complete, so are the others, as far as the host has
+    them.
     """
     if not isinstance(reference, HubReference) or engine_of(reference.file) is not ONNX:
         return (reference,)
@@ -147,18 +147,18 @@ def files_of(reference: RemoteReference) -> tuple[RemoteReference, ...]:
 
 
 def recorded(cache_dir: Path) -> Iterator[tuple[ModelFiles, ModelRecord]]:
-    """Every model in a cache directory, complete or in part, in the order of their places."""
+    """Yields every model in a cache directory, complete or in part, in the order of their places."""
     for kind in ("hf", "web"):
         for file in sorted((cache_dir / kind).rglob("*.json")):
             place = ModelFiles(file.with_suffix(""))
-            if place.model.suffix == ".json" or not place.held():
+            if place.model.suffix == ".json" or not place.present_bytes():
                 continue  # a neighbour of a model, or its record
             if (record := read_record(file)) is not None:
                 yield place, record
 
 
 def read_record(file: Path) -> ModelRecord | None:
-    """None if there is no valid record, so that nothing is known."""
+    """Returns the record; None if there is no valid one."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=prepared(ModelRecord))
     except (FileNotFoundError, msgspec.DecodeError):
@@ -178,12 +178,12 @@ def storage_errors(place: ModelFiles) -> Iterator[None]:
 
 
 def _quoted(step: str) -> str:
-    """A name without a separator; no two steps become the same."""
+    """Returns a name without a separator; no two steps become the same."""
     return quote(step, safe=" ")
 
 
 def check_magic(head: bytes, name: str, suffix: str) -> None:
-    """Raises `ModelFormatError` unless a file with this suffix may begin so. Any other one has to be a GGUF file."""
+    """Raises `ModelFormatError` unless a file with this suffix may begin with `head`. An unknown suffix means GGUF."""
     suffix = suffix.lower() if suffix.lower() in _MAGICS else ".gguf"
     if not head.startswith(_MAGICS[suffix]):
         kind = suffix[1:].upper()
@@ -195,7 +195,7 @@ def check_magic(head: bytes, name: str, suffix: str) -> None:
 
 _POLL_S = 0.2
 PATIENCE_S = 120.0
-"""How long the holder of the lock may make no progress; longer than a host may be silent."""
+"""The time for which the owner of the lock may make no progress; longer than a host may be silent."""
 
 
 @asynccontextmanager
@@ -216,15 +216,15 @@ async def exclusive(
 
 
 async def _acquire(place: ModelFiles, clock: Clock, on_wait: Callable[[], None]) -> int:
-    held, since = -1, clock.now()
+    present, since = -1, clock.now()
     while True:
         with storage_errors(place):
             descriptor = await to_thread.run_sync(try_lock, place)
-            now_held = place.held()
+            now_present = place.present_bytes()
         if descriptor is not None:
             return descriptor
-        if now_held != held:
-            held, since = now_held, clock.now()
+        if now_present != present:
+            present, since = now_present, clock.now()
         elif clock.now() - since > PATIENCE_S:
             raise ModelBusyError(
                 f"Another process has the model {place.model.name} locked and downloads nothing.",
@@ -252,7 +252,7 @@ def tidy(place: ModelFiles) -> None:
 
 
 def try_lock(place: ModelFiles) -> int | None:
-    """A descriptor that holds the lock of a place; None while another process does."""
+    """Returns a descriptor that holds the lock of a place; None while another process does."""
     make_directories(place.model.parent, mode=0o755)
     return try_lock_file(place.lock)
 
@@ -262,19 +262,19 @@ class ListedModel(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     reference: str
     path: str
-    """Where it is, or would be."""
+    """The place where it is, or would be."""
     bytes: int
-    """How many bytes of it are there."""
+    """The number of its bytes that are there."""
     total_bytes: int | None
     """Its size, if that is known."""
     complete: bool
     configured: bool
-    """Whether `local.modelPath` names it."""
+    """True if `local.modelPath` names it."""
     sha256: str | None = None
 
 
 def listed_models(configured: ConfiguredModels) -> list[ListedModel]:
-    """The configured model, even if it is missing; then the others in the cache.
+    """Returns the configured model, even if it is missing; then the others in the cache.
 
     Raises `ModelReferenceError`, `ModelStorageError`.
     """
@@ -309,7 +309,7 @@ def remove(name: str, cache_dir: Path) -> int:
 
 def _remove(place: ModelFiles, cache_dir: Path) -> int:
     with storage_errors(place):
-        if not place.held():
+        if not place.present_bytes():
             return 0
         lock = try_lock(place)
         if lock is None:
@@ -325,7 +325,7 @@ def _remove(place: ModelFiles, cache_dir: Path) -> int:
 
 
 def _remove_neighbours(place: ModelFiles) -> int:
-    """What lies around an ONNX model, unless another one in its directory needs it, too."""
+    """Removes the files around an ONNX model, unless another model in its directory needs them, too."""
     if engine_of(place.model.name) is not ONNX:
         return 0
     directory = directory_of(place.model)
@@ -363,7 +363,7 @@ def _item(place: ModelFiles, record: ModelRecord, *, chosen: bool = False) -> Li
     return ListedModel(
         reference=record.reference,
         path=str(place.model),
-        bytes=place.held(),
+        bytes=place.present_bytes(),
         total_bytes=record.bytes,
         complete=place.is_complete(),
         configured=chosen,

@@ -1,4 +1,4 @@
-"""Downloading one model: interrupted downloads continue, the file is checked and published in one step."""
+"""The download of one model: interrupted downloads continue, the file is checked and published in one step."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _CANNOT_BE_REACHED: Final = (
 
 
 def refusal(response: httpx2.Response, reference: RemoteReference, hub: Hub) -> ProviderError:
-    """The error for an answer without a model."""
+    """Returns the error for an answer without a model."""
     status = response.status_code
     place = f"{Origin.of(str(response.url))} answered {status} for {reference}."
     if status in (401, 403):
@@ -86,7 +86,7 @@ def _denied(
 
 
 def transport_error(error: Exception, url: str) -> ProviderError:
-    """The error for a connection that failed."""
+    """Returns the error for a connection that failed."""
     host = Origin.of(url)
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes(error)):
         return ModelHostError(f"{host} {UNTRUSTED}", remedy=CHECK_CERTIFICATE)
@@ -99,7 +99,7 @@ def transport_error(error: Exception, url: str) -> ProviderError:
 
 
 def _retry_after(response: httpx2.Response) -> float | None:
-    """In seconds; a date is ignored, so the usual backoff applies."""
+    """Returns the wait in seconds; a date is ignored, so the usual backoff applies."""
     header = response.headers.get("retry-after", "").strip()
     return float(header) if header.isascii() and header.isdigit() else None
 
@@ -130,7 +130,7 @@ class Answer:
     _response: httpx2.Response
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """The body. Raises `ProviderTransientError` when the host hangs up."""
+        """Yields the body. Raises `ProviderTransientError` when the host hangs up."""
         try:
             async for piece in self._response.aiter_raw(_PIECE_BYTES):
                 yield piece
@@ -139,7 +139,7 @@ class Answer:
 
 
 def open_client() -> httpx2.AsyncClient:
-    """Blocking for some milliseconds: loads certificates."""
+    """Opens a client. Blocking for some milliseconds: loads certificates."""
     headers = {"accept-encoding": "identity", "user-agent": "memory-gateway"}
     return proxies.open_client(timeout=TIMEOUT, headers=headers)
 
@@ -148,7 +148,7 @@ def open_client() -> httpx2.AsyncClient:
 async def ask(
     client: httpx2.AsyncClient, reference: RemoteReference, hub: Hub, *, start: int = 0
 ) -> AsyncIterator[Answer]:
-    """The host's answer when the file is asked for from byte `start` on. Raises `ProviderError`."""
+    """Asks the host for the file from byte `start` on. Raises `ProviderError`."""
     url = hub.url_of(reference)
     linked = httpx2.Headers()
     for _ in range(_MAX_REDIRECTS + 1):
@@ -180,7 +180,7 @@ async def _send(client: httpx2.AsyncClient, url: str, hub: Hub, start: int) -> h
 
 
 def _next(url: str, location: str) -> str:
-    """The target of a redirect. Raises `ModelHostError` if that is less safe, or not an address."""
+    """Returns the target of a redirect. Raises `ModelHostError` if that is less safe, or not an address."""
     try:
         target = httpx2.URL(url).join(location)
     except httpx2.InvalidURL:
@@ -225,7 +225,7 @@ def _read(
 
 
 def _size(text: str, reference: RemoteReference) -> int | None:
-    """A number of bytes; None for what is no number. Raises `ModelHostError` for one that no file has."""
+    """Returns a number of bytes; None for any other text. Raises `ModelHostError` for a number that no file has."""
     if not (text.isascii() and text.isdigit()):
         return None
     if len(text) > _SIZE_DIGITS:
@@ -241,11 +241,11 @@ Progress = Callable[[int, int | None], None]
 
 _POLICY = RetryPolicy(attempts=5, timeout_attempts=5)
 _SPARE_BYTES = 64 << 20
-"""How much a download leaves free on the disk."""
+"""The space that a download leaves free on the disk."""
 _CHECKED_BYTES = 8 << 20
-"""After so much more of it the room is looked at again."""
+"""The bytes after which the free space is checked again."""
 _SIZE_DIGITS = 19
-"""Of the largest size that a file can have."""
+"""The digits of the largest size that a file can have."""
 
 
 class Fetch:
@@ -280,21 +280,21 @@ class Fetch:
                 await self._persevere()
 
     async def _persevere(self) -> None:
-        """Tries until the model is complete; any progress makes the count of attempts start again."""
+        """Tries until the model is complete; any progress restarts the count of attempts."""
         failures = 0
         while True:
-            before = self._place.held()
+            before = self._place.present_bytes()
             try:
                 return await self._attempt()
             except ProviderError as error:
-                failures = 1 if self._place.held() > before else failures + 1
+                failures = 1 if self._place.present_bytes() > before else failures + 1
                 wait = _POLICY.wait_s(error, failures, random.random())  # noqa: S311 - jitter
                 if wait is None:
                     raise
             await self._clock.sleep(wait)
 
     async def _attempt(self) -> None:
-        # The last byte is requested again, so that a complete part needs no case of its own.
+        # The last byte is requested again, so that a complete part is not a special case.
         start = max(0, self._part_bytes() - 1)
         async with ask(self._client, self._reference, self._hub, start=start) as answer:
             if answer.start == 0 or self._continues(answer, start):
@@ -309,7 +309,7 @@ class Fetch:
         return self._place.part.stat().st_size if self._place.part.exists() else 0
 
     def _continues(self, answer: Answer, start: int) -> bool:
-        """Whether the body continues the part that we have."""
+        """Returns whether the body continues the part that we have."""
         record = self._place.record()
         return (
             record is not None
@@ -346,7 +346,7 @@ class Fetch:
             )
 
     async def _write(self, answer: Answer, part: IO[bytes]) -> None:
-        """Never more than was announced, nor so much that too little room is left on the disk."""
+        """Writes the body: never more than was announced, nor so much that too little space is left on the disk."""
         done = checked = part.tell()
         self._on_progress(done, answer.total)
         async for piece in answer.pieces():
@@ -366,7 +366,7 @@ class Fetch:
             self._on_progress(done, answer.total)
 
     def _check_magic(self, head: bytes) -> None:
-        """Of a file of another format nothing is kept."""
+        """Removes a file of another format altogether, and raises."""
         try:
             check_magic(head, str(self._reference), self._place.model.suffix)
         except ModelFormatError:
@@ -374,7 +374,7 @@ class Fetch:
             raise
 
     def _check_reserve(self, answer: Answer) -> None:
-        """A part without an end in sight is removed; any other one is continued when there is room."""
+        """Raises if the disk is nearly full. A part of unknown total size is removed; any other is continued later."""
         directory = self._place.model.parent
         free = shutil.disk_usage(directory).free
         if free >= _SPARE_BYTES:

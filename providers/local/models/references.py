@@ -1,5 +1,5 @@
-"""References to models: the engine that each needs, their forms, where the configuration and the hub come in, and how
-a model can be missing.
+"""References to models: their engines, their forms, the configuration and the hub that they depend on, and the errors
+of a model that is missing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ModelFormatError(ProviderUnavailableError):
 
 
 class ModelDamagedError(ProviderUnavailableError):
-    """What arrived is not the file that the host announced, or not the one that is suggested."""
+    """The downloaded file is not the one that the host announced, or not the suggested one."""
 
 
 class ModelStorageError(ProviderUnavailableError):
@@ -67,7 +67,7 @@ EngineName = Literal["onnxruntime", "llama.cpp"]
 class LocalEngine(msgspec.Struct, frozen=True, kw_only=True):
     name: EngineName
     format: str
-    """Of its models."""
+    """The format of its models."""
     modules: tuple[str, ...]
     extra: str
     """The extra of our package that installs it."""
@@ -79,7 +79,7 @@ class LocalEngine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def not_installed(self) -> bool:
-        """Whether something of it is missing, or what downloads its models."""
+        """True if something of it is missing, or the library that downloads its models."""
         return _missing((*self.modules, "httpx2")) is not None
 
 
@@ -97,11 +97,11 @@ ONNX: Final = LocalEngine(
 LLAMA: Final = LocalEngine(
     name="llama.cpp", format="GGUF", modules=("llama_cpp", "numpy"), extra="llama"
 )
-"""Compiled where it is installed; for whoever has a GGUF model or a GPU."""
+"""Compiled where it is installed; for users of a GGUF model or a GPU."""
 
 
 def engine_of(name: str) -> LocalEngine:
-    """The engine for a model, by the name of its file or its reference."""
+    """Returns the engine for a model, by the name of its file or its reference."""
     return ONNX if name.partition("#")[0].lower().endswith(".onnx") else LLAMA
 
 
@@ -112,11 +112,11 @@ NEEDED: Final = (TOKENIZER, CONFIG)
 """The neighbours without which a model cannot be used."""
 NEIGHBOURS: Final = (*NEEDED, POOLING)
 MAGIC: Final = b"\x08"
-"""Of an ONNX file. The format has none; but its first field, which every exporter writes, is the version."""
+"""The first byte of an ONNX file. The format defines none, but every exporter writes the version as the first field."""
 
 
 def directory_of(model: Path) -> Path:
-    """The directory of a model's neighbours: its own, or else the one above."""
+    """Returns the directory of a model's neighbours: its own, or else the one above."""
     return next(
         (one for one in (model.parent, model.parent.parent) if (one / TOKENIZER).is_file()),
         model.parent,
@@ -151,7 +151,7 @@ class HubReference(msgspec.Struct, frozen=True):
 
 
 class WebReference(msgspec.Struct, frozen=True):
-    """An address. Its text omits the query, which may hold a secret."""
+    """An address. Its text omits the query, which may contain a secret."""
 
     url: str
 
@@ -191,7 +191,7 @@ def _hub(text: str, rest: str) -> HubReference:
 
 
 def _is_name(part: str) -> bool:
-    """Whether it is a valid name of a file or directory, at the hub and on any disk."""
+    """Returns whether it is a valid name of a file or directory, at the hub and on any disk."""
     return part.strip() not in {"", ".", ".."} and part.isprintable() and "\\" not in part
 
 
@@ -225,11 +225,11 @@ class ConfiguredModels(msgspec.Struct, frozen=True, kw_only=True):
     """`local.modelPath`; without it the suggested model if it may be used, else the default one."""
     cache_dir: Path
     environment: Mapping[str, str]
-    """May hold a secret, so it is never shown."""
+    """The variables, which are never shown, since they may contain a secret."""
 
 
 def default_cache_dir(environment: Mapping[str, str]) -> Path:
-    """`memory-gateway/models` in XDG_CACHE_HOME or `~/.cache`."""
+    """Returns `memory-gateway/models` in XDG_CACHE_HOME or `~/.cache`."""
     named = named_dir(environment, "XDG_CACHE_HOME")
     cache = named or home_dir(environment, Path("/")) / ".cache"
     return cache / "memory-gateway" / "models"
@@ -241,13 +241,13 @@ _TRUE = frozenset({"1", "ON", "YES", "TRUE"})
 
 class Hub(msgspec.Struct, frozen=True, kw_only=True):
     endpoint: str
-    """Without a slash at its end."""
+    """The address, without a slash at its end."""
     token: Secret | None
     offline: bool
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Self:
-        """Raises `ModelReferenceError` for an HF_ENDPOINT that is no address."""
+        """Raises `ModelReferenceError` for an HF_ENDPOINT that is not an address."""
         named = variable(environment, "HF_ENDPOINT")
         token = variable(environment, "HF_TOKEN")
         return cls(
@@ -257,7 +257,7 @@ class Hub(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def url_of(self, reference: RemoteReference) -> str:
-        """The host that models are downloaded from."""
+        """Returns the address of a model's file."""
         if not isinstance(reference, HubReference):
             return reference.url
         revision = quote(reference.revision, safe="")
@@ -265,7 +265,7 @@ class Hub(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.endpoint}/{quote(reference.repository)}/resolve/{revision}/{file}"
 
     def token_for(self, url: str) -> Secret | None:
-        """The token, if it may be sent to this address."""
+        """Returns the token, if it may be sent to this address."""
         target = Origin.of(url)
         if target != Origin.of(self.endpoint):
             return None

@@ -1,7 +1,7 @@
-"""Models worth getting, each pinned to files of known hashes: what it is, and whether it is on this disk.
+"""Suggested models, each pinned to files of known hashes: their properties, and whether they are on this disk.
 
-The first one is for whoever has no key. Once it was downloaded, which is how its user agrees to it, `provider: "auto"`
-uses it where there is no other provider.
+The first one is for users without a key. Once it is downloaded, by which its user agrees to it, `provider: "auto"` uses
+it if there is no other provider.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     name: str
     maker: str
     reference: str
-    """With the commit, so that what is downloaded is what was looked at; without where it is the default model."""
+    """With the commit, so that the download is the version that was examined; without it for the default model."""
     bytes: int
-    """Of all its files."""
+    """The size of all its files."""
     sha256: str
     beside: Mapping[str, str] = {}
     """The SHA-256 of each other file that it needs, by its path in the repository."""
@@ -46,18 +46,18 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return engine_of(self.reference)
 
     def path(self, cache_dir: Path) -> Path:
-        """Where it is, or would be."""
+        """Returns the place where it is, or would be."""
         return place_of(self.repository, cache_dir).model
 
     def is_here(self, cache_dir: Path) -> bool:
-        """Whether it is complete, and known to be the files that were looked at."""
+        """Returns whether it is complete and its files are known to be those that were examined."""
         try:
             return all(_known(place) == digest for place, digest in self._files(cache_dir))
         except OSError:
             return False  # a cache that cannot be read has nothing that could be used
 
     def by_hand(self, cache_dir: Path) -> str:
-        """Which files are missing, where a person finds them, and where they belong."""
+        """Returns an instruction: the missing files, where a person finds them, and where they belong."""
         files = [file for file in files_of(self.repository) if isinstance(file, HubReference)]
         places = [place_of(file, cache_dir) for file in files]
         missing = [
@@ -69,9 +69,9 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return f"put {', '.join(missing)} of {page} below {top}"
 
     def confirm(self, cache_dir: Path) -> Path | None:
-        """The file that is not the one that was looked at; None if `is_here`.
+        """Returns a file that is not the one that was examined; None if `is_here`.
 
-        Reads complete files of which nothing is known, as those that were put there by hand. Raises OSError.
+        Reads complete files without a record, such as those that were put there by hand. Raises OSError.
         """
         for place, digest in self._files(cache_dir):
             if place.is_complete() and place.record() is None:
@@ -112,7 +112,7 @@ FIRST = Suggestion(
     retrieval=59.6,
     why="the best published retrieval across languages among models of this size",
 )
-"""For whoever has no key."""
+"""The suggestion for users without a key."""
 FOR_LLAMA = Suggestion(
     name="embeddinggemma-300M",
     maker="Google",
@@ -139,11 +139,11 @@ _EARLIER = (
         why="the same as a GGUF file",
     ),
 )
-"""What version 0.2 suggested: whoever has it keeps it, with the llama.cpp that was installed for it."""
+"""The suggestion of version 0.2: its users keep it, with the llama.cpp that was installed for it."""
 
 
 def downloaded(cache_dir: Path) -> Suggestion | None:
-    """The suggested model that is here and counts without a setting. Blocking."""
+    """Returns the suggested model that is here and is used without a setting. Blocking."""
     return next(
         (
             one

@@ -1,5 +1,5 @@
-"""What runs in the worker process (ONNX Runtime or llama.cpp, and nothing of the gateway), and what it and the gateway
-say to each other, in the frames of `config/runtime/worker`.
+"""The worker process, which runs ONNX Runtime or llama.cpp and nothing of the gateway; and the messages between it and
+the gateway, in the frames of `config/runtime/worker`.
 
 Everything here may die at any moment without harm: an abort of an engine ends this process only. This module is used on
 both sides of the pipe, so it imports nothing else of this project.
@@ -15,20 +15,20 @@ Lane = Literal["query", "document"]
 
 
 class Open(msgspec.Struct, frozen=True, tag=True):
-    """The first message: the model to load, and how its vectors are made."""
+    """The first message: the model to load, and the form of its vectors."""
 
     path: str
     max_tokens: int
     """The most tokens of one text, special tokens included; longer texts are cut."""
     pooling: int
-    """As `LLAMA_POOLING_TYPE_*`."""
+    """A number of `LLAMA_POOLING_TYPE_*`."""
     dimensions: int | None
     """The number of leading components to keep (Matryoshka); None keeps all."""
     engine: Literal["llama.cpp", "onnxruntime"] = "llama.cpp"
     tokenizer: str = ""
-    """The tokenizer's file, for an engine whose models have none within."""
+    """The tokenizer's file, for an engine whose models do not contain one."""
     sha256: str = ""
-    """Of the model's files, so that another file in the place of one is another order."""
+    """The SHA-256 of the model's files, so that a replaced file gives another order."""
 
 
 class Embed(msgspec.Struct, frozen=True, tag=True):
@@ -40,13 +40,13 @@ class Embed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Cancel(msgspec.Struct, frozen=True, tag=True):
-    """Texts of this request that are not being computed yet are dropped."""
+    """Drops the texts of this request that are not being computed yet."""
 
     number: int
 
 
 class Ping(msgspec.Struct, frozen=True, tag=True):
-    """Answered at once, also while texts are computed."""
+    """Is answered at once, also while texts are computed."""
 
 
 class Opened(msgspec.Struct, frozen=True, tag=True):
@@ -62,14 +62,14 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
 
 
 class Computed(msgspec.Struct, frozen=True, tag=True):
-    """`vectors` holds one normalised vector for each position: float32, little-endian."""
+    """One normalised vector for each position, in `vectors`: float32, little-endian."""
 
     number: int
     positions: list[int]
     vectors: bytes
     tokens: int
     cut: int
-    """How many of the texts were longer than the model's input."""
+    """The number of texts that were longer than the model's input."""
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):

@@ -62,7 +62,7 @@ def _serve(order: Open, messages: Iterator[Request], send: Callable[[Reply], Non
 
 
 def loaded(order: Open) -> LoadedEngine:
-    """Raises EngineError. An engine is imported by the worker that needs it."""
+    """Loads the model with its engine, which only a worker that needs it imports. Raises EngineError."""
     if order.engine == "onnxruntime":
         from providers.local.worker.onnx import OnnxModel  # noqa: PLC0415
 

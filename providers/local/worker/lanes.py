@@ -1,4 +1,4 @@
-"""Texts on their way through the worker: a lane for documents and one for queries, beside each other.
+"""The lanes of the worker: one for documents and one for queries, beside each other.
 
 A query never waits for documents. Documents are computed by as many threads as the engine allows, and by one while
 queries come.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _HARMLESS: Final = "where did we put the key of the garden shed in the autumn"
 _QUIET_S: Final = 2.0
-"""How long after a query documents leave the other processors to searches."""
+"""The time after a query in which documents leave the other processors to searches."""
 _NICENESS: Final = 10
 _INTERNAL_FAULT: Final = 70
 _OUT_OF_MEMORY: Final = 71
@@ -37,34 +37,34 @@ class EngineError(Exception):
 
 
 class Text(NamedTuple):
-    """What the model reads of one text."""
+    """The tokens that the model reads of one text."""
 
     tokens: Sequence[int]
     is_cut: bool
 
 
 class LoadedEngine(Protocol):
-    """A loaded model. What it raises is an EngineError, or MemoryError, after which the worker ends."""
+    """A loaded model. It raises EngineError, or MemoryError, after which the worker ends."""
 
     width: int
     document_threads: int
-    """How many computations of documents may go on at once, beside one of a query."""
+    """The most computations of documents at once, beside one of a query."""
 
     def read(self, text: str) -> Text:
-        """The tokens of a text, as far as the model can read."""
+        """Returns the tokens of a text, as far as the model can read."""
 
     def batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        """Which texts are computed together, as positions, by their lengths in tokens."""
+        """Yields the positions of texts that are computed together, by their lengths in tokens."""
 
     def embed(self, lane: Lane, texts: Sequence[Sequence[int]]) -> NDArray[np.float32]:
-        """One row for each text, of length (L2 norm) 1, or all zeros where it has no direction."""
+        """Returns one row for each text, of length (L2 norm) 1, or all zeros if it has no direction."""
 
     def settle(self, tokens: Sequence[int]) -> None:
-        """Measures what has to be measured on this machine, with a harmless text."""
+        """Tunes the engine to this machine by measurements with a harmless text."""
 
 
 def processors() -> int:
-    """How many this process may use."""
+    """Returns how many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -76,7 +76,7 @@ def normalised(rows: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 class _Request:
-    """A request under way, and how many of its batches are not computed yet."""
+    """A request under way, and the number of its batches that are not computed yet."""
 
     def __init__(self, message: Embed, texts: dict[int, Text], batches: int) -> None:
         self.message = message
@@ -147,7 +147,7 @@ class WorkerLanes:
             self._compute(self._batches.get())
 
     def _divided(self, message: Embed) -> Iterator[_Batch]:
-        """Texts that have no tokens are refused here and left out."""
+        """Divides a request into batches. Texts that have no tokens are refused here and left out."""
         texts = self._read(message)
         readable = list(texts)
         batches = list(self._engine.batches([len(texts[at].tokens) for at in readable]))
@@ -200,7 +200,7 @@ class WorkerLanes:
         try:
             work()
         except MemoryError:
-            # What was given back by this process may be enough for the next one.
+            # The memory that this process frees may be enough for the next one.
             os.write(2, b"out of memory\n")
             os._exit(_OUT_OF_MEMORY)
         except BaseException:  # noqa: BLE001 - a worker with one lane would never answer the other

@@ -1,5 +1,4 @@
-"""llama.cpp as this worker uses it: one model, a context for documents and one for queries, and which texts go
-together.
+"""llama.cpp as this worker uses it: one model, a context for documents and one for queries, and batches of texts.
 
 Documents take one processor; a query takes as many of the others as make it faster.
 """
@@ -23,20 +22,20 @@ if TYPE_CHECKING:
 
 
 BATCH_TOKENS: Final = 512
-"""Measured on BERT models: with 2,048 a 400-token text takes one and a half times as long."""
+"""The tokens of a batch. Measured on BERT models: with 2,048 a 400-token text takes one and a half times as long."""
 BATCH_TEXTS: Final = 32
-"""llama.cpp sets memory aside for each, up to a megabyte where the vocabulary is large."""
+"""The texts of a batch. llama.cpp reserves memory for each, up to a megabyte if the vocabulary is large."""
 
 
 def cut(tokens: list[int], max_tokens: int, *, closing: bool) -> list[int]:
-    """The tokens up to the model's limit. A token that closes the text is kept at the end."""
+    """Returns the tokens up to the model's limit. A token that closes the text is kept at the end."""
     if len(tokens) <= max_tokens:
         return tokens
     return [*tokens[: max_tokens - 1], tokens[-1]] if closing else tokens[:max_tokens]
 
 
 def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Positions of the texts of each batch, in order. A text above `BATCH_TOKENS` goes alone."""
+    """Yields the positions of the texts of each batch, in order. A text above `BATCH_TOKENS` is a batch of its own."""
     batch: list[int] = []
     tokens = 0
     for position, length in enumerate(lengths):
@@ -84,7 +83,7 @@ class LoadedModel:
         self.width: int = self.api.llama_model_n_embd_out(self._handle)
 
     def read(self, text: str) -> Text:
-        """The tokens of a text, as far as the model can read. Raises EngineError if it has none."""
+        """Returns the tokens of a text, as far as the model can read. Raises EngineError if it has none."""
         data = text.encode("utf-8", "replace")
         room = len(data) + _SPECIAL_TOKENS
         buffer = (ctypes.c_int32 * room)()
@@ -99,7 +98,7 @@ class LoadedModel:
         return Text(kept, is_cut=len(kept) < count)
 
     def context(self, texts: int, threads: int) -> Context:
-        """Raises EngineError. `texts` is the most that one computation will hold."""
+        """Makes a context for computations of at most `texts` texts. Raises EngineError."""
         settings = self.api.llama_context_default_params()
         size = max(self.order.max_tokens, BATCH_TOKENS)
         settings.n_ctx = settings.n_batch = settings.n_ubatch = size
@@ -140,11 +139,11 @@ class Context:
         self._api.llama_set_n_threads(self._handle, count, count)
 
     def embed(self, texts: Sequence[Sequence[int]]) -> NDArray[np.float32]:
-        """One row for each text, of length (L2 norm) 1, or all zeros where it has no direction.
+        """Returns one row for each text, of length (L2 norm) 1, or all zeros if it has no direction.
 
         Raises EngineError.
         """
-        # Held in variables, because the batch only points to them.
+        # Kept in variables, because the batch only points to them.
         lengths = np.array([len(text) for text in texts])
         tokens = np.concatenate([np.array(text, np.int32) for text in texts])
         positions = np.concatenate([np.arange(length, dtype=np.int32) for length in lengths])
@@ -214,12 +213,12 @@ class LlamaEngine:
             self._computing_documents = False
 
     def settle(self, tokens: Sequence[int]) -> None:
-        """How many threads answer a query fastest: with a small model, waking a second takes longer than it saves."""
+        """Finds the number of threads that answers a query fastest: with a small model a second one may cost more."""
         counts = {1, self._processors}
         self._query_threads = min(counts, key=lambda count: self._query_s(tokens, count))
 
     def _query_s(self, tokens: Sequence[int], threads: int) -> float:
-        """The shortest of some measurements, since other processes may be at work."""
+        """Returns the shortest of some measurements, since other processes may be at work."""
         self._query.use_threads(threads)
         measured = []
         for _ in range(_MEASUREMENTS):

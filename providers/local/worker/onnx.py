@@ -1,9 +1,8 @@
 """ONNX Runtime as this worker uses it: one session, and each text computed by itself in one thread.
 
 Measured (`./scripts/bench engines`): texts in one batch are no faster than one by one, and slower where short ones are
-padded; and in a model of 8 bits each text's vector would depend on its company. Processors are used by computing
-several
-texts at once, so that no thread ever waits for another.
+padded; and in a model of 8 bits each text's vector would depend on the others in its batch. Several texts are computed
+at once, each on a processor of its own, so that no thread ever waits for another.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class OnnxModel:
         self._output, self._is_pooled, self.width = self._chosen_output()
 
     def _chosen_output(self) -> tuple[str, bool, int]:
-        """The output with one vector for each text, or else for each token; and its width."""
+        """Returns the output with one vector for each text, or else for each token; and its width."""
         outputs = self._session.get_outputs()
         for rank in (2, 3):
             for one in outputs:
