@@ -1,9 +1,9 @@
-"""Where the installed command `memory-gateway` begins: our packages are the ones that run.
+"""The entry point of the installed command `memory-gateway`, which makes sure that our own packages run.
 
-In a wheel this is the package that holds our packages, so that they are on nobody else's import path; in
-the repository it lies beside them. `memory_gateway.client` is for programs. Either way their folder comes first, and a `config.py` or `gateway.py`
-in the working directory, or in a directory of PYTHONPATH, is not run instead. Standard library only, so
-that nothing is imported before the order holds.
+In a wheel this is the package that contains our packages, so that they are on nobody else's import path; in
+the repository it is beside them. Either way their folder comes first, and a `config.py` or `gateway.py` in the
+working directory, or in a directory of PYTHONPATH, is not run instead. Standard library only, so that nothing
+is imported before the order is right. `memory_gateway.client` is for programs.
 """
 
 # ruff: noqa: PTH100, PTH112, PTH118, PTH120 - a pathlib of somebody else would be imported
@@ -14,7 +14,7 @@ import sys
 
 
 def prefer_installed() -> None:
-    """Puts our folder first, and what the working directory and PYTHONPATH name last."""
+    """Puts our folder first on the import path, and the working directory and PYTHONPATH last."""
     here = os.path.dirname(os.path.abspath(__file__))
     ours = here if os.path.isdir(os.path.join(here, "gateway")) else os.path.dirname(here)
     named = [os.curdir, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
@@ -24,7 +24,7 @@ def prefer_installed() -> None:
 
 
 def refuse_elsewhere() -> None:
-    """Ends where it cannot run, with a sentence that says what it needs, before anything is imported that needs it."""
+    """Exits on a system where it cannot run, with a message that says what it needs, before other imports."""
     if sys.version_info[:2] < (3, 11):  # noqa: UP036 - run from a clone, nothing else has asked
         sys.exit(
             f"memory-gateway needs Python 3.11 or later; this is {sys.version_info[0]}.{sys.version_info[1]}, "
@@ -36,7 +36,7 @@ def refuse_elsewhere() -> None:
 
 
 def forget_relative_home() -> None:
-    """A home that is not absolute counts as none: files would lie below wherever a command was run."""
+    """Removes a HOME that is not absolute: files would be kept below the directory of each command."""
     if not os.environ.get("HOME", "/").startswith("/"):
         del os.environ["HOME"]
 
@@ -47,10 +47,10 @@ def main() -> int:
     forget_relative_home()
     prefer_installed()
     if sys.argv[1:2] == ["recall"]:
-        from gateway import hook  # noqa: PLC0415 - and nothing else: clients run it before each prompt
+        from gateway import hook  # noqa: PLC0415 - nothing else: clients run it before each prompt
 
         if hook.is_meant(sys.argv[2:]):
             return hook.run(sys.argv[2:])
-    from gateway.__main__ import main as run  # noqa: PLC0415 - only now is it ours
+    from gateway.__main__ import main as run  # noqa: PLC0415 - the path is right only now
 
     return run()

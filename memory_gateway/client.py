@@ -1,9 +1,9 @@
 """A memory for programs: `with MemoryClient(notes="~/notes") as memory: memory.search("the boiler")`.
 
 It starts `memory-gateway serve` as a child, which becomes the owner of the index, or joins the one that runs. Any
-number of threads, or tasks, may ask at the same time. Whatever is refused is raised as a `RefusedError`.
+number of threads, or tasks, may ask at the same time. A refusal is raised as a `RefusedError`.
 
-Needs nothing of this program but its file to start: our own packages are on nobody else's import path.
+Imports nothing else of this program, since our own packages are on nobody else's import path.
 """
 
 # ruff: noqa: PTH100, PTH110, PTH118, PTH120 - as in `memory_gateway`
@@ -53,14 +53,14 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Behind(msgspec.Struct, frozen=True):
-    """How many changed files the answer may miss, and why."""
+    """The number of changed files that the answer may miss, and the reason."""
 
     files: int
     reason: str
 
 
 class Passages(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a search found, the best first, and what is weak about it."""
+    """The results of a search, the best first, and their limitations."""
 
     results: tuple[Passage, ...]
     outcome: Literal["ok", "empty", "partial"]
@@ -72,7 +72,7 @@ class Passages(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class NoteText(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines of a note; `status` is `not_found` for a permitted path where no file is."""
+    """Lines of a note; `status` is `not_found` for a permitted path without a file."""
 
     text: str
     path: str
@@ -85,7 +85,7 @@ class NoteText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where an entry stands now."""
+    """The place of an entry after it was written."""
 
     path: str
     start_line: int
@@ -102,7 +102,7 @@ class RecalledPlace(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Recalled(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What to put before a prompt, or a `reason` why nothing."""
+    """The text to put before a prompt, or a `reason` why there is none."""
 
     tokens: int
     text: str = ""
@@ -136,7 +136,7 @@ class MemoryStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class GatewayError(Exception):
-    """What went wrong: a stable `kind`, a message, and what can be done about it, if anything."""
+    """An error with a stable `kind`, a message, and a remedy, if there is one."""
 
     def __init__(self, kind: str, message: str, remedy: str | None = None) -> None:
         super().__init__(f"{message} {remedy}" if remedy else message)
@@ -146,7 +146,7 @@ class GatewayError(Exception):
 
 
 class RefusedError(GatewayError):
-    """The gateway said no: `denied`, `disabled`, or a kind of error that docs/protocol.md lists."""
+    """The gateway refused: `denied`, `disabled`, or a kind of error that docs/protocol.md lists."""
 
 
 class GatewayEndedError(GatewayError):
@@ -154,7 +154,7 @@ class GatewayEndedError(GatewayError):
 
 
 class LateAnswerError(GatewayError):
-    """No answer came in time; the work was taken back."""
+    """No answer came in time; the work was cancelled."""
 
 
 class _Error(msgspec.Struct):
@@ -172,7 +172,7 @@ _replies: Final = msgspec.json.Decoder(_Reply)
 for _kind in (Passages, NoteText, Written, Recalled, MemoryStatus):
     msgspec.json.Decoder(
         _kind
-    )  # learnt now: threads that used one first, at once, would end the process
+    )  # prepared now: a first use by several threads at once would end the process
 
 
 class _Gateway:
@@ -186,7 +186,7 @@ class _Gateway:
             stdout=subprocess.PIPE,
             stderr=self._last_words,
             env=None if environment is None else dict(environment),
-            start_new_session=True,  # Ctrl-C is this program's, which may go on after it
+            start_new_session=True,  # Ctrl-C is for the caller, who may go on after it
         )
         self._ids = itertools.count(1)
         self._waiting: dict[int | str | None, Future[Any]] = {}
@@ -201,7 +201,7 @@ class _Gateway:
             thread.start()
 
     def ask(self, method: str, params: object) -> tuple[int, Future[Any]]:
-        """The number of the call, and what will hold its result."""
+        """Sends a call; returns its number, and the future of its result."""
         call_id, future = next(self._ids), Future[Any]()
         line = _line(id=call_id, method=method, params=params)
         if len(line) > _LONGEST_LINE_BYTES:
@@ -218,7 +218,7 @@ class _Gateway:
         return call_id, future
 
     def take_back(self, call_id: int) -> None:
-        """The work of a call that nobody waits for any more ends."""
+        """Cancels a call that nobody waits for any more."""
         with self._lock:
             self._waiting.pop(call_id, None)
         self._to_write.put(_line(method="$/cancelRequest", params={"id": call_id}))
@@ -238,9 +238,9 @@ class _Gateway:
         self._last_words.close()
 
     def _write_all(self) -> None:
-        """In a thread of its own: a child that reads nothing would keep the callers waiting beyond their deadlines."""
+        """Writes in a thread of its own: a child that reads nothing would block callers beyond their deadlines."""
         assert self._process.stdin is not None
-        # That it ended everybody learns from the end of its output.
+        # The end of its output shows everybody that it ended.
         with suppress(OSError), self._process.stdin as pipe:
             while (line := self._to_write.get()) is not None:
                 pipe.write(line)
@@ -281,19 +281,19 @@ def _settle(future: Future[Any], reply: _Reply) -> None:
         future.set_result(reply.result)
         return
     kind, remedy = str(error.data.get("kind", "internal")), error.data.get("remedy")
-    told = remedy if isinstance(remedy, str) else None
-    future.set_exception(RefusedError(kind, error.message, told))
+    advice = remedy if isinstance(remedy, str) else None
+    future.set_exception(RefusedError(kind, error.message, advice))
 
 
 def _command() -> tuple[str, ...]:
-    """What starts this program, from a wheel or a clone."""
+    """Returns the command that starts this program, from a wheel or a clone."""
     folders = (_HERE, os.path.dirname(_HERE))
     start = next(p for f in folders if os.path.exists(p := os.path.join(f, *_START)))
     return (sys.executable, "-E", "-P", start, "gateway")
 
 
 def _answer(found: Any, kind: type[T]) -> T:
-    """The typed answer. Raises RefusedError where it is a refusal."""
+    """Returns the typed answer. Raises RefusedError if it is a refusal."""
     error = found.get("error")
     if error is not None:
         raise RefusedError(str(found.get("kind", "refused")), str(error))
@@ -304,12 +304,12 @@ def _answer(found: Any, kind: type[T]) -> T:
 
 
 def _given(**values: Any) -> dict[str, Any]:
-    """Parameters as the wire has them, without those that were not given."""
+    """Returns parameters as the wire has them, without those that were not given."""
     return {name: value for name, value in values.items() if value is not None and value != ()}
 
 
 class _Connection:
-    """Which gateway, and one call after another to it, for both clients."""
+    """The gateway of a client, and the calls to it; shared by both clients."""
 
     def __init__(
         self,
@@ -338,7 +338,7 @@ class _Connection:
         return self._open().ask(method, params or {})
 
     def take_back(self, call_id: int) -> None:
-        """What was closed meanwhile has ended this call, too."""
+        """Cancels a call; one whose gateway was closed meanwhile has ended already."""
         if self._gateway is not None:
             self._gateway.take_back(call_id)
 
@@ -355,7 +355,7 @@ class _Connection:
 
 
 class _Client:
-    """Which memory is asked, for both clients."""
+    """The choice of a memory, shared by both clients."""
 
     def __init__(
         self,
@@ -370,7 +370,7 @@ class _Client:
         environment: Mapping[str, str] | None = None,
         timeout_s: float = 30.0,
     ) -> None:
-        """Which memory: as the options of the command line; without any, the one that `setup` named.
+        """Names the memory as the options of the command line do; without any, it is the one that `setup` named.
 
         `write` lets this program append. `session_key` names the conversation that asks, for `scope`. The start, and
         each call, may take `timeout_s`; `math.inf` is no limit.
@@ -384,7 +384,7 @@ class _Client:
 
 
 class MemoryClient(_Client):
-    """For programs that wait. Its methods raise RefusedError, GatewayEndedError, LateAnswerError."""
+    """A blocking client. Its methods raise RefusedError, GatewayEndedError, LateAnswerError."""
 
     def __enter__(self) -> Self:
         self._connection.open()
@@ -406,7 +406,7 @@ class MemoryClient(_Client):
                sources: Sequence[Source] = (), include: Sequence[str] = (), exclude: Sequence[str] = (),
                after: date | None = None, before: date | None = None,
                tags: Sequence[str] = ()) -> Passages:  # fmt: skip
-        """The passages that answer a question, the best first."""
+        """Returns the passages that answer a question, the best first."""
         params = _given(query=query, maxResults=max_results, minScore=min_score, sources=sources,
                         include=include, exclude=exclude, after=after, before=before, tags=tags)  # fmt: skip
         return _answer(self.call("memory_search", params), Passages)
@@ -414,7 +414,7 @@ class MemoryClient(_Client):
     def get(
         self, path: str, *, first_line: int | None = None, lines: int | None = None
     ) -> NoteText:
-        """A note, or some lines of it."""
+        """Returns a note, or some lines of it."""
         params = {"path": path, **_given(lines=lines, **{"from": first_line})}
         return _answer(self.call("memory_get", params), NoteText)
 
@@ -425,16 +425,16 @@ class MemoryClient(_Client):
     def recall(
         self, prompt: str, *, max_tokens: int | None = None, min_score: float | None = None
     ) -> Recalled:
-        """What a model should be told before this prompt."""
+        """Returns the text that a model should get before this prompt."""
         params = _given(prompt=prompt, maxTokens=max_tokens, minScore=min_score)
         return _answer(self.call("recall", params), Recalled)
 
     def status(self) -> MemoryStatus:
-        """What is indexed, and what is wrong with it."""
+        """Returns what is indexed, and what is wrong with it."""
         return _answer(self.call("status", {}), MemoryStatus)
 
     def call(self, method: str, params: object = None) -> Any:
-        """Any method of docs/protocol.md; the answer as plain data."""
+        """Calls any method of docs/protocol.md; returns the answer as plain data."""
         connection = self._connection
         call_id, future = connection.ask(method, params)
         try:
@@ -448,13 +448,13 @@ class MemoryClient(_Client):
 
 
 class AsyncMemoryClient(_Client):
-    """The same for asyncio: `async with AsyncMemoryClient() as memory: await memory.search(...)`.
+    """The same client for asyncio: `async with AsyncMemoryClient() as memory: await memory.search(...)`.
 
-    A call that is cancelled takes its work back.
+    Cancelling a call cancels its work in the gateway.
     """
 
     async def __aenter__(self) -> Self:
-        self._connection.open()  # not in a thread: who is cancelled meanwhile would never learn of the child
+        self._connection.open()  # not in a thread: a caller cancelled meanwhile would never know of the child
         try:
             await self.call("initialize", self._connection.greeting)
         except BaseException:
@@ -466,14 +466,14 @@ class AsyncMemoryClient(_Client):
         await self.close()
 
     async def close(self) -> None:
-        """As `MemoryClient.close`; it is done also where its caller is cancelled."""
+        """Does the same as `MemoryClient.close`, to its end even if its caller is cancelled."""
         await asyncio.shield(asyncio.to_thread(self._connection.close))
 
     async def search(self, query: str, *, max_results: int | None = None, min_score: float | None = None,
                      sources: Sequence[Source] = (), include: Sequence[str] = (), exclude: Sequence[str] = (),
                      after: date | None = None, before: date | None = None,
                      tags: Sequence[str] = ()) -> Passages:  # fmt: skip
-        """As `MemoryClient.search`."""
+        """Does the same as `MemoryClient.search`."""
         params = _given(query=query, maxResults=max_results, minScore=min_score, sources=sources,
                         include=include, exclude=exclude, after=after, before=before, tags=tags)  # fmt: skip
         return _answer(await self.call("memory_search", params), Passages)
@@ -481,27 +481,27 @@ class AsyncMemoryClient(_Client):
     async def get(
         self, path: str, *, first_line: int | None = None, lines: int | None = None
     ) -> NoteText:
-        """As `MemoryClient.get`."""
+        """Does the same as `MemoryClient.get`."""
         params = {"path": path, **_given(lines=lines, **{"from": first_line})}
         return _answer(await self.call("memory_get", params), NoteText)
 
     async def append(self, text: str, *, target: Literal["daily", "longterm"] = "daily") -> Written:
-        """As `MemoryClient.append`."""
+        """Does the same as `MemoryClient.append`."""
         return _answer(await self.call("memory_append", {"text": text, "target": target}), Written)
 
     async def recall(
         self, prompt: str, *, max_tokens: int | None = None, min_score: float | None = None
     ) -> Recalled:
-        """As `MemoryClient.recall`."""
+        """Does the same as `MemoryClient.recall`."""
         params = _given(prompt=prompt, maxTokens=max_tokens, minScore=min_score)
         return _answer(await self.call("recall", params), Recalled)
 
     async def status(self) -> MemoryStatus:
-        """As `MemoryClient.status`."""
+        """Does the same as `MemoryClient.status`."""
         return _answer(await self.call("status", {}), MemoryStatus)
 
     async def call(self, method: str, params: object = None) -> Any:
-        """As `MemoryClient.call`."""
+        """Does the same as `MemoryClient.call`."""
         connection = self._connection
         call_id, future = connection.ask(method, params)
         try:
