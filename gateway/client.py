@@ -215,7 +215,7 @@ class _Pending:
 
 
 class GatewayClient:
-    """Any number of tasks may call at the same time. Make it with `connect` or `spawn_gateway`."""
+    """A client of one gateway for any number of tasks. Make it with `connect` or `spawn_gateway`."""
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     search_ms_p95: float | None = None
     syncs: int
     prompts: Mapping[str, int] = {}
-    """Prompts for which memory was searched without being asked, by outcome."""
+    """Prompts for which memory was asked, by outcome."""
     recalled: int = 0
     """Passages that were recalled since the index was made."""
     recalled_of_use: int = 0
@@ -79,7 +79,7 @@ Labels = tuple[str, ...]
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One value of a family. `buckets` of a histogram are cumulative, one a bound and one above all."""
+    """One value of a family. `buckets` of a histogram are cumulative, one per bound and one above all."""
 
     labels: tuple[str, ...] = ()
     value: float = 0.0

@@ -61,7 +61,7 @@ _PINGS_A_PERIOD: Final = 3
 
 
 class Notifier:
-    """Speaks to the service manager; without `send` none listens. After `watchdog_s` of silence it ends us."""
+    """Reports to the service manager; without `send` there is none. After `watchdog_s` of silence it ends us."""
 
     def __init__(self, send: Send | None = None, *, watchdog_s: float = math.inf) -> None:
         self._send = send or (lambda _: None)

@@ -187,7 +187,7 @@ STANDS_OUT: Final = 1.9
 CONSTANT_BY_MODEL: Final = -3.9
 NOTHING: Final = 0.35
 BEST: Final = 5
-"""Hits among which the best vector is looked for."""
+"""The best hits, among which the best vector is sought."""
 
 ASKED_FOR: Final = 14
 """The hits that a search returns; of each, the lines that gave it its score are shown."""

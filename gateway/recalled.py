@@ -57,7 +57,7 @@ class _Seen:
 
 
 class Shown:
-    """Belongs to one event loop. Conversations are named by session keys, or as `Session.conversation` does."""
+    """Belongs to one event loop. Conversations are named by session keys or by `Session.conversation`."""
 
     def __init__(self, on_used: Callable[[str], None] = lambda _path: None) -> None:
         """`on_used` takes each note that was recalled and then read, or found by a search, in the conversation."""

@@ -68,7 +68,7 @@ def is_known_conversation(key: str) -> bool:
 
 
 def chat_type_of(key: str) -> ChatKind:
-    """A token `channel` or `group` anywhere names the kind; everything else is direct."""
+    """Returns the kind, which a token `channel` or `group` names anywhere; everything else is direct."""
     tokens = parse_session_key(key).rest
     if "channel" in tokens:
         return "channel"
@@ -102,7 +102,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
 
 
 def judge_scope(policy: ScopePolicy, session_key: str | None) -> Verdict:
-    """A conversation without a key is no chat of any type: only the default can allow it."""
+    """Judges a conversation. One without a key has no type: only the default or a rule without conditions applies."""
     for number, rule in enumerate(policy.rules):
         if _matches(rule.match, session_key):
             return Verdict(rule.action == "allow", f"rules[{number}] says {rule.action}")
