@@ -186,7 +186,7 @@ class _Scan:
         self._max_files = max_files
         self._left_out = 0
         self._number = 0
-        self._root: Root = roots.all[0]
+        self._root: Root
         self._files: list[FoundFile] = []
         self._first_names: dict[tuple[int, int], str] = {}
         self._skipped: list[SkippedFile] = []

@@ -171,7 +171,11 @@ class Exports:
         issues += [f"{path} cannot be listed: {why}." for path, why, _ in listing.failures]
         wanted = self._wanted(listing)
         there = {one.path for one in listing.files}
-        gone = {name for name in records if PREFIX + name not in there}
+        gone = {
+            name
+            for name in records
+            if PREFIX + name not in there and listing.tells_of(PREFIX + name)
+        }
         kept = gone if self._settings.enabled and self._must_wait(len(gone), issues) else set()
         for name in sorted(records.keys() - wanted.keys() - kept):
             if listing.tells_of(PREFIX + name):

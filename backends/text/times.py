@@ -397,7 +397,7 @@ def _ranges(mentions: list[_Mention], text: str) -> Iterator[_Mention]:
             for start, _ in one.spans
             for _, last in other.spans
             for first in (start, _in_year(start, last.year))
-            if first <= last <= first + timedelta(days=MOST_DAYS)
+            if timedelta() <= last - first <= timedelta(days=MOST_DAYS)
         ]
         if spans:
             joined |= {one.start, other.start}

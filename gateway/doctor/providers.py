@@ -86,7 +86,7 @@ def check_model(settings: Settings) -> Iterator[Observation]:
     except OSError as error:
         yield finding.warning(
             f"The model cannot be read: {error.strerror}.",
-            path,
+            error.filename,
             fix="Give this user permission to read it (chmod u+r).",
         )
         return

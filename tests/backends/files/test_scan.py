@@ -3,7 +3,7 @@ import unicodedata
 
 import pytest
 
-from backends.files.roots import MAX_DEPTH
+from backends.files.roots import MAX_DEPTH, MemoryRoots
 from backends.files.safe_open import BEHIND_LINK, IS_LINK, NOT_REGULAR
 from backends.files.scan import (
     MAX_PATH_BYTES,
@@ -87,6 +87,10 @@ def test_an_empty_workspace_is_not_missing_and_a_missing_one_is(workspace, roots
     gone = workspace / "gone"
     result = scan(roots_of(gone))
     assert (result.files, result.missing, result.failed_dirs) == ((), (gone,), ())
+
+
+def test_of_no_root_nothing_is_found(workspace):
+    assert scan(MemoryRoots(workspace, own=False)).files == ()
 
 
 def test_a_workspace_that_is_a_file_counts_as_missing(workspace, write, roots_of):

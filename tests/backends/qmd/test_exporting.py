@@ -184,6 +184,17 @@ def test_nothing_is_deleted_while_the_transcripts_cannot_be_listed(place):
     assert "cannot be listed" in exports.issues[0]
 
 
+def test_transcripts_that_cannot_be_listed_do_not_count_as_gone(place):
+    for number in range(11):
+        Transcript(place.sessions, f"talk{number}").say("Where is the ladder?")
+    exports = place.export()
+    place.sessions.rename(place.sessions.with_name("away"))
+    place.sessions.symlink_to(place.sessions)
+    exports.refresh()
+    (issue,) = exports.issues
+    assert "cannot be listed" in issue
+
+
 def test_a_gateway_that_was_killed_between_its_steps_still_owns_the_export(place):
     first = place.export().of_export("talk.md")
     place.talk.say("More.")

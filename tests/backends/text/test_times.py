@@ -255,6 +255,10 @@ def test_a_question_that_names_no_day_speaks_of_none(question):
     assert spans(question) == []
 
 
+def test_a_range_may_end_with_the_calendar():
+    assert spans("from 9999-12-01 to 9999-12-31") == [("9999-12-01", "9999-12-31")]
+
+
 def test_a_mention_keeps_the_words_of_the_question():
     (found,) = days_in("Who came LAST  Tuesday evening?", TODAY)
     assert found.text == "last tuesday"

@@ -78,6 +78,19 @@ def test_a_model_that_is_missing_or_none_at_all_is_told(
     assert severities(check_model(asked)) == ["ok"]
 
 
+def test_a_model_that_cannot_be_looked_at_is_reported_with_its_place(
+    settings, root, with_search, worst
+):
+    path = root / ("m" * 300)  # no file can have such a name
+    one = worst(
+        check_model(
+            with_search(settings, provider="local", local=LocalSettings(model_path=str(path)))
+        )
+    )
+    assert (one.severity, one.place) == ("warning", str(path))
+    assert "File name too long" in one.cause
+
+
 def test_a_model_that_is_yet_to_be_fetched_is_a_note(settings, root, with_search, worst):
     local = LocalSettings(model_cache_dir=root / "models")
     one = worst(check_model(with_search(settings, provider="local", local=local)))
