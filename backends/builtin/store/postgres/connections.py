@@ -396,6 +396,11 @@ class Pool:
         """Returns an idle connection, or a new one."""
         while True:
             self._refuse_silence()
+            if time.monotonic() >= until:
+                raise IndexUnavailableError(
+                    f"No time was left to ask {self.address}.",
+                    remedy="Something before that took long: see the log.",
+                )
             with self._lock:
                 if self._closed:
                     raise IndexUnavailableError(
@@ -405,20 +410,16 @@ class Pool:
             if line is None:
                 return self.make(until)
             try:
-                line.settle(until)
-            except psycopg.Error as error:
+                with self.listening():
+                    line.settle(until)
+            except psycopg.Error:
                 line.close()
-                if isinstance(error, ServerSilentError):
-                    self.fell_silent()
                 continue
             return line
 
     def make(self, until: float) -> _Line:
-        try:
+        with self.listening():
             return self._made(until)
-        except (ServerSilentError, psycopg.errors.ConnectionTimeout):
-            self.fell_silent()
-            raise
 
     def _made(self, until: float) -> _Line:
         connection = self.address.connect(min(until - time.monotonic(), CONNECT_TIMEOUT_S))
@@ -445,7 +446,18 @@ class Pool:
         """Returns the time until which to wait for the answers to so many statements, which may arrive together."""
         return min(until, time.monotonic() + statements * self._statement_s + GRACE_S)
 
-    def fell_silent(self) -> None:
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Takes the server for silent if it does not answer in the body, unless the caller had hardly any time left."""
+        started = time.monotonic()
+        try:
+            yield
+        except (ServerSilentError, psycopg.errors.ConnectionTimeout):
+            if time.monotonic() - started >= VERDICT_S:
+                self._fall_silent()
+            raise
+
+    def _fall_silent(self) -> None:
         """Gives up all idle connections, which lead to the same silent server; only `_listen` makes new ones until the
         server answers.
         """
@@ -602,16 +614,16 @@ class Transaction:
         connection.until = self._pool.patience(self._until, len(statements) - begun)
         cursors: list[Cursor] = []
         try:
-            if len(statements) == 1:
-                return [connection.execute(*statements[0])]
-            with connection.pipeline():
-                for one in statements:
-                    cursors.append(connection.execute(*one))  # noqa: PERF401 - some, if one fails
+            with self._pool.listening():
+                if len(statements) == 1:
+                    return [connection.execute(*statements[0])]
+                with connection.pipeline():
+                    for one in statements:
+                        cursors.append(connection.execute(*one))  # noqa: PERF401 - some, if one fails
         except _STALE:
             line.close()
             raise
         except ServerSilentError:
-            self._pool.fell_silent()
             raise
         except psycopg.Error:
             # psycopg considers statements prepared that the server skipped after the error.

@@ -68,6 +68,32 @@ def shelf(store):
     return Shelf(store)
 
 
+def connected(settings):
+    """The processes of the server that serve this database."""
+    with psycopg.connect(settings.url.reveal()) as connection:
+        found = connection.execute(
+            "SELECT pid FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid != pg_backend_pid()"
+        )
+        return {pid for (pid,) in found}
+
+
+def test_a_caller_without_time_says_nothing_of_the_server_and_closes_no_connection(store, settings):
+    with store.view() as one, store.view() as other:
+        one.probe()
+        other.probe()
+        before = connected(settings)
+    with (
+        pytest.raises(IndexUnavailableError, match="No time was left"),
+        store.view(until=time.monotonic()) as view,
+    ):
+        view.probe()
+    with store.view() as view:
+        view.probe()
+    assert len(before) == 2
+    assert connected(settings) == before
+
+
 def direction(number, dimensions=8):
     vector = np.zeros(dimensions, np.float32)
     vector[number] = 1.0
