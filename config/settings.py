@@ -82,7 +82,7 @@ class BatchSettings(SettingsGroup):
     wait: bool = setting(Flag(), "Waits for batch jobs to complete.", default=True)
     concurrency: int = setting(_COUNT, "Batch jobs at the same time.", default=2)
     poll_interval_ms: int = setting(
-        _MILLISECONDS, "Time between questions after a batch job.", default=2000
+        _MILLISECONDS, "Time between checks of a batch job.", default=2000
     )
     timeout_minutes: int = setting(
         Whole(minimum=1, unit="minutes", ceiling=_MAX_TIMER_MINUTES),
@@ -133,7 +133,7 @@ class VectorStoreSettings(SettingsGroup):
     )
     hnsw_from: int = setting(
         Whole(unit="vectors"),
-        "Vectors from which on PostgreSQL searches an approximate index, once `store migrate` made it.",
+        "Number of vectors from which PostgreSQL searches an approximate index, once `store migrate` has made it.",
         default=20_000,
     )
 
@@ -165,12 +165,12 @@ class StoreSettings(SettingsGroup):
     )
     tenant: str = setting(
         Name(255),
-        "Whose agents these are, where several owners share a database.",
+        "Owner of these agents, where several owners share a database.",
         default="default",
     )
     view: str | None = setting(
         Name(255),
-        "Whose sight of the files this is, where several hosts share one index; without it this host's.",
+        "Name of this view of the files, where several hosts share one index; without it the host's name.",
         default=None,
     )
     pool: PoolSettings = group(PoolSettings, default=PoolSettings())
@@ -306,7 +306,7 @@ class MemorySearchSettings(SettingsGroup):
     extra_paths: tuple[ExtraPath, ...] = setting(
         ExtraPaths(),
         "More Markdown files or directories to index, relative to the workspace; "
-        "the agent's own come behind those of the defaults.",
+        "the agent's own come after those of the defaults.",
         default=(),
         merge="concatenate",
     )
@@ -449,7 +449,7 @@ class MemoryFlushSettings(SettingsGroup):
     )
     soft_threshold_tokens: int = setting(
         Whole(unit="tokens", floors=True),
-        "How long before compaction the flush comes.",
+        "Tokens before compaction at which the flush comes.",
         default=4000,
     )
     prompt: str | None = setting(
@@ -464,7 +464,7 @@ class MemoryFlushSettings(SettingsGroup):
     """None: the session's own."""
     force_flush_transcript_bytes: int = setting(
         ByteSize(),
-        "Size of a transcript from which on a flush is due whatever its tokens. 0: none.",
+        "Size of a transcript from which a flush is due, whatever its tokens. 0: none.",
         default=0,
     )
 
@@ -483,7 +483,7 @@ class CompactionSettings(SettingsGroup):
     )
     max_active_transcript_bytes: int = setting(
         ByteSize(),
-        "Size of a transcript that makes the chat gateway compact; a flush is due before. 0: none.",
+        "Size of a transcript that makes the chat gateway compact; a flush is due before that. 0: none.",
         default=0,
     )
     post_index_sync: Literal["off", "async", "await"] = setting(

@@ -174,7 +174,7 @@ def require_object(root: Located) -> Located:
 def _decode(data: bytes, path: Path) -> str:
     if len(data) > MAX_BYTES:
         problem = ConfigProblem(message=f"is larger than {MAX_BYTES >> 20} MiB", file=str(path))
-        remedy = "Name another file, or make this one smaller: what is large may stand in one that it includes."
+        remedy = "Name another file, or make this one smaller: large parts may be in a file that it includes."
         raise ConfigInvalidError([problem], remedy=remedy)
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise _encoding_error(b"", "the text is UTF-16", path)

@@ -176,7 +176,7 @@ class LocalEmbedder:
                 if not self.is_prepared:
                     await run_sync(self._find)
         if self._model is None:
-            remedy = "A gateway that runs fetches it; so does `memory-gateway models pull`."
+            remedy = "A running gateway downloads it; so does `memory-gateway models pull`."
             raise ProviderNotReadyError(f"{self._missing()}.", remedy=remedy)
         return self._model
 

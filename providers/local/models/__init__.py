@@ -90,7 +90,7 @@ async def obtain_suggested(
     if damaged is not None:
         raise ModelDamagedError(
             f"The file at {damaged} is not the one that is suggested, and is not used.",
-            remedy=f"`memory-gateway models remove {path}` takes it away.",
+            remedy=f"`memory-gateway models remove {path}` removes it.",
         )
     return path
 
@@ -196,7 +196,7 @@ async def _download(
     hub = Hub.of(environment)
     if hub.offline:
         raise ModelOfflineError(
-            f"{reference} is not in the cache, and HF_HUB_OFFLINE forbids to download it.",
+            f"{reference} is not in the cache, and HF_HUB_OFFLINE forbids downloading it.",
             remedy=f"Unset HF_HUB_OFFLINE, or put the file at {place.model}",
         )
 

@@ -186,7 +186,7 @@ def _hub(text: str, rest: str) -> HubReference:
         )
     revision = revision or "main"
     if not all(map(_is_name, revision.split("/"))):
-        raise _unusable(repr(text), "has no valid revision behind the #")
+        raise _unusable(repr(text), "has no valid revision after the #")
     return HubReference("/".join(parts[:2]), "/".join(parts[2:]), revision)
 
 
