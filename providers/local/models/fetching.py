@@ -188,7 +188,7 @@ def _next(url: str, location: str) -> str:
     allowed = ("https",) if url.startswith("https:") else ("https", "http")
     if target.scheme not in allowed or not target.host:
         raise ModelHostError(
-            f"{Origin.of(url)} redirects to something other than an {allowed[0]} address.",
+            f"{Origin.of(url)} redirects to what is no {allowed[0]} address.",
             remedy=_NAME_ADDRESS,
         )
     return str(target)
