@@ -18,7 +18,7 @@ class IndexUnavailableError(MemoryGatewayError):
 
 
 DISK_IS_FULL: Final = "The disk is full: free some space."
-"""By this remedy who asked a gateway knows, too, why the index took nothing."""
+"""The remedy for a full disk. Clients of a gateway recognise the cause by this text."""
 
 
 class IndexFullError(IndexUnavailableError):
@@ -33,7 +33,7 @@ def index_full(path: Path, error: BaseException) -> IndexFullError:
 
 
 def index_denied(path: Path, error: OSError, what: str = "used") -> IndexUnavailableError:
-    """The error to raise instead of `error`, which an index at this path met. Blocks."""
+    """Returns the error to raise for `error`, which occurred at an index at this path. Blocks."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return index_full(path, error)
     denial = write_denial(path)
@@ -46,8 +46,8 @@ def index_denied(path: Path, error: OSError, what: str = "used") -> IndexUnavail
 
 
 def write_denial(index: Path) -> Denial | None:
-    """What keeps this user from writing an index at this path: that, a file that SQLite keeps beside it, or the
-    directory. SQLite gives a file beside an index the mode of the index.
+    """Returns why this user cannot write an index at this path: the denial of the index, of a file that SQLite keeps
+    beside it, or of the directory. SQLite gives a file beside an index the mode of the index.
     """
     beside = (index.with_name(f"{index.name}{ending}") for ending in ("-wal", "-shm", "-journal"))
     denials = (denial_of(one, os.R_OK | os.W_OK) for one in (index, *beside))
@@ -67,13 +67,13 @@ class IndexMisconfiguredError(IndexUnavailableError):
 class PathNotAllowedError(MemoryGatewayError):
     """The path is outside what this agent may read, or is a link, or is not Markdown.
 
-    One message for every cause: it must not tell what exists outside.
+    One message for every cause: it must not reveal what exists outside.
     """
 
     kind = ErrorKind.PATH_NOT_ALLOWED
 
     def __init__(self, path: str, *, of_notes: bool = False) -> None:
-        """`of_notes`: in a folder of notes."""
+        """`of_notes`: the memory is a folder of notes."""
         allowed = (
             "Allowed are MEMORY.md, memory.md, USER.md, memory/**/*.md and what extraPaths names"
         )
@@ -92,7 +92,7 @@ class FileUnreadableError(MemoryGatewayError):
 
 
 def out_of_reach(path: str, reason: str) -> FileUnreadableError:
-    """For a file that is not there while its whole place is away: it may well exist."""
+    """Returns the error for a file that was not found because its whole place is unavailable: it may still exist."""
     return FileUnreadableError(
         f"{path!r} cannot be read: {reason}.",
         remedy="Check that its disk is mounted and that its directory is where it should be.",
@@ -100,13 +100,13 @@ def out_of_reach(path: str, reason: str) -> FileUnreadableError:
 
 
 class FileUnwritableError(MemoryGatewayError):
-    """A file that was to be written cannot be; it is as it was."""
+    """A file cannot be written; its content is unchanged."""
 
     kind = ErrorKind.FILE_UNWRITABLE
 
 
 def unwritable(file: Path, error: OSError) -> FileUnwritableError:
-    """For a file that a person named."""
+    """Returns the error for a file that a person named."""
     return FileUnwritableError(
         f"{file} cannot be written: {error.strerror}.",
         remedy="Name a file in a directory that exists and that you may write to.",

@@ -1,4 +1,4 @@
-"""QMD with the builtin index behind it: one memory that always answers within one deadline and says who did."""
+"""QMD with the builtin index behind it: one memory that always answers within one deadline and says which one did."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LONGEST_RESERVE_S: Final = 1.0
 """The part of the deadline that is kept for the builtin index, which needs milliseconds."""
 _NO_TAGS: Final = "QMD knows no tags"
 LEAST_BUILTIN_S: Final = 1.0
-"""What the builtin index gets even when the configured deadline is shorter than that."""
+"""The time that the builtin index gets even if the configured deadline is shorter."""
 MANUAL: Final = "manual"
 
 
@@ -58,7 +58,7 @@ class Recovery:
     def __init__(self) -> None:
         self._pause = Backoff(FIRST_PAUSE_S, 2 * FIRST_PAUSE_S, LONGEST_PAUSE_S)
         self.reason: str | None = None
-        """Why the last question was not answered by QMD; None when it was, or none was asked."""
+        """The reason why QMD did not answer the last question; None if it did, or if none was asked."""
 
     def check(self) -> None:
         """Raises the last failure again while QMD is to be left alone."""
@@ -66,7 +66,7 @@ class Recovery:
             raise QmdUnavailableError("not_ready", self.reason)
 
     def failed(self, error: QmdUnavailableError) -> bool:
-        """Remembers a failure; whether it is a new one."""
+        """Remembers a failure; returns whether it is a new one."""
         is_new = self.reason is None
         self.reason = str(error)
         if error.cause == "timeout":
@@ -79,7 +79,7 @@ class Recovery:
 
 
 def combine(qmd: BackendStatus, builtin: BackendStatus, reason: str | None) -> BackendStatus:
-    """`reason` says why QMD does not answer now; None when it does, or has not been asked yet."""
+    """Returns one status of both. `reason`: why QMD does not answer now; None if it does, or has not been asked yet."""
     details = replace(builtin.details, qmd=qmd.details.qmd)
     if reason is None and not (details.qmd and details.qmd.available):
         reason = qmd.issues[0] if qmd.issues else "QMD is not available."
@@ -106,7 +106,7 @@ OpenBuiltin = Callable[[Settings], AbstractAsyncContextManager["BuiltinBackend"]
 
 
 class FallbackBackend:
-    """One memory out of two. Make it with `open_with_fallback`."""
+    """One memory made of two backends. Make it with `open_with_fallback`."""
 
     def __init__(self, settings: Settings, qmd: QmdBackend, builtin: BuiltinBackend) -> None:
         self._looks = settings.search.sync.on_search
@@ -118,11 +118,11 @@ class FallbackBackend:
     async def search(self, request: SearchRequest) -> SearchAnswer:
         """Raises IndexUnavailableError only when neither can answer.
 
-        While notes are away the builtin index answers as they were; QMD reads them from the disk.
+        While notes are unavailable, the builtin index answers: it has their text, and QMD reads them from the disk.
         """
         started = time.monotonic()
         try:
-            if request.tags:  # which QMD does not know
+            if request.tags:  # QMD does not know them
                 return await self._ask_builtin(request, _NO_TAGS, self._timeout_s)
             away = await self._builtin.away(look=self._looks)
             if away is not None:
@@ -134,7 +134,7 @@ class FallbackBackend:
         return await self._ask_builtin(request, reason, left_s)
 
     async def read(self, request: ReadRequest) -> ReadAnswer:
-        """Needs neither index: the files themselves are read, and the host's conversations."""
+        """Needs neither index: reads the files themselves, or the host's conversations."""
         if is_conversation(request.path):
             return await self._builtin.read(request)
         answer = await self._qmd.read(request)
@@ -148,7 +148,7 @@ class FallbackBackend:
     async def sync(
         self, request: SyncRequest, *, progress: ProgressCallback | None = None
     ) -> SyncReport:
-        """The builtin index now; QMD too when a person asks, else when its own schedule allows."""
+        """Syncs the builtin index now; QMD too if a person asks, otherwise when its own schedule allows."""
         report = await self._builtin.sync(request, progress=progress)
         if not request.force and request.reason != MANUAL:
             self._qmd.sync_later()
@@ -160,14 +160,14 @@ class FallbackBackend:
         return report
 
     async def embed(self, *, progress: ProgressCallback | None = None) -> BackfillState | None:
-        """Those of the builtin index: QMD makes its own in `sync`."""
+        """Embeds the texts of the builtin index: QMD makes its own vectors in `sync`."""
         return await self._builtin.embed(progress=progress)
 
     def retire(self) -> None:
         self._builtin.retire()
 
     async def forget(self, request: ForgetRequest) -> ForgetReport:
-        """QMD's exports and its index are brought level with what is there, and cleaned up."""
+        """Also brings QMD's exports and its index up to date with the files, and cleans them up."""
         report = await self._builtin.forget(request)
         if not request.remove:
             return report
@@ -188,7 +188,7 @@ class FallbackBackend:
         return await self._builtin.overview()
 
     async def weaknesses(self) -> tuple[str, ...]:
-        """QMD's own when it answers, else why it does not, and those of the builtin index."""
+        """Returns why QMD does not answer, then the weaknesses of the builtin index; nothing while QMD answers."""
         behind = await self._builtin.weaknesses()
         reason = await self._reason()
         weak = await self._qmd.weaknesses()
@@ -197,7 +197,7 @@ class FallbackBackend:
         return (replaced(reason or weak[0]), *behind)
 
     async def try_out(self, timeout_s: float) -> tuple[Trial, ...]:
-        """A QMD that answers is asked again from now on."""
+        """A QMD that answers the trial is asked again from now on."""
         trial = await self._qmd.try_out(timeout_s)
         if trial.outcome == "ok":
             self._recovery.succeeded()
@@ -221,7 +221,7 @@ class FallbackBackend:
         return answer
 
     async def _reason(self) -> str | None:
-        """Why QMD does not answer now, as far as is known."""
+        """Returns why QMD does not answer now, as far as is known."""
         return self._recovery.reason or await self._builtin.away(look=False)
 
     def _note(self, error: QmdUnavailableError) -> None:
@@ -255,7 +255,7 @@ class FallbackBackend:
 
 
 def builtin_settings(settings: Settings) -> Settings:
-    """Settings with which the builtin index covers the files of QMD's collections as well."""
+    """Returns settings with which the builtin index covers the files of QMD's collections as well."""
     search = settings.search
     paths = tuple(
         ExtraPath(path=one.path, pattern=one.pattern, raw=str(one.path))
@@ -273,7 +273,7 @@ async def open_with_fallback(
     *,
     wait_s: float = 0.0,
 ) -> AsyncIterator[FallbackBackend]:
-    """Opens both; QMD in the background, whose start is waited for no longer than `wait_s`.
+    """Opens both: QMD in the background, waiting for its start no longer than `wait_s`.
 
     Raises what `open_builtin` raises.
     """

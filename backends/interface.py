@@ -1,7 +1,7 @@
-"""What every memory backend offers to the floor above, in types.
+"""The interface of every memory backend to the floor above.
 
-Answers carry the names of the wire, where fields that have their defaults are left out. Nothing here
-assumes SQLite, a local path or a single writer, so that another store can stand behind the same interface.
+Answers have the names of the wire, where fields with their default values are left out. Nothing here
+assumes SQLite, a local path or a single writer, so that another store can have the same interface.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     min_score: float | None = None
     sources: tuple[Source, ...] | None = None
     include: tuple[str, ...] = ()
-    """Path globs; a hit must match one of them when there are any."""
+    """Path globs; if there are any, a hit must match one of them."""
     exclude: tuple[str, ...] = ()
     after: date | None = None
     """First day (inclusive) of the note's own date."""
@@ -43,15 +43,15 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Tags of the front matter: a note must have all of them, or tags below them."""
     explain: bool = False
     today: date | None = None
-    """The day at the caller's place, by which `yesterday` is understood; None: this machine's."""
+    """The date at the caller's place, by which `yesterday` is understood; None: that of this machine."""
     vector_patience_s: float | None = None
-    """How long to wait for the query's vector, whatever the provider may take; None: as configured."""
+    """The longest wait for the query's vector, whatever the provider may take; None: as configured."""
 
 
 GAP: Final = "\n…\n"
-"""Stands in a snippet and in no file: between stretches that do not follow one another."""
+"""Separates, in snippets only, stretches of a file that do not follow one another."""
 BREADCRUMB: Final = "§ "
-"""Stands in a snippet and in no file: begins a line with the headings above what follows."""
+"""Begins, in snippets only, a line with the headings above what follows."""
 
 
 class Stretch(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -62,7 +62,7 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 Confidence = Literal["likely", "maybe", "unlikely"]
-"""Whether a passage answers: at least as often as not, at least one time in six, or seldom."""
+"""The chance that a passage answers: at least one in two, at least one in six, or less."""
 
 
 class SameLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,14 +79,14 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     score: float
     """0..1."""
     snippet: str
-    """At most 700 UTF-16 units. Where `stretches` are several, each stands in the file as it is, and a line
-    `…` where something is left out.
+    """At most 700 UTF-16 units. With several `stretches`, each is as in the file, and a line `…` marks what is
+    left out.
     """
     source: Source
     confidence: Confidence | None = None
     """The score in a word; None for an engine whose scores are no probabilities."""
     citation: str | None = None
-    """Where it stands, for people; the gateway adds it if citations are on."""
+    """The place of the passage, for people; the gateway adds it if citations are on."""
     vector_score: float | None = None
     text_score: float | None = None
     explain: Mapping[str, Any] | None = None
@@ -99,11 +99,11 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     stretches: tuple[Stretch, ...] = ()
     """The lines of each part of a snippet that leaves some out; empty where it leaves none out."""
     headings: tuple[str, ...] = ()
-    """The path of headings that the best line stands below, outermost first. Where the snippet does not show them, it
+    """The headings that the best line is under, outermost first. If the snippet does not show them otherwise, it
     begins with a line `§ ` that does.
     """
     also_in: tuple[SameLine, ...] = ()
-    """Where else the same line stands, in notes that are not shown for it again."""
+    """Other places with the same line, in notes that are not shown again for it."""
 
 
 class Stale(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +121,7 @@ class Fallback(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Backends say who answered, and how; the gateway alone says `citations`, `disabled` and `error`."""
+    """Backends set who answered, and how; only the gateway sets `citations`, `disabled` and `error`."""
 
     hits: tuple[Hit, ...] = msgspec.field(name="results")
     outcome: Outcome
@@ -133,7 +133,7 @@ class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     mode: Mode | None = None
     stale: Stale | None = None
     warning: str | None = None
-    """Why the answer is weaker than asked (a dead provider, a lane that is missing)."""
+    """The reason why the answer is weaker than asked (a dead provider, a lane that is missing)."""
     timings_ms: dict[str, float] = msgspec.field(name="timings", default_factory=dict)
     disabled: bool = False
     error: str | None = None
@@ -152,7 +152,7 @@ class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReadAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`status` is `not_found` for a permitted path where no file is. Backends raise refusals, which the
+    """`status` is `not_found` for a permitted path without a file. Backends raise refusals, which the
     gateway turns into a status of `error`.
     """
 
@@ -163,14 +163,14 @@ class ReadAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     line_count: int = msgspec.field(name="lines")
     truncated: bool = False
     next_line: int | None = msgspec.field(name="nextFrom", default=None)
-    """Where to go on reading when `truncated`."""
+    """The line at which to go on reading if `truncated`."""
     denied: bool = False
     disabled: bool = False
     error: str | None = None
     kind: ErrorKind | None = None
     """The kind of the error; `path_not_allowed` for every path that may not be read."""
     links: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """The wiki links in `text` that lead to a note, by their names: its path."""
+    """The paths of the notes that wiki links in `text` lead to, by the names of the links."""
 
 
 MANUAL_REASONS: Final = frozenset({"manual", "cli"})
@@ -183,11 +183,11 @@ class SyncRequest(msgspec.Struct, frozen=True, kw_only=True):
     force: bool = False
     """Index every file again, even those that seem unchanged."""
     verify: bool = False
-    """Also read and compare some files that seem unchanged, those first that were read longest ago."""
+    """Also read and compare some files that seem unchanged, those read longest ago first."""
 
     @property
     def is_manual(self) -> bool:
-        """A person asked: no change may be left to a later sync."""
+        """True if a person asked: no change may be left to a later sync."""
         return self.force or not MANUAL_REASONS.isdisjoint(self.reason.split(", "))
 
 
@@ -239,17 +239,17 @@ class KeywordDetails(msgspec.Struct, frozen=True):
 
 
 class VectorStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What searches the stored vectors."""
+    """The engine that searches the stored vectors, and their size."""
 
     configured: str
     engine: str | None
-    """What would answer now; None when nothing can."""
+    """The engine that would answer now; None if none can."""
     unavailable: dict[str, str]
-    """Why each engine before that one would not."""
+    """The reason why each engine before that one would not."""
     dimensions: int | None
     """None before the first vector."""
     bytes_per_chunk: float | None
-    """In the database, of all stored vectors."""
+    """Bytes in the database, of all stored vectors."""
     resident_vectors: int
     resident_bytes: int
 
@@ -266,7 +266,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class FailedText(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One place where a refused text stands."""
+    """One place of a text that the provider refused."""
 
     path: str
     start_line: int
@@ -275,7 +275,7 @@ class FailedText(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class BackfillState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How far the embedding of stored texts is."""
+    """The progress of embedding the stored texts."""
 
     running: bool
     last_error: str | None
@@ -306,7 +306,7 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     enabled: bool
     reason: str | None
     threshold: int
-    """How many texts it takes to make a job of them."""
+    """The number of texts without a vector from which on they go into jobs."""
     failures: int = 0
     off_for_s: int | None = None
     capacity: int | None = None
@@ -323,13 +323,13 @@ class EmbeddingModel(msgspec.Struct, frozen=True):
 
 
 class VectorDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How vectors are made and searched; fields that are unset do not exist under these settings."""
+    """Embedding and vector search; fields that are unset do not exist under these settings."""
 
     enabled: bool
     requested: str
     """The provider, as configured."""
     reason: str
-    """Why the provider in use is the one, or why there is none."""
+    """The reason why this provider is in use, or why none is."""
     candidates: tuple[ProviderCandidate, ...] = ()
     provider: EmbeddingsState | UnsetType = UNSET
     search: VectorStatus | UnsetType | None = UNSET
@@ -345,7 +345,7 @@ class DatabaseDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     path: str
     version: int | None
     known: bool
-    """Whether its layout is one that was tested."""
+    """True if its layout is one that was tested."""
     left_out: Mapping[str, int]
     failure: str | None
 
@@ -391,11 +391,11 @@ class QmdDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 StoreRole = Literal["owner", "leader", "follower", "idle"]
 """`owner`: of a file that no other gateway writes. Of a shared store: `leader` does the work that one gateway at a time
-does, `follower` knows another one that does it, `idle`: nobody has any."""
+does, `follower` knows another one that does it, `idle` knows none that does."""
 
 
 class StoreDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where the index is kept; fields that are unset belong to a shared store only."""
+    """The store of the index; fields that are unset belong to a shared store only."""
 
     driver: Literal["sqlite", "postgres"]
     schema_version: int
@@ -403,11 +403,11 @@ class StoreDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     server: str | UnsetType = UNSET
     """Its kind and version."""
     read_only: bool | UnsetType = UNSET
-    """Whether it is a standby, which answers and takes nothing."""
+    """True if it is a standby, which answers and cannot be written."""
     lag_s: float | UnsetType | None = UNSET
-    """How far a standby is behind; None for a server that writes."""
+    """The seconds that a standby is behind; None for a server that writes."""
     leases: Mapping[str, str] | UnsetType = UNSET
-    """Which host and process does which work at this moment."""
+    """The host and process that do each kind of work at this moment."""
 
 
 class StoreCheck(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -415,7 +415,7 @@ class StoreCheck(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     place: str
     schema_version: int | None = None
-    """None where nothing was made yet."""
+    """None if there is no index yet."""
     facts: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -427,7 +427,7 @@ class ViewpointDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     others: tuple[str, ...]
     """The ones used last come first."""
     only_elsewhere: int
-    """Notes and transcripts that only other hosts saw. They are searched like all."""
+    """Notes and transcripts that only other hosts saw. They are searched like all others."""
 
 
 class Details(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -437,16 +437,16 @@ class Details(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     vector: VectorDetails | UnsetType = UNSET
     store: StoreDetails | UnsetType = UNSET
     journal: str | UnsetType = UNSET
-    """How SQLite keeps its transactions: `wal`, or `delete` where other hosts may share the file system."""
+    """The journal mode of SQLite: `wal`, or `delete` if other hosts may share the file system."""
     viewpoints: ViewpointDetails | UnsetType = UNSET
-    """Unset where no other host shares the index."""
+    """Unset if no other host shares the index."""
     sessions: SessionDetails | UnsetType = UNSET
     left_out: Mapping[str, int] | UnsetType = UNSET
     """Files that rules of the user leave out, by rule."""
     qmd: QmdDetails | UnsetType = UNSET
     fallback: Fallback | UnsetType = UNSET
     skipped: Mapping[str, int] | UnsetType = UNSET
-    """How many files cannot be indexed, by reason."""
+    """The number of files that cannot be indexed, by reason."""
 
 
 class BackendStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -466,12 +466,12 @@ class BackendStatus(msgspec.Struct, frozen=True, kw_only=True):
     issues: tuple[str, ...]
     """Warnings for a person to read."""
     weaknesses: tuple[str, ...] = ()
-    """Why answers are weaker than the configuration asks for; empty when all is well."""
+    """The reasons why answers are weaker than the configuration asks for; empty if all is well."""
     details: Details = Details()
 
 
 class DayCount(msgspec.Struct, frozen=True):
-    """How many files have this date."""
+    """The number of files with this date."""
 
     source: Source
     day: str | None
@@ -480,7 +480,7 @@ class DayCount(msgspec.Struct, frozen=True):
 
 
 class SizeCount(msgspec.Struct, frozen=True):
-    """How many files are this long."""
+    """The number of files of about this size."""
 
     from_bytes: int
     """Files of this size up to ten times of it (exclusive); 0 also counts empty files."""
@@ -490,19 +490,19 @@ class SizeCount(msgspec.Struct, frozen=True):
 
 
 class LanguageCount(msgspec.Struct, frozen=True):
-    """How many files have text that was stemmed in this language."""
+    """The number of files with text that was stemmed in this language."""
 
     language: str
     files: int
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
-    """What the index holds, in counts: no file is named, however many there are."""
+    """Counts of what the index contains; no file is named, however many there are."""
 
     days: tuple[DayCount, ...]
-    """By day; undated files first."""
+    """In the order of days; undated files first."""
     sizes: tuple[SizeCount, ...]
-    """How long the notes are, the shortest first."""
+    """The sizes of notes, the smallest first."""
     languages: tuple[LanguageCount, ...]
     """The most frequent one first."""
 
@@ -514,7 +514,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Literal["ok", "failed", "skipped"]
     """`skipped`: it has nothing to do under these settings, or not yet."""
     detail: str
-    """What answered, or why nothing did, or why it was not tried."""
+    """The part that answered, or the reason why none did or why it was not tried."""
     remedy: str | None = None
     ms: float = 0
 
@@ -523,33 +523,33 @@ ProgressCallback = Callable[[SyncProgress], None]
 
 
 class ForgetRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One path, or all whose date is so long ago."""
+    """One path, or all notes and conversations whose date is this long ago."""
 
     path: str | None = None
     older_than_ms: int | None = None
     remove: bool = False
-    """Otherwise it is only reported what is kept."""
+    """Remove what is kept, and not only report it."""
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the index holds of one note or conversation."""
+    """One note or conversation that is in the index."""
 
     path: str
     source: Source
     chunks: int
     is_there: bool
-    """The file is still there, so it stays indexed."""
+    """True if the file is still there, so that it stays indexed."""
 
 
 class ForgetReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     kept: tuple[Kept, ...] = ()
-    """What was found before anything was removed."""
+    """The notes and conversations that were found before anything was removed."""
     removed: int = 0
     """Notes and conversations."""
     searched_for: int = 0
-    """Lines of what was removed that stand in nothing else, which were looked for afterwards."""
+    """The number of lines that only the removed files had; they were looked for afterwards."""
     files: tuple[str, ...] = ()
-    """Where they were looked for: all files of the index."""
+    """The files in which they were looked for: all files of the index."""
     found: tuple[str, ...] = ()
     """Those of the files in which one was found."""
     remarks: tuple[str, ...] = ()
@@ -578,39 +578,39 @@ class MemoryBackend(Protocol):
         ...
 
     def retire(self) -> None:
-        """Another backend of the same index answers from now on: this one embeds nothing any more, lest both pay for
-        the same texts. What it was asked before is answered.
+        """Stops embedding, since another backend of the same index answers from now on: otherwise both would pay for
+        the same texts. Earlier requests are still answered.
         """
         ...
 
     async def transcript_grew(self, reference: str) -> bool:
-        """Whether a sync is due for this transcript (session id, file name or path) by now.
+        """Returns whether a sync is due by now for this transcript (session id, file name or path).
 
-        False for what is no transcript of this agent, and while transcripts are no source.
+        False if it is no transcript of this agent, and while transcripts are no source.
         """
         ...
 
     async def forget(self, request: ForgetRequest) -> ForgetReport:
-        """Removes what is kept of files that are gone, from everything that is ours, and looks for it afterwards."""
+        """Removes what all our files still contain of files that are gone, and looks for it afterwards."""
         ...
 
     async def status(self) -> BackendStatus: ...
 
     async def overview(self) -> Overview:
-        """Counts of what the index holds at present; the disk is not looked at."""
+        """Returns counts of what the index contains at present; the disk is not looked at."""
         ...
 
     async def weaknesses(self) -> tuple[str, ...]:
-        """Why answers are weaker than the configuration asks for, as far as that is known.
+        """Returns why answers are weaker than the configuration asks for, as far as that is known.
 
-        For probes: cheap, without network and without listing the disk. Raises as the others when
+        For probes: cheap, without network and without listing the disk. Raises what the others raise when
         the index cannot answer.
         """
         ...
 
     async def try_out(self, timeout_s: float) -> tuple[Trial, ...]:
-        """Asks every part that answers take part in, each within `timeout_s`; network included.
+        """Asks every part that contributes to answers, each within `timeout_s`; network included.
 
-        What is wrong with a part is reported, not raised.
+        A failure of a part is reported, not raised.
         """
         ...

@@ -1,5 +1,5 @@
-"""The builtin engine: one SQLite file an agent, BM25 and vectors, published one file at a time.
+"""The builtin engine: one SQLite file per agent, BM25 and vectors, published one file at a time.
 
-`backend` is the entry. The Markdown files are the truth; what is stored here can be deleted at any
-time and comes back by itself.
+`backend` is the entry. The Markdown files are the source of truth; what is stored here can be deleted at any
+time and is built again by itself.
 """

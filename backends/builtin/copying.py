@@ -1,7 +1,8 @@
 """Moving an agent's index from one store to another without paying again for what was embedded.
 
-Files are the truth, so the target reads them itself; what they do not hold comes from the source: vectors, batch
-jobs under way, and what vendors taught. Whoever was interrupted begins again: what is there already is passed over.
+The files are the source of truth, so the target reads them itself. What they do not contain comes from the source:
+vectors, batch jobs under way, and what was learned about vendors. A copy that was interrupted starts again and skips
+what is there already.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ _REMEMBERED: Final = (LEARNED_KEY, *OF_BATCH_JOBS)
 
 class CopyReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     origin: str = msgspec.field(name="from")
-    """Where the source is, for people."""
+    """The place of the source, for people."""
     to: str
     sync: SyncReport
-    """How the target read the files."""
+    """The sync by which the target read the files."""
     files: int
     chunks: int
-    """What the target has of all sources now."""
+    """Those of the target after the copy, of notes and conversations together; `files` likewise."""
     vectors: int
-    """Copied now."""
+    """The vectors that this run copied."""
     lacking: int
-    """Texts of the target without a vector of a model that the source knows, since it has none either."""
+    """Texts of the target without a vector of a model that the source uses: the source has none for them either."""
     jobs: int
     """Batch jobs under way that the target looks after from now on."""
     remarks: tuple[str, ...] = ()
@@ -53,7 +54,7 @@ async def copy_index(
     on_sync: ProgressCallback | None = None,
     on_vectors: Callable[[SyncProgress], None] = lambda _: None,
 ) -> CopyReport:
-    """`settings` are those of the target. Raises IndexUnavailableError; what was copied until then stays."""
+    """Copies into an index with these settings. Raises IndexUnavailableError; what was copied until then stays."""
     async with open_builtin(settings, background=False, store=target) as backend:
         sync = await backend.sync(SyncRequest(reason="cli"), progress=on_sync)
     disk, lease = BoundedWork("copying of the index"), LeaseHolder(target, "embedding")
@@ -92,7 +93,7 @@ def _copy(
 
 
 def _copy_jobs(source: Store, target: Store, lease: LeaseHolder) -> int:
-    """Before the vectors: texts that wait for a job are not to be embedded otherwise."""
+    """Copies open jobs, and does so before the vectors: texts that wait for a job must not be embedded otherwise."""
     with source.view() as view:
         jobs = [
             (job, view.jobs.waiting_hashes(job))
@@ -139,6 +140,6 @@ def _report(source: Store, target: Store, sync: SyncReport, vectors: int, jobs: 
 
 
 def _counts(view: View) -> tuple[int, int]:
-    """Files and chunks of all sources."""
+    """Returns the numbers of files and chunks, of notes and conversations together."""
     notes, conversations = view.files.count("memory"), view.files.count("sessions")
     return notes[0] + conversations[0], notes[1] + conversations[1]

@@ -1,6 +1,6 @@
 """One search over the builtin index, from the request to the hits: words looked up, lanes, filters, decay.
 
-Wiki links are looked up here, too: they lead to a file of that name, else to a note with that alias or title; where
+Wiki links are looked up here, too: they lead to a file of that name, else to a note with that alias or title; if
 there are several, to the one with the shortest path.
 """
 
@@ -53,19 +53,19 @@ if TYPE_CHECKING:
 
 
 COMMON: Final = 1_000
-"""A word in more chunks than these is not counted again for each query ..."""
+"""A word in more chunks than these is common: its count is kept, and used again as long as `DRIFT` allows."""
 DRIFT: Final = 64
-"""... as long as the index has not grown or shrunk by more than one in so many chunks."""
+"""A kept count is used until the index has grown or shrunk by more than one in so many chunks."""
 COUNTS_BYTES: Final = 4 * 1024 * 1024
 
 
 class TermCounts(msgspec.Struct, frozen=True, gc=False):
-    """How many chunks there are, and how many of them hold each term of one query."""
+    """The number of chunks, and how many of them contain each term of one query."""
 
     documents: int
     """All chunks of the index."""
     by_term: Mapping[str, int]
-    """For a prefix the most frequent term that begins with it."""
+    """The chunks with each term; for a prefix, with the most frequent term that begins with it."""
 
 
 class Frequencies:
@@ -75,16 +75,16 @@ class Frequencies:
         self._remembered: Remembered[str, tuple[int, int]] = Remembered(
             COUNTS_BYTES, lambda term, counts: size_of(term, counts, *counts)
         )
-        """By common word: its count, and how many chunks there were then."""
+        """The count of each common word, and the number of all chunks when it was counted."""
 
     def of(self, keywords: KeywordReads, query: Query, documents: int) -> TermCounts:
-        """`documents`: all chunks, as this view sees them."""
+        """Returns the counts of a query's terms. `documents`: all chunks, as this view sees them."""
         return TermCounts(documents, self.count(keywords, words_of(query), documents))
 
     def count(
         self, keywords: KeywordReads, words: Iterable[Word], documents: int
     ) -> dict[str, int]:
-        """In how many chunks each word is."""
+        """Returns in how many chunks each word is."""
         counts = {word: self._recalled(word, documents) for word in words}
         unknown = [word for word, count in counts.items() if count is None]
         for word, number in zip(unknown, keywords.count(unknown), strict=True):
@@ -100,31 +100,31 @@ class Frequencies:
 
 
 def words_of(query: Query) -> Iterator[Word]:
-    """What the index has to be asked for."""
+    """Yields the words of a query whose counts the index has to give."""
     for concept in (*query.concepts, *query.related):
         yield from (Word(term, concept.is_prefix) for term in concept.alternatives)
 
 
 MIN_SCORED: Final = 1_000
-"""Chunks that a query may have scored in an index of any size; a millisecond."""
+"""The chunks that a query may score in an index of any size, which takes a millisecond."""
 MAX_SCORED: Final = 40_000
 SCORED_SHARE: Final = 20
-"""Between the two: one in so many chunks of the index."""
+"""Between these bounds: one in so many chunks of the index."""
 ENOUGH: Final = 200
-"""Scored chunks, for which no further word is looked up."""
+"""The number of scored chunks at which no further word is looked up."""
 MAX_CONCEPTS: Final = 64
 """The most concepts of a query that are looked up, the rarest of them: more would distinguish nothing new."""
 
 
 def lookup(query: Query, counts: TermCounts, permitted: int) -> Lookup:
-    """`permitted`: chunks of the files that may answer."""
+    """Returns what to look up. `permitted`: the number of chunks of the files that may answer."""
     documents = counts.documents
     most = min(MAX_SCORED, max(MIN_SCORED, documents // SCORED_SHARE))
     return Lookup(list(tiers(query, counts, most * documents // max(1, permitted))), most, ENOUGH)
 
 
 def tiers(query: Query, counts: TermCounts, most: int) -> Iterator[list[Concept]]:
-    """The rarest concepts that together at most `most` chunks hold, then each further one alone."""
+    """Yields the rarest concepts that are in at most `most` chunks together, then each further one alone."""
     size = {
         concept: sum(counts.by_term[term] for term in concept.alternatives)
         for concept in query.concepts
@@ -141,17 +141,17 @@ def tiers(query: Query, counts: TermCounts, most: int) -> Iterator[list[Concept]
 MONTH_DAYS: Final = 30
 QUESTION_INFORMATION: Final = 20.0
 PROMPT_INFORMATION: Final = 60.0
-"""Nats: what asks for less than the former is a question, to which time is nothing; what asks for more than the latter
-is a prompt of somebody who comes back to a task."""
+"""In nats. A query that asks for less than the former is a question, for which recency does not count; one that asks
+for more than the latter is a prompt of somebody who returns to a task."""
 
 
 class Ageing:
-    """What age leaves of the candidates of one query."""
+    """The effect of age on the candidates of one query."""
 
     def __init__(
         self, files: FileReads, decay: DecaySettings, today: date, information: float
     ) -> None:
-        """`information`: nats that the query asks for; without end where it asks for what was last."""
+        """`information`: nats that the query asks for; infinite if it asks for what was last."""
         self._files = files
         self._half_life = decay.half_life_days if decay.enabled else math.inf
         self._today = today
@@ -160,7 +160,7 @@ class Ageing:
         self._newest: date | None = None
 
     def aged(self, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
-        """The candidates with what is left of their odds; notes without a date lose nothing."""
+        """Returns the candidates with the share of their odds that age leaves; notes without a date lose nothing."""
         if not self._recent and self._half_life == math.inf:
             return candidates
         known = self._files.note_dates({one.file_id for one in candidates})
@@ -177,10 +177,11 @@ class Ageing:
 
 
 CANDIDATES: Final = 100
-"""In a block: of one lane, or half of them of each. Ranking weighs every line of them, which is most of a search."""
+"""Candidates in a block: all from one lane, or half from each. Ranking weighs each of their lines, which takes most of
+the time of a search."""
 MAX_WANTED: Final = 200
 MAX_BLOCKS: Final = 40
-"""What follows after some thousand candidates is nothing anybody asked for."""
+"""After some thousand candidates nothing relevant follows."""
 
 
 class VectorLane(msgspec.Struct, frozen=True):
@@ -194,7 +195,7 @@ class VectorLane(msgspec.Struct, frozen=True):
     def open(
         cls, view: View, query: QueryVector | None, file_ids: Sequence[int] | None
     ) -> VectorLane | None:
-        """None without a vector, and while none of its fingerprint is stored."""
+        """Opens the lane; returns None without a vector, and while none of its fingerprint is stored."""
         space = view.vectors(query.fingerprint) if query else None
         return (
             cls(space, query.vector, file_ids) if query and space and not space.is_empty else None
@@ -205,7 +206,7 @@ class VectorLane(msgspec.Struct, frozen=True):
 
 
 def _cosines(answer: VectorAnswer | Unavailable | None) -> dict[int, float]:
-    """By excerpt id, best first; nothing when no engine can search."""
+    """Returns the cosines by excerpt id, best first; none if no engine can search."""
     hits = answer.hits if isinstance(answer, VectorAnswer) else ()
     return {hit.excerpt_id: hit.cosine for hit in hits}
 
@@ -221,13 +222,13 @@ class Candidates:
         self.keywords = (
             keywords or vectors is None or not vectors.space.covers_all(len(vectors.query))
         )
-        """Whether the keyword lane takes part: unasked, too, while any text lacks its vector."""
+        """True if the keyword lane takes part. While any text lacks its vector it does, whatever the settings say."""
         wanted = min(MAX_WANTED, wanted)
         self._block = max(wanted, CANDIDATES // 2 if vectors and self.keywords else CANDIDATES)
         answer = vectors.search(self._block) if vectors else None
         self._nearest = _cosines(answer)
         self.obstacle = answer.reason if answer else None
-        """Why the query's vector could not be compared with the stored ones."""
+        """The reason why the query's vector could not be compared with the stored ones."""
         if not self._nearest:
             self._block = max(wanted, CANDIDATES)
         self.background = (
@@ -285,7 +286,7 @@ def allowed_files(
     configured: Sequence[Source],
     without: Collection[str] = (),
 ) -> Allowed:
-    """No path in `without` is permitted."""
+    """Returns the files that may answer; no path in `without` is permitted."""
     sources = set(configured).intersection(request.sources or configured)
     filtering = Filter(request)
     if not (filtering.active or without) and corpus.sources <= sources:
@@ -304,23 +305,23 @@ def allowed_files(
 
 
 SNIPPET_CHARS: Final = 700
-"""UTF-16 units, as documented."""
+"""The most characters of a snippet, in UTF-16 units, as documented."""
 
 
 class Found(msgspec.Struct, frozen=True, gc=False):
     hits: tuple[Hit, ...]
     mode: Mode
-    """Which lanes took part."""
+    """The lanes that took part."""
     undated: int = 0
     """Files that were left out for having no date."""
     has_vectors: bool = False
-    """Whether there are any of the query's model, be they of files that are permitted or not."""
+    """True if there are vectors of the query's model, of permitted files or of others."""
     obstacle: str | None = None
-    """Why they could not be compared with the query's."""
+    """The reason why they could not be compared with the query's."""
 
 
 class Searcher:
-    """Searches one index. Holds no state but the analyser of queries."""
+    """Searches one index. Keeps only the analyser of queries and the counts of common words."""
 
     def __init__(self, settings: MemorySearchSettings) -> None:
         self._settings = settings
@@ -337,7 +338,7 @@ class Searcher:
         *,
         without: Collection[str] = (),
     ) -> Found:
-        """Hits, best first; asking for fewer gives a prefix. None is of a path in `without`."""
+        """Returns hits, best first; a request for fewer gives a prefix. None has a path in `without`."""
         corpus = view.keywords.corpus()
         today = request.today or datetime.now().astimezone().date()
         settings = self._settings.query
@@ -422,7 +423,7 @@ class Searcher:
         return query, TermCounts(counts.documents, {**counts.by_term, **more})
 
     def _analyser_of(self, corpus: Corpus) -> QueryAnalyser:
-        """That of the languages of this state of the index: another search may see another one meanwhile."""
+        """Returns the analyser for the languages of this state of the index: another search may see another state."""
         analyser = self._analyser
         if corpus.languages != analyser.languages:
             analyser = self._analyser = QueryAnalyser(corpus.languages)
@@ -436,7 +437,7 @@ class Searcher:
         text: str,
         today: date,
     ) -> tuple[Query, TermCounts]:
-        """What is asked, of words that are in the index, and how often they are."""
+        """Returns what is asked, in words that are in the index, and the counts of those words."""
         asked = analyser.analyse(text, today)
         counts = self._frequencies.of(keywords, asked, corpus.documents)
         if asked.words:
@@ -448,7 +449,7 @@ class Searcher:
 def _ranked(
     ranker: PassageRanker, blocks: Iterable[Sequence[Candidate]]
 ) -> Iterator[RankedPassage]:
-    """Until a whole block adds nothing, or its last ones score too little: what follows is weaker in either lane."""
+    """Yields passages until a block adds none, or its last ones score too little: the rest is weaker in either lane."""
     for block in blocks:
         passage = None
         for passage in ranker.rank(block):
@@ -464,16 +465,16 @@ def _mode(candidates: Candidates) -> Mode:
 
 
 class Explained(Explanation, total=False):
-    """All that `explain` says of one hit; the page of the protocol has each of these names."""
+    """All that `explain` says about one hit; `docs/protocol.md` has each of these names."""
 
     askedTerms: Sequence[str]  # noqa: N815 - as it is sent
-    """What was asked for, ..."""
+    """The terms that were asked for."""
     unknownTerms: Sequence[str]  # noqa: N815
-    """... and which of it no note holds."""
+    """Those of them that no note contains."""
     date: str | None
     """The day of the note."""
     time: Sequence[Mapping[str, str | bool]]
-    """How the days that the question speaks of were read."""
+    """The days that the question speaks of, as they were understood."""
     links: Mapping[str, str]
     """The paths of the notes that its wiki links lead to."""
 
@@ -509,13 +510,13 @@ def _reading(days: Days, day: str | None) -> Mapping[str, str | bool]:
 
 
 def _turns_of(ranked: RankedPassage) -> list[TurnRange]:
-    """Those of each stretch: each line of a transcript's text is a turn."""
+    """Returns the turns of each stretch: each line of a transcript's text is a turn."""
     passage = ranked.passage
     return [TurnRange(passage.file_id, lines.first, lines.last) for lines in passage.stretches]
 
 
 MAX_PLACES: Final = 20
-"""The most places where a line is said to stand, too."""
+"""The most other places with the same line that are named."""
 
 
 def _hits(
@@ -525,7 +526,7 @@ def _hits(
     query: Query,
     counts: TermCounts,
 ) -> Iterator[Hit]:
-    """What is shown of passages, with an explanation where one was asked for."""
+    """Yields the hits for passages, with an explanation if one was asked for."""
     same = [ranker.same_lines(one)[:MAX_PLACES] for one, _ in ranked]
     shown = {one.passage.file_id for one, _ in ranked}
     cards = view.files.cards(shown.union(file_id for places in same for file_id, _ in places))
@@ -561,7 +562,7 @@ def _hit(
     explain: Explained | None,
     also_in: tuple[SameLine, ...],
 ) -> Hit:
-    """`entries`: those of a transcript that turns are made of."""
+    """Returns the hit for a passage. `entries`: the entries of a transcript that turns are made of."""
     passage = ranked.passage
     stretches, events = passage.stretches, None
     if card.source == "sessions":
@@ -597,7 +598,7 @@ _LINK: Final = r"\[\[([^\[\]|#\n]{1,300})(?:#[^\[\]|\n]{0,300})?(?:\|[^\[\]\n]{0
 
 
 def links_in(text: str, most: int | None = MAX_LINKS) -> tuple[str, ...]:
-    """The names that wiki links of a text lead to, without headings and shown names; a link in code is an example."""
+    """Returns the names that wiki links lead to, without headings and shown names; links in code are left out."""
     text = re.sub(INLINE_CODE, " ", text) if "`" in text and "[[" in text else text
     names = (match[1].strip() for match in re.finditer(_LINK, text))
     return tuple(dict.fromkeys(filter(None, names)))[:most]
@@ -605,12 +606,12 @@ def links_in(text: str, most: int | None = MAX_LINKS) -> tuple[str, ...]:
 
 class NamedFiles(Protocol):
     def names(self) -> Sequence[NoteNames]:
-        """The names of all notes, those with short paths first."""
+        """Returns the names of all notes, those with short paths first."""
         ...
 
 
 def resolve_links(files: NamedFiles, names: Iterable[str]) -> dict[str, str]:
-    """The paths of those that lead to a note; nothing about the others."""
+    """Returns the paths of the notes that these names lead to; other names are left out."""
     wanted = {name: _key(name) for name in names}
     if not wanted:
         return {}

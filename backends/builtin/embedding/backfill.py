@@ -1,10 +1,10 @@
 """Giving every stored text its vector, in the background.
 
 One task finds texts without a vector of the provider in use, has them embedded in requests that many files
-share, and stores each answer as it arrives, so that nothing is ever paid twice. A large backlog is left to batch
+share, and stores each answer as it arrives, so that nothing is ever paid for twice. A large backlog is left to batch
 jobs (`batch_jobs`), except for its newest texts. While a provider fails it is tried again from time to
 time, and searches go on by keywords. After a change of provider or model the old vectors stay until the new one has
-embedded all texts. Where several gateways share a store, one of them at a time does all this; the others look now and
+embedded all texts. If several gateways share a store, one of them at a time does all this; the others check now and
 then whether anything is left.
 """
 
@@ -71,14 +71,14 @@ _SHOWN_FAILURES: Final = 20
 _NO_ANSWER: Final = "The host gave no answer to this text."
 _RELEASING_S: Final = 1.0
 _MODEL_IS_USED_MS: Final = 24 * 3600 * 1000
-"""How long a model counts as in use after a gateway said so. Until then the others keep the model's vectors: otherwise
-gateways that are upgraded one by one would embed everything in turns."""
-_TELL_EVERY_S: Final = 3600.0
+"""The time for which a model counts as in use after a gateway announced it. During that time the other gateways keep
+the model's vectors: otherwise gateways that are upgraded one by one would embed everything in turns."""
+_ANNOUNCE_EVERY_S: Final = 3600.0
 _MODELS_KEY: Final = "models_in_use"
 
 
 class _Answer(NamedTuple):
-    """What one request gave, by the hash of the text."""
+    """The results of one request, by the hash of the text."""
 
     fingerprint: Fingerprint
     vectors: list[tuple[bytes, Vector]]
@@ -92,7 +92,7 @@ class _Answer(NamedTuple):
 
 
 class Backfill:
-    """Runs beside the backend that owns it; `wake` after every change of the stored texts."""
+    """Runs beside the backend that owns it, which calls `wake` after every change of the stored texts."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class Backfill:
         self._suspects: list[bytes] = []
         """The texts of the last request that failed as if the host were to blame."""
         self._are_suspected = False
-        """Whether the last round ended with them, and the next one tells whose fault it was."""
+        """True if the last round ended with them; the next one shows whether they or the host were to blame."""
         self._saved_limits: object = None
         self._dimensions: int | None = None
         self._retry_in_s: float | None = None
@@ -140,16 +140,16 @@ class Backfill:
         self._offers = Backoff(_FIRST_OFFER_S, 2 * _FIRST_OFFER_S, _LAST_OFFER_S)
         self._offers_are_due = False
         self._is_untidy = True
-        """Whether texts or vectors changed in this process since it tidied up."""
+        """True if texts or vectors changed in this process since it tidied up."""
         self._seen: Version | None = None
         """The version of the store at the end of the last round."""
-        self._told_at = -math.inf
-        """When others were last told which models are in use here."""
+        self._announced_at = -math.inf
+        """The time at which this process last announced to others which models are in use here."""
         self._moved = Wakeup()
         """Set when vectors were stored, and at the end of each round."""
         self.running = False
         self.has_caught_up = False
-        """Whether every text has been embedded once by the provider in use."""
+        """True once the provider in use has embedded every text."""
         self.last_error: str | None = None
 
     def wake(self) -> None:
@@ -158,7 +158,7 @@ class Backfill:
 
     def note_query(self, query: QueryVector) -> None:
         """Called with the vector of each query. Other dimensions show that the host changed its model under the same
-        name; and a host that answers is offered again what it refused.
+        name; and since the host answers, texts that it refused are sent again.
         """
         if query.fingerprint != self._embeddings.fingerprint:
             return
@@ -168,7 +168,7 @@ class Backfill:
         self._offer()
 
     def _offer(self) -> None:
-        """The provider works: what it refused is sent once more, unless that failed lately."""
+        """Schedules refused texts for another attempt, since the provider works, unless that failed lately."""
         if (self._retry_in_s is None and self.last_error is None) or self._offers.left_s > 0:
             return
         self._offers.failed()  # ever longer pauses, until nothing is refused any more
@@ -176,7 +176,7 @@ class Backfill:
         self.wake()
 
     async def rested(self, progress: ProgressCallback | None) -> BackfillState:
-        """Waits until nothing is left to do for the provider in use, or until it fails, and not at one text alone."""
+        """Waits until nothing is left to do for the provider in use, or until it fails for more than a single text."""
         while (
             self.running or self._are_suspected or (self.last_error is None and self._wake.is_set())
         ):
@@ -224,12 +224,12 @@ class Backfill:
                     return
 
     def _others_wrote(self) -> bool:
-        """Also True when it is time to note again which models are in use here."""
+        """Returns whether the store has changed; also True when it is time to announce again the models in use here."""
         with self._store.view() as view:
-            return view.version() != self._seen or self._is_to_tell_models
+            return view.version() != self._seen or self._is_to_announce_models
 
     async def _embed_all(self) -> bool:
-        """Whether nothing is left to do for the provider in use."""
+        """Embeds all that is pending; returns whether nothing is left to do for the provider in use."""
         self._are_suspected = False
         try:
             async with self._lease.hold():
@@ -245,7 +245,7 @@ class Backfill:
             # "The next attempt is in 20 s" would be read much later.
             self.last_error = str(error.cause if isinstance(error, CircuitOpenError) else error)
             _log.warning("embedding paused", error=str(error), kind=error.kind)
-        except Exception as fault:  # noqa: BLE001 - ours; it must not end the process that answers
+        except Exception as fault:  # noqa: BLE001 - an internal fault; it must not end the process that answers
             self.last_error = f"internal fault ({type(fault).__name__}); see the log"
             _log.exception("embedding paused")
         else:
@@ -269,7 +269,7 @@ class Backfill:
             if has_failed:
                 await self._embeddings.check()
                 has_failed = False
-                # The host is well: it may break at one of these texts. Half of them are tried, until it is found.
+                # The host works: one of these texts may make it fail. Half of them are tried until that one is found.
                 most = len(self._suspects) // 2 or None
             mark = self._embeddings.fingerprint
             if len(self._suspects) == 1 and most is None:
@@ -292,16 +292,16 @@ class Backfill:
                 await self._embed(texts)
 
     async def _are_for_jobs(self, mark: Fingerprint, texts: Sequence[object]) -> bool:
-        """A backlog that is small only because a sync is not done yet counts, too."""
+        """Returns whether a backlog may go into batch jobs, even one that is small only because a sync still runs."""
         may_become_large = len(texts) > KEPT_BACK and self._is_still_growing()
         if self._batch is None or not (len(texts) >= THRESHOLD or may_become_large):
             return False
         return await self._disk.run_out(partial(self._batch.takes, mark))
 
     async def _hand_over(self, mark: Fingerprint) -> None:
-        """Puts a backlog into batch jobs, once it has stopped growing: no sync goes on, no text came.
+        """Puts a backlog into batch jobs once it has stopped growing: no sync runs, and no text was added.
 
-        Growth that does not end is not waited for.
+        After `LONGEST_GROWTH_S` it no longer waits for the end of the growth.
         """
         await self._woken(QUIET_BEFORE_JOBS_S)
         if self._batch is None or self._is_still_growing():
@@ -370,7 +370,7 @@ class Backfill:
             self._offer()
 
     async def _release(self, unanswered: Collection[bytes]) -> None:
-        """Lets any gateway send again what was sent in vain; if the store cannot be written, they may later."""
+        """Lets any gateway send these texts again; if the store cannot be written, they may do so later."""
         if not unanswered:
             return
         release = partial(self._store.release, sorted(unanswered))
@@ -382,7 +382,7 @@ class Backfill:
             writer.embeddings.offer_again(mark)
 
     def _refuse(self, mark: Fingerprint, text_hash: bytes) -> None:
-        """A text for which a host that is well gave no answer stops no other any longer."""
+        """Records as refused a text that a working host did not answer, so that it no longer stops the others."""
         with self._lease.writer() as writer:
             writer.embeddings.record_failures(mark, [(text_hash, self.last_error or _NO_ANSWER)])
 
@@ -410,8 +410,8 @@ class Backfill:
     def _tidy(self) -> None:
         """Deletes what no search will use again: vectors of other providers, and those of texts that are gone.
 
-        A provider's vectors go only when those of the one in use are complete, and never those of
-        the other one of a pair that stands in for each other. On a shared store whoever changed something tidies up.
+        A provider's vectors are deleted only when those of the one in use are complete, and never those of the primary
+        provider or of its fallback. On a shared store the gateway that changed something tidies up.
         """
         fingerprint = self._embeddings.fingerprint
         is_untidy, self._is_untidy = self._is_untidy or not self._store.is_shared, False
@@ -435,9 +435,9 @@ class Backfill:
         if is_untidy:
             with self._lease.writer() as writer:
                 self._drop_unused(writer, fallen, may_supersede=not awaits)
-        elif self._is_to_tell_models:
+        elif self._is_to_announce_models:
             with self._lease.writer() as writer:
-                self._tell_models(writer)
+                self._announce_models(writer)
         if self._retry_in_s is None:
             self._offers.succeeded()
         self.has_caught_up |= not awaits
@@ -445,7 +445,7 @@ class Backfill:
     def _drop_unused(self, writer: Writer, fallen: Sequence[int], *, may_supersede: bool) -> None:
         embeddings, fingerprint = writer.embeddings, self._embeddings.fingerprint
         has_vectors = fingerprint.digest() in embeddings.dimensions()
-        are_alone = not self._store.is_shared or self._tell_models(writer)
+        are_alone = not self._store.is_shared or self._announce_models(writer)
         if self._drops_superseded and has_vectors and may_supersede and are_alone:
             embeddings.drop_superseded(self._embeddings.fingerprints())
         embeddings.forget_gone()
@@ -454,11 +454,14 @@ class Backfill:
         self._retry_in_s = embeddings.next_retry_s(fingerprint)
 
     @property
-    def _is_to_tell_models(self) -> bool:
-        return self._store.is_shared and time.monotonic() > self._told_at + _TELL_EVERY_S
+    def _is_to_announce_models(self) -> bool:
+        return self._store.is_shared and time.monotonic() > self._announced_at + _ANNOUNCE_EVERY_S
 
-    def _tell_models(self, writer: Writer) -> bool:
-        """Whether no gateway used another model lately: its vectors are in use, be they complete or not."""
+    def _announce_models(self, writer: Writer) -> bool:
+        """Announces the models in use here; returns whether no gateway used another one lately.
+
+        The vectors of a model that a gateway uses are kept, complete or not.
+        """
         now = writer.now_ms()  # another host's clock may be days ahead
         text = writer.remembered(_MODELS_KEY)
         used: dict[str, int] = msgspec.json.decode(text) if text else {}
@@ -469,11 +472,11 @@ class Backfill:
             if digest not in ours and at > now - _MODEL_IS_USED_MS
         }
         writer.remember(_MODELS_KEY, msgspec.json.encode({**others, **ours}).decode())
-        self._told_at = time.monotonic()
+        self._announced_at = time.monotonic()
         return not others
 
     def report(self, view: View) -> BackfillState:
-        """For `status`; the counts are those of the caller's view."""
+        """Returns the state for `status`; the counts are those of the caller's view."""
         fingerprint = self._embeddings.fingerprint
         return BackfillState(
             running=self.running,
@@ -489,16 +492,16 @@ class Backfill:
         if change.event == "recovered":
             self._offers.succeeded()
             self._offers_are_due = True
-        if change.event != "lost":  # then there is nobody to ask
+        if change.event != "lost":  # otherwise there is no provider to ask
             self._wake.set()
 
 
 LEARNED_KEY: Final = "learned_limits"
-"""Under which the store remembers them."""
+"""The key under which the store remembers the request limits that hosts have."""
 
 
 def load_learned(view: View) -> dict[bytes, Mapping[str, object]]:
-    """The request limits that an earlier process learned from hosts, by fingerprint digest."""
+    """Returns the request limits that an earlier process learned from hosts, by fingerprint digest."""
     text = view.remembered(LEARNED_KEY)
     learned: dict[str, Mapping[str, object]] = msgspec.json.decode(text) if text else {}
     return {bytes.fromhex(digest): limits for digest, limits in learned.items()}

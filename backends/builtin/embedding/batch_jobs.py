@@ -1,7 +1,7 @@
 """The batch jobs of one index: made of large backlogs, looked after until they are closed, cancelled by a person.
 
-`claim_backlog` and `divide` say which texts go into which job. `Verdicts` says what every failure means for a job,
-`Steps` is its life: upload, submit, poll, read, delete.
+`claim_backlog` and `divide` decide which texts go into which job. `Verdicts` decides what every failure means for a
+job, `Steps` takes it from state to state: upload, submit, poll, read, delete.
 """
 
 from __future__ import annotations
@@ -54,44 +54,44 @@ UNAVAILABLE_MS: Final = 24 * 3600 * 1000
 """A host without batch jobs does not get them soon."""
 _SWITCH: Final = "batch_switch"
 SMALLEST: Final = 100
-"""Texts of a job: when even so few are refused, the size is not the reason."""
+"""The fewest texts of a job that is made of a refused one: if even so few are refused, the size is not the reason."""
 _KEPT_MS: Final = 7 * 24 * 3600 * 1000
-"""Accounts are promoted, and what was learned is tried again."""
+"""The time for which a learned capacity counts: vendors raise the limits of accounts, so it is then tried again."""
 _CAPACITY: Final = "batch_capacity"
 REMEMBERED: Final = (_SWITCH, _CAPACITY)
-"""The keys under which the store remembers what vendors taught."""
+"""The keys under which the store remembers what was learned about vendors."""
 THRESHOLD: Final = 1_000
-"""Texts without a vector from which on a backlog goes into jobs."""
+"""The number of texts without a vector from which on a backlog goes into jobs."""
 KEPT_BACK: Final = 100
-"""The newest texts of a backlog: what was just saved does not wait for a job."""
+"""The number of newest texts of a backlog that go into no job: a text that was just saved does not wait for one."""
 _BYTES_A_LINE: Final = 512
-"""What a line needs beside its text, amply."""
+"""The bytes that a line needs beside its text, generously estimated."""
 _BYTES_A_CHARACTER: Final = 4
-"""In UTF-8, at most; few of a text's characters take two as a part of a JSON string."""
+"""The most in UTF-8; few characters of a text become two in a JSON string."""
 _MOST_ATTEMPTS: Final = 5
 _KEPT_CLOSED: Final = 20
 _LONGEST_PAUSE_MS: Final = 60_000
 _GRACE_MS: Final = 3_600_000
-"""Beyond the vendor's own window, or its time to cancel a job."""
+"""The time to wait beyond the vendor's own window, or beyond the time limit of a job that is being cancelled."""
 _UNKNOWN: Final = frozenset({404, 405, 410})
 _MISSING: Final = "The batch job's results hold nothing about this text."
 _TOO_LARGE: Final = "The vendor takes fewer texts at once."
 _LONGEST_POLL_MS: Final = 60_000
 _POLLS_OF_AN_AGE: Final = 20
-"""A job is asked after when it has grown older by this part of its age."""
+"""The pause between two polls of a job is its age divided by this number."""
 _SHORTEST_PAUSE_S: Final = 0.01
 _LONGEST_PAUSE_S: Final = 60.0
-"""A wish to cancel a job, written down by another process, wakes nobody."""
+"""The longest wait between two rounds: a request to cancel, stored by another process, wakes nobody."""
 _LONGEST_STEP_S: Final = 3600.0
-"""For an upload or a download of some hundred megabytes on a slow line."""
+"""The time for an upload or a download of some hundred megabytes on a slow line."""
 _RETRY_S: Final = 1.0
-"""After the database could not be used."""
+"""The pause after the database could not be used."""
 _FAULT_PAUSE_S: Final = 60.0
 _CLOSING_S: Final = 1.0
 
 
 class BatchSwitch(msgspec.Struct, frozen=True, kw_only=True):
-    """`digest` is that of the provider it holds for, in hexadecimal."""
+    """The failures of batch jobs, which switch them off. `digest` is that of the provider, in hexadecimal."""
 
     digest: str
     failures: int = 0
@@ -102,13 +102,13 @@ class BatchSwitch(msgspec.Struct, frozen=True, kw_only=True):
         return now_ms < self.off_until_ms
 
     def failed(self, reason: str, now_ms: int) -> BatchSwitch:
-        """After another failed job. One that is tried after a pause switches off at once again."""
+        """Returns the switch after another failed job; a failure after a pause switches off again at once."""
         failures = self.failures + 1
         off = now_ms + OFF_MS if failures >= MOST_FAILURES else self.off_until_ms
         return replace(self, failures=failures, off_until_ms=off, reason=reason)
 
     def switched_off(self, reason: str, now_ms: int, for_ms: int = OFF_MS) -> BatchSwitch:
-        """At once, whatever the count."""
+        """Returns the switch turned off at once, whatever the count."""
         return replace(self, off_until_ms=now_ms + for_ms, reason=reason)
 
     def succeeded(self) -> BatchSwitch:
@@ -116,7 +116,7 @@ class BatchSwitch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def switch_of(view: View, digest: bytes) -> BatchSwitch:
-    """The switch of this provider; one that was kept for another is forgotten."""
+    """Returns the switch of this provider; one that was stored for another provider is ignored."""
     text = view.remembered(_SWITCH)
     if text:
         switch = msgspec.json.decode(text, type=prepared(BatchSwitch))
@@ -130,7 +130,7 @@ def save_switch(writer: Writer, switch: BatchSwitch) -> None:
 
 
 def new_job(writer: Writer, digest: bytes, text_hashes: Sequence[bytes]) -> None:
-    """A new job that these texts wait for; they wait for no other."""
+    """Adds a job that these texts wait for; they wait for no other."""
     label, items = secrets.token_hex(12), len(text_hashes)
     job = JobRecord(label=label, digest=digest, items=items, created_at_ms=now_ms())
     writer.jobs.add(job, text_hashes)
@@ -143,7 +143,7 @@ class _Capacity(msgspec.Struct, frozen=True):
 
 
 def capacity_of(view: View, digest: bytes) -> int | None:
-    """How many texts the vendor takes at once, in all open jobs; None: not known to be bounded."""
+    """Returns how many texts the vendor takes at once, in all open jobs; None: no bound is known."""
     text = view.remembered(_CAPACITY)
     if not text:
         return None
@@ -153,9 +153,9 @@ def capacity_of(view: View, digest: bytes) -> int | None:
 
 
 def divide(writer: Writer, job: JobRecord, reason: str) -> bool:
-    """Puts the texts of a refused job into others; False if it is too small for that.
+    """Puts the texts of a refused job into other jobs; returns False if it is too small for that.
 
-    Beside other jobs it was perhaps the sum that was too large: then the same number of texts is tried
+    If other jobs were under way, perhaps their sum was too large: then the same number of texts is tried
     again when those have ended. The vendor's file of the refused job is still to be deleted.
     """
     open_jobs = writer.jobs.open(job.digest)
@@ -189,8 +189,8 @@ def _learn(writer: Writer, digest: bytes, items: int) -> None:
 def claim_backlog(writer: Writer, fingerprint: Fingerprint, limits: JobLimits) -> int:
     """Puts the backlog into new jobs; returns how many jobs.
 
-    None are made when fewer texts are left than the threshold without the newest ones, which have
-    been embedded before.
+    None is made if fewer texts are left than the threshold less the newest ones, which have been
+    embedded before.
     """
     digest = fingerprint.digest()
     backlog = writer.embeddings.backlog(fingerprint)
@@ -204,7 +204,7 @@ def claim_backlog(writer: Writer, fingerprint: Fingerprint, limits: JobLimits) -
 
 
 def divided(backlog: Sequence[tuple[bytes, int]], limits: JobLimits) -> Iterator[list[bytes]]:
-    """Texts of so many characters each, in jobs within the limits of lines and bytes."""
+    """Yields the texts of each job, within the limits of lines and bytes. `backlog`: each text with its length."""
     texts: list[bytes] = []
     filled = 0
     for text_hash, length in backlog:
@@ -229,12 +229,12 @@ class Verdicts:
         self._settings = settings
 
     def stumbled(self, job: JobRecord, error: ProviderError) -> None:
-        """A step of the job failed."""
+        """Handles a failed step of the job: it is tried again, made smaller jobs, or ended."""
         _log.warning("batch job", label=job.label, state=job.state, error=error.message)
         if job.state in ("prepared", "uploaded") and error.status in _UNKNOWN:
             self._give_up(job, error.message, off_for_ms=UNAVAILABLE_MS)
         elif self._is_hopeless(job, error):
-            # Gemini says no more than that there were too many requests, however often one waits.
+            # Gemini says only that there were too many requests, however often one waits.
             of_size = isinstance(error, ProviderInputTooLargeError | ProviderRateLimitError)
             if of_size and job.state in ("prepared", "uploaded"):
                 self.too_large(job, error.message)
@@ -254,7 +254,7 @@ class Verdicts:
             )
 
     def too_large(self, job: JobRecord, reason: str) -> None:
-        """The vendor takes less at once: its texts go into smaller jobs, or are given up as a failure."""
+        """Puts the texts of a job that is too large for the vendor into smaller jobs, or gives it up as a failure."""
         with self._writes.writer() as writer:
             is_wanted = writer.jobs.wish_to_cancel(job) is None
             is_divided = is_wanted and divide(writer, job, reason)
@@ -262,7 +262,7 @@ class Verdicts:
             self._give_up(job, reason)
 
     def _is_hopeless(self, job: JobRecord, error: ProviderError) -> bool:
-        if job.state == "submitted":  # it is being worked on, and paid for, whatever we hear
+        if job.state == "submitted":  # it is being worked on, and paid for, whatever the answer
             return error.status in _UNKNOWN or self._is_too_old(job)
         lasting = error.final or not error.retryable
         return lasting or job.attempts + 1 >= _MOST_ATTEMPTS
@@ -272,7 +272,7 @@ class Verdicts:
         return max(backoff, int((error.retry_after_s or 0) * 1000))
 
     def check_age(self, job: JobRecord) -> None:
-        """A job that neither ends nor can be cancelled is not waited for."""
+        """Gives up a job that neither ends nor can be cancelled."""
         if self._is_too_old(job):
             self._give_up(job, "It neither ended nor could it be cancelled.")
 
@@ -283,7 +283,7 @@ class Verdicts:
         return now_ms() - (job.submitted_at_ms or now_ms()) > window_ms + _GRACE_MS
 
     def end(self, job: JobRecord) -> None:
-        """All that the job gave is stored: its other texts wait no longer."""
+        """Ends a job of which all results are stored: its other texts wait no longer."""
         with self._writes.writer() as writer:
             job = _as_wished(writer, job)
             state = switch_of(writer, job.digest)
@@ -292,7 +292,7 @@ class Verdicts:
             writer.jobs.save(replace(job, state="read", attempts=0, next_at_ms=0))
 
     def end_early(self, job: JobRecord) -> None:
-        """It was to be cancelled before the vendor began with it."""
+        """Ends a job that was to be cancelled before the vendor began with it."""
         self.end(replace(job, outcome="cancelled"))
 
     def _give_up(self, job: JobRecord, reason: str, *, off_for_ms: int = 0) -> None:
@@ -303,7 +303,7 @@ class Verdicts:
                 save_switch(writer, state.switched_off(reason, now_ms(), off_for_ms))
 
     def drop_unsent(self, job: JobRecord) -> None:
-        """Batch was switched off before anything of this job left."""
+        """Closes a job of which nothing was sent before batch jobs were switched off."""
         with self._writes.writer() as writer:
             writer.jobs.release(job)
             writer.jobs.save(replace(job, state="closed", outcome="cancelled"))
@@ -320,7 +320,7 @@ class Verdicts:
 
 
 def _as_wished(view: View, job: JobRecord) -> JobRecord:
-    """Where a person wished the job to end, it is no failure that it did; unless it was done by then."""
+    """Returns the job as cancelled if a person asked for that: its end is no failure. A completed job stays so."""
     if view.jobs.wish_to_cancel(job) != BY_REQUEST:
         return job
     if job.outcome == "completed":
@@ -329,7 +329,7 @@ def _as_wished(view: View, job: JobRecord) -> JobRecord:
 
 
 def _judged(job: JobRecord, state: BatchSwitch) -> BatchSwitch:
-    """What the end of a job says about batch jobs as such."""
+    """Returns the switch after the end of a job: whether batch jobs as such work."""
     if job.outcome == "completed" and 2 * job.refused <= job.items:
         return state.succeeded()
     if job.outcome == "cancelled" and job.reason in (None, BY_REQUEST):  # None: at the vendor's
@@ -339,7 +339,7 @@ def _judged(job: JobRecord, state: BatchSwitch) -> BatchSwitch:
 
 
 class LinesError(ProviderTransientError):
-    """The texts could not be written down for the vendor."""
+    """The texts could not be written to a file for the vendor."""
 
 
 class Steps:
@@ -381,7 +381,7 @@ class Steps:
             await self._disk.run_out(partial(self._verdicts.end_early, job))
             return
         name = f"memory-gateway-{job.label}.jsonl"
-        # Also the first thing that is asked of a host: one without batch jobs says so here.
+        # This is also the first request to a host: one without batch jobs says so here.
         uploaded = await host.find_upload(name)
         if uploaded is None:
             with await self._disk.run_out(partial(self._lines, job, host)) as file:
@@ -393,7 +393,7 @@ class Steps:
         await self._save(replace(job, state="uploaded", input_file=uploaded, attempts=0))
 
     def _lines(self, job: JobRecord, host: BatchHost) -> IO[bytes]:
-        """A temporary file with one for each text, to be closed by the caller. Raises `LinesError`."""
+        """Returns a temporary file with a line for each text, which the caller closes. Raises `LinesError`."""
         try:
             with ExitStack() as unless_complete:
                 file = unless_complete.enter_context(tempfile.TemporaryFile())
@@ -481,7 +481,7 @@ class Steps:
             return _Intake(job, view.jobs.waiting_hashes(job))
 
     def _take_in(self, intake: _Intake, results: Sequence[BatchResult]) -> None:
-        """One slice of results, and that nobody waits for them any longer, in one transaction."""
+        """Stores one slice of results, and that their texts wait no longer, in one transaction."""
         fingerprint, items = self._access.fingerprint, intake.fresh(results)
         with self._writes.writer() as writer:
             length = writer.embeddings.dimensions().get(fingerprint.digest())
@@ -505,7 +505,7 @@ class Steps:
         intake.taken(job, [key for key, _ in items])
 
     def _finish(self, intake: _Intake) -> None:
-        """What the results say nothing about is embedded in the ordinary way."""
+        """Ends the job after its results; texts without a result are embedded in the ordinary way."""
         job, missing = intake.job, intake.waiting
         if job.outcome == "completed":
             job = replace(job, refused=job.refused + len(missing))
@@ -525,13 +525,13 @@ class Steps:
             with self._writes.writer() as writer:
                 writer.jobs.save(job)
 
-        with anyio.CancelScope(shield=True):  # what was reached with the vendor must be known
+        with anyio.CancelScope(shield=True):  # the state at the vendor must be recorded
             await self._disk.run_out(save)
 
 
 def _fault(item: Vector | ItemError, length: int | None) -> str | None:
-    """Why this result is of no use. One vector of another length than the stored ones must not discard them: whether
-    the host has another model is found out by requests.
+    """Returns why this result cannot be used; None if it can. One vector of another length must not discard the stored
+    ones: requests find out whether the host has another model.
     """
     if isinstance(item, ItemError):
         return item.message
@@ -548,7 +548,7 @@ class _Intake:
         self.waiting = waiting
 
     def fresh(self, results: Sequence[BatchResult]) -> list[tuple[bytes, Vector | ItemError]]:
-        """Results of texts that wait for them: not of unknown ids, and each text once."""
+        """Returns the results of texts that wait for them, each text once; unknown ids are left out."""
         found: dict[bytes, Vector | ItemError] = {}
         for result in results:
             try:
@@ -565,7 +565,7 @@ class _Intake:
 
 
 def _reason_to_cancel(job: JobRecord) -> str | None:
-    """What else was written down as a reason is over when the vendor answers."""
+    """Returns the reason of a cancellation; any other stored reason no longer applies once the vendor answers."""
     return job.reason if job.cancelling else None
 
 
@@ -582,9 +582,9 @@ def _ended(job: JobRecord, remote: RemoteJob) -> JobRecord:
 
 class Agenda(NamedTuple):
     due: tuple[JobRecord, ...]
-    """To advance now."""
+    """Jobs to advance now."""
     unsent: tuple[JobRecord, ...]
-    """Not to be begun any more."""
+    """Jobs that must not begin any more."""
     pause_s: float | None
     """Seconds until there is more to do; None when nothing is open."""
 
@@ -610,7 +610,7 @@ def plan(
 def _startable(
     prepared: Sequence[JobRecord], under_way: Sequence[int], capacity: int | None, concurrency: int
 ) -> list[JobRecord]:
-    """As many of these as may go on beside those under way, whose numbers of texts are given."""
+    """Returns as many of these jobs as may start beside those under way, whose numbers of texts are given."""
     started: list[JobRecord] = []
     for job in prepared:
         sizes = [*under_way, *(one.items for one in started)]
@@ -622,7 +622,7 @@ def _startable(
 
 
 def _pause_s(candidates: Sequence[JobRecord], now_ms: int) -> float | None:
-    """None of these is due."""
+    """Returns the seconds until the first of these is due; none of them is yet."""
     if not candidates:
         return None
     soonest_ms = min(job.next_at_ms for job in candidates)
@@ -664,7 +664,7 @@ class BatchJobs:
         self._wake.set()
 
     def takes(self, fingerprint: Fingerprint) -> bool:
-        """Whether a backlog of this provider may go into jobs at present. Blocking."""
+        """Returns whether a backlog of this provider may go into jobs at present. Blocking."""
         if fingerprint != self._access.fingerprint:
             return False
         with self._store.view() as view:
@@ -710,7 +710,7 @@ class BatchJobs:
         return agenda.pause_s
 
     def _agenda(self) -> Agenda:
-        """From one state of the index: a wish that comes later is no part of it, and is not lost."""
+        """Plans from one state of the index: a later request to cancel is not part of it, and is not lost."""
         digest = self._access.fingerprint.digest()
         with self._store.view() as view:
             return plan(
@@ -727,7 +727,7 @@ class BatchJobs:
         except IndexUnavailableError as error:
             _log.warning("batch job paused", label=job.label, error=str(error))
             await anyio.sleep(_RETRY_S)
-        except Exception:  # noqa: BLE001 - ours; it must not end the process that answers
+        except Exception:  # noqa: BLE001 - an internal fault; it must not end the process that answers
             _log.exception("batch job paused", label=job.label)
             await anyio.sleep(_FAULT_PAUSE_S)
 
@@ -745,16 +745,16 @@ class BatchJobs:
             await self._disk.run_out(partial(self._verdicts.stumbled, job, error))
         except IndexUnavailableError:
             raise
-        except Exception as fault:  # noqa: BLE001 - ours; a job must not try the same for ever
+        except Exception as fault:  # noqa: BLE001 - an internal fault; a job must not try the same for ever
             _log.exception("batch job", label=job.label)
             message = f"Internal fault ({type(fault).__name__}); see the log."
             await self._disk.run_out(
                 partial(self._verdicts.stumbled, job, ProviderTransientError(message))
             )
         if job.state in ("prepared", "uploaded", "submitted", "ended"):
-            await self._tell_if_released(job)
+            await self._notify_if_released(job)
 
-    async def _tell_if_released(self, job: JobRecord) -> None:
+    async def _notify_if_released(self, job: JobRecord) -> None:
         def is_released() -> bool:
             with self._store.view() as view:
                 return not view.jobs.waiting_hashes(job)
@@ -775,7 +775,7 @@ class BatchJobs:
             await host.aclose()
 
     def report(self, view: View) -> BatchReport:
-        """For `status`."""
+        """Returns the part for `status`."""
         now, digest = now_ms(), self._access.fingerprint.digest()
         state = switch_of(view, digest)
         return BatchReport(
@@ -795,7 +795,7 @@ def not_used(reason: str) -> BatchReport:
 
 
 def job_reports(view: View) -> tuple[JobReport, ...]:
-    """All that are remembered, the newest first."""
+    """Returns all jobs that are stored, the newest first."""
     now = now_ms()
     return tuple(_job_report(job, now) for job in view.jobs.recent())
 
@@ -818,7 +818,7 @@ def _job_report(job: JobRecord, now: int) -> JobReport:
 
 
 def list_jobs(settings: Settings) -> tuple[JobReport, ...]:
-    """All jobs that are remembered, the newest first. Blocking. Raises IndexUnavailableError."""
+    """Returns all jobs that are stored, the newest first. Blocking. Raises IndexUnavailableError."""
     with if_there(settings) as store:
         if store is None:
             return ()
@@ -827,7 +827,7 @@ def list_jobs(settings: Settings) -> tuple[JobReport, ...]:
 
 
 def cancel_job(settings: Settings, job_id: int) -> bool:
-    """Whether there is such a job under way. Blocking. Raises IndexUnavailableError."""
+    """Asks for a job to be cancelled; returns whether it is under way. Blocking. Raises IndexUnavailableError."""
     with if_there(settings) as store:
         if store is None:
             return False

@@ -1,6 +1,6 @@
-"""Which provider gives vectors at present, the vector of a query or why it has none, and what `status` says.
+"""The provider in use, the vector of a query or the reason why it has none, and the part of `status` about vectors.
 
-`Residency` decides when the resident vectors are loaded, renewed, and given back when memory is short.
+`Residency` decides when the resident vectors are loaded, renewed, and released when memory is short.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _log = Log()
 IDLE_S: Final = 30 * 60.0
 """Loading a hundred thousand vectors again takes a second or two."""
 _LOOK_S: Final = 10.0
-"""How often memory and idleness are looked at while vectors are held."""
+"""The pause between two checks of memory and idleness while vectors are in memory."""
 _SHORTEST_PAUSE_S: Final = 0.1
 _SHARE: Final = 0.1
 """The largest share of one core that renewals take while changes keep coming."""
@@ -87,7 +87,7 @@ class Residency:
     def __init__(
         self,
         store: Store,
-        held: VectorMemory,
+        vectors: VectorMemory,
         priority: SearchPriority,
         *,
         idle_s: float = IDLE_S,
@@ -95,7 +95,7 @@ class Residency:
         is_short: Callable[[], bool] = memory_is_short,
     ) -> None:
         self._store = store
-        self._held = held
+        self._vectors = vectors
         self._priority = priority
         self._disk = BoundedWork("residency of vectors")
         self._idle_s = idle_s
@@ -103,19 +103,19 @@ class Residency:
         self._is_short = is_short
         self._wake = ResettableEvent()
         self._wanted: Fingerprint | None = None
-        """Whose vectors were searched last; None: nobody's since they were given back."""
+        """The provider whose vectors were searched last; None: none were searched since they were released."""
         self._used_at = 0.0
         self._behind = False
 
     def used(self, fingerprint: Fingerprint) -> None:
-        """A search was answered by the vectors of this provider."""
+        """Notes that a search was answered by the vectors of this provider."""
         self._used_at = anyio.current_time()
         if self._wanted != fingerprint:
             self._wanted = fingerprint
             self.changed()
 
     def changed(self) -> None:
-        """Chunks or vectors were written."""
+        """Notes that chunks or vectors were written."""
         self._behind = True
         if self._wanted is not None:
             self._wake.set()
@@ -128,13 +128,13 @@ class Residency:
                 if self._wanted is None:
                     continue
                 if reason := await self._reason_to_release():
-                    self._held.release()
+                    self._vectors.release()
                     self._wanted = None
                     _log.info("resident vectors given back", reason=reason)
                 elif self._behind:
                     await self._renew(self._wanted)
         finally:
-            self._held.release()  # also ends a loading that is under way
+            self._vectors.release()  # also ends a loading that is under way
 
     async def _woken(self) -> None:
         with anyio.move_on_after(None if self._wanted is None else self._look_s):
@@ -154,7 +154,7 @@ class Residency:
             await self._disk.run_out(self._priority.polite("vectors in memory", refresh))
         except IndexUnavailableError as error:
             _log.warning("resident vectors not renewed", error=str(error), kind=error.kind)
-        except Exception:  # noqa: BLE001 - ours; another engine answers, and the process must go on
+        except Exception:  # noqa: BLE001 - an internal fault; another engine answers, and the process must go on
             _log.exception("resident vectors not renewed")
         spent = anyio.current_time() - started
         await anyio.sleep(max(_SHORTEST_PAUSE_S, spent * (1 / _SHARE - 1)))
@@ -167,7 +167,7 @@ class Residency:
 
 
 class Meaning(msgspec.Struct, frozen=True, gc=False):
-    """Neither vector nor warning: none was wanted, or there is no provider."""
+    """The vector of a query, or why it has none. Neither of them: no vector was wanted, or there is no provider."""
 
     vector: QueryVector | None = None
     warning: str | None = None
@@ -183,7 +183,7 @@ class QueryReader:
         *,
         is_superseded: Callable[[], bool],
     ) -> None:
-        """`is_superseded` tells whether the provider in use has read every note by now."""
+        """`is_superseded` returns whether the provider in use has read every note by now."""
         self._embeddings = embeddings
         self._predecessor = predecessor
         self._is_superseded = is_superseded
@@ -212,7 +212,7 @@ class QueryReader:
             return Meaning(await self._embeddings.embed_query(query, deadline_s=left_s))
         except ProviderError as error:
             return Meaning(warning=f"Answered by keywords, without the query's vector: {error}")
-        except Exception as fault:  # noqa: BLE001 - ours; keywords answer all the same
+        except Exception as fault:  # noqa: BLE001 - an internal fault; keywords answer all the same
             _log.exception("query not embedded")
             name = type(fault).__name__
             return Meaning(warning=f"Answered by keywords: internal fault ({name}); see the log")
@@ -248,7 +248,7 @@ class Semantics:
         is_indexing: Callable[[], bool] = lambda: False,
         priority: SearchPriority | None = None,
     ) -> None:
-        """`is_indexing` tells whether more texts are on their way; `priority` is that of searches over the vectors."""
+        """`is_indexing` returns whether more texts will come; `priority` is that of searches over the vectors."""
         self._settings = settings
         self._store = store
         self._wants_backfill = backfill
@@ -260,18 +260,18 @@ class Semantics:
         self._residency: Residency | None = None
         self._batch: BatchJobs | None = None
         self._no_batch = "No provider is in use."
-        """Why there are no batch jobs, if there are none."""
+        """The reason why there are no batch jobs, if there are none."""
         self._embedding = anyio.CancelScope()
         self._is_indexing = is_indexing
         self._priority = priority or SearchPriority()
         self.vectors: VectorMemory | None = None
         """The stored vectors that are kept in memory; None until a provider is open."""
         self._failure: str | None = None
-        """Why no provider could be opened."""
+        """The reason why no provider could be opened."""
 
     @property
     def is_off(self) -> bool:
-        """Whether there will be no vectors, so that nothing has to be waited for."""
+        """True if there will be no vectors, so that nothing has to be waited for."""
         off = self._settings.search.provider == "none"
         vectors = self._settings.search.store.vector.enabled
         return off or not vectors or (self._chosen.is_set() and self._embeddings is None)
@@ -306,11 +306,11 @@ class Semantics:
                         tasks.start_soon(task.run)
 
     def retire(self) -> None:
-        """No text is embedded any more; queries are."""
+        """Stops embedding texts; queries are still embedded."""
         self._embedding.cancel()
 
     async def opened(self) -> Embeddings | None:
-        """The providers, once they are chosen; None for keywords only, and `reason` says why."""
+        """Returns the providers once they are chosen; None for keywords only, and `reason` says why."""
         if not self.is_off:
             await self._chosen.wait()
         return self._embeddings
@@ -320,38 +320,38 @@ class Semantics:
             await run_sync(self._choose)
         except MemoryGatewayError as error:
             self._failure = str(error)
-        except Exception as fault:  # noqa: BLE001 - ours; it must not end the process that answers
+        except Exception as fault:  # noqa: BLE001 - an internal fault; it must not end the process that answers
             self._failure = f"internal fault ({type(fault).__name__}); see the log"
             _log.exception("embeddings cannot be opened")
         finally:
             self._chosen.set()
 
     async def _load_for_queries(self, choice: Choice) -> None:
-        """For a process that stays: what is loaded now delays no query later."""
+        """Loads what queries need, for a process that keeps running, so that no query waits for it later."""
         from providers.choosing import load_for_queries  # noqa: PLC0415 - not for the start
 
         with suppress(Exception):  # the first query reports it
             await run_sync(load_for_queries, choice, abandon_on_cancel=True)
 
     async def choice_made(self, patience_s: float) -> None:
-        """Waits until the provider is chosen, which takes milliseconds, but no longer than that."""
+        """Waits until the provider is chosen, which takes milliseconds, but no longer than `patience_s`."""
         with anyio.move_on_after(patience_s):
             await self._chosen.wait()
 
     def wake(self) -> None:
-        """Texts were stored."""
+        """Notes that texts were stored."""
         if self._backfill is not None:
             self._backfill.wake()
         if self._residency is not None:
             self._residency.changed()
 
     async def embed_all(self, progress: ProgressCallback | None) -> BackfillState | None:
-        """As `MemoryBackend.embed`."""
+        """See `MemoryBackend.embed`."""
         await self.opened()
         return None if self._backfill is None else await self._backfill.rested(progress)
 
     def searched(self, fingerprint: Fingerprint) -> None:
-        """A search was answered by the vectors of this provider."""
+        """Notes that a search was answered by the vectors of this provider."""
         if self._residency is not None:
             self._residency.used(fingerprint)
 
@@ -383,7 +383,7 @@ class Semantics:
         return meaning
 
     def no_meaning(self) -> Meaning:
-        """The empty meaning of a query that is not embedded, with the reason unless the settings want it so."""
+        """Returns the empty meaning of a query that is not embedded, with the reason unless the settings want it so."""
         if self._embeddings is not None:
             return Meaning()
         return Meaning(warning=" ".join(self.weaknesses()) or None)
@@ -406,11 +406,11 @@ class Semantics:
         self._reader = QueryReader(self._embeddings, predecessor, is_superseded=self._has_caught_up)
 
     def _prepare_background(
-        self, embeddings: Embeddings, held: VectorMemory, choice: Choice
+        self, embeddings: Embeddings, vectors: VectorMemory, choice: Choice
     ) -> None:
         from backends.builtin.embedding.backfill import Backfill  # noqa: PLC0415 - not part of the start
 
-        self._residency = Residency(self._store, held, self._priority)
+        self._residency = Residency(self._store, vectors, self._priority)
         self._batch = self._open_batch(choice, self._residency)
         self._backfill = Backfill(
             self._store,
@@ -424,7 +424,7 @@ class Semantics:
         )
 
     def _open_batch(self, choice: Choice, residency: Residency) -> BatchJobs | None:
-        """Reads the auth profiles."""
+        """Opens the batch jobs, if the vendor has them. Reads the auth profiles."""
         from backends.builtin.embedding.batch_jobs import BatchJobs  # noqa: PLC0415 - not part of the start
         from providers.batch.vendor_jobs import find_batch  # noqa: PLC0415 - likewise
 
@@ -442,7 +442,7 @@ class Semantics:
         )
 
     def _learned(self) -> tuple[Mapping[bytes, Mapping[str, object]], Mapping[bytes, int]]:
-        """What is known of hosts, and of the vectors that they gave."""
+        """Returns what is known of hosts, and the dimensions of the vectors that they gave."""
         from backends.builtin.embedding.backfill import load_learned  # noqa: PLC0415 - not for the start
 
         try:
@@ -452,7 +452,7 @@ class Semantics:
             return {}, {}
 
     def _predecessor(self, choice: Choice, embeddings: Embeddings) -> EmbeddingService | None:
-        """The model whose vectors still cover more notes than those of the provider in use."""
+        """Returns the model whose vectors still cover more notes than those of the provider in use, if there is one."""
         from providers.choosing import open_predecessor  # noqa: PLC0415
 
         mark = embeddings.fingerprint
@@ -462,7 +462,7 @@ class Semantics:
                 if before in embeddings.fingerprints() and not (
                     view.jobs.waiting(mark.digest()) or view.embeddings.pending(mark, limit=1)
                 ):
-                    return None  # of a pair that stand in for each other, this one has read all that it can
+                    return None  # primary provider and fallback: this one has read all that it can
         except IndexUnavailableError:
             return None
         if before is None:
@@ -485,7 +485,7 @@ class Semantics:
         return Fallback(origin=record.origin, reason=record.reason) if record else None
 
     def weaknesses(self) -> tuple[str, ...]:
-        """Why searches do not get the vectors that the settings ask for; None if they do."""
+        """Returns why searches do not get the vectors that the settings ask for; nothing if they do."""
         if self._failure is not None:
             return (f"Notes are searched by keywords only: {self._failure}",)
         choice, requested = self._choice, self._settings.search.provider
@@ -508,7 +508,7 @@ class Semantics:
         return tuple(found)
 
     def _lacks(self) -> str | None:
-        """What the provider in use still waits for, as far as it was known when it was chosen."""
+        """Returns what the provider in use still waits for, as far as it was known when it was chosen."""
         if self._embeddings is None or self._embeddings.is_prepared or self.fallback:
             return None
         primary = self._choice.primary if self._choice else None
@@ -516,7 +516,7 @@ class Semantics:
 
     @property
     def reason(self) -> str:
-        """Why the provider in use is the one, or why there is none."""
+        """The reason why this provider is in use, or why none is."""
         if self._failure is not None:
             return self._failure
         if self._choice is not None:
@@ -526,7 +526,7 @@ class Semantics:
         return "The provider is still being chosen."
 
     def report(self, view: View) -> VectorDetails:
-        """For `status`: the choice with every candidate, the provider's state, the vectors."""
+        """Returns the part for `status`: the choice with every candidate, the provider's state, the vectors."""
         report = VectorDetails(
             enabled=self._settings.search.store.vector.enabled,
             requested=self._settings.search.provider,
