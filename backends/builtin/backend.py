@@ -65,28 +65,28 @@ _log = Log()
 T = TypeVar("T")
 
 INDEX_PATIENCE_S: Final = 30.0
-"""How long a call may take on a busy disk; the same limit again holds for the wait before it."""
+"""The longest that a call may take on a busy disk; the wait before it has the same limit once more."""
 _LATEST_S: Final = 1.5
-"""How much longer connecting may take than the call itself, if a server's name cannot be resolved."""
+"""The time that connecting may take beyond the call itself, if a server's name cannot be resolved."""
 
 
 CHOICE_PATIENCE_S: Final = 0.3
-"""How long `health` waits until it is known which provider is in use; a probe has one second in all."""
+"""The time that `health` waits until it is known which provider is in use; a probe has one second in all."""
 STATUS_CHOICE_PATIENCE_S: Final = 3.0
 """`status` is for people, who can wait; the libraries are slow to load on a busy machine."""
 STATUS_PATIENCE_S: Final = 10.0
 """`status` lists the disk, and a mount may hang."""
 ERASE_EVERY_S: Final = 20.0
-"""What is deleted is gone from every file within a minute. Each time costs 16 µs of a core for each chunk that is
-stored (`docs/benchmarks.md`), so not more often, and what was deleted together is erased together."""
+"""Deleted text is gone from every file within a minute. Each time costs 16 µs of a core for each stored chunk
+(`docs/benchmarks.md`), so it is not done more often, and text that was deleted together is erased together."""
 ERASE_AGAIN_S: Final = 3.0
 """The pause after an attempt that readers blocked."""
 ERASING_S: Final = 600.0
 """An index of some gigabytes may have to be rewritten."""
 _SCRUB_PATIENCE_S: Final = 2 * SCRUB_LIMIT_S
 SERVER_PATIENCE_S: Final = 5.0
-"""How long a search waits for a server in all: one that says nothing in that time is not waited for again before it
-answers."""
+"""The time that a search waits for a server in all. A server that does not answer in that time is not waited for
+again until it does."""
 _LINKS_PATIENCE_S: Final = 2.0
 """A file is read even if its links cannot be resolved."""
 OPENING_PATIENCE_S: Final = 60.0
@@ -108,7 +108,7 @@ class IndexCalls:
     async def read(
         self, kind: BoundedWork, work: Callable[[View], T], until: float = math.inf
     ) -> T:
-        """Runs the work in one view of the index. Raises as `run`."""
+        """Runs the work in one view of the index. Raises what `run` raises."""
 
         def in_view() -> T:
             with self._store.view(until=until) as view:
@@ -133,14 +133,14 @@ class IndexCalls:
             ) from None
 
     async def mended(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Returns what the call returns. Repeats a call that met damage: by then the index has been replaced."""
+        """Returns what the call returns. Repeats a call that found the index damaged: by then it has been replaced."""
         try:
             return await call()
         except IndexDamagedError:
             return await call()
 
     async def settled(self, call: Callable[[], Awaitable[T]]) -> T:
-        """As `mended`; also repeats the call if the index was replaced meanwhile: a new, empty one has no answers."""
+        """Does the same as `mended`; also repeats the call if the index was replaced meanwhile by an empty one."""
         generation = self._store.generation
         answer = await self.mended(call)
         return answer if generation == self._store.generation else await self.mended(call)
@@ -167,10 +167,10 @@ class BuiltinBackend:
             search.sync.sessions,
             enabled="sessions" in search.sources,
         )
-        self._are_told = self._sessions.enabled or (
+        self._reads_conversations = self._sessions.enabled or (
             settings.backend == "qmd" and settings.qmd.sessions.enabled
         )
-        """Whether conversations are searched at all, be it by QMD."""
+        """True if conversations are searched at all, by this engine or by QMD."""
         self._surveyor = Surveyor(
             store, self._roots, preparer.notes_pipeline, self._sessions, places_of(settings)
         )
@@ -195,7 +195,7 @@ class BuiltinBackend:
         self._forgetting = BoundedWork("forgetting")
 
     async def run(self) -> None:
-        """The background work: choosing a provider, embedding what has no vector, erasing; until cancelled."""
+        """Does the background work until cancelled: choosing a provider, embedding what has no vector, erasing."""
         async with create_task_group() as tasks:
             tasks.start_soon(self._erase_regularly)
             tasks.start_soon(self._semantics.run)
@@ -207,7 +207,7 @@ class BuiltinBackend:
             is_done = await self._erase()
 
     async def _erase(self) -> bool:
-        """Whether nothing that was deleted is left in the files."""
+        """Erases deleted text; returns whether none of it is left in the files."""
         try:
             erase = self._store.erase_deleted
             return await self._calls.mended(lambda: self._erasing.run(erase, ERASING_S))
@@ -276,16 +276,16 @@ class BuiltinBackend:
         return stale, meaning, swept_s
 
     async def _scan_ahead(self, meaning: Meaning) -> None:
-        """Does early what a search by vector can do before the index is up to date, where that takes long."""
-        held = self._semantics.vectors
-        if meaning.vector is not None and held is not None and held.is_long:
-            scan = partial(held.scan_ahead, meaning.vector.vector)
+        """Does early the part of a search by vector that need not wait for the index, if that takes long."""
+        vectors = self._semantics.vectors
+        if meaning.vector is not None and vectors is not None and vectors.is_long:
+            scan = partial(vectors.scan_ahead, meaning.vector.vector)
             await self._calls.run(self._calls.scans, scan)
 
     async def _find(
         self, request: SearchRequest, vector: QueryVector | None, until: float, *, is_level: bool
     ) -> Found:
-        """An index that is not up to date may hold files that are gone: they are left out of the search."""
+        """Searches without files that are gone: an index that is not up to date may still contain some."""
 
         async def ask(without: Collection[str]) -> Found:
             def search(view: View) -> Found:
@@ -300,13 +300,13 @@ class BuiltinBackend:
         return await ask(gone) if gone else found
 
     def _lacks_a_place(self, request: SearchRequest) -> bool:
-        """Whether what was asked for may be where the last look could not look."""
+        """Returns whether an answer may be in a place that the last look at the disk could not read."""
         asks_conversations = request.sources is None or "sessions" in request.sources
         lacks = self._freshness.lacks_conversations and asks_conversations
         return lacks or self._freshness.is_denied
 
     def _unread(self, meaning: Meaning, found: Found) -> str | None:
-        """Why a query with a vector was answered by keywords, if it was."""
+        """Returns why a query with a vector was answered by keywords; None if it was not."""
         if meaning.vector is None or found.mode != "keyword":
             return None
         if found.has_vectors:  # perhaps none of the permitted files
@@ -316,15 +316,15 @@ class BuiltinBackend:
         return f"Answered by keywords: {model} has not embedded any note yet{by_whom}."
 
     async def read(self, request: ReadRequest) -> ReadAnswer:
-        if self._are_told and is_conversation(request.path):
+        if self._reads_conversations and is_conversation(request.path):
             read = partial(read_conversation, self._transcripts)
             return await self._reads.run(read, request)
         return await self._reads.run(self._read, request)
 
     def _read(self, request: ReadRequest) -> ReadAnswer:
-        """A wiki link may stand for the path; those in the text are resolved.
+        """Reads a note by its path or by a wiki link, and resolves the links in its text.
 
-        A note whose whole place is not mounted may well exist: that is no "not found".
+        A note whose whole place is not mounted may still exist, so it is not reported as "not found".
         """
         written = request.path.strip()
         named = links_in(written) if written.startswith("[[") else ()
@@ -351,14 +351,14 @@ class BuiltinBackend:
             return {}
 
     async def away(self, *, look: bool) -> str | None:
-        """Why notes are missing that may come back: as of now, or of the last look at the disk."""
+        """Returns why notes are missing that may come back, as of now or of the last look at the disk."""
         try:
             return await self._calls.mended(lambda: self._freshness.away(look=look))
         except IndexUnavailableError:  # a search of this index reports it
             return None
 
     async def out_of_reach(self, path: str) -> str | None:
-        """Why a note that is not there may exist all the same: its place is away."""
+        """Returns why a note that was not found may still exist: its place is unavailable."""
         return await self._freshness.out_of_reach(path)
 
     async def sync(
@@ -446,7 +446,7 @@ class BuiltinBackend:
 
 @asynccontextmanager
 async def open_store(settings: Settings, *, is_owner: bool = False) -> AsyncIterator[Store]:
-    """The index file, for backends that follow one another on it. Raises IndexUnavailableError."""
+    """Opens the index for backends that use it one after the other. Raises IndexUnavailableError."""
     open_index = partial(connect, settings, is_owner=is_owner)
     opening = BoundedWork("opening of the index")
     try:
@@ -459,7 +459,7 @@ async def open_store(settings: Settings, *, is_owner: bool = False) -> AsyncIter
     try:
         yield store
     finally:
-        # An open log would cost the next start time.
+        # A log that stays open would slow down the next start.
         with CancelScope(shield=True), suppress(TimeoutError):
             await opening.run(store.close, INDEX_PATIENCE_S)
 

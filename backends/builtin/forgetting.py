@@ -1,6 +1,6 @@
-"""What is kept of notes and conversations whose files are gone: shown, removed for good, and looked for afterwards.
+"""Forgetting notes and conversations whose files are gone: shows what is kept of them, removes it, and checks that.
 
-Markdown is never touched, and what is still there is left in the index: the next sync would take it in again.
+Markdown is never touched, and files that still exist stay in the index: the next sync would add them again.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from backends.files.roots import composed
 from backends.interface import ForgetReport, ForgetRequest, Kept
 
 _PATIENCE_S: Final = 30.0
-"""For searches that are in the way of erasing."""
+"""The time to wait for searches that block erasing."""
 _PAUSE_S: Final = 0.2
 _LEAST_CHARS: Final = 8
-"""A shorter line may stand anywhere."""
+"""A shorter line may be in any text."""
 _MOST_LINES: Final = 500
 _DEAD_ROWS: Final = "PostgreSQL keeps the deleted rows until it vacuums, and longer in its log, in replicas and in backups."
 _BACKUPS: Final = "Copies that others made (backups, snapshots of the disk) are out of reach."
 
 
 def forget(store: Store, disk: Surveyor, request: ForgetRequest) -> ForgetReport:
-    """Blocks. Raises IndexUnavailableError."""
+    """Reports what is kept, and removes it if asked to. Blocks. Raises IndexUnavailableError."""
     with store.view() as view:
         kept = tuple(
             Kept(
                 path=one.path,
                 source=one.source,
                 chunks=one.chunks,
-                is_there=disk.stands(one.source, one.path),
+                is_there=disk.exists(one.source, one.path),
             )
             for one in _wanted(view, disk, request)
         )
@@ -77,7 +77,7 @@ def _wanted(view: View, disk: Surveyor, request: ForgetRequest) -> Iterable[File
     try:
         oldest = datetime.now(UTC) - timedelta(milliseconds=request.older_than_ms)
     except OverflowError:
-        return []  # before the first year nothing was written
+        return []  # nothing was written before the year 1
     return [one for one in cards if one.note_date and one.note_date < oldest.date().isoformat()]
 
 

@@ -1,7 +1,7 @@
-"""What `status` and `health` say about the builtin engine.
+"""The answers of `status` and `health` about the builtin engine.
 
-For `status` disk and index are compared in one view, so that the numbers agree; for a deep look at health the provider
-and the vector engine are tried out.
+For `status` disk and index are compared in one view, so that the numbers agree; a deep health check tries out the
+provider and the vector engine.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from backends.builtin.embedding.semantics import Semantics
     from backends.builtin.store.port import OddEncoding, Store, View
     from backends.builtin.syncing.freshness import Freshness
-    from backends.builtin.syncing.planning import Held, SyncPlan
+    from backends.builtin.syncing.planning import Retained, SyncPlan
     from backends.builtin.syncing.sessions import SessionIndexer
     from backends.builtin.syncing.surveying import Surveyor
     from backends.files.scan import FoundFile, ScanResult
@@ -62,7 +62,7 @@ MEASURED_CHUNKS: Final = 1_000_000
 def report_status(
     settings: Settings, store: Store, surveyor: Surveyor, freshness: Freshness, semantics: Semantics
 ) -> BackendStatus:
-    """Blocks: it lists the disk. Raises IndexUnavailableError when the index cannot be read."""
+    """Returns the status. Blocks: it lists the disk. Raises IndexUnavailableError when the index cannot be read."""
     counted = surveyor.scan(counting=True)
     scan = msgspec.structs.replace(counted, ignored=(), near_misses=())  # as a search sees the disk
     listing = surveyor.sessions.listing() if surveyor.sessions else None
@@ -80,7 +80,7 @@ def report_status(
             known |= _refused(surveyor.roots, found)
     unreadable = tuple(known.values())
     skipped = (*unreadable, *sessions.skipped)
-    pending = len(differing) - len(unreadable) + sum(one.files for one in plan.held)
+    pending = len(differing) - len(unreadable) + sum(one.files for one in plan.retained)
     notes = SourceCount(
         source="memory",
         on_disk=len(scan.files),
@@ -104,7 +104,7 @@ def report_status(
         syncing=freshness.running,
         recent_syncs=tuple(freshness.recent),
         issues=tuple(_issues(store, counted, plan, encodings, chunks + sessions.chunks)),
-        weaknesses=(*_away(plan.held), *lost, *semantics.weaknesses()),
+        weaknesses=(*_away(plan.retained), *lost, *semantics.weaknesses()),
         details=Details(
             keyword=KeywordDetails("fts5", available=True, languages=languages),
             vector=vector,
@@ -119,7 +119,7 @@ def report_status(
 
 
 def _refused(roots: MemoryRoots, found: FoundFile) -> dict[str, SkippedFile]:
-    """A note that no sync will be able to read, by its path, which the last sync of this process may not have known."""
+    """Returns a note that no sync can read, by its path; the last sync of this process may not have known it."""
     if found.size <= MAX_FILE_BYTES and os.access(roots.absolute(found.path), os.R_OK):
         return {}
     match read_for_index(roots, found):
@@ -135,7 +135,7 @@ def _issues(
     store: Store, counted: ScanResult, plan: SyncPlan, encodings: Iterable[str], chunks: int
 ) -> Iterator[str]:
     yield from store.notes
-    yield from (_sentence(one) for one in plan.held if one.remedy)
+    yield from (_sentence(one) for one in plan.retained if one.remedy)
     yield from counted.issues
     yield from counted.near_misses
     yield from encodings
@@ -143,7 +143,7 @@ def _issues(
 
 
 def _viewpoints(view: View, here: str) -> ViewpointDetails | None:
-    """None where no other host shares the index."""
+    """Returns None if no other host shares the index."""
     others = tuple(one.name for one in view.viewpoints() if not one.is_here)
     if not others:
         return None
@@ -155,7 +155,7 @@ _REASONS: Final = 20
 
 
 def _by_reason(scan: ScanResult, others: Iterable[SkippedFile]) -> dict[str, int]:
-    """The most frequent reasons first; the rest together, for some are as many as files."""
+    """Counts files by reason, the most frequent first; rare reasons together, since some occur for one file each."""
     counts = Counter(scan.skipped_reasons)
     counts.update(one.reason for one in scan.failed_dirs)
     counts.update(one.reason for one in others)
@@ -180,7 +180,7 @@ def report_sessions(
     listing: TranscriptListing | None,
     unreadable: Iterable[SkippedFile],
 ) -> SessionReport:
-    """`unreadable` are the files that the last sync could not read, transcripts or not."""
+    """Returns the part about transcripts. `unreadable`: files of any kind that the last sync could not read."""
     if sessions is None or listing is None or not sessions.enabled:
         return SessionReport(SessionDetails(enabled=False))
     plan = sessions.compare(view, listing)
@@ -210,7 +210,7 @@ def report_sessions(
 
 
 def _database(found: HostDatabase | None) -> DatabaseDetails | None:
-    """None while the host has none."""
+    """Returns None while the host has none."""
     if found is None:
         return None
     return DatabaseDetails(
@@ -223,7 +223,7 @@ def _database(found: HostDatabase | None) -> DatabaseDetails | None:
 
 
 def _oddity(odd: OddEncoding) -> str:
-    """A sentence for an encoding but UTF-8 that notes are in."""
+    """Returns a sentence about an encoding other than UTF-8 that notes have."""
     encoding, count, path = odd.encoding, odd.notes, odd.first_path
     notes = f"{path}" if count == 1 else f"{count:,} notes, such as {path},"
     is_or_are = "is" if count == 1 else "are"
@@ -243,18 +243,18 @@ def _oddity(odd: OddEncoding) -> str:
 def probe_weaknesses(
     settings: Settings, store: Store, freshness: Freshness, semantics: Semantics
 ) -> tuple[str, ...]:
-    """As in a status, from what the last whole sync saw.
+    """Returns the weaknesses as a status has them, from what the last whole sync saw.
 
     Raises IndexUnavailableError, and FileUnreadableError where the workspace may not be read.
     """
     with store.view() as view:
         view.probe()
-        held = freshness.held(view)
-    for one in held:
+        retained = freshness.retained(view)
+    for one in retained:
         if one.remedy and one.place == MemoryRoots.of(settings).base:
             raise FileUnreadableError(_sentence(one))
     lost = _lost(len(freshness.unreadable) + freshness.unlisted)
-    return (*_away(held), *lost, *_unwritable(settings), *semantics.weaknesses())
+    return (*_away(retained), *lost, *_unwritable(settings), *semantics.weaknesses())
 
 
 def _unwritable(settings: Settings) -> Iterator[str]:
@@ -269,7 +269,7 @@ def _unwritable(settings: Settings) -> Iterator[str]:
 
 
 def many_chunks(count: int) -> tuple[str, ...]:
-    """A word about an index that is larger than any that was measured; nothing is left out of it."""
+    """Returns a remark about an index that is larger than any measured one; nothing is left out of it."""
     if count <= MEASURED_CHUNKS:
         return ()
     remark = (
@@ -279,12 +279,12 @@ def many_chunks(count: int) -> tuple[str, ...]:
     return (remark,)
 
 
-def _away(held: Iterable[Held]) -> Iterator[str]:
-    return (_sentence(one) for one in held)
+def _away(retained: Iterable[Retained]) -> Iterator[str]:
+    return (_sentence(one) for one in retained)
 
 
-def _sentence(held: Held) -> str:
-    return f"{'Notes cannot be read' if held.remedy else 'Files are gone'}: {held.told}."
+def _sentence(retained: Retained) -> str:
+    return f"{'Notes cannot be read' if retained.remedy else 'Files are gone'}: {retained.explanation}."
 
 
 def _lost(count: int) -> tuple[str, ...]:
@@ -325,7 +325,7 @@ async def _try_provider(semantics: Semantics, timeout_s: float) -> tuple[Trial, 
 
 
 async def _ask(embeddings: Embeddings, timeout_s: float) -> QueryVector:
-    """A text that no cache knows; a lost primary gets its chance before its stand-in is asked."""
+    """Embeds a text that no cache knows; a lost primary provider is probed before its fallback is asked."""
     if embeddings.state().fell_back is not None:
         await embeddings.probe()
     return await embeddings.embed_query(f"health {os.urandom(4).hex()}", deadline_s=timeout_s)

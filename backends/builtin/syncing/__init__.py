@@ -1,1 +1,1 @@
-"""Keeping the index level with the disk: whole syncs, the small one before a search, their counts."""
+"""Keeping the index up to date with the disk: whole syncs, the small one before a search, and their counts."""

@@ -1,6 +1,6 @@
 """Keeping the index up to date with the disk: whole syncs, and the small one before a search.
 
-`Tally` keeps what a sync does in which order, and what has become of it. If two syncs are asked for at once, one waits
+`Tally` records what a sync does, in which order, and with which outcome. If two syncs are requested at once, one waits
 for the other. A search looks at the disk and indexes what changed there within its budget. Asynchronous; all blocking
 work happens in threads, in slices that end at a file.
 """
@@ -20,7 +20,7 @@ from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import IndexDamagedError, View
 from backends.builtin.syncing.helper import Helper, helped
 from backends.builtin.syncing.indexing import Group, Indexer, Task, TaskOptions
-from backends.builtin.syncing.planning import Change, FileOutcome, Held, ObsoleteFile
+from backends.builtin.syncing.planning import Change, FileOutcome, ObsoleteFile, Retained
 from backends.builtin.syncing.sessions import TranscriptPart, skipped_transcripts
 from backends.builtin.syncing.surveying import Survey
 from backends.files.scan import FoundFile, ScanResult
@@ -38,51 +38,51 @@ from config.runtime.tasks import BoundedWork, SearchPriority
 from config.settings import Source
 
 REMEMBERED: Final = 10
-"""Of the last syncs."""
+"""The number of last syncs that are reported."""
 _log = Log()
 _SLICE_S: Final = 0.05
-"""How long one visit to a worker thread may take before cancellation and progress get a turn."""
+"""The time that one visit to a worker thread may take before cancellation and progress get a turn."""
 LISTING_PATIENCE_S: Final = 60.0
-"""How long a sync waits for the list of all files before it reports the disk as broken."""
+"""The time that a sync waits for the list of all files before it reports the disk as broken."""
 FILE_PATIENCE_S: Final = 120.0
-"""How long a sync waits for one file, which may be large on a slow disk."""
+"""The time that a sync waits for one file, which may be large on a slow disk."""
 SURVEY_PATIENCE_S: Final = (1.0, 3.0)
-"""How long a search waits for its look at the disk, at least and at most: a mount may hang. Of searches
-during one hang only the first waits so long; the others, as long as their budget."""
+"""The time that a search waits for its look at the disk, at least and at most: a mount may hang. Of searches
+during one hang only the first waits so long; the others wait as long as their budget."""
 _FAULTS_BYTES: Final = 64 * 1024
-"""The memory for causes of faults that have been logged, once each."""
+"""The memory for causes of internal faults, each of which is logged once."""
 _SURVEY_MARGIN: Final = 3.0
-"""Within those two bounds: this many times as long as the last look took."""
+"""Within these bounds a search waits this many times as long as the last look took."""
 SLICE_PATIENCE_S: Final = 1.0
-"""By how much one file may exceed the budget of a search."""
+"""The time by which one file may exceed the budget of a search."""
 _INDEXED_BYTES_PER_S: Final = 2_000_000
 """The speed of a modest machine. A file that would take longer than a search may wait is left to a sync."""
 
 
 class Tally:
-    """Counts while a sync runs; it may end at any file, and even before its survey."""
+    """The counts of a running sync, which may end at any file, and even before its survey."""
 
     def __init__(self) -> None:
         self.tasks: tuple[Task, ...] = ()
-        """What there is to do, removals first: they are cheap."""
+        """The tasks of the sync, removals first: they are cheap."""
         self.pending: set[str] = set()
-        """Files that are known to differ and were not looked at so far."""
+        """Files that are known to differ and have not been looked at so far."""
         self.outdated: frozenset[str] = frozenset()
-        """Those of them that are as they were indexed, by other settings or an earlier release."""
+        """Those of them that did not change, but were indexed by other settings or an earlier release."""
         self.later = 0
         """Files that changed while they were looked at."""
         self.unreadable: list[SkippedFile] = []
-        """Files that are memory and could not be indexed."""
+        """Memory files that could not be indexed."""
         self.unread_files = 0
         """Files that could not be read this time: what the index holds of them may be old, or nothing."""
         self.unread: list[str] = []
-        """The causes; with those of directories that could not be listed this time."""
-        self.held: tuple[Held, ...] = ()
-        """What is gone from the disk and stays in the index for now."""
+        """The causes, including those of directories that could not be listed this time."""
+        self.retained: tuple[Retained, ...] = ()
+        """Files that are gone from the disk and stay in the index for now."""
         self.unlisted = 0
         """Directories that could not be listed."""
         self.lacks_conversations = False
-        """Whether there are some that could not be listed."""
+        """True if some conversations could not be listed."""
         self._written: set[str] = set()
         self._removed = self._unchanged = 0
         self._done = self._chunks = self._bytes_read = self._bytes_total = self._scanned = 0
@@ -104,9 +104,13 @@ class Tally:
         self._new = plan.added | sessions.added
         self.unlisted = len(survey.scan.failed_dirs)
         self.lacks_conversations = bool(sessions.listing.failures)
-        self.held = survey.plan.held
-        self.unread = [*(one.told for one in self.held), *unread_by(survey), *self.unread]
-        self.unread_files += sum(one.files for one in self.held)
+        self.retained = survey.plan.retained
+        self.unread = [
+            *(one.explanation for one in self.retained),
+            *unread_by(survey),
+            *self.unread,
+        ]
+        self.unread_files += sum(one.files for one in self.retained)
 
     def add(self, task: Task, outcome: FileOutcome) -> None:
         self._done += 1
@@ -162,17 +166,17 @@ class Tally:
             chunks_written=self._chunks,
             bytes_read=self._bytes_read,
             duration_ms=round(seconds * 1000, 1),
-            complete=error is None and not self.later and not self.held,
-            error=error or "; ".join(one.told for one in self.held) or None,
+            complete=error is None and not self.later and not self.retained,
+            error=error or "; ".join(one.explanation for one in self.retained) or None,
         )
 
 
 def fair_order(
     files: Sequence[FoundFile], parts: Sequence[TranscriptPart]
 ) -> tuple[FoundFile | TranscriptPart, ...]:
-    """Both in their own order; next comes the source of which fewer bytes came so far.
+    """Returns both in their own order; the next one is from the source of which fewer bytes came so far.
 
-    Memory comes first where they are level: a person wrote it to be found.
+    If both sources are equal, notes come first: a person wrote them to be found.
     """
     order: list[FoundFile | TranscriptPart] = []
     files_left, parts_left = list(reversed(files)), list(reversed(parts))
@@ -185,20 +189,20 @@ def fair_order(
 
 
 def skipped_by(scan: ScanResult) -> tuple[SkippedFile, ...]:
-    """What the listing of the disk had to leave out, with reasons."""
+    """Returns what the listing of the disk had to leave out, with reasons."""
     failed = (SkippedFile(path=one.path, reason=one.reason) for one in scan.failed_dirs)
     return (*scan.skipped, *failed)
 
 
 def unread_by(survey: Survey) -> list[str]:
-    """Why a directory that may be listed the next time could not be this time, and why conversations could not."""
+    """Returns why conversations, and directories that may be listed the next time, could not be listed this time."""
     failed = [(one.path, one.reason) for one in survey.scan.failed_dirs if one.may_pass]
     failed += [(path, reason.rstrip(".")) for path, reason, _ in survey.sessions.listing.failures]
     return [f"{path!r} cannot be listed: {reason}" for path, reason in failed]
 
 
 class RecentSyncs:
-    """Newest first. Of uneventful syncs in a row with one reason only the newest is kept."""
+    """Reports, newest first. Of uneventful syncs in a row with one reason only the newest is kept."""
 
     def __init__(self) -> None:
         self._reports: deque[SyncReport] = deque(maxlen=REMEMBERED)
@@ -250,25 +254,25 @@ class Freshness:
         self._level_generation: int | None = None
         self._unread: Stale | None = None
         self._at_work: frozenset[Task] = frozenset()
-        """What the running sync found to do at its start."""
+        """The tasks that the running sync found at its start."""
         self._syncing: Tally | None = None
         self._left: frozenset[Task] = frozenset()
-        """The part of it that the last search left to the sync."""
+        """Those of them that the last search left to the sync."""
         self._last_look: Survey | None = None
         """The survey of a search that left everything to the running sync."""
         self._logged_faults: Remembered[str, bool] = Remembered(_FAULTS_BYTES, size_of)
-        self._untold = False
-        """Whether chunks were written, in whatever thread, and `on_written` has not been called since."""
+        self._has_unreported = False
+        """True if chunks were written, in whatever thread, and `on_written` has not been called since."""
         self.running: SyncProgress | None = None
         self.recent = RecentSyncs()
         self.unreadable: tuple[SkippedFile, ...] = ()
         """Files that the last whole sync could not index, with reasons."""
-        self._held: tuple[Held, ...] | None = None
-        """What the last look found gone from the disk and left in the index; None before the first."""
+        self._retained: tuple[Retained, ...] | None = None
+        """Files that the last look found gone from the disk and left in the index; None before the first look."""
         self.unlisted = 0
         """Directories that the last look could not list."""
         self.lacks_conversations = False
-        """Whether there are some that the last look could not list."""
+        """True if the last look could not list some conversations."""
 
     async def sync(self, request: SyncRequest, progress: ProgressCallback | None) -> SyncReport:
         """Indexes everything that differs. One runs at a time; a second waits and then runs.
@@ -299,13 +303,13 @@ class Freshness:
                 self.running = None
                 self._at_work = self._left = frozenset()
                 self._syncing = self._last_look = None
-                self._tell()
+                self._report_written()
                 report = tally.report(request, time.perf_counter() - started, error)
                 self.recent.add(report)
             self.unreadable = tuple(tally.unreadable)
             self.unlisted = tally.unlisted
             self.lacks_conversations = tally.lacks_conversations
-            self._held = tally.held
+            self._retained = tally.retained
             self._level_generation = generation
             self._unread = _unread(tally)
             return report
@@ -328,7 +332,7 @@ class Freshness:
             ) from None
 
     async def sweep(self, budget_s: float) -> Stale | None:
-        """Before a search: index what changed, as far as the budget allows; the newest first.
+        """Indexes what changed, before a search and as far as the budget allows, the newest first.
 
         Searches that arrive while one sweep runs share the next one: a sweep that began earlier may
         have looked before their file was written. Raises IndexDamagedError.
@@ -352,15 +356,13 @@ class Freshness:
             return await self.sweep(budget_s)
 
     def unsynced(self) -> Stale | None:
-        """For searches that do not sweep: whether the index is as up to date as the last sync could make
-        it.
-        """
+        """Returns what the last sync left undone, or that none has ended; for searches that do not sweep."""
         if self._level_generation == self._surveyor.generation:
             return self._unread
         return Stale(files=0, reason="the first sync of this index has not ended")
 
     async def gone(self, files: Collection[tuple[Source, str]]) -> frozenset[str]:
-        """The paths of those of these files that are certainly not on the disk any more."""
+        """Returns the paths of those files that are certainly no longer on the disk."""
         try:
             return await self._checking.run(
                 lambda: self._surveyor.gone(files), SLICE_PATIENCE_S, queue_s=SLICE_PATIENCE_S
@@ -369,7 +371,7 @@ class Freshness:
             return frozenset()
 
     async def away(self, *, look: bool) -> str | None:
-        """Why notes are missing that may come back, as of now or of the last look at the disk.
+        """Returns why notes are missing that may come back, as of now or of the last look at the disk.
 
         Raises IndexUnavailableError.
         """
@@ -381,23 +383,23 @@ class Freshness:
                 )
             except TimeoutError:
                 return "the disk did not answer in time"
-            self._held = survey.plan.held
-        return "; ".join(one.told for one in self._held or ()) or None
+            self._retained = survey.plan.retained
+        return "; ".join(one.explanation for one in self._retained or ()) or None
 
-    def held(self, view: View) -> tuple[Held, ...]:
-        """What the last look found gone from the disk and left in the index.
+    def retained(self, view: View) -> tuple[Retained, ...]:
+        """Returns the files that the last look found gone from the disk and left in the index.
 
-        Before the first one only whole places that are away, so that nobody has to wait for it. Blocks.
+        Before the first look only whole places that are unavailable, so that nobody has to wait for it. Blocks.
         """
-        return self._surveyor.missing(view) if self._held is None else self._held
+        return self._surveyor.missing(view) if self._retained is None else self._retained
 
     @property
     def is_denied(self) -> bool:
-        """Whether the last look found a place of notes that this user may not read."""
-        return any(one.remedy for one in self._held or ())
+        """True if the last look found a place of notes that this user may not read."""
+        return any(one.remedy for one in self._retained or ())
 
     async def out_of_reach(self, path: str) -> str | None:
-        """Why a note that is not there may exist all the same: its place is away."""
+        """Returns why a note that was not found may still exist: its place is unavailable."""
         try:
             return await self._checking.run(
                 lambda: self._surveyor.out_of_reach(path),
@@ -412,7 +414,7 @@ class Freshness:
         try:
             survey = await self._look(budget_s)
             tally.begin(survey)
-            self._held, self.unlisted = tally.held, tally.unlisted
+            self._retained, self.unlisted = tally.retained, tally.unlisted
             self.lacks_conversations = tally.lacks_conversations
             await self._index_within(tally, budget_s)
             self._leave(tally, survey)
@@ -423,10 +425,10 @@ class Freshness:
         except IndexUnavailableError as error:
             reason = f"recent changes could not be indexed: {error}"
             return Stale(files=len(tally.pending), reason=reason)
-        except Exception as fault:  # noqa: BLE001 - ours; what is indexed answers all the same
+        except Exception as fault:  # noqa: BLE001 - an internal fault; what is indexed answers all the same
             return Stale(files=len(tally.pending), reason=self._fault(fault))
         finally:
-            self._tell()
+            self._report_written()
         return _staleness(tally, syncing=bool(self._at_work))
 
     def _leave(self, tally: Tally, survey: Survey) -> None:
@@ -439,7 +441,7 @@ class Freshness:
             tally.pending -= {task.path for task in self._left} - self._syncing.pending
 
     def _fault(self, fault: Exception) -> str:
-        """How an answer reports a fault of ours; each cause is logged once."""
+        """Returns the text by which an answer reports an internal fault; each cause is logged once."""
         kind = type(fault).__name__
         cause = f"{kind}: {str(fault)[:200]}"
         if self._logged_faults.get(cause) is None:
@@ -448,14 +450,14 @@ class Freshness:
         return f"internal fault while comparing disk and index ({kind}); see the log"
 
     async def _look(self, budget_s: float) -> Survey:
-        """The survey of a search. Raises TimeoutError; until the disk answers, the next ones too."""
+        """Returns the survey of a search. Raises TimeoutError; until the disk answers, the next ones do so, too."""
         shortest_s, longest_s = SURVEY_PATIENCE_S
         patience_s = min(max(shortest_s, _SURVEY_MARGIN * self._survey_s), longest_s)
         started = time.perf_counter()
         last = self._last_look
         look = partial(self._surveyor.survey, last=last)
         survey = await self._looking.run(look, patience_s, queue_s=budget_s)
-        if last is not self._last_look:  # the sync that has done it by now
+        if last is not self._last_look:  # the sync to which it was left has ended meanwhile
             survey = await self._looking.run(self._surveyor.survey, patience_s, queue_s=budget_s)
         self._survey_s = time.perf_counter() - started
         return survey
@@ -536,7 +538,7 @@ class Freshness:
             for group in queue:
                 found = apply(group)
                 if any(outcome.chunks for outcome in found):
-                    self._untold = True
+                    self._has_unreported = True
                 outcomes.extend(zip(group.tasks, found, strict=True))
                 if time.perf_counter() >= deadline or not is_wanted():
                     return True
@@ -547,17 +549,17 @@ class Freshness:
         finally:
             for task, outcome in outcomes:
                 tally.add(task, outcome)
-            self._tell()
+            self._report_written()
 
-    def _tell(self) -> None:
-        """Also reports what a slice wrote after its search stopped waiting for it."""
-        if self._untold:
-            self._untold = False
+    def _report_written(self) -> None:
+        """Calls `on_written` if chunks were written, also by a slice that its search no longer waited for."""
+        if self._has_unreported:
+            self._has_unreported = False
             self._on_written()
 
 
 def _sizes(request: SyncRequest, tally: Tally) -> Sequence[int]:
-    """The sizes of the notes that will probably be prepared."""
+    """Returns the sizes of the notes that will probably be prepared."""
     if request.verify:
         return ()  # few of the files that are read will differ
     return [task.size for task in tally.tasks if isinstance(task, FoundFile)]

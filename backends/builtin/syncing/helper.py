@@ -1,8 +1,8 @@
 """A process that prepares notes for this one while a large backlog is indexed.
 
-Python runs one thread of a process at a time: what another process computes takes nothing from searches. This one
-gets texts and gives rows back; it opens no file, knows no secret and ends with the sync. What it does not do,
-for whatever reason, is left to who asked; one that ended is not replaced.
+Python runs one thread of a process at a time: work in another process does not slow down searches. The helper
+gets texts and returns rows; it opens no file, knows no secret and ends with the sync. What it does not do,
+for whatever reason, is left to its caller; a helper that ended is not replaced.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from config.runtime.worker import (
 )
 
 WORTH_BYTES: Final = 1_000_000
-"""Of notes: fewer are indexed before a process would have begun."""
+"""The bytes of notes that are worth a helper: fewer are indexed before the process would have started."""
 MOST_BYTES: Final = 1_000_000
-"""Of one note: more would be held twice, and what takes long belongs where its time is limited."""
+"""The most bytes of one note: more would take memory twice, and long work belongs where its time is limited."""
 PATIENCE_S: Final = 30.0
-"""For the rows of some notes, which take hundredths of that on an idle machine."""
+"""The time to wait for the rows of some notes, which take hundredths of that on an idle machine."""
 _NICER: Final = 5
 _PIECE_BYTES: Final = 1 << 18
 
@@ -54,7 +54,7 @@ _log = Log()
 class _Order(msgspec.Struct, frozen=True):
     limits: ChunkLimits
     pipeline: str
-    """Of who asks: the program may have been replaced since that began."""
+    """The pipeline of the caller: the program may have been replaced since the caller started."""
     notes: Sequence[tuple[str, str]]
     """Paths and texts."""
 
@@ -63,7 +63,7 @@ _Rows = list[PreparedFile | None]
 
 
 class Helper:
-    """The process, for one thread at a time. Nothing here fails."""
+    """The helper process, for one thread at a time. No failure of it is raised."""
 
     def __init__(self, channel: socket.socket, preparer: Preparer) -> None:
         channel.settimeout(PATIENCE_S)
@@ -72,7 +72,7 @@ class Helper:
         self._reader = FrameReader(_Rows)
         self._found: list[_Rows] = []
         self._is_gone = False
-        # Not before nobody can be reading from it: a thread that was left behind may.
+        # Closed only when no thread can be reading from it any more: one that was left behind may be.
         weakref.finalize(self, channel.close)
 
     def send(self, notes: Sequence[tuple[str, str]]) -> None:
@@ -86,9 +86,9 @@ class Helper:
             self._give_up(error)
 
     def receive(self, count: int) -> Sequence[PreparedFile | None]:
-        """The rows of the notes that were sent first and not received yet, which are so many.
+        """Returns the rows of the first notes that were sent and not received yet; `count` is their number.
 
-        None for a note that it did not prepare, whose cause whoever prepares it comes upon.
+        None for a note that the helper did not prepare: the cause shows when this process prepares it.
         """
         while not self._found and not self._is_gone:
             try:
@@ -102,7 +102,7 @@ class Helper:
         return rows if len(rows) == count else [None] * count
 
     def end(self) -> None:
-        """Whoever waits for it waits no more."""
+        """Ends the exchange; a thread that waits for the helper stops waiting."""
         self._is_gone = True
         with suppress(OSError):
             self._channel.shutdown(socket.SHUT_RDWR)
@@ -115,12 +115,12 @@ class Helper:
 
 
 def is_worth(sizes: Sequence[int]) -> bool:
-    """Whether notes of so many bytes keep a process busy, and there is a processor for it."""
+    """Returns whether notes of so many bytes keep a process busy, and there is a processor for it."""
     return sum(size for size in sizes if size <= MOST_BYTES) >= WORTH_BYTES and _processors() > 1
 
 
 def _processors() -> int:
-    """Those that this process may use. What limits their time matters less: the work is the same."""
+    """Returns how many this process may use. A limit of their time matters less: the work is the same."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -128,9 +128,9 @@ def _processors() -> int:
 
 @asynccontextmanager
 async def helped(preparer: Preparer, sizes: Sequence[int]) -> AsyncIterator[Helper | None]:
-    """A helper for as long as the block, where it `is_worth` that and can be started.
+    """Yields a helper for the time of the block, if it `is_worth` that and can be started; otherwise None.
 
-    On the main thread: it ends together with the thread that started it.
+    Call it on the main thread: the helper ends together with the thread that started it.
     """
     started = await _started(preparer) if is_worth(sizes) else None
     if started is None:
@@ -160,7 +160,7 @@ async def _started(preparer: Preparer) -> tuple[Helper, Process] | None:
 
 
 def main() -> None:
-    """The process itself."""
+    """Runs the helper process."""
     requests, replies = claim_pipe()
     be_expendable()
     with suppress(OSError):  # a sandbox may forbid it
@@ -168,7 +168,7 @@ def main() -> None:
     orders: queue.SimpleQueue[_Order] = queue.SimpleQueue()
 
     def read() -> None:
-        """All the time: whoever sends must not wait for rows to be made, nor we for them to be read."""
+        """Reads all the time: the sender must not wait for rows to be made, nor this process for them to be read."""
         try:
             for order in messages_of(requests, _Order):
                 orders.put(order)
@@ -187,7 +187,7 @@ def main() -> None:
 def _prepared(preparer: Preparer, path: str, text: str) -> PreparedFile | None:
     try:
         return preparer.prepare(path, text)
-    except Exception:  # noqa: BLE001 - whoever asked comes upon it again, and tells
+    except Exception:  # noqa: BLE001 - the caller meets it again, and reports it
         return None
 
 

@@ -1,4 +1,4 @@
-"""From the disk into the index, file by file: read, prepared, published in one transaction if it is still the same."""
+"""From the disk into the index, file by file: read, prepared, and published in one transaction if still unchanged."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ _log = Log()
 
 _REMEMBERED_FAULTS: Final = 1_000
 _TOGETHER_BYTES: Final = 64 * 1024
-"""How many bytes of small files go into one transaction: a commit costs as much as some kilobytes of text."""
+"""The bytes of small files in one transaction: a commit costs as much as some kilobytes of text."""
 _GROUPS_AHEAD: Final = 2
-"""How many groups the helper has while one is published, so that it never waits for the next."""
+"""The groups that the helper has while one is published, so that it never waits for the next."""
 _ATTEMPTS: Final = 3
-"""How often a file is tried that others publish at the same time."""
+"""The attempts at a file that others publish at the same time."""
 
 
 class TaskOptions(msgspec.Struct, frozen=True, gc=False):
-    """How a task is done."""
+    """Options of a task."""
 
     force: bool = False
-    """Whatever seems unchanged is done again."""
+    """Files that seem unchanged are indexed again, too."""
     patience_s: float | None = None
-    """How long to wait for the turn to write; None: for as long as that takes in this process."""
+    """The longest wait for the turn to write; None: as long as that takes in this process."""
     is_wanted: Callable[[], bool] = lambda: True
-    """Work ends early once this says no."""
+    """Work ends early once this returns False."""
 
 
 _PATIENT: Final = TaskOptions()
@@ -102,21 +102,21 @@ class _Sent(msgspec.Struct, frozen=True):
 
 
 class Indexer:
-    """Makes one store hold the memory files of one agent as they are on the disk."""
+    """Brings one store up to date with the memory files of one agent on the disk."""
 
     def __init__(self, store: Store, surveyor: Surveyor, preparer: Preparer) -> None:
         self._store = store
         self.surveyor = surveyor
         self.preparer = preparer
         self._faults: dict[str, _Fault] = {}
-        """The files that caused a fault of ours at their last attempt, by path."""
+        """The files that caused an internal fault at their last attempt, by path."""
 
     def apply(self, task: Task, *, options: TaskOptions = _PATIENT) -> FileOutcome:
-        """Makes the index hold one file as it is, or no longer hold it. Raises IndexUnavailableError.
+        """Indexes one file as it is now, or removes it from the index. Raises IndexUnavailableError.
 
-        A file that causes a fault of ours stays as the index has it, with a reason: one such note must not keep all
-        others from being found. A caller that is patient tries it again; others only once it has changed. The same
-        holds for a note that is too costly.
+        A file that causes an internal fault stays as the index has it, with a reason: one such note must not keep all
+        others from being found. A patient caller tries it again; others only once it has changed. A note that is too
+        costly is removed, and tried again only once it has changed or by force.
         """
         known = self._faults.get(task.path)
         if known is not None and self.is_known(task, options):
@@ -136,7 +136,7 @@ class Indexer:
         return outcome
 
     def apply_together(self, group: Group, *, options: TaskOptions) -> list[FileOutcome]:
-        """As `apply` to one after the other, with patience, but published in one transaction if all goes well."""
+        """Does what a patient `apply` does to each of them, but in one transaction if all goes well."""
         tasks = group.tasks
         files = [one for one in tasks if isinstance(one, FoundFile)]
         if (
@@ -151,14 +151,14 @@ class Indexer:
                 return self._publish(ready, options)
             except IndexUnavailableError:
                 raise
-            except Exception as fault:  # noqa: BLE001 - which of them it is shows one by one
+            except Exception as fault:  # noqa: BLE001 - the attempts one by one show which of them it is
                 _log.debug("files indexed one by one", files=len(files), cause=repr(fault))
         return [self.apply(one, options=options) for one in tasks]
 
     def grouped(self, tasks: Sequence[Task]) -> Iterator[Group]:
-        """The tasks in their order, in groups of the size that `apply_together` should get.
+        """Yields the tasks in their order, in groups of the size that `apply_together` should get.
 
-        On a shared store each is a group of its own: if another host is first at one file, no others are repeated.
+        On a shared store each is a group of its own: if another host is faster with one file, no others are repeated.
         """
         group: list[Task] = []
         left = _TOGETHER_BYTES
@@ -173,7 +173,7 @@ class Indexer:
             yield Group(group)
 
     def ahead(self, groups: Iterator[Group], helper: Helper, *, force: bool) -> Iterator[Group]:
-        """The groups, with the notes that the helper prepares while other groups are published."""
+        """Yields the groups with the notes that the helper prepares while other groups are published."""
         waiting: deque[_Sent] = deque()
         for group in groups:
             waiting.append(self._send(group, helper, force=force))
@@ -212,18 +212,20 @@ class Indexer:
         return Group(sent.group.tasks, {**sent.group.ready, **ready})
 
     def is_known(self, task: Task, options: TaskOptions) -> bool:
-        """Whether `apply` will not try the task: it failed as the file is now, and may not succeed this time."""
+        """Returns whether `apply` skips the task: it failed for the file as it is now, and is not tried again."""
         known = self._faults.get(task.path)
         if known is None or known.task != task or options.force:
             return False
         return options.patience_s is not None or known.outcome.change is Change.SKIPPED
 
     def _refused(self, task: Task, reason: str, options: TaskOptions) -> FileOutcome:
-        """As for a file that is too large, its rows are removed."""
+        """Removes the rows of a file that is skipped, and remembers why."""
         if isinstance(task, FoundFile):
             with self._store.writer(options.patience_s) as writer:
                 if not self._is_current(task):
-                    return FileOutcome(Change.LATER)  # a search may have indexed what it is by now
+                    return FileOutcome(
+                        Change.LATER
+                    )  # a search may have indexed its present content
                 writer.files.remove(task.source, task.path)
         outcome = FileOutcome(Change.SKIPPED, skipped=SkippedFile(path=task.path, reason=reason))
         self._remember(_Fault(task, reason, outcome))
@@ -265,7 +267,7 @@ class Indexer:
         file = (obsolete.source, obsolete.path)
         with self._store.writer(options.patience_s) as writer:
             is_gone = writer.files.remove(*file, read_at_ns=obsolete.read_at_ns)
-            is_gone = is_gone or not writer.files.seen([file])  # a search was faster
+            is_gone = is_gone or not writer.files.seen([file])  # a search has removed it already
         return FileOutcome(Change.GONE if is_gone else Change.LATER)
 
     def _get_ready(self, found: FoundFile, options: TaskOptions) -> _Ready | FileOutcome:
@@ -306,7 +308,7 @@ class Indexer:
     def _publish(
         self, ready: Sequence[_Ready | FileOutcome], options: TaskOptions
     ) -> list[FileOutcome]:
-        """In one transaction; what is an outcome already stays what it is."""
+        """Publishes in one transaction; outcomes among `ready` are returned as they are."""
 
         def tick() -> None:
             if not options.is_wanted():
@@ -325,7 +327,7 @@ class Indexer:
     def _publish_one(
         self, writer: Writer, ready: _Ready, tick: Callable[[], None], same: Collection[str]
     ) -> FileOutcome:
-        """`same`: the paths of those that the index holds already, and that are written again by force."""
+        """Publishes one file. `same`: the paths whose content the index has already, which are written by force."""
         read, size = ready.read, ready.read.found.size
         if ready.prepared is None:
             writer.files.touch(read)
@@ -341,7 +343,7 @@ class Indexer:
         return FileOutcome(change, written, size)
 
     def _revision(self, found: FoundFile) -> int | None:
-        """The revision of what is indexed of the file; None where nobody else writes to the index."""
+        """Returns the revision of the indexed file; None if no other host writes to the index."""
         if not self._store.is_shared:
             return None
         with self._store.view() as view:
@@ -353,11 +355,11 @@ class Indexer:
             return view.files.holds(found.source, found.path, read.content_hash, pipeline)
 
     def _is_current(self, found: FoundFile) -> bool:
-        """Whether the disk still holds what was read: nothing outdated may be published."""
+        """Returns whether the disk still has what was read: nothing outdated may be published."""
         return self._is_on_disk(found.path, found)
 
     def _is_level(self, writer: Writer, path: str) -> bool:
-        """Whether a search has indexed the file meanwhile as it is by now. Rarely asked: it lists all files."""
+        """Returns whether a search has indexed the file meanwhile as it is now. Rarely called: it lists all files."""
         known = writer.files.indexed().get(path)
         return (
             known is not None

@@ -1,4 +1,4 @@
-"""What a sync has to do: the difference between the disk and the index of notes; and what became of each step."""
+"""The plan of a sync, which is the difference between the disk and the index of notes, and the outcome of each step."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ RACY_NS: Final = 50_000_000
 """A file stamped this shortly before it was read may have been written once more with the same stamp
 (the clock of a file system moves in steps of some milliseconds), so it is read again."""
 COARSE_RACY_NS: Final = 2_000_000_000
-"""The same where the stamp is a whole second: file systems exist that count in two seconds (FAT)."""
+"""The same where the stamp is a whole second: some file systems count in steps of two seconds (FAT)."""
 _SECOND_NS: Final = 1_000_000_000
 VERIFIED_FILES: Final = 200
 VERIFIED_BYTES: Final = 8_000_000
-"""How much one verifying sync reads again, in files and in all; one file however large it is."""
+"""The most that one verifying sync reads again, in files and in bytes; the last file may exceed the bytes."""
 
 
 class ObsoleteFile(msgspec.Struct, frozen=True, gc=False):
-    """A file whose rows should go, as of the reading that they stem from."""
+    """A file whose rows are to be removed, if they are still those of this reading."""
 
     path: str
     read_at_ns: int
     source: Source = "memory"
     is_orphan: bool = False
-    """No viewpoint saw it that is not forgotten."""
+    """True if no viewpoint that is still known saw it."""
 
 
-class Held(msgspec.Struct, frozen=True, gc=False):
+class Retained(msgspec.Struct, frozen=True, gc=False):
     """Files of one place that are gone from the disk, or may not be read, and stay in the index for now."""
 
     place: str
     files: int
     reason: str
     remedy: str | None = None
-    """What lets this user at a place that may not be read; None: it is gone."""
+    """The way to give this user access to a place that may not be read; None: its files are gone."""
 
     @property
-    def told(self) -> str:
+    def explanation(self) -> str:
         return f"{self.reason} (to mend it: {self.remedy})" if self.remedy else self.reason
 
 
@@ -57,7 +57,7 @@ class SyncPlan(msgspec.Struct, frozen=True):
     doubtful: frozenset[str]
     """Files that look unchanged and are read again all the same: their stamps may deceive."""
     unchanged: int
-    held: tuple[Held, ...] = ()
+    retained: tuple[Retained, ...] = ()
     outdated: frozenset[str] = frozenset()
     """Files that did not change; what is stored of them was made by other settings or an earlier release."""
 
@@ -70,9 +70,9 @@ def plan_sync(
     force: bool = False,
     verify: bool = False,
 ) -> SyncPlan:
-    """The newest changes come first: they are what a person asks about.
+    """Returns the plan of a sync. The newest changes come first: they are what a person asks about.
 
-    What this viewpoint has not seen is read once, and is no deletion of its when it is not on the disk.
+    A file that this viewpoint has not seen is read once; if it is not on the disk, that is no deletion here.
     """
     to_read, doubtful, level, outdated = [], [], [], []
     for found in scan.files:
@@ -105,7 +105,7 @@ def plan_sync(
 
 
 def _due_for_verification(level: Iterable[tuple[int, FoundFile]]) -> Iterable[FoundFile]:
-    """Those that were read longest ago: file systems and tools exist that keep all stamps."""
+    """Yields those that were read longest ago: some file systems and tools keep all stamps."""
     left = VERIFIED_BYTES
     oldest = heapq.nsmallest(VERIFIED_FILES, level, key=lambda one: (one[0], one[1].path))
     for _, found in oldest:
@@ -130,18 +130,18 @@ def _is_racy(known: IndexedFile) -> bool:
 
 
 class Change(Enum):
-    """What became of one file."""
+    """The outcome for one file."""
 
     WRITTEN = auto()
     SAME = auto()
     """Its content was indexed already: only the time stamp was new, or it was written again by force."""
     GONE = auto()
     LATER = auto()
-    """It was changing while we looked; the next sync looks again."""
+    """It was changing while it was read; the next sync reads it again."""
     SKIPPED = auto()
-    """By rule, or because it cannot be read and that will stay so until somebody changes it."""
+    """A rule leaves it out, or it cannot be read until somebody changes something."""
     UNREAD = auto()
-    """It could not be read this time; what the index holds of it may be old, or nothing."""
+    """It could not be read this time; the index may have an old state of it, or nothing."""
 
 
 class FileOutcome(msgspec.Struct, frozen=True, gc=False):
@@ -152,6 +152,6 @@ class FileOutcome(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def unreadable(cls, path: str, reason: str, *, may_pass: bool) -> FileOutcome:
-        """The system refuses to give it out; its rows stay."""
+        """Returns the outcome for a file that cannot be read; its rows stay."""
         change = Change.UNREAD if may_pass else Change.SKIPPED
         return cls(change, skipped=SkippedFile(path=path, reason=reason))

@@ -1,4 +1,4 @@
-"""From the text of one file to the rows that will stand for it: chunks, their words, their excerpts.
+"""From the text of one file to its rows in the index: chunks, their words, their excerpts.
 
 Pure; runs in worker threads.
 """
@@ -47,7 +47,7 @@ are estimated."""
 
 
 def chunk_limits(settings: Settings) -> ChunkLimits:
-    """Blocking: reads the file of a local model."""
+    """Returns the limits of chunks. Blocking: reads the file of a local model."""
     search, chunking = settings.search, settings.search.chunking
     named = search.provider == "auto" and search.local.model_path is not None
     if search.provider != "local" and not named:
@@ -71,7 +71,7 @@ class Preparer:
     """Prepares files with one set of limits; keeps the analysers, which remember words. For any thread."""
 
     def __init__(self, limits: ChunkLimits, *, give_way: Callable[[], None] = lambda: None) -> None:
-        """`give_way` is called again and again in the middle of the work."""
+        """`give_way` is called repeatedly during the work."""
         self.limits = limits
         self.give_way = give_way
         self._analysers: dict[str, Analyser] = {}
@@ -89,7 +89,7 @@ class Preparer:
     def prepare(
         self, path: str, text: str, *, is_wanted: Callable[[], bool] = lambda: True
     ) -> PreparedFile:
-        """Raises TooCostlyError, and EndedError soon after the result `is_wanted` no more."""
+        """Raises TooCostlyError, and EndedError soon after `is_wanted` returns False."""
         lines = text.count("\n")
         if lines > MAX_LINES:
             raise TooCostlyError(f"too many lines: {lines:,}, the limit is {MAX_LINES:,}")
@@ -142,7 +142,7 @@ class Preparer:
 
 
 def _ticking(is_wanted: Callable[[], bool], give_way: Callable[[], None]) -> Callable[[], None]:
-    """Lets others go first, and ends a piece of work that is not wanted any more or takes too long."""
+    """Returns a function that lets others go first, and ends work that is no longer wanted or takes too long."""
     deadline = time.thread_time() + MAX_SECONDS
     # Before this time the thread cannot have used so much processor time; its clock is cheap to read.
     earliest = time.monotonic() + MAX_SECONDS
@@ -158,7 +158,7 @@ def _ticking(is_wanted: Callable[[], bool], give_way: Callable[[], None]) -> Cal
 
 
 def marked(level: int, title: str) -> str:
-    """A heading as a line of Markdown."""
+    """Returns a heading as a line of Markdown."""
     return f"{'#' * level} {title}"
 
 
@@ -180,7 +180,7 @@ def _prepared(
 
 
 def _terms(analyser: Analyser, text: str, units: Sequence[TextUnit], front_matter_end: int) -> str:
-    """The terms of each line; of front matter, which ends at `front_matter_end`, those of its values."""
+    """Returns the terms of each line; of front matter, which ends at `front_matter_end`, those of its values."""
     if front_matter_end <= 0 and len(units) <= units[-1].line + 1:  # each unit is a line
         return analyser.terms_by_line(text.removesuffix("\n"))
     return "\n".join(
@@ -191,7 +191,7 @@ def _terms(analyser: Analyser, text: str, units: Sequence[TextUnit], front_matte
 
 
 def _days_of(headings: Iterable[str], note_date: date | None) -> str:
-    """The days that headings name, in words; the day of the note is left out, since every chunk has it already."""
+    """Returns the days that headings name, in words, without the day of the note, which every chunk has already."""
     days = filter(None, map(date_in, headings))
     return " ".join(date_words(day) for day in dict.fromkeys(days) if day != note_date)
 

@@ -1,4 +1,4 @@
-"""Taking transcripts into the index, one stretch at a time, when they have grown enough: planning it, and doing it."""
+"""Indexing transcripts, one stretch at a time, when they have grown enough: the plan, and its steps."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from config.paths import host_database
 from config.settings import SessionSyncSettings, Settings
 
 SILENCE_NS: Final = 10 * 60 * 1_000_000_000
-"""So long after its last line a conversation counts as over for now."""
+"""After so long without a new line a conversation counts as over for now."""
 
 
 def is_grown_enough(
@@ -53,7 +53,7 @@ def is_grown_enough(
     silent_ns: int,
     thresholds: SessionSyncSettings,
 ) -> bool:
-    """Whether so much growth, this long ago, is to be indexed.
+    """Returns whether so much growth, this long ago, is to be indexed.
 
     `deltaBytes` 0 means any growth, `deltaMessages` 0 that lines do not count. Lines (`grown_lines`) are
     only counted when the bytes do not decide.
@@ -66,18 +66,18 @@ def is_grown_enough(
 
 
 PART_BYTES: Final = 1024 * 1024
-"""What one step takes in: memory stays bounded, and no step takes long."""
+"""The bytes that one step takes in: memory stays bounded, and no step takes long."""
 
 IsDue = Callable[[FoundTranscript, Position], bool]
-"""Whether a transcript that grew beyond this place has reached its thresholds."""
+"""Returns whether a transcript that grew beyond this place has reached its thresholds."""
 
 
 class TranscriptPart(msgspec.Struct, frozen=True):
-    """One step: take in the transcript up to `until`, from wherever the index stands."""
+    """One step: take in the transcript up to `until`, from the place that the index has reached."""
 
     path: str
     until: int
-    """Byte of the transcript."""
+    """The byte of the transcript at which the step ends."""
     size: int
     """Bytes that are expected to be read."""
     is_last: bool
@@ -86,7 +86,7 @@ class TranscriptPart(msgspec.Struct, frozen=True):
 
     @property
     def begin(self) -> int:
-        """Where the step before it is expected to have ended."""
+        """The byte at which the step before it is expected to have ended."""
         return self.until - self.size
 
 
@@ -100,7 +100,7 @@ class SessionPlan(msgspec.Struct, frozen=True):
     """Transcripts that grew, but not beyond their thresholds."""
     unchanged: int = 0
     outdated: frozenset[str] = frozenset()
-    """As in `SyncPlan`."""
+    """See `SyncPlan`."""
 
     @property
     def due(self) -> frozenset[str]:
@@ -109,9 +109,9 @@ class SessionPlan(msgspec.Struct, frozen=True):
 
 class _Need(msgspec.Struct, frozen=True, gc=False):
     begin: Position
-    """Where the first step is expected to begin."""
+    """The place at which the first step is expected to begin."""
     is_certain: bool
-    """Whatever the thresholds say."""
+    """True if it is to be read whatever the thresholds say."""
 
 
 def plan_sessions(
@@ -123,7 +123,7 @@ def plan_sessions(
     force: bool = False,
     enabled: bool = True,
 ) -> SessionPlan:
-    """Not `enabled`: transcripts are no source, and whatever this viewpoint may take out goes."""
+    """Returns the plan. Without `enabled` transcripts are no source, and all that this viewpoint may remove goes."""
     parts: list[TranscriptPart] = []
     added, outdated, waiting = [], [], 0
     for found in sorted(listing.files, key=lambda found: (-found.mtime_ns, found.path)):
@@ -138,7 +138,7 @@ def plan_sessions(
         elif known.stamps == found.stamps:
             outdated.append(found.path)
     on_disk = {found.path for found in listing.files}
-    orphans_go = bool(listing.files) or not enabled  # a directory without any may be away
+    orphans_go = bool(listing.files) or not enabled  # a directory without any may not be mounted
     return SessionPlan(
         listing=listing,
         parts=tuple(parts),
@@ -159,7 +159,7 @@ def plan_sessions(
 def _need(
     found: FoundTranscript, known: IndexedTranscript | None, pipeline: str, *, force: bool
 ) -> _Need | None:
-    """None: the file is as it was. A file that did anything but grow must be looked at at once."""
+    """Returns None if the file is as it was. A file that changed other than by growing must be read at once."""
     if known is None:
         return _Need(BEGINNING, is_certain=force)
     if force or known.pipeline != pipeline:
@@ -184,16 +184,16 @@ def _parts(found: FoundTranscript, begin: int, *, restart: bool) -> Iterator[Tra
 
 
 FILES: Final = "sessions"
-"""Enrolled: the JSONL files are a source."""
+"""The name under which the JSONL files are enrolled as a source."""
 DATABASE: Final = "sessions of the host"
-"""Enrolled: the host's database is a source."""
+"""The name under which the host's database is enrolled as a source."""
 CLAUDE: Final = "sessions of Claude Code"
-"""Enrolled: the conversations of Claude Code are a source."""
+"""The name under which the conversations of Claude Code are enrolled as a source."""
 _SOURCES: Final = (FILES, DATABASE, CLAUDE)
 
 
 def places_of(settings: Settings) -> dict[str, Path]:
-    """Where each source has its conversations."""
+    """Returns the place at which each source has its conversations."""
     places = {
         FILES: settings.sessions_dir,
         DATABASE: host_database(settings.state_dir, settings.agent_id),
@@ -206,9 +206,9 @@ def places_of(settings: Settings) -> dict[str, Path]:
 class Begin(msgspec.Struct, frozen=True, gc=False):
     checkpoint: Checkpoint
     is_rewritten: bool = False
-    """What was taken in beyond it is no longer in the transcript."""
+    """True if content that was taken in beyond it is no longer in the transcript."""
     is_checked: bool = False
-    """Everything before it was read again and compared."""
+    """True if everything before it was read again and compared."""
 
 
 def find_begin(
@@ -218,7 +218,7 @@ def find_begin(
     *,
     restart: bool,
 ) -> Begin:
-    """Where to go on. `taken` are the checkpoints in the index, `START` first. Raises OSError."""
+    """Returns where to go on. `taken` are the checkpoints in the index, `START` first. Raises OSError."""
     found, last = transcript.found, taken[-1]
     still_there = found.size >= last.end_byte and transcript.tail(last.place) == last.tail
     only_grew = still_there and found.inode == known.inode and found.size > known.size
@@ -233,9 +233,9 @@ def find_begin(
 def render(
     entries: Entries, turn_of: Callable[[bytes], str | None], give_way: Callable[[], None]
 ) -> tuple[str, tuple[int, ...]]:
-    """The turns of some entries, one a line of the text, and the number of the entry that each is.
+    """Returns the turns of some entries, one per line of the text, and the number of each turn's entry.
 
-    `give_way` is called before each turn: to mask secrets in a stretch takes as long as to index it.
+    `give_way` is called before each turn: masking secrets in a stretch takes as long as indexing it.
     """
     turns = []
     for number, line in zip(entries.numbers, entries.lines, strict=True):
@@ -246,7 +246,7 @@ def render(
 
 
 def _last_good(transcript: OpenTranscript, taken: Sequence[Checkpoint]) -> Checkpoint:
-    """The last checkpoint up to which the transcript still holds what was taken in."""
+    """Returns the last checkpoint up to which the transcript still has what was taken in."""
     good = taken[0]
     for before, after in pairwise(taken):
         if after.end_byte > transcript.found.size:
@@ -258,7 +258,7 @@ def _last_good(transcript: OpenTranscript, taken: Sequence[Checkpoint]) -> Check
 
 
 class SessionIndexer:
-    """Indexes the transcripts of one agent; switched off, it only takes out what is left of them."""
+    """Indexes the transcripts of one agent; if not `enabled`, it only removes what is left of them."""
 
     def __init__(
         self,
@@ -275,17 +275,17 @@ class SessionIndexer:
         self._preparer = preparer
         self._thresholds = thresholds
         self._nothing_left_at: Version | None = None
-        """Switched off: the version of the files at which nothing of a transcript was left to take out."""
+        """The version of the files at which nothing of a transcript was left to remove, if not `enabled`."""
 
     def listing(self) -> TranscriptListing:
         return self._transcripts.listing() if self.enabled else TranscriptListing()
 
     def is_gone(self, path: str) -> bool:
-        """Whether no transcript has this index path, for certain."""
+        """Returns whether it is certain that no transcript has this index path."""
         return self._transcripts.is_gone(path)
 
     def survey(self, *, eager: bool = False, force: bool = False) -> SessionPlan:
-        """What is to do. `eager`: whatever the thresholds say; `force`: everything again."""
+        """Returns what is to do. `eager`: whatever the thresholds say; `force`: everything again."""
         listing = self.listing()
         with self._store.view() as view:
             version = view.files_version()
@@ -304,14 +304,16 @@ class SessionIndexer:
     def compare(
         self, view: View, listing: TranscriptListing, *, eager: bool = False, force: bool = False
     ) -> SessionPlan:
-        """What is to do, as of this transaction."""
+        """Returns what is to do, as of this transaction."""
         indexed = view.transcripts.indexed()
         if not (indexed or listing.files):
             return SessionPlan(listing=listing)
         taken = {path: known.taken(path) for path, known in indexed.items() if known.pipeline}
 
         def is_due(found: FoundTranscript, since: Position) -> bool:
-            was_a_file = found.path + SUFFIX in indexed  # else it could not be found for a while
+            was_a_file = (
+                found.path + SUFFIX in indexed
+            )  # otherwise it could not be found for a while
             return found.size > since.byte and (eager or was_a_file or self._is_due(found, since))
 
         return plan_sessions(
@@ -324,7 +326,7 @@ class SessionIndexer:
         )
 
     def is_due(self, reference: str) -> bool:
-        """Whether the transcript that a client names so has reached its thresholds."""
+        """Returns whether the transcript with this name from a client has reached its thresholds."""
         path = self._transcripts.path_of(reference) if self.enabled else None
         return path is not None and any(part.path == path for part in self.survey().parts)
 
@@ -398,7 +400,7 @@ class SessionIndexer:
         read_at_ns: int,
         patience_s: float | None,
     ) -> FileOutcome:
-        """A copy that is new here is no reason to forget what another host took in: it may be an old one."""
+        """Keeps what another host took in: a copy that is new here may be an old one. Only its stamps are stored."""
         with self._store.writer(patience_s) as writer:
             writer.transcripts.touch(path, stamps, read_at_ns)
         return FileOutcome(Change.SAME)
@@ -414,7 +416,7 @@ class SessionIndexer:
         is_last = entries.is_last or end.byte >= stamps[0]
         return TranscriptPiece(
             path=path,
-            # Times that no transcript has: what is there in part never seems complete.
+            # No transcript has such times, so one that is indexed in part never seems complete.
             stamps=stamps if is_last else (end.byte, 0, 0, stamps[3]),
             pipeline=self._pipeline(path),
             read_at_ns=read_at_ns,
@@ -442,7 +444,7 @@ class SessionIndexer:
         return FileOutcome(Change.GONE)
 
     def _unenrolled(self, enrolled: frozenset[str], listing: TranscriptListing) -> frozenset[str]:
-        """What was no source until now, or is none any more."""
+        """Returns what was no source until now, or is none any more."""
         if not self.enabled:
             return enrolled
         there = set()
@@ -469,13 +471,13 @@ class SessionIndexer:
 
 
 def source_of(path: str) -> str:
-    """Which source a conversation with this index path is from."""
+    """Returns the source of a conversation with this index path."""
     if is_claude(path):
         return CLAUDE
     return FILES if is_file(path) else DATABASE
 
 
 def skipped_transcripts(plan: SessionPlan) -> tuple[SkippedFile, ...]:
-    """What the listing had to leave out, with reasons."""
+    """Returns what the listing had to leave out, with reasons."""
     failed = [SkippedFile(path=path, reason=why) for path, why, _ in plan.listing.failures]
     return (*plan.listing.skipped, *failed)

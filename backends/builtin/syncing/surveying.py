@@ -1,9 +1,9 @@
-"""Comparing disk and index: one look at both, which reads no file, and what is gone from the disk and must not go from
-the index, or not yet. What was equal at the last look is not compared again.
+"""Comparing disk and index: one look at both, which reads no file, and which of the files that are gone from the disk
+must stay in the index, for good or for now. What was equal at the last look is not compared again.
 
-A deletion is told apart from a disk that is away: nobody deletes a memory by unmounting it. The index remembers, for
-each viewpoint, for which workspace it was made, on which file systems its places lie, and since when files of a
-place are missed, so that the looks of several processes count together. Blocks; for any thread.
+A deletion is distinguished from a disk that is not mounted: nobody deletes a memory by unmounting it. The index
+remembers, for each viewpoint, the workspace for which it was made, the file systems of its places, and since when files
+of a place are missing, so that the looks of several processes count together. Blocks; for any thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from backends.builtin.store.port import (
     Writer,
     now_ms,
 )
-from backends.builtin.syncing.planning import Held, ObsoleteFile, SyncPlan, plan_sync
+from backends.builtin.syncing.planning import ObsoleteFile, Retained, SyncPlan, plan_sync
 from backends.builtin.syncing.sessions import (
     CLAUDE,
     DATABASE,
@@ -62,7 +62,7 @@ _TRANSCRIPTS: Final = {
 T = TypeVar("T")
 
 _REMEMBERING_PATIENCE_S: Final = 0.05
-"""How long a survey may wait for another writer; a search must not wait for it."""
+"""The time that a survey may wait for another writer; a search must not wait for it."""
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
@@ -70,25 +70,25 @@ class Place(msgspec.Struct, frozen=True, gc=False):
 
     absolute: str
     name: str
-    """What a person calls it."""
+    """The words for it in messages."""
     may_go: bool = False
-    """Nobody configured it: once it is missed for long enough, it was deleted."""
+    """True if nobody configured it: once it is missing for long enough, it counts as deleted."""
     inside: str | None = None
-    """A place that it cannot exist without."""
+    """The place without which it cannot exist."""
     holds: str = "files"
 
 
 class _FirstLook(msgspec.Struct, frozen=True, gc=False):
-    """When files of a place were first missed."""
+    """The time at which files of a place were first missing."""
 
     at: float
-    """As this process measures time: what the wall clock does meanwhile does not count."""
+    """In the monotonic time of this process: changes of the wall clock do not count."""
     wall: float
     """Seconds since 1970, for other processes."""
 
 
 def is_made_for(settings: Settings) -> bool:
-    """Whether there is an index that holds the notes of this workspace. Blocks."""
+    """Returns whether there is an index of the notes of this workspace. Blocks."""
     try:
         with look_into(settings) as view:
             made_for = view.remembered(_WORKSPACE, here=True)
@@ -98,10 +98,10 @@ def is_made_for(settings: Settings) -> bool:
 
 
 class Brake:
-    """For one index. Searches and a sync look at the same time: what one of them iterates over is a copy."""
+    """Holds back removals from one index. Searches and a sync use it at the same time, so they iterate over copies."""
 
     def __init__(self, roots: MemoryRoots, transcripts: Mapping[str, Path] | None = None) -> None:
-        """`transcripts`: where each source of conversations has them."""
+        """`transcripts`: the place of each source of conversations."""
         self._roots = roots
         base = roots.base
         workspace = Place(base, "the workspace" if roots.own else "the folder of notes")
@@ -130,10 +130,10 @@ class Brake:
             for source, place in (transcripts or {}).items()
         }
         self._stored: dict[str, str] | None = None
-        """What the index remembers, as it stands there; None before the first look into it."""
+        """The rows that the index remembers; None before the first look into it."""
         self._devices: dict[str, int] = {}
         self._moved_from: str | None = None
-        """The workspace that the index was made for, where that is another one."""
+        """The workspace that the index was made for, if that is another one."""
         self._missed_since: dict[str, _FirstLook] = {}
 
     def hold(
@@ -145,17 +145,17 @@ class Brake:
         *,
         force: bool = False,
     ) -> SyncPlan:
-        """The plan without the removals that have to wait; `held` says which and why, and what may not be read.
+        """Returns the plan without the removals that have to wait; `retained` has these, and what may not be read.
 
-        By force no removal waits.
+        With `force` no removal waits.
         """
         self._recall(view)
         denied = tuple(self._denied(indexed)) if found.failed_dirs else ()
         if force:
             self._give_in()
-            return msgspec.structs.replace(plan, held=denied)
+            return msgspec.structs.replace(plan, retained=denied)
         gone, removed = self._by_place_missed(plan.to_remove)
-        held = []
+        retained = []
         for place, missed in gone.items():
             left = partial(self._left, place, found, indexed)
             files = _accountable(missed, left)
@@ -163,19 +163,21 @@ class Brake:
             if verdict is None:
                 removed += files
             else:
-                held.append(verdict)
+                retained.append(verdict)
         self._forget_except(*self._transcripts.values(), *gone)
         if not found.files:
-            held += self._told_by_others(indexed)
-        told = {absolute for place in gone for absolute in (place.absolute, place.inside)}
-        missing = (self._lost(place) for place in self._places if place.absolute not in told)
-        held += [one for one in missing if one is not None]
-        return msgspec.structs.replace(plan, to_remove=tuple(removed), held=(*held, *denied))
+            retained += self._seen_by_others_only(indexed)
+        reported = {absolute for place in gone for absolute in (place.absolute, place.inside)}
+        missing = (self._lost(place) for place in self._places if place.absolute not in reported)
+        retained += [one for one in missing if one is not None]
+        return msgspec.structs.replace(
+            plan, to_remove=tuple(removed), retained=(*retained, *denied)
+        )
 
     def _by_place_missed(
         self, files: Iterable[ObsoleteFile]
     ) -> tuple[dict[Place, list[ObsoleteFile]], list[ObsoleteFile]]:
-        """And those of what is no place of notes any more."""
+        """Returns the files by place, and those of what is no longer a place of notes."""
         gone: dict[Place, list[ObsoleteFile]] = defaultdict(list)
         homeless = []
         for file in files:
@@ -189,7 +191,7 @@ class Brake:
     def by_place(
         self, found: ScanResult, indexed: Iterable[str]
     ) -> Iterator[tuple[Sequence[FoundFile], Sequence[str]]]:
-        """Of each place the files on the disk, and the paths of those in the index."""
+        """Yields, for each place, the files on the disk and the paths of those in the index."""
         paths: dict[Place, list[str]] = defaultdict(list)
         for path in indexed:
             place = self._place_of(self._roots.absolute(path))
@@ -200,24 +202,24 @@ class Brake:
             files[self._place_of_root[file.root]].append(file)
         return ((files[place], paths[place]) for place in self._places)
 
-    def _told_by_others(self, indexed: Mapping[str, IndexedFile]) -> Iterator[Held]:
-        """That there is not a single note, and others have some: a disk that was never here is no deletion."""
+    def _seen_by_others_only(self, indexed: Mapping[str, IndexedFile]) -> Iterator[Retained]:
+        """Yields the notes of other hosts, if this one has none: a disk that was never mounted is no deletion."""
         others = sum(one.seen != "here" for one in indexed.values())
         if others:
             reason = (
                 f"the workspace {self._own.absolute} has no notes: {others:,} of the index were seen by "
                 "other hosts only"
             )
-            yield Held(self._own.absolute, others, reason)
+            yield Retained(self._own.absolute, others, reason)
 
     def miss_nothing(self) -> None:
-        """No note is gone from the disk."""
+        """Notes that no note is gone from the disk."""
         self._forget_except(*self._transcripts.values())
 
     def hold_transcripts(
         self, plan: SessionPlan
-    ) -> tuple[tuple[ObsoleteFile, ...], tuple[Held, ...]]:
-        """The removals that need not wait, and why the others do: each source of conversations counts for itself."""
+    ) -> tuple[tuple[ObsoleteFile, ...], tuple[Retained, ...]]:
+        """Returns the removals that need not wait, and why the others do; each source is judged by itself."""
         removed = []
         doubtful = defaultdict(list)
         for one in plan.to_remove:
@@ -228,25 +230,25 @@ class Brake:
         left = Counter(
             source_of(one.path) for one in plan.listing.files if one.path not in plan.added
         )
-        held = []
+        retained = []
         for source, place in self._transcripts.items():
             gone = doubtful[source]
             verdict = self._judge_transcripts(source, place, gone, left[source])
             if verdict is None:
                 removed += gone
             else:
-                held.append(verdict)
-        return tuple(removed), tuple(held)
+                retained.append(verdict)
+        return tuple(removed), tuple(retained)
 
     def _was_put_away(self, listing: TranscriptListing, path: str) -> bool:
-        """Whether it is certain that nothing is away: its source was switched off, or the host's database knows it."""
+        """Returns whether a removal is certain: its source is switched off, or the host's database still lists it."""
         known = listing.database.ids if listing.database else frozenset()
         source = source_of(path)
         return source not in self._transcripts or (source != CLAUDE and id_of(path) in known)
 
     def _judge_transcripts(
         self, source: str, place: Place, gone: Sequence[ObsoleteFile], left: int
-    ) -> Held | None:
+    ) -> Retained | None:
         if not gone:
             self._missed_since.pop(place.absolute, None)
             return None
@@ -258,11 +260,11 @@ class Brake:
             return self._second_look(place, gone, reason)
         return self._judge(place, gone, lambda: left)
 
-    def unremembered(self, held: Iterable[Held]) -> dict[str, str]:
-        """What `remember` should be called with: what the index does not have as it should be."""
+    def unremembered(self, retained: Iterable[Retained]) -> dict[str, str]:
+        """Returns the rows for `remember`: those that the index lacks or has with another value."""
         if self._stored is None:
             return {}
-        waiting = {one.place for one in held}
+        waiting = {one.place for one in retained}
         waiting |= {one.inside for one in self._places if one.inside and one.absolute in waiting}
         devices = dict(self._devices)
         for place in self._places:
@@ -276,29 +278,32 @@ class Brake:
         return {key: value for key, value in wanted.items() if self._stored.get(key) != value}
 
     def remember(self, writer: Writer, rows: Mapping[str, str]) -> None:
-        """In a transaction of the caller."""
+        """Stores the rows in a transaction of the caller."""
         for key, value in rows.items():
             writer.remember(key, value, here=True)
         self._stored = {**(self._stored or {}), **rows}
         self._devices = _decoded(self._stored.get(_DEVICES), int)
 
     def out_of_reach(self, absolute: str) -> str | None:
-        """Why nothing can be said about a file that is not there: its place is away."""
+        """Returns why nothing can be said about a file that was not found: its place is unavailable."""
         place = self._place_of(absolute)
         return self._away(place) if place and place.absolute != absolute else None
 
-    def missing(self, view: View) -> tuple[Held, ...]:
-        """The places that the index knows and that are away, without a look at their files."""
+    def missing(self, view: View) -> tuple[Retained, ...]:
+        """Returns the places that the index knows and that are unavailable, without a look at their files."""
         known = _decoded(view.remembered(_DEVICES, here=True), int)
         away = {
-            reason: place  # one that took others with it is told once
+            reason: place  # a place that contains others is reported once
             for place in self._places
             if place.absolute in known and (reason := self._away(place, known))
         }
-        return (*(_held(place, (), reason) for reason, place in away.items()), *self._denied({}))
+        return (
+            *(_retained(place, (), reason) for reason, place in away.items()),
+            *self._denied({}),
+        )
 
-    def _denied(self, indexed: Collection[str]) -> Iterator[Held]:
-        """The places that this user may not read; what is in one of them is told with it."""
+    def _denied(self, indexed: Collection[str]) -> Iterator[Retained]:
+        """Yields the places that this user may not read, each with the places in it."""
         closed = {
             place.absolute: denial
             for place in self._places
@@ -317,7 +322,7 @@ class Brake:
             reason = f"{place.name} {place.absolute} may not be read: {denial}"
             if files:
                 reason += ": its files are answered as they were indexed"
-            yield Held(place.absolute, files, reason, denial.remedy)
+            yield Retained(place.absolute, files, reason, denial.remedy)
 
     def _away(self, place: Place, devices: Mapping[str, int] | None = None) -> str | None:
         devices = self._devices if devices is None else devices
@@ -331,18 +336,18 @@ class Brake:
             return f"{place.name} {place.absolute} is not the file system that was indexed"
         return None
 
-    def _lost(self, place: Place) -> Held | None:
-        """That a place is missing of which the index has nothing (more): it may be a new one."""
+    def _lost(self, place: Place) -> Retained | None:
+        """Returns a place that is missing and of which the index has nothing, or nothing any more: it may be new."""
         if place.may_go or place.absolute not in self._devices:
             return None
         if _device(place.absolute) != _ABSENT:
             return None
         reason = f"{place.name} {place.absolute} is missing, and nothing of it is indexed"
-        return _held(place, (), reason)
+        return _retained(place, (), reason)
 
     def _judge(
         self, place: Place, gone: Sequence[ObsoleteFile], left: Callable[[], int]
-    ) -> Held | None:
+    ) -> Retained | None:
         away = self._away(place)
         is_file = any(self._roots.absolute(one.path) == place.absolute for one in gone)
         if is_file and Path(place.absolute).parent.is_dir():
@@ -350,7 +355,7 @@ class Brake:
             return None  # an extra path that was deleted
         if away and left() == 0:
             self._missed_since.pop(place.absolute, None)
-            return _held(place, gone, f"{away}: its files are answered as they were indexed")
+            return _retained(place, gone, f"{away}: its files are answered as they were indexed")
         if away:
             return self._second_look(place, gone, away)
         if self._moved_from is not None and place.absolute in self._own_places:
@@ -367,7 +372,9 @@ class Brake:
         self._missed_since.pop(place.absolute, None)
         return None
 
-    def _second_look(self, place: Place, gone: Sequence[ObsoleteFile], reason: str) -> Held | None:
+    def _second_look(
+        self, place: Place, gone: Sequence[ObsoleteFile], reason: str
+    ) -> Retained | None:
         first = _FirstLook(time.monotonic(), time.time())
         since = self._missed_since.setdefault(place.absolute, first)
         if first.at - since.at >= SECOND_LOOK_S:
@@ -376,7 +383,7 @@ class Brake:
             f"{reason}: they count as deleted if a look {SECOND_LOOK_S:g} s later misses them, too, "
             "or by force (memory-gateway index --force, with the same --notes or --agent, if any)"
         )
-        return _held(place, gone, wait)
+        return _retained(place, gone, wait)
 
     def _explain_move(self, count: int) -> str:
         return (
@@ -385,7 +392,7 @@ class Brake:
         )
 
     def _left(self, place: Place, found: ScanResult, indexed: Mapping[str, IndexedFile]) -> int:
-        """Files of the place that are in the index and on the disk."""
+        """Returns the number of files of the place that are in the index and on the disk."""
         return sum(
             self._place_of_root[file.root] is place and file.path in indexed for file in found.files
         )
@@ -411,7 +418,7 @@ class Brake:
                 self._missed_since[absolute] = _FirstLook(at - ago, now - ago)
 
     def _give_in(self) -> None:
-        """Somebody said that what is gone was deleted."""
+        """Accepts that files that are gone were deleted, because somebody said so."""
         self._moved_from = None
         self._missed_since = {}
         self._devices = {
@@ -427,7 +434,7 @@ class Brake:
 
 
 def _accountable(gone: Sequence[ObsoleteFile], left: Callable[[], int]) -> list[ObsoleteFile]:
-    """Without those that no viewpoint saw, where this one has nothing of their place: it may be away."""
+    """Leaves out files that no viewpoint saw, if this one has nothing of their place: it may not be mounted."""
     if any(one.is_orphan for one in gone) and left() == 0:
         return [one for one in gone if not one.is_orphan]
     return list(gone)
@@ -445,15 +452,15 @@ def _decoded(text: str | None, kind: type[T]) -> dict[str, T]:
 
 
 def _is_same(one: str, other: str) -> bool:
-    """Whether both lead to one directory."""
+    """Returns whether both lead to one directory."""
     try:
         return one == other or Path(one).samefile(other)
     except OSError:
         return False
 
 
-def _held(place: Place, gone: Sequence[ObsoleteFile], reason: str) -> Held:
-    return Held(place.absolute, len(gone), reason)
+def _retained(place: Place, gone: Sequence[ObsoleteFile], reason: str) -> Retained:
+    return Retained(place.absolute, len(gone), reason)
 
 
 def _device(absolute: str) -> int:
@@ -472,7 +479,7 @@ class Survey(msgspec.Struct, frozen=True, gc=False):
     plan: SyncPlan
     sessions: SessionPlan
     notes: SyncPlan
-    """The plan, without the transcripts that are held back."""
+    """The plan without transcripts that are retained."""
 
 
 class Surveyor:
@@ -486,19 +493,19 @@ class Surveyor:
         sessions: SessionIndexer | None = None,
         transcripts: Mapping[str, Path] | None = None,
     ) -> None:
-        """`pipeline`: what notes that are indexed now are stored with. `transcripts`: where each
-        source of `sessions` has its conversations.
+        """`pipeline`: stored with each note that is indexed now. `transcripts`: the place of each
+        source of `sessions`.
         """
         self._store = store
         self.roots = roots
         self._pipeline = pipeline
         self.sessions = sessions
         self._level: tuple[ScanResult, Version, SyncPlan] | None = None
-        """The last state of the disk that the index was equal to, the version of its files then, and what was to do."""
+        """The last state of the disk that the index was equal to, the version of its files then, and the plan."""
         self._ignoring = IgnoreFiles()
         self._brake = Brake(roots, transcripts)
         self._here_until_ms = 0
-        """Until then the note that this viewpoint is in use need not be renewed."""
+        """The time until which the note that this viewpoint is in use need not be renewed."""
 
     @property
     def generation(self) -> int:
@@ -540,14 +547,14 @@ class Surveyor:
     def _hold_transcripts(
         self, sessions: SessionPlan, plan: SyncPlan
     ) -> tuple[SessionPlan, SyncPlan]:
-        removed, held = self._brake.hold_transcripts(sessions)
+        removed, retained = self._brake.hold_transcripts(sessions)
         return (
             msgspec.structs.replace(sessions, to_remove=removed),
-            msgspec.structs.replace(plan, held=(*plan.held, *held)),
+            msgspec.structs.replace(plan, retained=(*plan.retained, *retained)),
         )
 
     def _remember_places(self, plan: SyncPlan, patience_s: float | None) -> None:
-        rows = self._brake.unremembered(plan.held)
+        rows = self._brake.unremembered(plan.retained)
         if not rows:
             return
         with (
@@ -573,12 +580,15 @@ class Surveyor:
             self._store.writer(patience_s) as writer,
         ):
             if viewpoints and not said:
-                self._adopt(writer, found)
+                self._take_over(writer, found)
             writer.arrive()
             self._here_until_ms = now + ARRIVAL_MS
 
-    def _adopt(self, writer: Writer, found: ScanResult) -> None:
-        """A renamed host, or another one with the same mount, reads nothing again and knows what was deleted."""
+    def _take_over(self, writer: Writer, found: ScanResult) -> None:
+        """Takes over the stamps of a viewpoint that saw the same files, such as this host under its former name.
+
+        So it reads nothing again, and knows what was deleted.
+        """
         files = writer.files
         for seen, paths in self._brake.by_place(found, files.indexed()):
             if twin := files.twin("memory", seen):
@@ -586,17 +596,17 @@ class Surveyor:
         if self.sessions and (twin := files.twin("sessions", self.sessions.listing().files)):
             files.adopt(twin, "sessions", tuple(writer.transcripts.indexed()))
 
-    def missing(self, view: View) -> tuple[Held, ...]:
-        """The places that the index knows and that are not mounted, without a look at their files."""
+    def missing(self, view: View) -> tuple[Retained, ...]:
+        """Returns the places that the index knows and that are unavailable, without a look at their files."""
         return self._brake.missing(view)
 
     def out_of_reach(self, path: str) -> str | None:
-        """Why a note that is not there may exist all the same: its place is away."""
+        """Returns why a note that was not found may still exist: its place is unavailable."""
         return self._brake.out_of_reach(self.roots.absolute(path.strip()))
 
     def gone(self, files: Collection[tuple[Source, str]]) -> frozenset[str]:
-        """The paths of those that do not exist; one that cannot be looked at is not among them,
-        nor one whose whole place is away, nor one that only other hosts saw.
+        """Returns the paths of the files that do not exist. Those that cannot be looked at, whose whole place is
+        unavailable, or that only other hosts saw are not among them.
         """
         gone = [one for one in files if self.is_gone(*one)]
         if not gone:
@@ -610,8 +620,8 @@ class Surveyor:
         absolute = self.roots.absolute(path)
         return _is_absent(absolute) and not self._brake.out_of_reach(absolute)
 
-    def stands(self, source: Source, path: str) -> bool:
-        """Whether the file exists now, as far as that can be seen; a file whose place is not mounted does not."""
+    def exists(self, source: Source, path: str) -> bool:
+        """Returns whether the file exists now, as far as can be seen; a file whose place is not mounted does not."""
         if source == "sessions":
             return self.sessions is not None and not self.sessions.is_gone(path)
         return os.path.lexists(self.roots.absolute(path))
@@ -622,7 +632,7 @@ class Surveyor:
     def compare(
         self, view: View, found: ScanResult, *, force: bool = False, verify: bool = False
     ) -> SyncPlan:
-        """The plan as of this transaction."""
+        """Returns the plan as of this transaction."""
         version, every = view.files_version(), force or verify
         if not every and self._level is not None and self._level[:2] == (found, version):
             self._brake.miss_nothing()
@@ -630,7 +640,7 @@ class Surveyor:
         indexed = view.files.indexed()
         plan = plan_sync(found, indexed, pipeline=self._pipeline, force=force, verify=verify)
         plan = self._brake.hold(view, found, indexed, plan, force=force)
-        if not every and not (plan.to_read or plan.to_remove or plan.held):
+        if not every and not (plan.to_read or plan.to_remove or plan.retained):
             self._level = found, version, plan
         return plan
 
@@ -645,8 +655,8 @@ def _is_absent(absolute: str) -> bool:
     return False
 
 
-def missing_notes(settings: Settings) -> tuple[Held, ...]:
-    """What an index of ours holds of places that are not mounted, for callers that only read.
+def missing_notes(settings: Settings) -> tuple[Retained, ...]:
+    """Returns what an index has of places that are not mounted, for callers that only read.
 
     Blocks. Raises IndexUnavailableError and what a scan raises.
     """
@@ -655,4 +665,4 @@ def missing_notes(settings: Settings) -> tuple[Held, ...]:
     with look_into(settings) as view:
         indexed = view.files.indexed()
         plan = plan_sync(found, indexed, pipeline="")
-        return Brake(roots).hold(view, found, indexed, plan).held
+        return Brake(roots).hold(view, found, indexed, plan).retained
