@@ -232,9 +232,12 @@ class BuiltinBackend:
         made_by = meaning.vector.fingerprint if meaning.vector else self._semantics.fingerprint
         if meaning.vector is not None:
             self._semantics.searched(meaning.vector.fingerprint)
+        if not found.hits and stale is None:
+            stale = self._freshness.denied
+        is_partial = stale is not None and self._lacks_a_place(request)
         return SearchAnswer(
             hits=found.hits,
-            outcome="ok" if found.hits else "partial" if self._lacks_a_place(request) else "empty",
+            outcome="ok" if found.hits else "partial" if is_partial else "empty",
             backend="builtin",
             mode=found.mode,
             provider=made_by.provider if made_by else None,

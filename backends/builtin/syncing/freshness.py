@@ -77,6 +77,9 @@ class Tally:
         """Files that could not be read this time: what the index holds of them may be old, or nothing."""
         self.unread: list[str] = []
         """The causes, including those of directories that could not be listed this time."""
+        self.denied_files = 0
+        self.denied: list[str] = []
+        """The causes, for files and directories, for which this user may not read them."""
         self.retained: tuple[Retained, ...] = ()
         """Files that are gone from the disk and stay in the index for now."""
         self.unlisted = 0
@@ -104,6 +107,7 @@ class Tally:
         self._new = plan.added | sessions.added
         self.unlisted = len(survey.scan.failed_dirs)
         self.lacks_conversations = bool(sessions.listing.failures)
+        self.denied += denied_by(survey)
         self.retained = survey.plan.retained
         self.unread = [
             *(one.explanation for one in self.retained),
@@ -130,16 +134,20 @@ class Tally:
                 self._removed += not is_new
             case Change.LATER:
                 self.later += 1
-            case Change.SKIPPED | Change.UNREAD:
+            case Change.SKIPPED | Change.DENIED | Change.UNREAD:
                 self._add_skipped(outcome)
 
     def _add_skipped(self, outcome: FileOutcome) -> None:
         if outcome.skipped is None:
             return
         self.unreadable.append(outcome.skipped)
+        cause = outcome.skipped.reason.rstrip(".")
         if outcome.change is Change.UNREAD:
             self.unread_files += 1
-            self.unread.append(outcome.skipped.reason.rstrip("."))
+            self.unread.append(cause)
+        elif outcome.change is Change.DENIED:
+            self.denied_files += 1
+            self.denied.append(cause)
 
     @property
     def is_begun(self) -> bool:
@@ -201,6 +209,12 @@ def unread_by(survey: Survey) -> list[str]:
     return [f"{path!r} cannot be listed: {reason}" for path, reason in failed]
 
 
+def denied_by(survey: Survey) -> list[str]:
+    """Returns why directories could not be listed that this user may not read."""
+    failed = (one for one in survey.scan.failed_dirs if not one.may_pass)
+    return [f"{one.path!r} cannot be listed: {one.reason.rstrip('.')}" for one in failed]
+
+
 class RecentSyncs:
     """Reports, newest first. Of uneventful syncs in a row with one reason only the newest is kept."""
 
@@ -253,6 +267,8 @@ class Freshness:
         self._last_sweep: tuple[int, Stale | None] = (0, None)
         self._level_generation: int | None = None
         self._unread: Stale | None = None
+        self.denied: Stale | None = None
+        """The files and directories of the last look that this user may not read; None: there are none."""
         self._at_work: frozenset[Task] = frozenset()
         """The tasks that the running sync found at its start."""
         self._syncing: Tally | None = None
@@ -312,6 +328,7 @@ class Freshness:
             self._retained = tally.retained
             self._level_generation = generation
             self._unread = _unread(tally)
+            self.denied = _stale(tally.denied_files, tally.denied)
             return report
 
     def is_syncing(self) -> bool:
@@ -395,8 +412,8 @@ class Freshness:
 
     @property
     def is_denied(self) -> bool:
-        """True if the last look found a place of notes that this user may not read."""
-        return any(one.remedy for one in self._retained or ())
+        """True if the last look found a place of notes, a directory or a file that this user may not read."""
+        return self.denied is not None or any(one.remedy for one in self._retained or ())
 
     async def out_of_reach(self, path: str) -> str | None:
         """Returns why a note that was not found may still exist: its place is unavailable."""
@@ -418,6 +435,7 @@ class Freshness:
             self.lacks_conversations = tally.lacks_conversations
             await self._index_within(tally, budget_s)
             self._leave(tally, survey)
+            self.denied = _stale(tally.denied_files, tally.denied)
         except TimeoutError:
             return Stale(files=len(tally.pending), reason="the disk did not answer in time")
         except IndexDamagedError:
@@ -587,8 +605,12 @@ def _staleness(tally: Tally, *, syncing: bool) -> Stale | None:
 
 
 def _unread(tally: Tally) -> Stale | None:
-    if not tally.unread:
+    return _stale(tally.unread_files, tally.unread)
+
+
+def _stale(files: int, causes: Sequence[str]) -> Stale | None:
+    if not causes:
         return None
-    first, *others = tally.unread
+    first, *others = causes
     more = f" (and {len(others):,} more)" if others else ""
-    return Stale(files=tally.unread_files, reason=first + more)
+    return Stale(files=files, reason=first + more)

@@ -139,7 +139,9 @@ class Change(Enum):
     LATER = auto()
     """It was changing while it was read; the next sync reads it again."""
     SKIPPED = auto()
-    """A rule leaves it out, or it cannot be read until somebody changes something."""
+    """A rule leaves it out."""
+    DENIED = auto()
+    """This user may not read it; its rows stay."""
     UNREAD = auto()
     """It could not be read this time; the index may have an old state of it, or nothing."""
 
@@ -153,5 +155,5 @@ class FileOutcome(msgspec.Struct, frozen=True, gc=False):
     @classmethod
     def unreadable(cls, path: str, reason: str, *, may_pass: bool) -> FileOutcome:
         """Returns the outcome for a file that cannot be read; its rows stay."""
-        change = Change.UNREAD if may_pass else Change.SKIPPED
+        change = Change.UNREAD if may_pass else Change.DENIED
         return cls(change, skipped=SkippedFile(path=path, reason=reason))

@@ -177,7 +177,7 @@ def test_an_unreadable_file_keeps_its_rows_and_says_why(public_home, unprivilege
     note.chmod(0)
     with unprivileged():
         outcome = bench.indexer.apply(bench.found())
-    assert outcome.change is Change.SKIPPED
+    assert outcome.change is Change.DENIED
     assert outcome.skipped is not None and "Permission denied" in outcome.skipped.reason
     assert bench.texts() == ["boiler\n"]
     bench.database.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from backends.interface import SyncRequest
+from backends.interface import SearchRequest, SyncRequest
 from fakes.descriptors import descriptors_left
 from fakes.freshness import stale_of
 
@@ -59,15 +59,29 @@ async def test_a_search_that_does_not_look_at_the_disk_tells_what_the_last_sync_
         assert await paths_of(backend, "boiler") == [f"memory/{DEEP}/far.md"]
 
 
-async def test_what_needs_somebodys_doing_is_no_matter_of_each_answer(public_home, unprivileged):
-    """A directory that nobody may read is named in `status` and not in the answers."""
+async def test_what_needs_somebodys_doing_is_a_matter_of_empty_answers_alone(
+    public_home, unprivileged
+):
+    """A directory or a file that this user may not read is named in `status`, and where nothing was found."""
     public_home.write("memory/closed/a.md", "boiler\n")
+    note = public_home.write("memory/note.md", "pump\n")
     async with public_home.open() as backend:
-        assert await stale_of(backend) is None
-        (public_home.workspace / "memory/closed").chmod(0)
+        assert await stale_of(backend, "pump") is None
+        closed = public_home.workspace / "memory/closed"
+        closed.chmod(0)
         with unprivileged():
-            stale = await stale_of(backend)
+            assert await stale_of(backend, "pump") is None
+            of_directory = await backend.search(SearchRequest(query="zeppelin"))
             status = await backend.status()
-        (public_home.workspace / "memory/closed").chmod(0o755)
-    assert stale is None
+        closed.chmod(0o755)
+        note.chmod(0)
+        with unprivileged():
+            assert await stale_of(backend, "boiler") is None
+            of_file = await backend.search(SearchRequest(query="zeppelin"))
+        note.chmod(0o644)
+        level = await backend.search(SearchRequest(query="zeppelin"))
     assert [one.path for one in status.skipped] == ["memory/closed"]
+    assert of_directory.outcome == of_file.outcome == "partial"
+    assert of_directory.stale.reason.startswith("'memory/closed' cannot be listed: Permission")
+    assert (of_file.stale.files, "memory/note.md" in of_file.stale.reason) == (1, True)
+    assert (level.outcome, level.stale) == ("empty", None)
