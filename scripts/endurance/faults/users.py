@@ -117,8 +117,8 @@ class Denied(OtherUser, Lasting):
         run.launch = Launch(prefix=tuple(as_user(OWNER)))
 
     async def inject(self, run: Run) -> None:
+        run.agent.workspace.chmod(0o700)  # first: from one moment to the next nothing in it can be reached
         give(run.agent.workspace, OTHER)
-        run.agent.workspace.chmod(0o700)
         ends = time.monotonic() + ANSWER_S
         try:
             while (health := await run.gateway.call("health", timeout_s=ANSWER_S))[
