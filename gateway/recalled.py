@@ -68,7 +68,7 @@ class Shown:
         """The present conversation of each program."""
         self._on_used = on_used
 
-    def held_by(self, conversation: str, programs: Iterable[str]) -> None:
+    def bind(self, conversation: str, programs: Iterable[str]) -> None:
         """Notes that this conversation sees what these programs are shown, and were shown before they had any."""
         for name in map(_name, programs):
             if self._programs.get(name) == _name(conversation):
@@ -78,7 +78,8 @@ class Shown:
             self._programs[name] = _name(conversation)
             if before is not None:
                 self._count -= len(before.lines)
-                self._keep(_name(conversation), before.lines)
+                seen = self._keep(_name(conversation), before.lines)
+                seen.recalled |= before.recalled
         while len(self._programs) > MAX_SESSIONS:
             del self._programs[next(iter(self._programs))]
 

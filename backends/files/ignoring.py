@@ -318,8 +318,8 @@ class IgnoreFiles:
         self._roots: dict[tuple[str, tuple[str, ...]], Rules] = {}
 
     @property
-    def bytes_held(self) -> int:
-        return self._verdicts.bytes_held + self._known.bytes_held
+    def bytes_used(self) -> int:
+        return self._verdicts.bytes_used + self._known.bytes_used
 
     def of_root(self, absolute: str, exclude: tuple[str, ...]) -> Rules:
         """Returns the rules that apply before any ignore file is read."""

@@ -55,7 +55,7 @@ class Document(NamedTuple):
     stamp: tuple[int, int, int, int]
     pieces: tuple[Piece, ...]
     languages: frozenset[str]
-    bytes_held: int
+    bytes_used: int
     """About the bytes that it takes in memory."""
 
 
@@ -64,12 +64,12 @@ class Documents:
 
     def __init__(self, most_bytes: int = DOCUMENTS_BYTES) -> None:
         self._known: Remembered[Location, Document] = Remembered(
-            most_bytes, lambda _, one: one.bytes_held
+            most_bytes, lambda _, one: one.bytes_used
         )
 
     @property
-    def bytes_held(self) -> int:
-        return self._known.bytes_held
+    def bytes_used(self) -> int:
+        return self._known.bytes_used
 
     def get(self, location: Location) -> Document | None:
         """Returns the file as it is now; None when it is gone, refused or unreadable."""

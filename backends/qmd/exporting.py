@@ -172,13 +172,11 @@ class Exports:
         wanted = self._wanted(listing)
         there = {one.path for one in listing.files}
         gone = {
-            name
-            for name in records
-            if PREFIX + name not in there and listing.tells_of(PREFIX + name)
+            name for name in records if PREFIX + name not in there and listing.covers(PREFIX + name)
         }
         kept = gone if self._settings.enabled and self._must_wait(len(gone), issues) else set()
         for name in sorted(records.keys() - wanted.keys() - kept):
-            if listing.tells_of(PREFIX + name):
+            if listing.covers(PREFIX + name):
                 self._remove(records, name, issues)
         for name, found in wanted.items():
             try:

@@ -17,7 +17,7 @@ from backends.ranking.lines import Unit
 from backends.ranking.names import MOST_TITLE, NAMING, Names
 from backends.ranking.query import Weights
 from backends.text.frontmatter import is_field
-from backends.text.times import tells_time
+from backends.text.times import mentions_time
 
 NOISE: Final = 2.0
 """The variance of cosines, relative to that of random directions, up to which a model distinguishes nothing; words that
@@ -187,7 +187,7 @@ def weigh_units(
             prior += learnt.LABEL
         if number and units[lines[number - 1]].text.rstrip().endswith(QUESTION_MARKS):
             prior += learnt.REPLY
-        if asks_when and tells_time(line):
+        if asks_when and mentions_time(line):
             prior += learnt.TIME
         found[at] = Evidence(text, meaning, prior, near > 0 and covered >= FULL_COVERAGE)
     return found

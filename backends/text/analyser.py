@@ -554,9 +554,9 @@ class Analyser:
         self._words: Remembered[str, str] = Remembered(WORDS_BYTES, _word_bytes)
 
     @property
-    def bytes_held(self) -> int:
+    def bytes_used(self) -> int:
         """The bytes of the remembered words."""
-        return self._words.bytes_held
+        return self._words.bytes_used
 
     def terms(self, text: str) -> str:
         """Returns the terms of `text`, separated by single spaces, in order, with repetitions."""

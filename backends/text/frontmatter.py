@@ -190,7 +190,7 @@ _OF_FORMS: Final = frozenset(
 """Keys that say what a value is to a program. All others are words of the note's author: `birthday`."""
 
 
-def told_in(line: str) -> str:
+def searchable_text(line: str) -> str:
     """Returns the text of a line of front matter, without a key that is for programs."""
     entry = re.match(_KEY, line)
     return line if entry is None or entry[1].lower() not in _OF_FORMS else entry[2] or ""

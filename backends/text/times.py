@@ -200,7 +200,7 @@ def without_asking(question: str) -> str:
     return question
 
 
-def tells_time(line: str) -> bool:
+def mentions_time(line: str) -> bool:
     """Returns whether a line mentions a day, a month, a year, a time of day, or a distance from today."""
     if line.isascii():
         # Finds what the patterns find, in an eighth of the time: a question for a time looks at every line.
@@ -365,7 +365,7 @@ def days_in(question: str, today: date) -> tuple[Days, ...]:
     A day or month without a year may be that of the last year, of this one or of the next.
     """
     text = question.lower()
-    if not tells_time(question) and day_words.BESIDE.isdisjoint(_WORD.findall(text)):
+    if not mentions_time(question) and day_words.BESIDE.isdisjoint(_WORD.findall(text)):
         return ()
     mentions: list[_Mention] = []
     forms = _spaced_forms() if text.isascii() else (*_unspaced_forms(), *_spaced_forms())

@@ -84,7 +84,7 @@ class TranscriptListing(msgspec.Struct, frozen=True):
             failed.append(("sessions of Claude Code", self.claude.failure, self.claude.may_pass))
         return tuple(failed)
 
-    def tells_of(self, path: str) -> bool:
+    def covers(self, path: str) -> bool:
         """Returns whether a transcript of this path that is not listed does not exist."""
         if is_claude(path):
             return self.claude is None or self.claude.failure is None

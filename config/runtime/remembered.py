@@ -40,7 +40,7 @@ class Remembered(Generic[K, V]):
         self._changing = threading.Lock()
 
     @property
-    def bytes_held(self) -> int:
+    def bytes_used(self) -> int:
         return self._newer_bytes + self._older_bytes
 
     def __len__(self) -> int:

@@ -215,7 +215,7 @@ async def answer_event(
         raise InvalidParamsError(
             f"The event has no hook_event_name, which {params.client} gives to each."
         )
-    memory.shown.held_by(event.conversation, map(process_name, params.processes))
+    memory.shown.bind(event.conversation, map(process_name, params.processes))
     text = ""
     patience_s = min(round(HOOK_PATIENCE_S * 1000), params.patience_ms) / 1000
     with anyio.move_on_after(patience_s) as patience:

@@ -27,7 +27,7 @@ from backends.files.scan import scan
 from backends.interface import LanguageCount
 from backends.text.analyser import UNSPACED, guess_latin_language, script_language, stop_words_of
 from backends.text.frontmatter import INLINE_CODE, has_tag, read_front_matter, without_noise
-from backends.text.times import date_in, date_of, tells_time
+from backends.text.times import date_in, date_of, mentions_time
 from config.settings import Settings
 from gateway.cli.options import PROGRAM
 
@@ -343,7 +343,7 @@ def _may_be_name(name: str) -> bool:
         0 < len(words) <= _MOST_WORDS
         and len(name) > 1
         and not any(map(str.isdigit, name))
-        and not any(map(tells_time, words))
+        and not any(map(mentions_time, words))
         and not (name.isascii() and name.isupper() and len(name) < 3)
         and date_in(name) is None
     )

@@ -471,8 +471,8 @@ class QueryCache:
         self._flights: dict[str, _Flight] = {}
 
     @property
-    def bytes_held(self) -> int:
-        return self._vectors.bytes_held
+    def bytes_used(self) -> int:
+        return self._vectors.bytes_used
 
     def peek(self, text: str) -> Vector | None:
         """Returns the cached vector, if there is one."""

@@ -245,7 +245,7 @@ async def test_vectors_of_queries_take_so_many_bytes_and_those_asked_for_again_s
     for number in range(200):
         await cache.get(f"{number} {'x' * (number % 50)}", ask)
         await cache.get("asked for again", ask)
-        assert cache.bytes_held <= 20_000
+        assert cache.bytes_used <= 20_000
     assert number_of(cache.peek("asked for again")) == 2
     assert cache.peek("0 ") is None
     assert number_of(cache.peek("199 " + "x" * 49)) == 201

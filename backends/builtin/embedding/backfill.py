@@ -283,6 +283,7 @@ class Backfill:
             if self._embeddings.fingerprint != mark:
                 continue  # another provider took over meanwhile, and may have vectors of them
             if not texts:
+                self._grows_since = None
                 return
             texts = texts[:most]
             if await self._are_for_jobs(mark, texts):

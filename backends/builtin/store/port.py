@@ -411,7 +411,7 @@ class FileWrites(FileReads, Protocol):
         """
         ...
 
-    def adopt(self, twin: str, source: Source, paths: Collection[str]) -> None:
+    def copy_stamps(self, twin: str, source: Source, paths: Collection[str]) -> None:
         """Copies the stamps that another viewpoint has of these files, where this one has none."""
         ...
 

@@ -26,7 +26,7 @@ from backends.text.analyser import ANALYSER_VERSION, Analyser, guess_latin_langu
 from backends.text.frontmatter import (
     FRONT_MATTER_VERSION,
     read_front_matter,
-    told_in,
+    searchable_text,
     without_noise,
 )
 from backends.text.times import date_in, date_of, date_words
@@ -124,13 +124,13 @@ class Preparer:
         )
 
     @property
-    def bytes_held(self) -> int:
+    def bytes_used(self) -> int:
         """The size of the words that are remembered."""
         with self._choosing:
             return self._sum()
 
     def _sum(self) -> int:
-        return sum(one.bytes_held for one in self._analysers.values())
+        return sum(one.bytes_used for one in self._analysers.values())
 
     def _analyser(self, language: str) -> Analyser:
         with self._choosing:
@@ -184,7 +184,7 @@ def _terms(analyser: Analyser, text: str, units: Sequence[TextUnit], front_matte
     if front_matter_end <= 0 and len(units) <= units[-1].line + 1:  # each unit is a line
         return analyser.terms_by_line(text.removesuffix("\n"))
     return "\n".join(
-        analyser.terms(told_in(line) if unit.start < front_matter_end else line)
+        analyser.terms(searchable_text(line) if unit.start < front_matter_end else line)
         for unit in units
         for line in (text[unit.start : unit.end],)
     )

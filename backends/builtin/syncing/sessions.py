@@ -146,7 +146,7 @@ def plan_sessions(
             ObsoleteFile(path, known.read_at_ns, "sessions")
             for path, known in indexed.items()
             if path not in on_disk
-            and listing.tells_of(path)
+            and listing.covers(path)
             and (known.seen == "here" or (known.seen == "nowhere" and orphans_go))
         ),
         added=frozenset(added),

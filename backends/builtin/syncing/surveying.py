@@ -592,9 +592,9 @@ class Surveyor:
         files = writer.files
         for seen, paths in self._brake.by_place(found, files.indexed()):
             if twin := files.twin("memory", seen):
-                files.adopt(twin, "memory", paths)
+                files.copy_stamps(twin, "memory", paths)
         if self.sessions and (twin := files.twin("sessions", self.sessions.listing().files)):
-            files.adopt(twin, "sessions", tuple(writer.transcripts.indexed()))
+            files.copy_stamps(twin, "sessions", tuple(writer.transcripts.indexed()))
 
     def missing(self, view: View) -> tuple[Retained, ...]:
         """Returns the places that the index knows and that are unavailable, without a look at their files."""

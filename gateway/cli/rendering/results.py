@@ -319,7 +319,7 @@ def _answered(event: Answered) -> Iterator[Text]:
     for hit in event.exchange.result["results"][:_SHOWN_ANSWERS]:
         place = f"{hit['path']}#L{hit['startLine']}-L{hit['endLine']}"
         yield Text.assemble((f"  {hit['score']:.3f} ", "cyan"), place)
-        for line in telling_lines(hit["snippet"], question.query):
+        for line in distinctive_lines(hit["snippet"], question.query):
             yield Text("    ").append(mark(line, question.query))
 
 
@@ -339,7 +339,7 @@ def _finished(event: DemoFinished) -> Iterator[Text]:
     yield Text(f'  {PROGRAM} search "your question"')
 
 
-def telling_lines(snippet: str, query: str) -> list[str]:
+def distinctive_lines(snippet: str, query: str) -> list[str]:
     """Returns the lines of a snippet that match most of the query, in their order; its first if only other forms of the
     words match.
     """

@@ -117,7 +117,9 @@ class Denied(OtherUser, Lasting):
         run.launch = Launch(prefix=tuple(as_user(OWNER)))
 
     async def inject(self, run: Run) -> None:
-        run.agent.workspace.chmod(0o700)  # first: from one moment to the next nothing in it can be reached
+        run.agent.workspace.chmod(
+            0o700
+        )  # first: from one moment to the next nothing in it can be reached
         give(run.agent.workspace, OTHER)
         ends = time.monotonic() + ANSWER_S
         try:

@@ -108,7 +108,7 @@ def test_the_words_of_all_languages_together_take_so_many_bytes(preparer, monkey
             words = " ".join(f"{stop_words} wort{number}x{place}" for place in range(20))
             text = f"# Title\n\n{words}\n" * 3
             terms = [chunk.terms for chunk in preparer.prepare("memory/a.md", text).chunks]
-            assert preparer.bytes_held <= 40_000 + 10_000  # what one chunk brings
+            assert preparer.bytes_used <= 40_000 + 10_000  # what one chunk brings
         first = first or terms
     text = "# Title\n\n" + " ".join(f"le et est une dans wort0x{place}" for place in range(20))
     again = preparer.prepare("memory/a.md", f"{text}\n" * 3)
@@ -117,13 +117,13 @@ def test_the_words_of_all_languages_together_take_so_many_bytes(preparer, monkey
 
 def test_the_threads_of_a_sync_and_of_a_search_prepare_at_the_same_time(preparer, monkeypatch):
     monkeypatch.setattr(preparing, "MOST_WORDS_BYTES", 5_000)
-    held = Analyser.bytes_held.fget
+    held = Analyser.bytes_used.fget
 
     def held_after_others(analyser):
         time.sleep(0.0001)  # lets the other threads go on
         return held(analyser)
 
-    monkeypatch.setattr(Analyser, "bytes_held", property(held_after_others))
+    monkeypatch.setattr(Analyser, "bytes_used", property(held_after_others))
     texts = [
         f"# T\n\n{' '.join(words.split() * 5)} {' '.join(f'w{n}x{number}' for n in range(30))}\n"
         for number, words in enumerate(stop_words_of_some())

@@ -97,7 +97,7 @@ def test_verdicts_and_patterns_take_so_many_bytes_and_what_was_forgotten_is_judg
     assert sum(path.endswith(("0-0.md", "1-1.md")) for path in found) == 40
     assert not any(path.endswith(("2-2.md", "3-3.md")) for path in found)
     assert [one.path for one in scan(made, ignoring=ignoring).files] == found
-    assert 0 < ignoring.bytes_held <= 22_000
+    assert 0 < ignoring.bytes_used <= 22_000
 
 
 def test_an_ignore_file_that_is_a_link_is_not_heeded(found, folder, write, tmp_path):

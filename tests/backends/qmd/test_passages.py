@@ -83,7 +83,7 @@ def test_analysed_documents_take_so_many_bytes(tmp_path):
         place = Location(f"{number}.md", str(tmp_path), (f"{number}.md",))
         assert documents.get(place).pieces[0].text.startswith(f"word{number}x0")
         assert documents.get(place) is documents.get(place)
-        assert documents.bytes_held <= 300_000
+        assert documents.bytes_used <= 300_000
 
 
 def test_the_bytes_of_a_document_are_those_that_it_takes():
@@ -95,4 +95,4 @@ def test_the_bytes_of_a_document_are_those_that_it_takes():
         taken, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert 0.6 * taken < document.bytes_held < 1.6 * taken
+    assert 0.6 * taken < document.bytes_used < 1.6 * taken

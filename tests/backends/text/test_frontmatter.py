@@ -9,8 +9,8 @@ from backends.text.frontmatter import (
     has_tag,
     is_field,
     read_front_matter,
+    searchable_text,
     tags_in,
-    told_in,
 )
 from fakes.each import each
 
@@ -48,7 +48,7 @@ def test_title_aliases_tags_and_date_are_read():
     ],
 )
 def test_a_line_tells_what_its_key_does_not(line, told):
-    assert told_in(line) == told
+    assert searchable_text(line) == told
 
 
 @each(

@@ -152,7 +152,7 @@ def test_a_database_that_cannot_be_looked_at_is_not_one_that_is_gone(
         directory.chmod(0o700)
     assert listing.files == ()
     assert listing.database.failure
-    assert not listing.tells_of("sessions/one")
+    assert not listing.covers("sessions/one")
 
 
 def test_a_database_that_is_a_directory_or_a_pipe_is_refused(tmp_path):
@@ -183,8 +183,8 @@ def test_a_locked_database_is_tried_again_and_its_files_do_not_come_back(tmp_pat
     listing = both.listing()
     assert names(listing) == []
     assert listing.failures == ((str(host.path), "the host keeps it locked.", True),)
-    assert listing.tells_of("sessions/two.jsonl")
-    assert not listing.tells_of("sessions/one")
+    assert listing.covers("sessions/two.jsonl")
+    assert not listing.covers("sessions/one")
     host.db.execute("ROLLBACK")
     assert names(both.listing()) == ["one"]
 

@@ -23,14 +23,14 @@ def test_it_never_holds_more_than_its_bytes_and_counts_what_it_holds(puts):
     for key, value in puts:
         known.put(key, value)
         last[key] = value
-        assert known.bytes_held <= 16 * KIB
+        assert known.bytes_used <= 16 * KIB
         held = {key: known.get(key) for key in last}
         assert all(value in (None, last[key]) for key, value in held.items())
         assert known.get(key) == value
     entries = {key: value for key in last if (value := known.get(key)) is not None}
     assert len(known) == len(entries)
     counted = sum(size_of(key, value) + ENTRY_BYTES for key, value in entries.items())
-    assert counted == known.bytes_held
+    assert counted == known.bytes_used
 
 
 def test_what_is_asked_for_stays_and_what_nobody_asks_for_is_forgotten():
@@ -51,7 +51,7 @@ def test_what_would_fill_half_of_it_is_not_remembered_and_drives_nothing_out():
     assert known.get("small") == b"x"
     known.put("small", b"y" * 8 * KIB)  # what was true of it before is not true any more
     assert known.get("small") is None
-    assert known.bytes_held == 0
+    assert known.bytes_used == 0
 
 
 def test_nothing_is_left_after_clearing():
@@ -59,7 +59,7 @@ def test_nothing_is_left_after_clearing():
     for number in range(200):
         known.put(number, b"z" * 50)
     known.clear()
-    assert (known.bytes_held, len(known), known.get(199)) == (0, 0, None)
+    assert (known.bytes_used, len(known), known.get(199)) == (0, 0, None)
 
 
 def test_the_bytes_that_it_counts_are_those_that_it_takes():
@@ -71,7 +71,7 @@ def test_the_bytes_that_it_counts_are_those_that_it_takes():
         taken, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert 0.5 * taken < known.bytes_held < 1.5 * taken
+    assert 0.5 * taken < known.bytes_used < 1.5 * taken
 
 
 def test_threads_that_put_at_the_same_time_leave_a_right_count():
@@ -91,4 +91,4 @@ def test_threads_that_put_at_the_same_time_leave_a_right_count():
     counted = sum(
         size_of(key, value) + ENTRY_BYTES for key, value in values.items() if value is not None
     )
-    assert counted == known.bytes_held <= 64 * KIB
+    assert counted == known.bytes_used <= 64 * KIB

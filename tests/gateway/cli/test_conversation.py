@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from gateway.cli.rendering.results import event_lines, telling_lines
+from gateway.cli.rendering.results import distinctive_lines, event_lines
 from gateway.sample.demo import Answered, DemoQuestion, Exchange
 
 
 def test_the_lines_that_match_most_are_shown_in_their_order():
     snippet = "# Tea\n\nwater\ngreen tea\ngreen tea from the green hills\nblack tea\n"
-    assert telling_lines(snippet, "green tea hills") == [
+    assert distinctive_lines(snippet, "green tea hills") == [
         "# Tea",
         "green tea",
         "green tea from the green hills",
@@ -16,13 +16,13 @@ def test_the_lines_that_match_most_are_shown_in_their_order():
 
 
 def test_a_repeated_word_counts_once():
-    assert telling_lines("a tea tea tea tea\nblack tea\nold tea\nnew tea", "black tea")[1] == (
+    assert distinctive_lines("a tea tea tea tea\nblack tea\nold tea\nnew tea", "black tea")[1] == (
         "black tea"
     )
 
 
 def test_the_first_line_is_shown_where_only_another_form_of_a_word_matches():
-    assert telling_lines("- She sang.\n- It rained.", "singing") == ["- She sang."]
+    assert distinctive_lines("- She sang.\n- It rained.", "singing") == ["- She sang."]
 
 
 def answered(path):

@@ -87,11 +87,11 @@ def test_a_note_that_was_recalled_is_of_use_once_it_is_read_or_found_in_the_same
 def test_a_program_shows_its_tools_answers_to_the_conversation_that_it_holds():
     seen = Shown()
     seen.read("process 7", "a.md", "The first line")
-    seen.held_by("claude-code 1", ["process 7", "process 3"])
+    seen.bind("claude-code 1", ["process 7", "process 3"])
     assert seen.has("claude-code 1", "The first line")
     seen.read("process 7", "a.md", "The second line")
     assert seen.has("claude-code 1", "The second line")
-    seen.held_by("claude-code 2", ["process 7"])
+    seen.bind("claude-code 2", ["process 7"])
     assert not seen.has("claude-code 2", "The second line")
     seen.read("process 7", "a.md", "The third line")
     assert seen.has("claude-code 2", "The third line")
@@ -101,7 +101,16 @@ def test_a_program_shows_its_tools_answers_to_the_conversation_that_it_holds():
 def test_a_note_that_was_recalled_by_a_hook_is_of_use_when_a_tool_of_the_same_program_reads_it():
     used: list[str] = []
     seen = Shown(used.append)
-    seen.held_by("claude-code 1", ["process 7"])
+    seen.bind("claude-code 1", ["process 7"])
     seen.recalled("claude-code 1", "a.md", "The first line")
     seen.read("process 7", "a.md", "The first line")
+    assert used == ["a.md"]
+
+
+def test_what_a_program_recalled_before_its_first_hook_is_of_use_when_it_is_read():
+    used: list[str] = []
+    seen = Shown(used.append)
+    seen.recalled("process 7", "a.md", "The first line")
+    seen.bind("claude-code 1", ["process 7"])
+    seen.read("claude-code 1", "a.md", "The first line")
     assert used == ["a.md"]

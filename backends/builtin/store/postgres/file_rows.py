@@ -347,7 +347,7 @@ class PostgresFiles:
         ).fetchone()
         return row[0] if row else None
 
-    def adopt(self, twin: str, source: Source, paths: Collection[str]) -> None:
+    def copy_stamps(self, twin: str, source: Source, paths: Collection[str]) -> None:
         row = {"twin": twin, "source": source, "paths": sorted(paths)}
         self._transaction.write_all((ENTER_VIEWPOINT, {}), (_COPY_STAMPS, row))
 

@@ -272,7 +272,7 @@ class SqliteFiles:
                 return name
         return None
 
-    def adopt(self, twin: str, source: Source, paths: Collection[str]) -> None:
+    def copy_stamps(self, twin: str, source: Source, paths: Collection[str]) -> None:
         self._connection.execute(ENTER_VIEWPOINT, (self._viewpoint,))
         self._connection.executemany(
             _COPY_STAMPS, [(self._viewpoint, twin, source, path) for path in paths]

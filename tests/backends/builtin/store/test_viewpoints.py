@@ -211,7 +211,7 @@ def test_a_new_viewpoint_of_the_same_disk_takes_stamps_over(store, other, opened
         assert writer.files.twin("memory", [copy]) is None
         assert writer.files.twin("sessions", [same]) is None
         assert writer.files.twin("memory", [copy, same]) == "one"
-        writer.files.adopt("one", "memory", ["memory/a.md", "memory/b.md"])
+        writer.files.copy_stamps("one", "memory", ["memory/a.md", "memory/b.md"])
         known = writer.files.indexed()
         assert known["memory/a.md"] == note(store)
         assert {path: one.seen for path, one in known.items()} == {
@@ -220,5 +220,5 @@ def test_a_new_viewpoint_of_the_same_disk_takes_stamps_over(store, other, opened
             "memory/c.md": "elsewhere",
         }
     with other.writer() as writer:
-        writer.files.adopt("one", "memory", ["memory/a.md"])
+        writer.files.copy_stamps("one", "memory", ["memory/a.md"])
         assert writer.files.indexed()["memory/a.md"].mtime_ns == 8
