@@ -20,7 +20,7 @@ PATIENCE_S = 60
 
 @pytest.fixture
 def in_threads() -> Callable[[int, Callable[[int], Any]], list[Any]]:
-    """Runs `work(number)` in so many threads that begin together; their results in order."""
+    """Runs `work(number)` in that many threads that begin together; returns their results in order."""
 
     def run(count: int, work: Callable[[int], Any]) -> list[Any]:
         gate = threading.Barrier(count)
@@ -37,7 +37,7 @@ def in_threads() -> Callable[[int, Callable[[int], Any]], list[Any]]:
 
 @pytest.fixture
 def open_files() -> Callable[[], list[str]]:
-    """The names of the files that this process has open."""
+    """Returns the names of the files that this process has open."""
 
     def names() -> list[str]:
         found = []
@@ -64,7 +64,7 @@ def wait_until() -> Callable[[Callable[[], bool]], None]:
 
 @pytest.fixture
 def threads_in(wait_until) -> Callable[[str, Callable[[], Any]], threading.Thread]:
-    """Starts work in a thread and returns once it has come into the function of that name."""
+    """Starts work in a thread and returns once it is in the function of that name."""
 
     def start(function: str, work: Callable[[], Any]) -> threading.Thread:
         thread = threading.Thread(target=work)
@@ -96,7 +96,7 @@ def environment() -> dict[str, str]:
 
 @pytest.fixture
 def patience_s() -> float:
-    """What a condition may take to hold."""
+    """The most seconds until a condition holds."""
     return PATIENCE_S
 
 

@@ -55,11 +55,11 @@ Keeping = Callable[[Path], StoreSettings]
 
 @pytest.fixture(scope="module")
 def keeping(request: pytest.FixtureRequest) -> Keeping:
-    """The settings of a new index: a file, and where a module says `every_store`, PostgreSQL, too.
+    """The settings of a new index: a file and, for modules marked `every_store`, PostgreSQL too.
 
-    Where it says `and_pooled`, once more through pgbouncer. What is about SQLite's file stays with it: its identity, moves,
-    damage, scrubbing, upkeep and locks, the engines that search vectors in this process, network mounts, and processes
-    that are killed (over PostgreSQL that is what the fault matrix does).
+    Modules marked `and_pooled` run once more through pgbouncer. Tests of SQLite's file run with it alone: its
+    identity, moves, damage, scrubbing, upkeep and locks, the engines that search vectors in this process, network
+    mounts, and processes that are killed (the fault matrix does that over PostgreSQL).
     """
     kind = getattr(request, "param", "sqlite")
     if kind == "sqlite":
@@ -88,16 +88,16 @@ class Home:
         return file
 
     def configure(self, **search: Any) -> None:
-        """Other `MemorySearchSettings` than the defaults; no embeddings unless asked for.
+        """Sets other `MemorySearchSettings` than the defaults; no embeddings unless requested.
 
-        Searches are patient, so that a busy machine does not decide what they find.
+        Searches wait long, so that a busy machine does not decide what they find.
         """
         ours = {"provider": "none", "sync": SyncSettings(search_budget_ms=20_000)}
         settings = make_settings(self.root, search=ours | search)
         self.settings = replace(settings, search=replace(settings.search, store=self.store))
 
     def embed_with(self, host: FakeVendor, **search: Any) -> None:
-        """Configures a host that embeds, with its own key. Queries are patient, too."""
+        """Configures a host that embeds, with its own key. Queries wait long, too."""
         ours = {
             "provider": host.vendor,
             "remote": remote(host.base_url, host.key),
@@ -111,7 +111,7 @@ class Home:
             yield backend
 
     async def synced(self) -> SyncReport:
-        """Brings the index up to date, and ends."""
+        """Brings the index up to date and closes it."""
         async with self.open() as backend:
             return await backend.sync(SyncRequest())
 
@@ -130,7 +130,7 @@ def index_file(home: Home) -> Path:
 def lasting_home(
     tmp_path_factory: pytest.TempPathFactory, keeping: Keeping
 ) -> Callable[[str], Home]:
-    """Makes agents that stay as they are for all tests of a module."""
+    """Makes agents that stay unchanged for all tests of a module."""
     return lambda name: Home(tmp_path_factory.mktemp(name) / "home", keeping)
 
 
@@ -218,7 +218,7 @@ def look() -> Callable[[Path], Any]:
 
 @pytest.fixture
 def spoil() -> Callable[[Path], None]:
-    """Destroys every page but the first of an index in use, and makes its users look at them."""
+    """Destroys every page but the first of an index in use, and makes its users read them."""
 
     def destroy(path: Path) -> None:
         with _looking(path) as db:
@@ -262,7 +262,7 @@ def check(home: Home) -> Callable[[Path], None]:
 
 @pytest.fixture
 def content() -> Callable[[Path], dict[str, list[Any]]]:
-    """All that an index file holds about the notes, without what depends on the order of events."""
+    """The whole content of an index file about the notes, without what depends on the order of events."""
 
     def read(path: Path) -> dict[str, list[Any]]:
         with _looking(path) as db:
@@ -324,7 +324,7 @@ def indexed_alone() -> Callable[..., Any]:
 
 @pytest.fixture
 def a_minute_later(look) -> Callable[[Path], None]:
-    """What an index file misses, it missed a minute earlier than it did; nobody has it open."""
+    """Moves the times since which an index file misses places a minute back; nobody has it open."""
 
     def pass_minute(index: Path) -> None:
         with look(index) as db:
@@ -337,13 +337,13 @@ def a_minute_later(look) -> Callable[[Path], None]:
 
 @pytest.fixture
 def pause_s() -> float:
-    """Between two looks at a status, which cost more than a wait."""
+    """The seconds between two reads of a status, which cost more than the wait."""
     return 0.03
 
 
 @pytest.fixture
 def embedded(patience_s, pause_s) -> Callable[..., Any]:
-    """Waits until every text has its vector or its refusal; returns the backfill's report."""
+    """Waits until every text has its vector or its refusal; returns the report of the backfill."""
 
     async def wait(backend: BuiltinBackend) -> dict[str, Any]:
         with anyio.fail_after(patience_s):
@@ -360,7 +360,7 @@ def embedded(patience_s, pause_s) -> Callable[..., Any]:
 
 @pytest.fixture
 def vectors_in(look) -> Callable[[Path], dict[str, int]]:
-    """How many vectors of each model an index file holds."""
+    """Returns the number of vectors of each model in an index file."""
 
     def count(path: Path) -> dict[str, int]:
         with look(path) as db:

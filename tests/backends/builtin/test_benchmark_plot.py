@@ -1,4 +1,4 @@
-"""The plots of the benchmarks are well-formed pictures with every line in its place."""
+"""The plots of the benchmarks are well-formed images with every line in its place."""
 
 import xml.etree.ElementTree as ET
 

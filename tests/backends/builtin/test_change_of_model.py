@@ -1,4 +1,4 @@
-"""After a change of model the one before answers until the new one has read every note."""
+"""After a change of model the former model answers until the new one has read every note."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUERY = "the boiler number 7"
 
 @pytest.fixture
 async def read_by_old_model(home, vendor, embedded):
-    """An index whose notes the old model has read; the host serves one text a request by now."""
+    """An index whose notes the old model has read; the host now accepts one text per request."""
     home.embed_with(vendor, model=OLD)
     for number in range(NOTES):
         home.write(f"memory/{number:02}.md", f"The boiler number {number}.\n")
@@ -36,7 +36,7 @@ async def read_by_old_model(home, vendor, embedded):
 
 @pytest.fixture
 def gate(vendor):
-    """The host embeds no note until this is set."""
+    """An event; the host embeds no note until it is set."""
     opened = threading.Event()
 
     def is_held(text):

@@ -1,4 +1,4 @@
-"""Words that are written together in the note and apart in the question, or the other way round."""
+"""Words that are joined in the note and separate in the question, or the other way round."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ ASKED = [
 
 @pytest.fixture
 async def asking(home):
-    """Opens the index of notes in one language, each line in a file of its own."""
+    """Opens the index of notes in one language, each line in its own file."""
 
     @asynccontextmanager
     async def opened(language):

@@ -1,4 +1,4 @@
-"""However an index came to its state, it equals one that is made afresh from the same files."""
+"""An index equals one that is made afresh from the same files, whatever its history."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def some_text(rng: Random) -> str:
 
 
 def edit(home, rng: Random) -> None:
-    """One change as people and programs make them."""
+    """Makes one change of the kinds that people and programs make."""
     folder = home.workspace / "memory"
     notes = sorted(folder.rglob("*.md"))
     kind = rng.random() if notes else 0

@@ -1,4 +1,4 @@
-"""An index goes into another store without a text being embedded again."""
+"""An index is copied into another store without embedding a text again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def copied(embedding_home, moved):
 
 @pytest.fixture
 async def filled(embedding_home, vendor, long_note, embedded):
-    """An index with vectors, of whose making the vendor remembers nothing."""
+    """An index with vectors, of which the vendor remembers nothing."""
     for number in range(4):
         embedding_home.write(f"memory/{number}.md", long_note(number, number + 10))
     async with embedding_home.open() as backend:

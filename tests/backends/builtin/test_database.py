@@ -42,7 +42,7 @@ def put_twice(database: SqliteStore) -> None:
 
 
 def keys(database: SqliteStore) -> list[str]:
-    """All that was put."""
+    """Returns everything that was put."""
     with database.reading() as connection:
         rows = connection.execute("SELECT key FROM meta ORDER BY key")
         return [key for (key,) in rows]
@@ -50,7 +50,7 @@ def keys(database: SqliteStore) -> list[str]:
 
 @pytest.fixture
 def damage(spoil):
-    """Spoils the file and lets the database come upon it."""
+    """Damages the file and lets the database find the damage."""
 
     def spoil_and_notice(database: SqliteStore) -> None:
         spoil(database.path)

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 @pytest.fixture
 def dated(home):
-    """Notes of some days ago."""
+    """Notes written some days ago."""
 
     def write(days: int, text: str) -> str:
         day = datetime.now().astimezone().date() - timedelta(days=days)

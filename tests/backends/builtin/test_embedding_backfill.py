@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 @pytest.fixture
 def library_of(embedding_home):
-    """Writes so many notes of one chunk each, all different."""
+    """Writes that many notes of one chunk each, all different."""
 
     def write(count, start=0):
         for number in range(start, start + count):

@@ -48,7 +48,7 @@ def clock():
 
 @pytest.fixture
 def services(tmp_path, clock):
-    """Services over hosts, for whose waits no time passes."""
+    """Services over hosts, whose waits take no time."""
 
     def make(*hosts):
         made = []
@@ -64,7 +64,7 @@ def services(tmp_path, clock):
 
 @pytest.fixture
 def filling():
-    """A backfill that runs over an index which is not changed meanwhile."""
+    """A backfill that runs over an index which does not change meanwhile."""
 
     @asynccontextmanager
     async def run(home, embeddings, *, watched=False):
@@ -231,7 +231,7 @@ async def test_a_host_that_changed_its_dimensions_under_the_same_name_is_embedde
         assert len(first.hits) == 12
         with anyio.fail_after(60):
             while (await embedded(backend))["coverage"]["dimensions"] != 48:
-                await backend.search(SearchRequest(query="boiler"))  # it has to say so again
+                await backend.search(SearchRequest(query="boiler"))  # it has to report it again
                 await anyio.sleep(0.01)
         again = await backend.search(SearchRequest(query="boiler", max_results=20))
         assert again.mode == "hybrid"

@@ -1,4 +1,4 @@
-"""A host that was broken, in every way that is known, and works again: soon everything has its vector."""
+"""A host that was broken, in every known way, and works again: soon everything has its vector."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ BROKEN_S = 300
 HEALED_S = 60
 STORE = "backends.builtin.store.sqlite.embeddings"
 SETTLED = 3
-"""So many looks in a row that find nothing changed: whoever is left waits for the clock."""
+"""The number of looks in a row that find nothing changed: all tasks left then wait for the clock."""
 PAUSE_S = 0.005
 PATIENCE_S = 60
 
 
 class Watched:
-    """An embedder of which one can see whether it is being asked: then no time may pass."""
+    """An embedder that shows whether it is being asked: no time may pass then."""
 
     def __init__(self, embedder) -> None:
         self._embedder = embedder
@@ -59,7 +59,7 @@ class Watched:
 
 
 class World:
-    """One index whose texts are being embedded, one host, and the time that both go by."""
+    """One index whose texts are being embedded, one host, and the clock that both follow."""
 
     def __init__(self, home, clock, embedder, embeddings, backfill, count) -> None:
         self.home, self.clock, self.embeddings, self.backfill = home, clock, embeddings, backfill
@@ -71,7 +71,7 @@ class World:
         return sum(self._count(self.home.index).values())
 
     async def pass_time(self, done) -> None:
-        """Until the condition holds."""
+        """Passes time until the condition holds."""
         with anyio.fail_after(PATIENCE_S):
             while not done():
                 await self.settle()
@@ -79,7 +79,7 @@ class World:
                     self.clock.step()
 
     async def settle(self) -> None:
-        """Waits until everybody waits for the clock."""
+        """Waits until all tasks wait for the clock."""
         alike, before = 0, None
         while alike < SETTLED or self._embedder.asked:
             await anyio.sleep(PAUSE_S)
@@ -95,7 +95,7 @@ def vendor():
 
 @pytest.fixture
 def world(home, tmp_path, monkeypatch, vectors_in):
-    """Everything that waits goes by one clock, the times in the index included."""
+    """Everything that waits follows one clock, as do the times in the index."""
     clock = SteppedClock()
     monkeypatch.setattr(f"{STORE}.now_ms", lambda: int(clock.now() * 1000))
 
@@ -280,7 +280,7 @@ async def test_the_vector_of_a_query_offers_a_refused_text_again_but_not_with_ev
 async def test_a_new_note_whose_vector_did_not_come_has_one_within_a_minute_of_the_hosts_recovery(
     name, are_asked, world, vendor
 ):
-    """One text alone in its request, which is not the first that the host was asked for."""
+    """It is one text alone in its request, which is not the first request to the host."""
     async with world(vendor) as running:
         await running.pass_time(lambda: running.embedded == NOTES)
         if name.startswith("this text"):
@@ -292,7 +292,7 @@ async def test_a_new_note_whose_vector_did_not_come_has_one_within_a_minute_of_t
         running.backfill.wake()
 
         async def pass_a_while(seconds, done=lambda: False):
-            """A question every ten seconds, whatever comes of it."""
+            """Asks a question every ten seconds, whatever the answer."""
             ends, number = running.clock.now() + seconds, 0
             while running.clock.now() < ends and not done():
                 number += 1

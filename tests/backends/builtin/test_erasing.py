@@ -1,4 +1,4 @@
-"""What was deleted from the notes is in no file of the index any more, byte for byte."""
+"""Text deleted from the notes is in no file of the index any more, byte for byte."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from providers.provider_interface import Fingerprint
 pytestmark = pytest.mark.anyio
 
 BLOCK_BYTES = 512 * 1024
-"""As many as are looked through at once."""
+"""The bytes that are searched at once."""
 PASSWORD = "Tr0ub4dor-and-Xylophone-9381"
 TRACES = (PASSWORD, "tr0ub4dor", "xylophone", "brunhilde", "edlihnurb")
-"""As it stands in the note, as words of the index, and a long word, once read backwards."""
+"""The password as written in the note, its words in the index, and a long word, once read backwards."""
 
 
 def files_with(directory, *texts):
@@ -127,7 +127,7 @@ async def test_a_process_that_was_killed_before_it_erased_leaves_that_to_the_nex
         assert writer.files.remove("memory", "memory/secret.md")
     assert files_with(below(apart), *TRACES)
     assert is_due(store)
-    # Nothing of `store` is closed: as after a kill.
+    # Nothing of `store` is closed, as after a kill.
     heir = SqliteStore(apart.index)
     assert heir.erase_deleted()
     assert not is_due(heir)
@@ -244,7 +244,7 @@ async def test_whatever_is_written_and_deleted_nothing_of_it_stays(apart, seed):
 
 
 async def test_what_moves_from_page_to_page_leaves_residue_which_is_seen_and_goes(tmp_path):
-    """Without it the file is not written anew: that would take as long as the file is large."""
+    """Without it the file is not rewritten: that would take time in proportion to its size."""
     store, rnd = SqliteStore(tmp_path / "main.sqlite"), random.Random(1)
     rows, number, seen = [], 0, False
     while not seen and number < 20_000:
@@ -278,7 +278,7 @@ with look_into_file(Path(sys.argv[1])) as view:
 
 @pytest.mark.parametrize("look", [judge, lambda path: search_files(path, [b"not there"])])
 def test_whoever_looks_at_its_own_index_keeps_its_locks(tmp_path, look):
-    """Closing a descriptor of our own would drop them, and who comes next would take the log away (POSIX)."""
+    """Closing a descriptor of our own would drop them, and the next process would remove the log (POSIX)."""
     store = SqliteStore(tmp_path / "index.sqlite")
 
     def looked() -> str:

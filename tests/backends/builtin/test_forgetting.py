@@ -1,4 +1,4 @@
-"""`forget` on every store: what is kept of a note that is gone is told, removed, and looked for afterwards."""
+"""`forget` on every store: the remains of a deleted note are shown, removed, and looked for afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A search sees what was written before it; what it could not look at in time, it says."""
+"""A search sees what was written before it, and reports what it could not look at in time."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def test_the_newest_notes_come_first_when_the_budget_is_short(home, budget
 
 
 class CountedSurveyor(Surveyor):
-    """Tells how often it has looked at the disk."""
+    """A surveyor that counts its looks at the disk."""
 
     looks = 0
 
@@ -186,7 +186,7 @@ async def test_other_chunks_are_left_to_a_sync_and_no_search_waits_for_them(home
 
 
 class HaltedIndexer(Indexer):
-    """Its syncs wait before their first file; it tells what searches index for themselves."""
+    """An indexer whose syncs wait before their first file; it records what searches index for themselves."""
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
@@ -204,7 +204,7 @@ class HaltedIndexer(Indexer):
 
 
 def halted(home):
-    """Forty notes, and a sync of them that waits before it indexes any."""
+    """Forty notes, and a sync that waits before it indexes any of them."""
     for number in range(40):
         home.write(f"memory/{number}.md", large_note(f"boiler{number}", 20))
     database = SqliteStore(home.index)

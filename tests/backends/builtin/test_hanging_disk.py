@@ -1,4 +1,4 @@
-"""A disk that hangs while it is listed holds nobody up for long."""
+"""A disk that hangs while it is listed blocks nobody for long."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_rapid_changes_with_one_stamp_end_in_the_last_content(home, paths_
 
 
 class HangingDisk(Surveyor):
-    """A disk that does not answer before it is let go, as with a network mount."""
+    """A disk that does not answer until it is released, as a network mount may."""
 
     released = threading.Event()
 
@@ -79,7 +79,7 @@ def hanging(home, monkeypatch):
 
 
 class HangingRead(Indexer):
-    """A disk that lists its files at once, and lets one wait for what stands in them."""
+    """A disk that lists its files at once, and whose file contents have to be waited for."""
 
     released = threading.Event()
 

@@ -1,4 +1,4 @@
-"""The process that prepares notes of a large backlog: same rows, and nothing lost when it fails."""
+"""The process that prepares notes of a large backlog: the same rows, and no loss when it fails."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ anyio.run(main)
 
 @pytest.fixture(autouse=True)
 def started(monkeypatch) -> list[anyio.abc.Process]:
-    """The helpers that were started, on a machine of two processors, where a little is a large backlog."""
+    """The helpers that were started, on a machine of two processors, where a small backlog counts as large."""
     found = []
     start = helper.start_child
 
@@ -70,7 +70,7 @@ def started(monkeypatch) -> list[anyio.abc.Process]:
 
 @pytest.fixture
 def backlog(home) -> dict[str, str]:
-    """Notes of several groups and one larger than a group, and what would be prepared here all the same."""
+    """Notes of several groups, one larger than a group, and one that this process prepares in any case."""
     texts = {f"memory/{number}.md": large_note(f"boiler{number}", 8) for number in range(NOTES)}
     texts["memory/long.md"] = large_note("valve", 100)
     texts["memory/foreign.md"] = (
@@ -84,7 +84,7 @@ def backlog(home) -> dict[str, str]:
 
 
 def no_preparing(monkeypatch, *but: str) -> None:
-    """In this process; of the notes that are named all the same."""
+    """Fails if this process prepares a note other than those named."""
     prepare = Preparer.prepare
 
     def refuse(self, path, text, **options):

@@ -1,4 +1,4 @@
-"""Space of deleted rows goes back to the disk, where that is worth the writing."""
+"""The space of deleted rows is returned to the disk where that is worth the writes."""
 
 import pytest
 

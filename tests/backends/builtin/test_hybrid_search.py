@@ -32,7 +32,7 @@ def axis(number, *, towards=None, share=0.0, dimensions=8):
 
 
 class Shelf:
-    """Notes with vectors of our choice, searched without a provider."""
+    """Notes with given vectors, searched without a provider."""
 
     def __init__(self, home):
         self.home = home
@@ -197,7 +197,7 @@ async def test_asking_for_fewer_gives_the_first_of_them(shelf, home):
 
 
 class TestVectorsOnly:
-    """`query.hybrid.enabled = false`."""
+    """A search with `query.hybrid.enabled = false`."""
 
     SETTINGS = QuerySettings(hybrid=HybridSettings(enabled=False))
 
@@ -238,10 +238,10 @@ async def test_a_search_leaves_nothing_to_the_collector(shelf, fusion, vector):
 
 @contextmanager
 def collected():
-    """All made meanwhile that only the collector gave back by its end, of whichever thread."""
+    """Yields a list that gets the objects of any thread that only the garbage collector freed by the end."""
     values = []
     gc.collect()
-    gc.freeze()  # what threads of earlier tests still hold
+    gc.freeze()  # references of threads of earlier tests
     gc.disable()
     try:
         yield values
@@ -256,6 +256,6 @@ def collected():
 
 
 def is_of_a_search(value):
-    """Whether it is a function of ours or of a type of ours: each of a search's cycles has such a member."""
+    """Returns whether it is a function or an object of ours: each reference cycle of a search has such a member."""
     home = value.__module__ if isinstance(value, FunctionType) else type(value).__module__
     return home.startswith(("backends.ranking", "backends.builtin.searching"))

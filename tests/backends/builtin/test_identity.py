@@ -1,4 +1,4 @@
-"""What an existing file is, told from its first hundred bytes; what is not ours is never touched."""
+"""The kind of an existing file is recognised from its first hundred bytes; files of others are never changed."""
 
 import os
 import struct

@@ -1,4 +1,4 @@
-"""Places where no index can be: whoever opens it there is told why, and what would help."""
+"""Places where no index can be: opening one there gives the reason and a remedy."""
 
 import errno
 

@@ -1,4 +1,4 @@
-"""The way of one file from the disk into the index, and what may happen between its steps."""
+"""The way of one file from the disk into the index, and the events that may come between its steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fakes.indexing import indexer_of
 
 
 def put_in_its_place(note: Path, text: str) -> None:
-    """As editors do that write beside a file and rename."""
+    """Replaces a note as editors do, by a new file and a rename."""
     other = note.with_suffix(".tmp")
     other.write_text(text, encoding="utf-8")
     other.replace(note)
@@ -207,7 +207,7 @@ def commits(bench):
 
 
 def index_together(bench, *, meanwhile=lambda: None):
-    """The outcomes of all that is to do, by path."""
+    """Returns the outcomes of all work that is due, by path."""
     tasks = bench.indexer.surveyor.survey().plan.to_read
     meanwhile()
     (group,) = bench.indexer.grouped(tasks)
@@ -259,7 +259,7 @@ def test_what_is_done_together_is_bounded_by_its_bytes(bench, home):
 
 
 def test_a_fault_of_ours_in_one_file_keeps_no_other_from_being_indexed(home, capfd):
-    """The limit is of the wrong type on purpose: cutting any text with it really fails."""
+    """The limit has the wrong type on purpose: cutting any text with it really fails."""
     home.write("memory/bad.md", "brings the fault out\n")
     home.write("memory/good.md", "")
     database = SqliteStore(home.index)

@@ -1,4 +1,4 @@
-"""Which words of a query are looked up, how many chunks are scored, and what is remembered of counting."""
+"""The words of a query that are looked up, the number of chunks that are scored, and the counts that are cached."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def query_of(*words):
 
 
 class Pile:
-    """An index whose chunks hold exactly the words that one names."""
+    """An index whose chunks contain exactly the given words."""
 
     def __init__(self, path):
         self.store = SqliteStore(path)
@@ -54,7 +54,7 @@ class Pile:
             return self.frequencies.of(view.keywords, query_of(*words), documents)
 
     def found(self, *words, limit=10, offset=0, paths=None):
-        """The texts of the best chunks with their scores."""
+        """Returns the texts of the best chunks with their scores."""
         with self.store.view() as view:
             query = query_of(*words)
             cards = [
@@ -177,7 +177,7 @@ def test_what_is_remembered_is_bounded(pile, monkeypatch):
     monkeypatch.setattr(searching, "COUNTS_BYTES", 500)  # two words
     pile.frequencies = Frequencies()
     monkeypatch.setattr(searching, "COMMON", 0)
-    monkeypatch.setattr(searching, "DRIFT", 0)  # what is remembered is never counted again
+    monkeypatch.setattr(searching, "DRIFT", 0)  # cached counts are never counted again
     words = ("one", "two", "three", "four")
     pile.write("memory/a.md", " ".join(words))
     assert list(pile.counts(*words).by_term.values()) == [1, 1, 1, 1]

@@ -1,4 +1,4 @@
-"""The short way of a look at the disk: taken where nothing changed, and never where something did."""
+"""The shortcut of a look at the disk: taken where nothing changed, and never where something did."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES = ("memory/a.md", "memory/b.md", "memory/sub/c.md")
 
 
 class Bench:
-    """An indexer on real files, and what somebody does who never remembers a comparison."""
+    """An indexer on real files, and others that remember no comparison."""
 
     def __init__(self, home) -> None:
         self.home = home
@@ -47,7 +47,7 @@ class Bench:
             os.utime(self.home.workspace / path, ns=(mtime_ns, mtime_ns))
 
     def forget(self, path: str) -> None:
-        """Another connection takes a file out of the index."""
+        """Removes a file from the index over another connection."""
         with closing(apsw.Connection(str(self.home.index))) as other:
             other.execute("DELETE FROM files WHERE path = ?", (path,))
 
@@ -58,13 +58,13 @@ class Bench:
             self.indexer.apply(task)
 
     def level(self) -> None:
-        """Until nothing is to do; files that were just written are read once more."""
+        """Indexes until nothing is left to do; files that were just written are read once more."""
         self.index()
         while self.indexer.surveyor.survey().plan.to_read:
             self.index()
 
     def rows_read(self) -> bool:
-        """Whether a survey reads rows of files. Surveys take the reader that was used last."""
+        """Returns whether a survey reads rows of files. Surveys use the most recently used reader."""
         statements: list[str] = []
         with self.database.reading() as connection:
             connection.trace_v2(

@@ -1,4 +1,4 @@
-"""An index of ours at the place of earlier releases is moved whole, or used where it is."""
+"""An index of ours at the place of earlier releases is moved whole, or used there."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def new(folder):
 
 @pytest.fixture
 def opened(new, former):
-    """Opens the index as its owner does; `is_owner=False`: as a command does."""
+    """Opens the index as its owner does; with `is_owner=False`, as a command does."""
 
     def open_index(**how):
         return closing(SqliteStore(new, former=former, **{"is_owner": True} | how))
@@ -126,7 +126,7 @@ def opened(new, former):
 
 
 def mark(path, value):
-    """Makes an index with something in it to know it by."""
+    """Makes an index with something in it by which it can be recognised."""
     with closing(SqliteStore(path)) as database, database.writing() as connection:
         connection.execute("INSERT INTO meta VALUES ('mark', ?)", (value,))
 
@@ -141,14 +141,14 @@ def names(folder):
 
 
 def of_today(home):
-    """The index of this agent has its new place from now on."""
+    """Gives the index of this agent its new place."""
     search = home.settings.search
     store = replace(search.store, path=home.index.with_name(NEW), former_path=home.index)
     home.settings = replace(home.settings, search=replace(search, store=store))
 
 
 def break_header(path):
-    """Before our marks in it."""
+    """Damages the header before our marks in it."""
     with path.open("r+b") as file:
         file.seek(24)
         file.write(b"\xff" * 30)
@@ -365,7 +365,7 @@ def test_a_damaged_one_beside_an_index_in_use_is_set_aside_too(folder, former, n
 def test_a_command_that_comes_while_the_owner_moves_the_index_finds_it_at_its_new_place(
     folder, former, opened, monkeypatch
 ):
-    """The move happens between its first look and its try for the lock, which the owner holds."""
+    """The move happens between its first look and its attempt to take the lock, which the owner holds."""
     mark(former, "just moved")
     take_lock = moving.try_lock_file
 

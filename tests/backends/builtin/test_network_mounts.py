@@ -1,4 +1,4 @@
-"""An index on a file system that other hosts may have, too."""
+"""An index on a file system that other hosts may use, too."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ while True:
 
 @pytest.fixture
 def shared(monkeypatch):
-    """Every directory is on a network mount."""
+    """Makes every directory a network mount."""
     for module in (connections, scan):
         monkeypatch.setattr(module, "shared_type", lambda directory: "nfs4")
 

@@ -1,4 +1,6 @@
-"""Names and texts that a store might not hold: each note is indexed or skipped by its name, and never keeps others out."""
+"""Names and texts that a store may be unable to keep: each note is indexed or skipped by name, and never affects
+others.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening an index: what is made, with which rights, and what becomes of one that is of no use."""
+"""Opening an index: the files made, their permissions, and the treatment of an unusable one."""
 
 import fcntl
 import os
@@ -27,7 +27,7 @@ def place(tmp_path):
 
 @pytest.fixture
 def opened(place):
-    """Opens the index at the place, once or again, and closes everything at the end."""
+    """Opens the index at the place, any number of times, and closes everything at the end."""
     databases = []
 
     def open_index() -> SqliteStore:

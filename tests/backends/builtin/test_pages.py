@@ -1,4 +1,4 @@
-"""The page that a search gives: nothing that earned a place is left out, and what repeats is shown once."""
+"""The page that a search gives: everything that earned a place is on it, and repeated text is shown once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 @pytest.fixture
 def found(home):
-    """What is found in the notes of a home."""
+    """Returns a function that searches the notes of a home."""
 
     async def find(query, **options):
         async with home.open() as backend:
@@ -253,7 +253,7 @@ async def test_a_line_of_any_blanks_is_blank(home, found, blank):
 
 
 async def test_every_part_of_a_snippet_stands_below_the_name_of_its_section(home, found):
-    """Else what is said of one would seem to be said of another."""
+    """Otherwise a statement about one section would seem to be about another."""
     doses = "- Dose: {0}-0-1\n- prescribed by Dr Ahl\n- valid until May {0}\n- taken with water\n\n"
     drugs = ("Ramipril", "Metformin", "Torasemide", "Bisoprolol", "Simvastatin", "Pantoprazole")
     text = "".join(f"### {one}\n{doses.format(n)}" for n, one in enumerate(drugs))

@@ -1,4 +1,4 @@
-"""Notes that nobody would write: each is indexed or refused with a reason, and never holds anybody up."""
+"""Notes that nobody would write: each is indexed or refused with a reason, and blocks nobody."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SHAPES = {
 
 @each("shape", SHAPES)
 def test_work_on_one_note_asks_often_whether_it_is_still_wanted(shape):
-    """Counted, not timed: between two questions stands less work than a busy machine does in 2 s."""
+    """Steps are counted instead of time: between two such checks is less work than a busy machine does in 2 s."""
     text = SHAPES[shape]()
     asked = [time.thread_time()]
 
@@ -84,7 +84,7 @@ async def test_a_cancelled_sync_ends_in_the_middle_of_a_note(home, check, until,
 
 
 def _is_preparing() -> bool:
-    """Whether any thread is in the middle of preparing a note."""
+    """Returns whether any thread is preparing a note."""
     return any(
         frame.f_code is Preparer.prepare.__code__
         for top in sys._current_frames().values()

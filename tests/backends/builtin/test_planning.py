@@ -1,4 +1,4 @@
-"""Which files a sync reads and removes: decided by stamps, never in doubt's favour."""
+"""The files that a sync reads and removes, decided by stamps; a doubtful file is read."""
 
 from __future__ import annotations
 

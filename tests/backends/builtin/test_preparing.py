@@ -1,4 +1,4 @@
-"""What is made of a file's text before it is stored."""
+"""The preparation of a file's text before it is stored."""
 
 import threading
 import time
@@ -149,7 +149,7 @@ def test_the_threads_of_a_sync_and_of_a_search_prepare_at_the_same_time(preparer
 
 
 def stop_words_of_some():
-    """Enough stop words of some languages to be taken for them."""
+    """Enough stop words of some languages to be recognised as them."""
     return [
         " ".join(sorted(stop_words_of(name))[:20])
         for name in ("english", "german", "french", "dutch")

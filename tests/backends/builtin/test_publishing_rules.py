@@ -1,4 +1,4 @@
-"""What may never be answered: text that is gone, and half of a change of the settings."""
+"""Answers that must never be given: deleted text, and half of a change of the settings."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_the_log_of_another_index_is_put_right_by_force_or_by_a_second_loo
         report = await backend.sync(SyncRequest(force=force))
         assert not any("pump" in path for path in await paths_of(backend, "pump"))
         assert len(await paths_of(backend, "boiler")) == 30
-    if not report.complete:  # that all notes are gone at once is not believed at the first look
+    if not report.complete:  # the absence of all notes is not believed at the first look
         assert not force
         assert report.removed == 0
         assert "count as deleted if a look 60 s later" in (report.error or "")

@@ -1,4 +1,4 @@
-"""Syncs that did nothing do not push out those that did something."""
+"""Syncs that did nothing do not displace those that did something."""
 
 import pytest
 

@@ -12,7 +12,7 @@ from fakes.faults import fault
 pytestmark = pytest.mark.anyio
 
 PATIENCE_MS = 6_000
-"""Longer than it takes to bring the index of one note level, and to lose it after that."""
+"""More time than bringing the index of one note up to date and losing it takes."""
 BOUND_S = 60
 
 
@@ -36,7 +36,7 @@ async def test_a_search_whose_index_was_taken_away_after_it_was_level_answers_fr
             with anyio.fail_after(BOUND_S):
                 while len(vendor.requests) == before:
                     await anyio.sleep(0.01)
-            await backend.sync(SyncRequest())  # waits for the look at the disk of this search
+            await backend.sync(SyncRequest())  # waits for this search's look at the disk
             home.index.unlink()
         assert [hit.path for hit in answers[0].hits] == ["memory/a.md"]
         assert answers[0].outcome == "ok"

@@ -1,4 +1,4 @@
-"""A bit that flips anywhere in an index is noticed by whoever reads its page, or by the next scrub."""
+"""A bit that flips anywhere in an index is noticed by any reader of its page, or by the next scrub."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def flip(path, place: int) -> None:
 
 @pytest.fixture
 async def index(home, long_note):
-    """An index that lies on the disk whole, with nobody in it."""
+    """An index that is whole on the disk and not open anywhere."""
     for number in range(12):
         home.write(f"memory/{number}.md", long_note(number, number + 100))
     await home.synced()
@@ -83,7 +83,7 @@ async def test_one_flipped_bit_anywhere_is_found(index, seed):
 
 @pytest.fixture
 def killed(index, tmp_path):
-    """What a gateway leaves that ended uncleanly, with a log."""
+    """The files of a gateway that ended uncleanly, with a log."""
     left = tmp_path / "left" / index.name
     left.parent.mkdir()
     with closing(SqliteStore(index)) as database:

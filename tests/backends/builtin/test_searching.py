@@ -1,6 +1,7 @@
 """Searching: any words of any script, filters inside the search, stable order, honest scores.
 
-Through a pooler what reaches the database is the same; there the questions of other shapes are asked, not all words.
+Statements reach the database unchanged through a pooler; there the questions of other shapes are asked, not all
+words.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ NOTES = {
 
 @pytest.fixture(scope="module")
 def noted(lasting_home):
-    """The agent of `backend`; neither is changed by a test."""
+    """The agent of `backend`; no test changes either."""
     home = lasting_home("noted")
     for path, text in NOTES.items():
         home.write(path, text)
@@ -243,7 +244,7 @@ async def test_repeated_text_is_one_hit(home, hits_of):
 class TestFilters:
     @pytest.fixture(scope="class")
     async def backend(self, lasting_home):
-        """A hundred notes that match better than the one that is looked for."""
+        """A hundred notes that match better than the one that is wanted."""
         home = lasting_home("filtered")
         for number in range(100):
             home.write(

@@ -1,4 +1,6 @@
-"""Several gateways of one agent share an index in PostgreSQL: nothing is embedded twice, whoever is stopped or lost."""
+"""Several gateways of one agent share an index in PostgreSQL: no text is embedded twice, whichever is stopped or
+lost.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def short_leases(monkeypatch):
-    """Whoever waits for a turn asks again soon."""
+    """Shortens the waits for a turn."""
     monkeypatch.setattr(leasing, "_RENEWALS", 300)
     monkeypatch.setattr(backfill, "LOOK_S", 0.05)
 
@@ -109,7 +111,7 @@ async def test_who_lost_the_lease_while_the_vendor_worked_writes_nothing_and_pay
                     await anyio.sleep(0.01)
             report = (await backend.status()).details.vector.backfill
             assert (report.coverage.embedded, report.last_error) == (0, None)
-            assert (await backend.status()).details.store.role == "leader"  # of this process
+            assert (await backend.status()).details.store.role == "leader"  # role of this process
             outside.give_back(lease)
             while (await embedded(backend))["coverage"]["embedded"] < 3:
                 await anyio.sleep(0.01)

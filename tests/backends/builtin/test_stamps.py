@@ -1,4 +1,4 @@
-"""Stamps that no signed number of 64 bits holds, and faults of ours in general, are never silent."""
+"""Stamps that no signed number of 64 bits can represent, and faults of ours in general, are always reported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fakes.freshness import stale_of
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 FAR_NS = 10_413_792_000 * 10**9
-"""The year 2300: more nanoseconds than a signed number of 64 bits holds."""
+"""The year 2300, in more nanoseconds than a signed number of 64 bits can represent."""
 
 
 async def test_a_note_of_the_year_2300_is_found_and_so_is_what_replaces_it(home, paths_of, settled):
@@ -44,7 +44,7 @@ def test_every_stamp_fits_and_the_usual_ones_stay_as_they_are(value):
 
 
 async def test_an_inode_of_a_network_file_system_is_indexed(home, paths_of, monkeypatch, settled):
-    """Their highest bit may be set (overlayfs with xino, CIFS, FUSE); no test can make one."""
+    """The highest bit of such an inode may be set (overlayfs with xino, CIFS, FUSE); no test can make one."""
     original = scan.stamp
 
     def high(value: int) -> int:

@@ -1,4 +1,4 @@
-"""`status` counts disk and index in one look, and names everything that is wrong."""
+"""`status` counts disk and index in one look, and names every problem."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_what_differs_is_pending_until_it_is_indexed(home, settled):
 
 
 async def test_a_note_that_was_just_indexed_is_not_called_pending(home):
-    """Though it is read once more because its stamp is so fresh."""
+    """It is read once more, since its stamp is so fresh."""
     async with home.open() as backend:
         for number in range(5):
             home.write(f"memory/{number}.md", "boiler\n")

@@ -189,7 +189,7 @@ async def test_the_index_is_closed_also_when_its_user_is_cancelled(home, index_f
 
 
 def pauses(priority: SearchPriority, *worked_s: float) -> list[float]:
-    """How long an indexing thread is held up after so much work each time."""
+    """Returns the pauses of an indexing thread after each of these durations of work."""
     found: list[float] = []
     with priority.yielding("indexing"):
         for seconds in worked_s:

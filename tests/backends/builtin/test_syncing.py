@@ -1,4 +1,4 @@
-"""Bringing the index level with the disk: what is written, kept, removed, skipped and reported."""
+"""Bringing the index up to date with the disk: what is written, kept, removed, skipped and reported."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_unchanged_files_are_not_read_again_not_even_by_another_process(ho
 async def test_a_touched_file_is_read_once_and_then_left_alone(
     home, settled, look, stamps, long_note
 ):
-    """Also when its stamp lies in the past or in the future."""
+    """This also holds for a stamp in the past or in the future."""
     note = home.write("memory/a.md", long_note(1, 2))
     async with home.open() as backend:
         await settled(backend)
@@ -233,7 +233,7 @@ async def test_a_change_that_left_all_stamps_as_they_were_is_found_by_verifying(
         note.write_text("pump!!\n", encoding="utf-8")
         stamps = note.stat()
         with look(home.index) as other:
-            other.execute(  # as a file system does that does not move its stamps
+            other.execute(  # as on a file system that does not update its stamps
                 "UPDATE stamps SET size = ?, mtime_ns = ?, ctime_ns = ?, read_at_ns = ?",
                 (stamps.st_size, stamps.st_mtime_ns, stamps.st_ctime_ns, time.time_ns() + 10**10),
             )

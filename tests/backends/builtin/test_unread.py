@@ -1,4 +1,4 @@
-"""What cannot be read at this moment is said, and found as soon as it can be."""
+"""Files that cannot be read at this moment are reported, and found as soon as they can be read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fakes.freshness import stale_of
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 DEEP = "/".join("abcdefghijklmnop")
-"""So many directories are open at once while the last of them is listed."""
+"""A path that keeps that many directories open at once while the last of them is listed."""
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ async def test_a_search_that_does_not_look_at_the_disk_tells_what_the_last_sync_
 async def test_what_needs_somebodys_doing_is_a_matter_of_empty_answers_alone(
     public_home, unprivileged
 ):
-    """A directory or a file that this user may not read is named in `status`, and where nothing was found."""
+    """A directory or a file that this user may not read is named in `status`, and in answers that found nothing."""
     public_home.write("memory/closed/a.md", "boiler\n")
     note = public_home.write("memory/note.md", "pump\n")
     async with public_home.open() as backend:

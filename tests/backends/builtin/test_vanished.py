@@ -1,4 +1,4 @@
-"""A place of notes that vanishes takes nothing out of the index."""
+"""A place of notes that vanishes removes nothing from the index."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def rows(look):
 
 @pytest.fixture
 def soon(monkeypatch):
-    """The minute is over at once."""
+    """Makes the minute pass at once."""
 
     def pass_minute() -> None:
         monkeypatch.setattr(surveying, "SECOND_LOOK_S", 0.0)
@@ -104,7 +104,7 @@ async def test_an_empty_directory_on_another_device_is_no_deletion(
     home, notes, rows, paths_of, look, soon
 ):
     await home.synced()
-    with look(home.index) as db:  # as if it had been another file system then
+    with look(home.index) as db:  # as if it had been another file system at that time
         db.execute("UPDATE meta SET value = replace(value, ':', ':9') WHERE key = 'devices'")
     shutil.rmtree(home.workspace)
     home.workspace.mkdir()
@@ -123,7 +123,7 @@ async def test_an_empty_directory_on_another_device_is_no_deletion(
 
 @pytest.fixture
 def mounted(home) -> Iterator[None]:
-    """The workspace is a file system of its own."""
+    """Makes the workspace a file system of its own."""
     made = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", home.workspace],
         check=False,
@@ -219,7 +219,7 @@ async def test_an_extra_path_that_vanishes_holds_no_other_place(home, rows, path
         assert stale is not None and f"the extra path {extra} is missing" in stale.reason
         assert stale.files == 1
     assert rows(home) == 2
-    home.configure()  # it is no place of notes any more: that is no accident
+    home.configure()  # no longer a place of notes: no accident
     async with home.open() as backend:
         assert await stale_of(backend) is None
     assert rows(home) == 1
@@ -236,7 +236,7 @@ async def test_the_second_look_may_be_that_of_another_process(
         assert not report.complete
         assert "or by force" in (report.error or "")
     a_minute_later(home.index)
-    if back:  # what came back meanwhile was not deleted, nor is it by the next accident
+    if back:  # notes that came back meanwhile were not deleted, nor are they by the next accident
         (home.root / "aside").rename(home.workspace / "memory")
         assert (await home.synced()).complete
         (home.workspace / "memory").rename(home.root / "aside")
@@ -311,7 +311,7 @@ async def test_another_workspace_takes_an_index_over_at_a_second_look_only(
     assert not report.complete
     assert f"for the workspace {first}, and 12 of its files are not in {other}" in report.error
     assert "--state-dir" in report.error
-    async with home.open() as backend:  # what is of the other one is no answer
+    async with home.open() as backend:  # notes of the other one are no answer
         assert await paths_of(backend, "number3") == []
         assert await paths_of(backend, "ladder") == ["memory/own.md"]
         assert (await stale_of(backend)) is not None
@@ -386,7 +386,7 @@ def renamed(home, root):
 
 
 def emptied(home, root):
-    """An empty directory on another device, as a mount point is whose disk is away at the start."""
+    """Mounts an empty file system in its place, as if the disk of the place were away at the start."""
     root.rename(home.root / "away")
     root.mkdir()
     made = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", root]
@@ -394,7 +394,7 @@ def emptied(home, root):
 
 
 def returned(home, root):
-    """Everything as it was, whatever was done."""
+    """Restores everything as it was."""
     while os.path.ismount(root):
         subprocess.run(["umount", "-l", root], check=True)
     away, source = home.root / "away", home.root / "source"

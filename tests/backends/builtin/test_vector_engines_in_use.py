@@ -1,4 +1,4 @@
-"""The engines behind real searches: which one answers when, what status says, and who waits for whom."""
+"""The engines in real searches: which one answers when, the report of `status`, and which tasks wait for others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def notes(embedding_home):
 
 
 def with_engine(home, vendor, **vector):
-    """Other `store.vector.*` than the defaults."""
+    """Sets other `store.vector.*` than the defaults."""
     home.embed_with(vendor)
     search = home.settings.search
     store = replace(search.store, vector=VectorStoreSettings(**vector))
@@ -98,7 +98,9 @@ async def test_an_extension_that_cannot_be_loaded_is_told_and_searches_go_on(
 
 @pytest.fixture
 def in_the_middle_of_sql(monkeypatch):
-    """A list of what is called, in its thread, in the middle of every longer statement from now on."""
+    """Returns a list of functions that are called, in their thread, in the middle of each longer statement from now
+    on.
+    """
     called: list[Callable[[], None]] = []
 
     def interrupted() -> bool:
@@ -139,7 +141,7 @@ async def test_the_event_loop_is_free_while_an_engine_reads_every_vector(
 
     async with notes.open() as backend:
         await backend.sync(SyncRequest())
-        await backend.search(SearchRequest(query="boiler"))  # the provider is chosen by now
+        await backend.search(SearchRequest(query="boiler"))  # the provider is chosen after this
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(take_turns)
             in_the_middle_of_sql.append(until_its_next_turn)

@@ -21,7 +21,7 @@ NAMES = [f"memory/2024-{number}.md" for number in range(12)]
 
 
 def look_from(home, shared, name) -> None:
-    """`shared`: the home whose index it is."""
+    """Opens the index of the home `shared`."""
     search = home.settings.search
     store = replace(shared.store, view=name)
     home.settings = replace(home.settings, search=replace(search, store=store))
@@ -59,7 +59,7 @@ async def indexed(first, settled):
 
 @pytest.fixture
 def soon(monkeypatch):
-    """The minute is over at once."""
+    """Makes the minute pass at once."""
     return lambda: monkeypatch.setattr(surveying, "SECOND_LOOK_S", 0.0)
 
 

@@ -1,4 +1,4 @@
-"""What a probe asks: cheap, from what is known, and an error where the index cannot answer."""
+"""The answers to a probe: cheap, from known facts, and an error where the index cannot answer."""
 
 from __future__ import annotations
 

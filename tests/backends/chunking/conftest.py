@@ -1,4 +1,4 @@
-"""Texts that the chunking tests share: seeded agent notes, and Markdown of every nasty kind."""
+"""Texts that the chunking tests share: seeded agent notes, and difficult Markdown of every kind."""
 
 import random
 from collections.abc import Callable

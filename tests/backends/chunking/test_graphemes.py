@@ -1,4 +1,4 @@
-"""Cuts fall between what a reader sees as characters."""
+"""Cuts fall between the characters that a reader sees."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONJUNCT = "क\u094dषि"
 WALES = "🏴\U000e0067\U000e0062\U000e0077\U000e006c\U000e0073\U000e007f"
 CLUSTERS = (FAMILY, WAVE, FLAG, HEART, KEYCAP, ACCENTED, SYLLABLE, CONJUNCT, WALES, "กำ", "\r\n")
 ASSIGNED = st.characters(max_codepoint=0x1FAFF, exclude_categories=("Cs", "Cn"))
-"""What this Python knows; `regex` may know of later ones."""
+"""The characters that this Python knows; `regex` may know later ones."""
 
 
 def boundaries(text: str) -> set[int]:

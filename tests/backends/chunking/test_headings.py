@@ -1,4 +1,4 @@
-"""The path of headings each chunk stands under, and the title of a document."""
+"""The path of headings above each chunk, and the title of a document."""
 
 from __future__ import annotations
 

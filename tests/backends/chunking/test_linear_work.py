@@ -1,7 +1,7 @@
-"""The work grows with the length of the text, whatever is in it.
+"""The work grows with the length of the text, whatever its content.
 
-Executed lines are counted instead of seconds. What runs inside one line (patterns, searches) is
-covered by texts so long that anything quadratic would not come to an end.
+Executed lines are counted instead of seconds. Work within one line (patterns, searches) is covered by texts so long
+that anything quadratic would not end.
 """
 
 from __future__ import annotations

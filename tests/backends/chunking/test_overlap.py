@@ -1,4 +1,4 @@
-"""What a chunk repeats of the one before it."""
+"""The text that a chunk repeats of the one before it."""
 
 from __future__ import annotations
 

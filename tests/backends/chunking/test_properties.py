@@ -1,4 +1,4 @@
-"""What holds for every text and every limit."""
+"""The properties of chunks for every text and every limit."""
 
 from __future__ import annotations
 

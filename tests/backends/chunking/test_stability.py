@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from backends.chunking import chunk_markdown
 
 TYPICAL_LINE = 240
-"""Characters: 60 tokens."""
+"""The characters of 60 tokens."""
 
 EDITS = 1500
 
@@ -22,13 +22,13 @@ def texts(document: str) -> list[str]:
 
 
 def changed(before: str, after: str) -> int:
-    """How many chunks of one text are not among those of the other."""
+    """Returns the number of chunks of one text that are not among those of the other."""
     kept = set(texts(after))
     return sum(text not in kept for text in texts(before))
 
 
 def one_line_edit(document: str, rng: random.Random, line: str) -> str:
-    """The document with one line inserted, deleted or rewritten, structure marks left alone."""
+    """Returns the document with one line inserted, deleted or rewritten; its structure marks stay."""
     lines = document.split("\n")
     prose = [
         at
@@ -59,7 +59,7 @@ def test_a_line_at_the_top_changes_two_chunks_at_most(note_kinds, bullet, kind, 
 
 @given(kind=st.integers(0, 2), seed=st.integers(0, 2**32))
 def test_a_line_at_the_end_changes_three_chunks_at_most(note_kinds, bullet, kind, seed):
-    """The third once in a thousand times: the last cut but one may have been held off by the end."""
+    """The third changes once in a thousand times: the last cut but one may have been kept away by the end."""
     rng = random.Random(seed)
     note = note_kinds[kind](rng)
     line = bullet(rng)[:TYPICAL_LINE]
@@ -68,9 +68,9 @@ def test_a_line_at_the_end_changes_three_chunks_at_most(note_kinds, bullet, kind
 
 @pytest.mark.parametrize("kind", range(3))
 def test_one_edited_line_changes_two_chunks_at_most_but_for_rare_cases(note_kinds, bullet, kind):
-    """A new line may be the strongest place around, or the place of the cut that held others off.
+    """A new line may be the strongest place around, or the place of the cut that kept others away.
 
-    Then cuts on both sides of it move, and with them three chunks, once in a great while four.
+    Then the cuts on both sides of it move, and with them three chunks, very rarely four.
     """
     rng = random.Random(kind)
     counts: Counter[int] = Counter()

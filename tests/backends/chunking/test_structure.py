@@ -1,4 +1,4 @@
-"""Markdown structure stays whole where it fits, and cuts prefer its stronger joints."""
+"""Markdown structure stays whole where it fits, and cuts prefer its stronger boundaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real workspace on disk, and a watch on descriptors for every test."""
+"""A real workspace on disk, and a check of descriptors for every test."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ def no_descriptor_is_left_open():
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    """An empty workspace; what lies beside it is outside."""
+    """An empty workspace; files beside it are outside."""
     path = tmp_path / "workspace"
     path.mkdir()
     return path
@@ -29,7 +29,7 @@ def workspace(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def write():
-    """Write text or bytes to a file, making its directories."""
+    """Writes text or bytes to a file and makes its directories."""
 
     def write_file(path: Path, content: str | bytes = "# Note\n") -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)

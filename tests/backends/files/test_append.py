@@ -171,7 +171,7 @@ def test_an_entry_that_nobody_waits_for_any_more_is_not_written(append, log):
 
 
 def saves(log, change=lambda text: text + "- of the editor\n"):
-    """An editor that saves as most do: a new file takes the place of the one that it has read."""
+    """An editor that saves as most do: a new file replaces the one that it has read."""
     text = log.read_text(encoding="utf-8")
     draft = log.with_name(".draft")
     draft.write_text(change(text), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What the filters of a request permit, whichever engine asks."""
+"""The files that the filters of a request permit, whichever engine asks."""
 
 from __future__ import annotations
 

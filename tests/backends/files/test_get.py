@@ -16,7 +16,7 @@ def note(workspace, write):
 
 @pytest.fixture
 def get(workspace, roots_of):
-    """Read from the workspace: `get(first_line, line_count, path)`."""
+    """Reads from the workspace: `get(first_line, line_count, path)`."""
 
     def read(first=None, count=None, path=PATH):
         request = ReadRequest(path=path, first_line=first, line_count=count)

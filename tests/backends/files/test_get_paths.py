@@ -1,4 +1,4 @@
-"""Which paths may be read, and that nothing else ever is."""
+"""The paths that may be read; nothing else ever is."""
 
 import os
 import threading
@@ -160,7 +160,7 @@ def test_an_extra_file_is_read_by_its_name_only(tmp_path, workspace, write, root
 
 
 def outcomes_while(change, roots):
-    """What reading `memory/sub/a.md` gives while another thread keeps changing the disk."""
+    """Returns the results of reading `memory/sub/a.md` while another thread keeps changing the disk."""
     done, outcomes = threading.Event(), set()
 
     def keep_changing() -> None:

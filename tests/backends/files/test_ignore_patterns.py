@@ -25,7 +25,7 @@ def patterns_of(lines):
 
 
 def leaves_out(lines, path, *, is_directory=False):
-    """With all that stands above it, as a walk asks."""
+    """Returns whether the patterns exclude a path, given its parents, as a walk asks."""
     patterns, names = patterns_of(lines), path.split("/")
     for depth in range(1, len(names) + 1):
         below = "/".join(names[:depth])
@@ -127,7 +127,7 @@ HOSTILE = [
 
 @each("line", HOSTILE)
 def test_a_pattern_takes_time_that_grows_with_name_and_pattern_alone(line):
-    """Measured by processor time; backtracking would take minutes to years."""
+    """Processor time is measured; backtracking would take minutes to years."""
     patterns = patterns_of([line])
     started = time.process_time()
     for path in ("a" * 240 + ".md", "a/" * 60 + "a" * 200 + ".md"):

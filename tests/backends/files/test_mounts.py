@@ -1,4 +1,4 @@
-"""Which directories others may share, by the mount table of the kernel."""
+"""The directories that others may share, by the mount table of the kernel."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A directory that is exchanged for a link, again and again, while files in it are read and written."""
+"""A directory that is repeatedly exchanged for a link while files in it are read and written."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _EXCHANGE = 2  # RENAME_EXCHANGE
 
 @contextmanager
 def swapping(place, link):
-    """The two names exchange what they stand for, in one step, over and over.
+    """Exchanges the two names repeatedly, each time in one step.
 
-    Yields `rounds(n)`, an iterator of at least n rounds that only ends after as many exchanges, however
-    rarely a busy machine lets one of the two run.
+    Yields `rounds(n)`, an iterator of at least n rounds that only ends after as many exchanges, however rarely a busy
+    machine lets one of the two run.
     """
     ended, turns = threading.Event(), 0
 
@@ -65,7 +65,7 @@ def places(tmp_path):
 
 
 def twins(workspace, outside, what):
-    """The place that is exchanged, and the link that takes its place."""
+    """The place that is exchanged, and the link that replaces it."""
     place = workspace / ("memory" if what == "directory" else "memory/a.md")
     link = workspace / "link"
     link.symlink_to(outside if what == "directory" else outside / "a.md")

@@ -25,7 +25,7 @@ from backends.interface import SkippedFile
 
 @pytest.fixture
 def listed(workspace, write, roots_of):
-    """Write `memory/sub/a.md`, list it, and return how to read what was listed."""
+    """Writes `memory/sub/a.md`, lists it, and returns a function that reads the listed file."""
 
     def write_and_list(content: str | bytes = "text\n"):
         write(workspace / "memory/sub/a.md", content)

@@ -102,7 +102,7 @@ def test_below_a_file_nothing_is_found(workspace, write):
 def test_a_directory_and_a_fifo_and_a_socket_are_refused_without_waiting(workspace, monkeypatch):
     (workspace / "directory.md").mkdir()
     os.mkfifo(workspace / "fifo.md")
-    monkeypatch.chdir(workspace)  # the path of a socket is short by law
+    monkeypatch.chdir(workspace)  # the path of a socket is limited
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("socket.md")
         for name in ("directory.md", "fifo.md", "socket.md"):

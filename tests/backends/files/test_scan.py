@@ -164,7 +164,7 @@ def test_two_hard_links_are_one_memory_and_the_second_name_is_explained(
 
 
 def test_one_file_under_two_cases_of_its_name_is_one_row_without_a_word(workspace, write, roots_of):
-    """What a case-insensitive disk shows: both names lead to one inode."""
+    """This happens on a case-insensitive disk: both names lead to one inode."""
     first = write(workspace / "MEMORY.md")
     (workspace / "memory.md").hardlink_to(first)
     result = scan(roots_of(workspace))
@@ -293,7 +293,7 @@ def test_so_many_files_are_memory_and_the_rest_is_counted_and_said(
 
 
 def test_a_path_longer_than_a_store_can_hold_is_skipped(workspace, write, roots_of):
-    """Counted in bytes, of the path in the index."""
+    """The limit is in bytes, of the path in the index."""
     longest = "memory/" + "/".join(["ä" * 100] * 20)
     longest = longest.encode()[: MAX_PATH_BYTES - 4].decode(errors="ignore").rstrip("/")
     longest += "a" * (MAX_PATH_BYTES - 3 - len(longest.encode())) + ".md"

@@ -1,4 +1,4 @@
-"""What a scan does when the disk refuses or changes under it."""
+"""A scan of a disk that refuses or changes meanwhile."""
 
 import threading
 

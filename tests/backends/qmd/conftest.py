@@ -13,7 +13,7 @@ from fakes.qmd import clean_environment, install_qmd, write_notes
 
 @pytest.fixture(autouse=True)
 def patient_server(monkeypatch) -> None:
-    """A server that takes its time to start or to answer is not replaced, and the disk may take its own."""
+    """Waits long enough that a slow server is not replaced, and a slow disk not given up."""
     for name in ("CHECK_TIMEOUT_S", "START_TIMEOUT_S"):
         monkeypatch.setattr(server, name, 60.0)
     be_patient(monkeypatch)

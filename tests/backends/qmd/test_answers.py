@@ -1,4 +1,4 @@
-"""What the server's answers say, whatever stands in them."""
+"""The server's answers are read correctly, whatever their content."""
 
 from __future__ import annotations
 

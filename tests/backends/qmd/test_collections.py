@@ -1,4 +1,4 @@
-"""Which collections are wanted, under which names, and which files they permit."""
+"""The collections that are wanted, their names, and the files that they permit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""QMD's configuration: what is ours in it changes, everything else stays."""
+"""QMD's configuration: our part of it changes, everything else stays."""
 
 from __future__ import annotations
 

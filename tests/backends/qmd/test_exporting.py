@@ -1,4 +1,4 @@
-"""Transcripts as files for QMD: what is written, what is left alone, and what may be deleted."""
+"""Transcripts as files for QMD: those that are written, left alone, and free to be deleted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DAY_S = 24 * 3600
 
 
 class Place:
-    """A sessions directory and where it is exported to."""
+    """A sessions directory and the directory to which it is exported."""
 
     def __init__(self, root: Path) -> None:
         self.sessions = root / "sessions"
@@ -33,7 +33,7 @@ class Place:
         self.talk.answer("Behind the shed.")
 
     def export(self, **settings: object) -> Exports:
-        """What a gateway that was just started makes of it."""
+        """Exports as a gateway that was just started."""
         chosen = {"enabled": True, "export_dir": self.target, **settings}
         exports = Exports(
             JsonlTranscripts(self.sessions), QmdSessionsSettings(**chosen), self.ledger

@@ -1,4 +1,4 @@
-"""Two engines as one memory: who answers, in what time, and who says what."""
+"""Two engines as one memory: which one answers, in what time, and the reports of each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def builtin(settings):
 
 
 async def by_qmd(backend, query: str = "boiler"):
-    """The first answer that is QMD's own; every one before it must be the builtin index's."""
+    """Returns the first answer of QMD itself; every one before it must be that of the builtin index."""
 
     async def ask():
         answer = await backend.search(SearchRequest(query=query))
@@ -57,7 +57,7 @@ async def test_the_first_question_is_answered_before_qmd_has_started(
 
 
 async def fallen_back(backend, reason):
-    """The first answer of the builtin index that gives this reason."""
+    """Returns the first answer of the builtin index that gives this reason."""
 
     async def judged():
         answer = await backend.search(SearchRequest(query="boiler"))

@@ -1,4 +1,4 @@
-"""What happens when the real program is killed, stopped, slow or its index damaged."""
+"""Faults of the real program: killed, stopped, slow, or with a damaged index."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ async def test_no_credential_reaches_the_program_and_nothing_of_it_runs_on_at_th
         assert processes_in(home_of(settings).config_dir)
 
     async def gone() -> bool:
-        # The system takes a killed program apart in its own time; only the wrapper is our child.
+        # The system takes its time to end a killed program; only the wrapper is our child.
         return not processes_in(home_of(settings).config_dir)
 
     await until(gone, "everything of it has ended")

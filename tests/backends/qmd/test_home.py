@@ -91,7 +91,7 @@ def test_what_is_absent_is_told_in_a_sentence_that_reads_well():
 
 @pytest.fixture
 def former(tmp_path):
-    """The home of an earlier release, with an index whose last rows lie in its log."""
+    """The home of an earlier release, with an index whose last rows are in its log."""
     made = QmdHome(tmp_path / "agents/main/qmd")
     made.prepare(clean_environment(tmp_path))
     made.ledger.write_text('{"version": "2.8.3"}', encoding="utf-8")
@@ -118,7 +118,7 @@ def test_what_an_earlier_release_made_is_taken_over_and_stays_as_it_is(tmp_path,
         home.prepare(clean_environment(tmp_path))
         assert vectors_in(home) == 2
         with closing(apsw.Connection(str(former.index))) as connection:
-            connection.execute("INSERT INTO vectors VALUES (3)")  # its own user goes on
+            connection.execute("INSERT INTO vectors VALUES (3)")  # its own user continues
     assert home.ledger.read_bytes() == former.ledger.read_bytes()
     assert home.config_file.read_bytes() == former.config_file.read_bytes()
     assert (home.models / "model.gguf").samefile(former.models / "model.gguf")

@@ -1,4 +1,4 @@
-"""What earlier gateways left in a home, and a disk without room."""
+"""The remains of earlier gateways in a home, and a full disk."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def sleeper(home: QmdHome, owner: dict[str, str]) -> subprocess.Popen[bytes]:
     """A process that looks like a QMD of this home, which a gateway has started."""
     variables = {"QMD_CONFIG_DIR": str(home.config_dir), **owner}
     process = subprocess.Popen(["/bin/sleep", "60"], env=variables, start_new_session=True)
-    # The parent may go on a moment before the system shows the variables of the new program.
+    # The parent may continue a moment before the system shows the variables of the new program.
     for _ in range(6000):
         if Path(f"/proc/{process.pid}/environ").read_bytes():
             return process
@@ -58,7 +58,7 @@ def sleeper(home: QmdHome, owner: dict[str, str]) -> subprocess.Popen[bytes]:
 
 
 def of_a_gateway_that_is_gone() -> dict[str, str]:
-    """Its number is in use again, by a process that began later."""
+    """Its process number is in use again, by a process that began later."""
     return {name: f"{value}0" for name, value in owner_variables().items()}
 
 

@@ -1,4 +1,4 @@
-"""Answers inside the configured limits."""
+"""Answers within the configured limits."""
 
 from __future__ import annotations
 

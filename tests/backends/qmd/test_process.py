@@ -99,7 +99,7 @@ def child(directory: Path) -> str:
 
 
 async def has_gone(directory: Path) -> bool:
-    """Whether the child ends within the bound of every wait."""
+    """Returns whether the child ends in time."""
 
     async def ended() -> bool:
         return has_ended(int(child(directory)))

@@ -1,4 +1,4 @@
-"""What `memory.qmd.command` may turn out to be: nothing, not yet there, under an old Node.js, noisy."""
+"""The possible states of `memory.qmd.command`: missing, not yet there, under an old Node.js, noisy."""
 
 from __future__ import annotations
 

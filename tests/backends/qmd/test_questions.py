@@ -1,4 +1,4 @@
-"""What QMD is asked: a pure function of what the user typed."""
+"""The questions to QMD: a pure function of what the user typed."""
 
 from __future__ import annotations
 

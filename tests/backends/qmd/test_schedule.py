@@ -1,4 +1,4 @@
-"""When upkeep runs: pauses after failures, debouncing, what is due. Time is the real clock's."""
+"""The times at which upkeep runs: pauses after failures, debouncing, due work. The clock is real."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Works:
-    """Upkeep as the schedule sees it, which notes what it was told to do."""
+    """Upkeep as the schedule sees it; it records the calls."""
 
     def __init__(self, *results: UpdateCounts | QmdUnavailableError) -> None:
         self.done: list[str] = []
@@ -25,7 +25,7 @@ class Works:
         self.embedding: QmdUnavailableError | None = None
         self.held = 0
         self.made = 0
-        """How many vectors each embedding makes before it ends."""
+        """The number of vectors that each embedding makes before it ends."""
 
     async def update(self) -> UpdateCounts:
         self.done.append("update")

@@ -1,4 +1,4 @@
-"""Conversations that QMD itself searches, and how its hits lead back to the transcripts."""
+"""Conversations that QMD itself searches, and the way from its hits back to the transcripts."""
 
 from __future__ import annotations
 

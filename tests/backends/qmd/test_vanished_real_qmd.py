@@ -1,4 +1,4 @@
-"""A place of notes that vanishes takes nothing out of QMD's index, either."""
+"""A place of notes that vanishes removes nothing from QMD's index, either."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def answered_by(backend, who):
 
 
 def documents(root):
-    """Which QMD has, by the number of its index's rows that are not deleted."""
+    """Returns the number of QMD's documents: the rows of its index that are not deleted."""
     (index,) = root.rglob("index.sqlite")
     with closing(apsw.Connection(str(index), flags=apsw.SQLITE_OPEN_READONLY)) as db:
         return db.execute("SELECT count(*) FROM documents WHERE active").get

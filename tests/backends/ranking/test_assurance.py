@@ -1,4 +1,4 @@
-"""What keywords alone would show first is among the first results, whatever the vectors say."""
+"""The best hits by keywords alone are among the first results, whatever the vectors say."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BOTH = Lanes(1.0, 1.0)
 
 
 def notes_with(candidates_of, words, cosines):
-    """One note a word; `boiler` is what is asked for, and the more often the better."""
+    """Makes one note per word; `boiler` is the query, and more of it is better."""
     found = []
     for number, (times, cosine) in enumerate(zip(words, cosines, strict=True), 1):
         text = f"{'boiler ' * times}note of its own {number}"

@@ -1,4 +1,4 @@
-"""What speaks for a line: its words, the lines around it, its chunk and its vector."""
+"""The evidence for a line: its words, the lines around it, its chunk and its vector."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CLEAR = Background(mean=0.2, deviation=0.1, dimensions=384)
 
 @pytest.fixture
 def evidence(candidates_of, weigh):
-    """By line of a text, what speaks for it."""
+    """Returns the evidence for each line of a text."""
 
     def weighed(text, query, *, cosines=(), background=None, bm25=1.0):
         (candidate,) = candidates_of(text, bm25=bm25)
@@ -112,7 +112,7 @@ def test_what_title_and_date_say_is_said_of_every_line(candidates_of, weigh):
 
 
 def priors(found):
-    """What is said of the lines beside their length."""
+    """Returns the priors of the lines, without their length."""
     return [one.prior for one in found]
 
 

@@ -34,7 +34,7 @@ def notes(candidates_of):
 
 @pytest.fixture
 def both(rank, weigh):
-    """Passages of both lanes for a query."""
+    """The passages of both lanes for a query."""
 
     def ranked(candidates, query, **options):
         options = {"lanes": BOTH, "background": BACKGROUND} | options

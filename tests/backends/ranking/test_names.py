@@ -1,4 +1,4 @@
-"""The names that a line stands below."""
+"""The names under which a line stands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fakes.each import each
 
 @pytest.fixture
 def fits(candidates_of, weigh):
-    """How well the names above each line that says something fit what is asked, and which lines are names."""
+    """Returns for each line with content how well the names above it fit the query, or that it is a name."""
 
     def read(text, query):
         weights = weigh(query)

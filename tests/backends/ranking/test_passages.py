@@ -1,4 +1,4 @@
-"""The passages of candidate chunks: which lines, how long, in which order, with which score."""
+"""The passages of candidate chunks: their lines, length, order and score."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -46,12 +46,12 @@ def searched(draw) -> tuple[str, str, ChunkLimits, Random]:
 
 
 def told(ranked: Sequence[RankedPassage]) -> list[dict[str, object]]:
-    """All that the passages say, and of the files behind them the numbers of the lines."""
+    """Returns the content of the passages, and the line numbers of the files behind them."""
     return [{**asdict(one), "selection": one.selection.at} for one in ranked]
 
 
 def places(passage: Passage, text: str) -> list[tuple[int, int]]:
-    """From which character to which each stretch of a passage stands in its file."""
+    """Returns the first and last character of each stretch of a passage in its file."""
     found, end = [], 0
     for piece, lines in zip(passage.text.split(GAP), passage.stretches, strict=True):
         line = sum(len(one) for one in text.splitlines(keepends=True)[: lines.first - 1])
@@ -311,7 +311,7 @@ def weighed(candidates_of, weigh):
 
 @pytest.fixture
 def weighed_text(candidates_of, weigh):
-    """A file of one text, of whose lines words tell that much."""
+    """A file of one text, whose lines have that much evidence by words."""
 
     def make(text: str, query: str, *, told: float = 1.0) -> File:
         (units,) = units_by_file(candidates_of(text), weigh(query)).values()
@@ -350,7 +350,7 @@ def test_the_time_for_a_note_of_short_lines_grows_with_its_length_only(line, can
 
 
 def selections_in_order(files: Sequence[File]) -> Iterator[Selection]:
-    """As `best_selections`, but every file is looked at for each of them."""
+    """Yields the same as `best_selections`, but looks at every file for each of them."""
     while found := [selection for file in files if (selection := file.best())]:
         best = min(found, key=Selection.order)
         best.file.take_all(best)

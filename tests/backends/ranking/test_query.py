@@ -1,4 +1,4 @@
-"""What a query asks for: any words, in any order, of any script; nothing is syntax."""
+"""The reading of a query: any words, in any order, of any script; nothing is syntax."""
 
 from datetime import date
 
@@ -17,7 +17,7 @@ from fakes.each import each
 
 
 def asked(query: str, *languages: str) -> list[str]:
-    """The first term of each concept."""
+    """Returns the first term of each concept."""
     concepts = QueryAnalyser(languages or ("english",)).analyse(query).concepts
     return [concept.alternatives[0] for concept in concepts]
 

@@ -1,4 +1,4 @@
-"""Passages that say only what was shown already."""
+"""Passages whose whole content was already shown."""
 
 import re
 
@@ -48,7 +48,7 @@ def test_texts_without_words_are_told_apart(repeats, text):
 
 
 def says_nothing_else(text: str, shown: str) -> bool:
-    """The rule as it is written: every run of three words, or the whole of fewer, stands in both."""
+    """Applies the rule as it is written: every run of three words, or the whole of fewer, is in both."""
     words, known = ([*re.findall(r"\w+", one.casefold())] or [one.strip()] for one in (text, shown))
     size = min(3, len(words))
     runs, others = (

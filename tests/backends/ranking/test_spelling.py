@@ -1,4 +1,4 @@
-"""Slips of the pen: which words are taken for which, and what they count."""
+"""Misspellings: which words are taken for which, and their weights."""
 
 from backends.ranking.query import QueryAnalyser
 from backends.ranking.spelling import SLIP_SHARE, Misspelt, is_slip
@@ -29,7 +29,7 @@ def test_other_words_are_other_words(word, other):
 
 
 def meant(question, vocabulary, counts=()):
-    """By word, what is found for it in an index that has these words."""
+    """Returns for each misspelt word the words of the vocabulary that are taken for it."""
     misspelt = Misspelt(QueryAnalyser().analyse(question), dict(counts))
     longer = (
         [

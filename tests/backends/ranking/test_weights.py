@@ -1,4 +1,4 @@
-"""Which concepts of a query some terms stand for, and what share of it they are."""
+"""The concepts of a query that some terms represent, and their share of it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Kinds of secrets, made up with a seed when the tests run, and text that holds none."""
+"""Kinds of secrets, made up with a seed when the tests run, and text that contains none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ URL_SAFE, HEX = LETTERS + "-_", "0123456789abcdef"
 
 
 class Maker:
-    """Random parts of secrets; those with letters have digits, small and capital ones."""
+    """Random parts of secrets; those with letters have digits, lower-case and upper-case ones."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -335,7 +335,7 @@ LEAST_SHOWN = 11
 
 
 def survives(secret, text):
-    """Whether more of it is there than its mask shows."""
+    """Returns whether more of the secret is there than its mask shows."""
     return any(
         secret[start : start + LEAST_SHOWN] in text
         for start in range(max(1, len(secret) - LEAST_SHOWN + 1))
@@ -343,7 +343,7 @@ def survives(secret, text):
 
 
 def cases(seed):
-    """Of each kind: its name, a text with a secret, and that secret."""
+    """Yields for each kind its name, a text with a secret, and that secret."""
     maker = Maker(seed)
     for number, (name, (around, make)) in enumerate(KINDS.items()):
         secret = make(maker)
@@ -366,7 +366,7 @@ def test_what_was_masked_stays_as_it_is():
 
 
 def ordinary_lines():
-    """Code, its documentation and prose that lie on this machine; hashes, ids and dates that are made here."""
+    """Yields code, its documentation and prose of this machine; hashes, ids and dates are made here."""
     library = Path(sysconfig.get_path("stdlib"))
     for file in sorted(library.glob("[a-e]*.py"))[:20] + sorted(library.glob("email/*.py")):
         text = file.read_text(encoding="utf-8", errors="replace")
@@ -376,7 +376,7 @@ def ordinary_lines():
                 yield from (ast.get_docstring(node) or "").splitlines()
     root = Path(__file__).parents[3]
     for file in sorted(root.glob("docs/*.md")):
-        if file.name != "security.md":  # examples of what is masked
+        if file.name != "security.md":  # contains examples of masked secrets
             yield from file.read_text(encoding="utf-8").splitlines()
     maker = Maker(7)
     for number in range(4_000):
@@ -408,13 +408,13 @@ def test_the_time_grows_with_the_length_only(piece):
         redact(text)
         return time.process_time() - begin
 
-    cost(1_000)  # patterns are compiled
+    cost(1_000)  # compiles the patterns
     least = min(cost(300_000) for _ in range(3))  # one may meet a collection of garbage
     assert least < 60 * max(cost(30_000), 0.005)
 
 
 def test_the_patterns_need_no_more_than_a_second_for_a_megabyte_of_a_conversation():
-    """Of processor time, and with room for a slow machine: it takes some tenths."""
+    """The second is of processor time, and has room for a slow machine: usually it is some tenths."""
     text = "\n".join(islice(ordinary_lines(), 25_000))[:1_000_000]
     redact("x")
     begin = time.process_time()

@@ -1,4 +1,4 @@
-"""What holds for every text: stable, linear, and no planted secret survives."""
+"""Properties for every text: stable, linear, and no planted secret survives."""
 
 from __future__ import annotations
 

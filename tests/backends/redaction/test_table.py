@@ -1,4 +1,4 @@
-"""What is a secret and what is not, by example. Every value here is made up."""
+"""Examples of what is a secret and what is not. Every value here is made up."""
 
 from __future__ import annotations
 

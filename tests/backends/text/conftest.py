@@ -39,7 +39,7 @@ def index() -> Iterator[apsw.Connection]:
 
 @pytest.fixture(scope="session")
 def found_by(index: apsw.Connection) -> Callable[[str, str], bool]:
-    """Whether a row that holds these terms is found by one of them, as the keyword lane asks."""
+    """Returns whether one of these terms finds a row that contains them, as the keyword lane asks."""
 
     def ask(terms: str, term: str) -> bool:
         index.execute("BEGIN")

@@ -1,4 +1,4 @@
-"""What is stored and what is asked are analysed alike, and FTS5 keeps every term whole."""
+"""Stored texts and queries are analysed alike, and FTS5 keeps every term whole."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +10,7 @@ LANGUAGES = ("english", "german", "french", "turkish", "russian")
 
 
 def is_word_character(character: str) -> bool:
-    """What FTS5's ascii tokenizer keeps inside a word, with `_` among its token characters."""
+    """Returns whether FTS5's ascii tokenizer keeps the character inside a word, with `_` among its token characters."""
     return character.isalnum() or character == "_" or character > "\x7f"
 
 

@@ -1,4 +1,4 @@
-"""Analysis costs as much as the text is long: counted in steps, not in seconds."""
+"""Analysis costs in proportion to the length of the text: counted in steps, not in seconds."""
 
 import random
 import sys
@@ -23,7 +23,7 @@ KINDS = {
 
 
 def steps_of(work, *arguments) -> int:
-    """How many functions, of Python and of C, a call runs."""
+    """Returns the number of functions, of Python and of C, that a call runs."""
     steps = 0
 
     def count(_frame, event, _argument):
@@ -47,6 +47,6 @@ def analyse(text: str) -> None:
 def test_twice_the_text_takes_about_twice_the_steps(kind, work):
     rng = random.Random(7)
     piece = "".join(KINDS[kind](rng) for _ in range(1500))
-    work(piece)  # what is made once, such as stemmers
+    work(piece)  # one-time work, such as making stemmers
     once, twice = steps_of(work, piece), steps_of(work, piece + " " + piece[::-1])
     assert twice <= 2.6 * once + 200

@@ -1,4 +1,4 @@
-"""A note's date is found by the words people use for it."""
+"""A note's date is found by the words that people use for it."""
 
 from datetime import date
 

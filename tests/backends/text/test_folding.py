@@ -1,4 +1,4 @@
-"""Spellings that people take for the same are the same; letters that differ stay apart."""
+"""Spellings that people take for the same are equal; letters that differ stay apart."""
 
 import unicodedata
 

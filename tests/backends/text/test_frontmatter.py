@@ -131,7 +131,7 @@ def test_a_tag_holds_those_below_it_in_any_case():
 
 
 def test_a_line_of_backticks_takes_no_longer_than_another_line():
-    """A million of them, in a pattern that tried each from each, would not come to an end."""
+    """A million of them would not come to an end with a pattern that tried each from each."""
     marks = "x " + "`" * 1_000_000
     assert tags_in(f"{marks} #house") == ("house",)
     assert links_in(f"{marks} [[House]]") == ("House",)

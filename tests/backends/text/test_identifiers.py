@@ -1,4 +1,4 @@
-"""Identifiers, paths, versions and numbers: found whole, by part, and in another spelling of joints."""
+"""Identifiers, paths, versions and numbers: found whole, by part, and with other separators."""
 
 import base64
 import random

@@ -1,4 +1,4 @@
-"""The guess of a language: sure on sentences, silent on scraps."""
+"""The guess of a language: sure for sentences, none for fragments."""
 
 import unicodedata
 

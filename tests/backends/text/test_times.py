@@ -1,4 +1,4 @@
-"""Questions that ask for a time, and lines that tell one."""
+"""Questions that ask for a time, and lines that give one."""
 
 from datetime import date
 

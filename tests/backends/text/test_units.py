@@ -1,4 +1,4 @@
-"""Lines, and the sentences of long lines: what a snippet is made of."""
+"""Lines, and the sentences of long lines: the parts of a snippet."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Notes as Obsidian, Logseq and Joplin keep them: tags in the text, dates in names and headings, what is noise."""
+"""Notes as Obsidian, Logseq and Joplin keep them: tags in the text, dates in names and headings, and noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claude Code's conversations: how they are named, and which entries are turns."""
+"""Claude Code's conversations: their names, and the entries that are turns."""
 
 from __future__ import annotations
 
@@ -100,7 +100,9 @@ def test_without_claude_code_there_is_nothing(tmp_path):
 
 
 def test_of_a_recorded_session_the_turns_are_what_was_said():
-    """Claude Code 2.1.330 with tools, an agent, a refused request, `/compact`, `/context` and a hook; long texts are cut."""
+    """The session is of Claude Code 2.1.330, with tools, an agent, a refused request, `/compact`, `/context` and a
+    hook; long texts are cut.
+    """
     recorded = Path(__file__).parents[2] / "data/claude_code_2.1.330.jsonl"
     turns = [turn for line in recorded.read_bytes().splitlines() if (turn := render_entry(line))]
     answer = "Assistant: The heron nests at the mill pond, as you told me."

@@ -1,4 +1,6 @@
-"""The host's database as a source of transcripts: what is a conversation, and whom the reading bothers."""
+"""The host's database as a source of transcripts: the choice of conversations, and reading without disturbing the
+host.
+"""
 
 from __future__ import annotations
 
@@ -210,7 +212,7 @@ def test_reading_by_steps_gives_the_same_as_reading_at_once(host, transcripts):
 
 
 def test_a_host_that_writes_and_checkpoints_is_never_kept_waiting(tmp_path):
-    """It has no patience at all: one lock of ours would end it with an error."""
+    """This host does not wait for locks at all: one lock of ours would end it with an error."""
     path = os.pathsep.join(sys.path)
     command = [sys.executable, "-m", "fakes.host_database", str(tmp_path), "400"]
     transcripts = HostTranscripts(tmp_path, "main")

@@ -1,4 +1,4 @@
-"""Which files are transcripts, and what clients may call them."""
+"""The files that are transcripts, and the names that clients may use for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stretches hold whole lines, go on where the last one ended, and never hold the whole file."""
+"""Stretches contain whole lines, start where the last one ended, and never contain the whole file."""
 
 from __future__ import annotations
 

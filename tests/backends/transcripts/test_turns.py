@@ -1,4 +1,4 @@
-"""Which lines are turns and how they read as text."""
+"""The lines that are turns, and their text."""
 
 from __future__ import annotations
 

@@ -42,13 +42,13 @@ QUICK = BatchSettings(poll_interval_ms=10)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """What is about a vendor's own requests and answers says `every_vendor`; all else is the same behind each."""
+    """Runs tests marked `every_vendor`, those of a vendor's own requests and answers, once for each vendor."""
     if metafunc.definition.get_closest_marker("every_vendor") is not None:
         metafunc.parametrize("vendor", list(MODELS), indirect=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """In PostgreSQL with one vendor: what vendors do differently does not reach the store."""
+    """Keeps one vendor for PostgreSQL: the differences between vendors do not reach the store."""
     items[:] = [one for one in items if not _is_once_more(getattr(one, "callspec", None))]
 
 
@@ -68,18 +68,18 @@ def patience_s() -> float:
 
 @pytest.fixture
 def pause_s() -> float:
-    """Each status compares hundreds of files with the index, so it is asked seldom."""
+    """The seconds between two reads of a status, each of which compares hundreds of files with the index."""
     return _PAUSE_S
 
 
 @pytest.fixture
 def real_size() -> None:
-    """For a test in which a backlog is as large as outside of tests."""
+    """Leaves the sizes of a large backlog as they are in production."""
 
 
 @pytest.fixture(autouse=True)
 def hasty(request, monkeypatch) -> None:
-    """The backlog of these tests has been there from the start: nothing is to be waited for."""
+    """Shortens the quiet time before jobs, and reduces the size of a large backlog."""
     monkeypatch.setattr(backfill, "QUIET_BEFORE_JOBS_S", 0.2)
     if "real_size" not in request.fixturenames:
         for name, value in SMALL.items():
@@ -160,7 +160,7 @@ class KeptNotes:
 
 
 def forget_embeddings(settings: StoreSettings, new: Iterable[str]) -> None:
-    """Nothing was ever embedded, and there were no `new` notes."""
+    """Makes the index as if nothing was ever embedded and there were no `new` notes."""
     here = host_name()
     with (
         closing(PostgresStore(settings, "main", viewpoint=here)) as store,
@@ -205,9 +205,9 @@ def kept_notes(all_kept_notes, home) -> KeptNotes:
 
 @pytest.fixture
 async def backlog(embedding_home, batch_with, indexed_alone, kept_notes) -> AsyncIterator[int]:
-    """Notes with so many different texts in all, indexed but without a vector.
+    """The number of different texts in all notes, which are indexed but have no vectors.
 
-    Indexed before anything is embedded, so that no job depends on how long a sync takes.
+    They are indexed before anything is embedded, so that no job depends on the length of a sync.
     """
     batch_with()
     if not kept_notes.lend(embedding_home):
@@ -221,7 +221,7 @@ async def backlog(embedding_home, batch_with, indexed_alone, kept_notes) -> Asyn
 
 @pytest.fixture
 def in_jobs(backlog) -> int:
-    """How many of the texts go into jobs."""
+    """The number of texts that go into jobs."""
     return backlog - KEPT_BACK // 5
 
 
@@ -267,6 +267,6 @@ def _read_jobs(home) -> tuple[JobReport, ...]:
 
 
 def _bare(remote_state: str | None) -> str:
-    """The vendor's word, in the same spelling for all: `in_progress`."""
+    """The vendor's state in the same spelling for all vendors: `in_progress`."""
     word = (remote_state or "").rpartition("_STATE_")[2].lower()
     return {"running": "in_progress"}.get(word, word)

@@ -1,4 +1,4 @@
-"""What is to be done for batch jobs now, and how long nothing will be."""
+"""The batch jobs that are due now, and the pause until the next one is."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_as_long_as_a_job_is_open_there_is_something_to_do_or_a_time_for_it(
 
 @each("state", ["uploaded", "submitted", "ended", "read"])
 def test_what_is_to_be_looked_after_at_once_is_due(state):
-    """As a job is that a person wishes to cancel from another process."""
+    """A job that a person wants to cancel from another process is due in the same way."""
     assert agenda(job(1, state)).due == (job(1, state),)
 
 

@@ -1,4 +1,4 @@
-"""A person looks at the jobs from another process, and cancels one."""
+"""A person looks at the jobs from another process and cancels one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A large backlog gets its vectors from a batch job; what is saved meanwhile does not wait for it.
+"""A large backlog gets its vectors from a batch job; notes saved meanwhile do not wait for it.
 
-What jobs do with their store is tested over each (here, and their records in `store/test_port`); what they do with a vendor,
-and restarts, over a file alone: 1,150 notes have to be indexed first.
+The work of jobs with their store is tested over each store (here, and their records in `store/test_port`); their work
+with a vendor, and restarts, over a file alone: 1,150 notes have to be indexed first.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def indexed(embedding_home, embedded, job_in, batch_report):
-    """Indexes the backlog until all texts have vectors; the coverage and the report on batch."""
+    """Indexes the backlog until all texts have vectors; returns the coverage and the report on batch jobs."""
 
     async def run():
         async with embedding_home.open() as backend:
@@ -144,7 +144,7 @@ async def test_two_failed_jobs_switch_batch_off_and_the_reason_is_told(
     assert len(batches.jobs) == 2
     assert (report["enabled"], report["failures"]) == (False, 2)
     assert "A batch job ended as failed" in report["reason"]
-    if vendor.vendor != "gemini":  # whose library does not tell the reason
+    if vendor.vendor != "gemini":  # its library does not give the reason
         assert "internal_error" in report["reason"]
     assert 3500 < report["offForS"] <= 3600
     assert set(Counter(vendor.embedded()).values()) == {1}

@@ -1,4 +1,4 @@
-"""How large jobs are: as few as will hold a backlog, and smaller ones where the vendor takes less."""
+"""The sizes of jobs: as few jobs as can contain a backlog, and smaller ones where the vendor accepts less."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def test_a_vendor_that_takes_not_even_a_small_job_gets_ordinary_requests(
 
 @pytest.fixture
 def syncing(monkeypatch):
-    """A sync that goes on until this event is set; the notes are in the index meanwhile."""
+    """A sync that continues until this event is set; the notes are in the index meanwhile."""
     ended = threading.Event()
     monkeypatch.setattr(Freshness, "is_syncing", lambda _self: not ended.is_set())
     return ended

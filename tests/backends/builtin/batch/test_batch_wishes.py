@@ -1,4 +1,4 @@
-"""A person's wish to cancel a job holds, whatever becomes of the job."""
+"""A person's request to cancel a job stays in force, whatever happens to the job."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEXTS = [bytes([number]) * 16 for number in range(200)]
 
 
 class Jobs:
-    """One job in a real index, and what is decided about it."""
+    """One job in a real index, and the decisions about it."""
 
     def __init__(self, store, verdicts, digest):
         self.store = store
@@ -73,7 +73,7 @@ def test_a_job_that_is_cancelled_after_a_setback_ends_by_request_and_not_for_tha
     assert jobs.read().reason == "HTTP 503"
     jobs.cancel()
     assert jobs.read().reason == BY_REQUEST
-    jobs.verdicts.stumbled(jobs.read(), UNAVAILABLE)  # as when the vendor was told
+    jobs.verdicts.stumbled(jobs.read(), UNAVAILABLE)  # as after the request to the vendor
     assert jobs.read().reason == BY_REQUEST
     jobs.verdicts.end(replace(jobs.read(), outcome="cancelled"))
     assert jobs.is_cancelled()

@@ -24,7 +24,7 @@ from fakes.transcripts import Transcript
 
 @pytest.fixture
 def talking(home) -> Callable[..., Any]:
-    """Configures the agent; by default its thresholds are never reached by a test's few turns."""
+    """Configures the agent; by default the few turns of a test never reach its thresholds."""
 
     def configure(
         delta_bytes: int = 10**9,
@@ -50,7 +50,7 @@ def talking(home) -> Callable[..., Any]:
 
 @pytest.fixture
 def by_steps(talking) -> Callable[[], Any]:
-    """Opens the agent's backend, and beside it an indexer on the same store that does one step when it is told to."""
+    """Opens the agent's backend, and an indexer on the same store that does one step at each call."""
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[tuple[BuiltinBackend, Indexer]]:

@@ -97,7 +97,7 @@ class Agent:
                 self.sync(force=detail)
 
     def _put(self, content: bytes) -> None:
-        """In place, with a stamp of its own, as the clock of a slow test would give."""
+        """Writes in place, with a distinct stamp, as if time had passed between two writes."""
         with self.file.open("r+b" if self.file.exists() else "wb") as file:
             file.write(content)
             file.truncate(len(content))

@@ -1,4 +1,4 @@
-"""Whatever the host does to a conversation, and whenever we look or die: the index says what it says."""
+"""The index agrees with a conversation of the host after any changes of it, and after any looks and kills of ours."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ steps = st.lists(
 
 
 class Agent:
-    """One session of a host, and an indexer that is asked to keep up with it by small steps."""
+    """One session of a host, and an indexer that follows it by small steps."""
 
     def __init__(self, root: Path) -> None:
         self.host = HostDatabase(root)
@@ -105,7 +105,7 @@ class Agent:
         assert not plan.to_remove
 
     def said(self) -> list[str]:
-        """The conversation as it is read back, one turn a line."""
+        """The conversation as it is read back, one turn per line."""
         path = "sessions/one"
         with self.transcripts.open(path, None) as opened:
             lines = opened.read(BEGINNING, 10**9).lines
@@ -135,7 +135,7 @@ def test_the_index_says_what_the_conversation_says(tmp_path_factory, monkeypatch
 
 
 def test_a_long_conversation_that_was_taken_in_halfway_goes_on_from_there(tmp_path, monkeypatch):
-    """Nothing happened to it since the index was left in the middle of it."""
+    """The conversation did not change since the index was left in the middle of it."""
     monkeypatch.setattr(sessions, "PART_BYTES", 700)
     agent = Agent(tmp_path)
     with closing(agent):

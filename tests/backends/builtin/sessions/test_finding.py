@@ -1,4 +1,4 @@
-"""What was said is found, at its place in the file, without its secrets, and never read out raw."""
+"""Conversations are found at their place in the file, without their secrets, and never shown raw."""
 
 from __future__ import annotations
 

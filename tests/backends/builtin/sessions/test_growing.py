@@ -34,7 +34,7 @@ async def test_what_exists_when_transcripts_become_a_source_is_indexed(
 async def test_history_goes_on_after_a_restart_though_it_is_below_the_thresholds(
     talking, by_steps, transcript, paths_of
 ):
-    """The first look notes what is due; who dies after it leaves it due."""
+    """The first look records what is due; a process that dies after it leaves it due."""
     transcript().say("The boiler leaks.")
     async with by_steps() as (_, indexer):
         indexer.surveyor.survey()

@@ -1,4 +1,4 @@
-"""Conversations in the database of the host: found, kept level, read back, and gone when they are."""
+"""Conversations in the host's database: found, kept up to date, read back, and removed when they are gone."""
 
 from __future__ import annotations
 
@@ -393,7 +393,7 @@ def removed(host):
 
 @pytest.fixture
 def replaced(talking, host):
-    """Puts another database in the place of the host's, by a rename or where the former one was removed."""
+    """Replaces the host's database by another one, by a rename or after removing the former one."""
 
     def replace_it(*names: str, by_rename: bool = False) -> None:
         if by_rename:
@@ -449,7 +449,7 @@ async def test_a_database_that_was_removed_is_told_as_missing_and_no_directory_i
 async def test_one_of_two_conversations_that_goes_waits_for_nothing(
     talking, host, session, rows, leave
 ):
-    """Though there never was a directory of transcripts."""
+    """There never was a directory of transcripts here."""
     session.say("Where is the ladder?")
     host.session("two", key="agent:main:two").say("Where is the drill?")
     async with talking.open() as backend:
@@ -468,7 +468,7 @@ async def test_one_of_two_conversations_that_goes_waits_for_nothing(
 async def test_what_the_database_still_knows_and_was_put_away_goes_at_once(
     talking, host, rows, leave
 ):
-    """Be it the only one, or many at once: this database is the one that was indexed."""
+    """This holds for the only conversation and for many at once: this database is the one that was indexed."""
     sessions = [host.session(f"s{n}", key=f"agent:main:{n}") for n in range(12)]
     for one in sessions:
         one.say("Where is the ladder?")

@@ -1,4 +1,4 @@
-"""Which steps a sync has to take, and in which order it takes them beside the memory files."""
+"""The steps that a sync has to take, and their order beside the memory files."""
 
 from __future__ import annotations
 

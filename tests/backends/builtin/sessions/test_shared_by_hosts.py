@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 
 def look_from(home, shared, name) -> None:
-    """`shared`: the home whose index it is."""
+    """Opens the index of the home `shared`."""
     search = replace(home.settings.search, store=replace(shared.store, view=name))
     home.settings = replace(home.settings, search=search)
 

@@ -1,4 +1,4 @@
-"""The documented thresholds, and the conversation that fell silent."""
+"""The documented thresholds, and a conversation that has ended."""
 
 from __future__ import annotations
 

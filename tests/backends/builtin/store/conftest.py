@@ -1,4 +1,4 @@
-"""A store of each kind: whatever keeps the rows, the port means the same."""
+"""A store of each kind: the port means the same for all of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _postgres(request) -> Opener:
 
 
 def _pooled(request) -> Opener:
-    """Through pgbouncer in transaction mode."""
+    """Opens a store through pgbouncer in transaction mode."""
     from backends.builtin.store.postgres.store import PostgresStore
 
     pooled = request.getfixturevalue("pooled_server")
@@ -50,7 +50,7 @@ OPENERS: dict[str, Callable[[pytest.FixtureRequest], Opener]] = {
 
 @pytest.fixture(params=OPENERS)
 def opened(request) -> Iterator[Callable[..., Store]]:
-    """Opens the same index, again and again, for one viewpoint or another."""
+    """Opens the same index repeatedly, for one viewpoint or another."""
     opener = OPENERS[request.param](request)
     with ExitStack() as stack:
 
@@ -75,7 +75,7 @@ class Shelf:
         self._preparer = Preparer(ChunkLimits())
 
     def of(self, store: Store) -> Shelf:
-        """The same for another store."""
+        """Returns the same for another store."""
         return Shelf(store)
 
     def read(

@@ -48,7 +48,7 @@ queries = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
 
 @pytest.fixture(scope="module")
 def pairs(postgres_server, tmp_path_factory) -> Callable[[], tuple[SqliteStore, PostgresStore]]:
-    """Two new stores, again and again."""
+    """Makes pairs of new stores."""
     root, numbers = tmp_path_factory.mktemp("pairs"), count()
 
     def make() -> tuple[SqliteStore, PostgresStore]:
@@ -60,7 +60,7 @@ def pairs(postgres_server, tmp_path_factory) -> Callable[[], tuple[SqliteStore, 
 
 
 def vector_of(text: str) -> np.ndarray:
-    """Some direction that depends on the text alone."""
+    """Returns a direction that depends on the text alone."""
     numbers = np.array([text.count(word) + 0.01 * len(text) + 0.001 for word in WORDS], np.float32)
     return numbers / np.linalg.norm(numbers)
 
@@ -94,7 +94,7 @@ def apply(store: Store, at: int, kind: str, path: str | None, text: str | None) 
 
 
 def state(store: Store) -> Any:
-    """All that the port tells, without ids."""
+    """Everything that the port shows, without ids."""
     with store.view() as view:
         cards = view.files.all_cards(with_tags=True)
         by_id = view.files.cards([card.id for card in cards])
@@ -120,7 +120,7 @@ def state(store: Store) -> Any:
 
 
 def found(store: Store, query: str, only: int | None) -> list[Any]:
-    """What a query finds by its words: in this order, with these scores."""
+    """Returns what a query finds by its words, in order and with scores."""
     with store.view() as view:
         corpus = view.keywords.corpus()
         analysed = QueryAnalyser(corpus.languages).analyse(query)

@@ -1,4 +1,6 @@
-"""Tables that somebody changed by hand: `store check` names it, `store migrate` makes it anew, and nobody is answered wrongly."""
+"""Tables that were changed by hand: `store check` names the change, `store migrate` makes them anew, and no answer is
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from .conftest import Shelf
 
 
 class Changed:
-    """A database of ours, and what is done to it by hand."""
+    """One of our databases, and the changes made to it by hand."""
 
     def __init__(self, server, root) -> None:
         self.server, self.root = server, root
@@ -117,7 +119,7 @@ def test_what_was_changed_by_hand_is_named_by_check_and_made_anew_by_migrate(cha
 def test_tables_that_do_not_keep_agents_apart_are_not_used_before_they_were_made_anew(
     changed, what
 ):
-    """Not even for an empty answer."""
+    """They do not even give an empty answer."""
     statement, told = UNSAFE[what]
     changed.sql(statement)
     with pytest.raises(IndexUnavailableError) as caught:
@@ -217,7 +219,7 @@ def test_rights_that_a_gateway_lacks_or_must_not_have_are_named_and_mended(chang
 
 
 def test_tables_that_were_migrated_are_those_of_a_new_database(changed):
-    """And nothing is left of the schema that they were compared with."""
+    """Nothing is left of the schema with which they were compared."""
     assert changed.sql("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'mg%'") == []
     ((recorded,),) = changed.sql("SELECT jsonb_array_length(catalogue) FROM store_schema")
     assert recorded > len(AGENT_TABLES) * 5

@@ -1,4 +1,6 @@
-"""A clock that was ahead, of a gateway or of the server: nothing waits for the time that it told, and nothing is forgotten by it."""
+"""A clock that was ahead, of a gateway or of the server: nothing waits for its time, and nothing is forgotten because
+of it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ OF_POSTGRES = ["postgres", "pooled"]
 
 @pytest.fixture
 def ahead(monkeypatch):
-    """Sets the clock of the gateway so many seconds ahead."""
+    """Sets the clock of the gateway ahead by a number of seconds."""
     true = time.time_ns
 
     def by(seconds: float) -> None:
@@ -32,7 +34,7 @@ def refuse(store, shelf, fingerprint):
 
 
 def server_was_ahead(store, table, column):
-    """By a year, when what is in the table was written."""
+    """Moves the times in the table a year ahead, as if the server's clock had been ahead when they were written."""
     more = "31536000000" if column == "retry_at_ms" else "interval '1 year'"
     with store._beside() as transaction:
         transaction.end(f"UPDATE {table} SET {column} = {column} + {more}", {})
@@ -44,7 +46,7 @@ def test_a_refused_text_is_offered_again_though_the_clock_was_ahead_when_it_was_
     ahead(YEAR_S)
     refuse(store, shelf, fingerprint)
     ahead(0)
-    if isinstance(store, PostgresStore):  # whose own clock is asked
+    if isinstance(store, PostgresStore):  # it uses its own clock
         with store.view() as view:
             assert 0 < view.embeddings.next_retry_s(fingerprint) < 60
         server_was_ahead(store, "embedding_failures", "retry_at_ms")

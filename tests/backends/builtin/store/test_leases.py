@@ -1,4 +1,4 @@
-"""Several gateways at work: one at a time does what costs money, and who was overtaken writes nothing."""
+"""Several gateways at work: paid work is done by one at a time, and a gateway that lost its lease writes nothing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture
 def gateways(postgres_settings):
-    """Two on different hosts, of one agent."""
+    """Two gateways of one agent on different hosts."""
     with (
         closing(PostgresStore(postgres_settings, "main", viewpoint="test")) as first,
         closing(PostgresStore(postgres_settings, "main", viewpoint="test")) as second,
@@ -48,7 +48,7 @@ def gateways(postgres_settings):
 
 
 def lapse(store, work="embedding"):
-    """As if the time of the lease had passed."""
+    """Makes the lease expire."""
     with store._beside() as transaction:
         transaction.end("UPDATE leases SET until = now() WHERE work = %(work)s", {"work": work})
 
@@ -83,7 +83,7 @@ def test_who_renews_in_time_keeps_the_work_and_who_comes_late_does_not_get_it_ba
     lapse(first)
     second.lease("embedding", LONG_S)
     assert not first.renew(lease, LONG_S)
-    first.give_back(lease)  # of no effect on the other's
+    first.give_back(lease)  # no effect on the other's
     assert first.lease("embedding", LONG_S) is None
 
 
@@ -108,7 +108,7 @@ def test_while_somebody_publishes_nobody_takes_the_work_though_its_time_is_over(
         writer.remember("who", "the first")
         lapse(second)
         assert second.lease("embedding", LONG_S) is None
-        assert first.renew(lease, 0)  # which nobody has to wait for
+        assert first.renew(lease, 0)  # nobody has to wait for it
     assert second.lease("embedding", LONG_S) is not None
 
 
@@ -119,7 +119,7 @@ def pending(store, fingerprint):
 
 @pytest.fixture
 def texts(gateways, fingerprint):
-    """By text, the hashes of two notes that the gateways share."""
+    """The hashes of two notes that the gateways share, by text."""
     shelf = Shelf(gateways[0])
     for text in ("boiler", "pump"):
         shelf.write(f"memory/{text}.md", text)
@@ -189,7 +189,7 @@ def test_what_was_sent_in_vain_or_refused_is_claimed_no_longer(gateways, fingerp
     lease = first.lease("embedding", LONG_S)
     first.claim(lease, list(texts.values()))
     assert pending(second, fingerprint) == set()
-    second.release(list(texts.values()))  # which are not its own
+    second.release(list(texts.values()))  # not its own
     assert pending(second, fingerprint) == set()
     first.release([texts["boiler"]])
     assert pending(second, fingerprint) == {"boiler"}
@@ -279,7 +279,7 @@ def sharing(postgres_settings):
 
 
 def text_of(store):
-    """Of the only file."""
+    """Returns the text of the only file."""
     with store.view() as view:
         rows = view._transaction.run(
             "SELECT text FROM chunks WHERE agent_id = %(agent)s ORDER BY start"
@@ -328,7 +328,7 @@ def indexer(store, workspace):
 def test_a_gateway_that_waited_for_another_one_reads_the_file_again(
     sharing, tmp_path, postgres_server, postgres_settings
 ):
-    """It had looked whether the disk is still as it was read: that was before it waited."""
+    """It had checked that the disk is still as it was read, but that was before it waited."""
     first, second = sharing
     note = tmp_path / "workspace" / "memory" / "a.md"
     note.parent.mkdir(parents=True)
@@ -360,7 +360,7 @@ def wait_for_a_lock(server, settings):
 def test_who_publishes_a_transcript_looks_again_when_another_one_has_published(
     sharing, postgres_server, postgres_settings
 ):
-    """Else it would put its own part in the place of all that the other one took in."""
+    """Otherwise it would replace everything that the other one indexed with its own part."""
     first, second = sharing
     text = "The boiler leaks.\n"
     piece = TranscriptPiece(

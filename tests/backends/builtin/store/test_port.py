@@ -1,4 +1,4 @@
-"""What the port promises to those who search, sync and embed."""
+"""The promises of the port to searches, syncs and embedding."""
 
 from __future__ import annotations
 

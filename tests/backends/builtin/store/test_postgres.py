@@ -1,4 +1,6 @@
-"""What PostgreSQL is promised beyond the port: tenants kept apart, nothing made by who serves, no secret told, few round trips."""
+"""PostgreSQL's promises beyond the port: separate tenants, no tables made by a serving role, no secrets shown, few
+round trips.
+"""
 
 from __future__ import annotations
 
@@ -179,7 +181,7 @@ class TestTenants:
 
 
 def ask(settings):
-    """A store is opened whatever state its server is in, and tells it when it is asked."""
+    """A store opens whatever the state of its server, and reports that state when asked."""
     with closing(PostgresStore(settings, "main", viewpoint="")) as store, store.view() as view:
         view.probe()
 
@@ -326,7 +328,7 @@ class TestSchema:
 
 
 class TestNames:
-    """PostgreSQL cuts what has more than 63 bytes."""
+    """PostgreSQL cuts names longer than 63 bytes."""
 
     LONG = "owner_" + "x" * 60
 
@@ -363,7 +365,7 @@ class TestNames:
 
 
 class TestLargeNotes:
-    """One is published in steps, each of which has the time of a change."""
+    """A large note is published in steps, each within the time of a change."""
 
     @pytest.fixture
     def slow(self, postgres_server, tmp_path, monkeypatch):
@@ -488,7 +490,7 @@ class TestEncodings:
                 serving, migrating = (
                     with_part(one, f"options={words}") for one in (serving, migrating)
                 )
-        if place == "pool":  # which gateways connect through, and nobody who makes tables
+        if place == "pool":  # gateways connect through it, and `store migrate` does not
             migrating = postgres_server.settings(database, path=tmp_path, role=SUPERUSER)
             role = SERVING
         assert "now has version" in migrate(Address.of(migrating), role=role)[-1]
@@ -535,7 +537,7 @@ def with_part(settings, part):
 
 class TestDropped:
     def left(self, postgres_server, settings) -> dict[str, int]:
-        """Rows of nobody, by table."""
+        """The rows that belong to no agent, by table."""
         found = {}
         for table in AGENT_TABLES:
             ((number,),) = postgres_server.sql(
@@ -752,7 +754,7 @@ class TestConnections:
         assert "pool.max" in caught.value.remedy
 
     def test_many_gateways_share_the_few_connections_of_pgbouncer(self, pooled_server, tmp_path):
-        """More at once than it has connections, each with its own settings, locks and leases."""
+        """More gateways at once than it has connections, each with its own settings, locks and leases."""
         found = []
 
         def work(number: int) -> None:
@@ -882,7 +884,7 @@ class TestConnections:
 class TestStandby:
     @pytest.fixture
     def standby(self, postgres_server):
-        """Of the server, as it is now."""
+        """A standby of the server in its present state."""
         with following(postgres_server) as server:
             yield server
 
@@ -915,7 +917,7 @@ class TestStandby:
 
 
 class TestApproximateIndex:
-    """Of many vectors of one agent, as `store migrate` makes it."""
+    """The approximate index of many vectors of one agent, made by `store migrate`."""
 
     VECTORS = 3000
 
@@ -939,7 +941,7 @@ class TestApproximateIndex:
         return index_vectors(address, tenant=settings.tenant, agent="main", at_least=at_least)
 
     def nearest(self, store, fingerprint, hnsw_from, *, limit=10):
-        """The ids that are found, and how often the index was asked."""
+        """Returns the ids that are found, and the number of times that the index was asked."""
         store.open_vectors(VectorStoreSettings(hnsw_from=hnsw_from))
         with store.view() as view:
             space = view.vectors(fingerprint)
@@ -987,7 +989,7 @@ class TestApproximateIndex:
         drop_left_indexes(address)
         assert left() == 1
         filled.drop()
-        drop_left_indexes(Address.of(settings))  # who serves may not
+        drop_left_indexes(Address.of(settings))  # a serving role may not
         assert left() == 1
         drop_left_indexes(address)
         assert left() == 0

@@ -1,4 +1,4 @@
-"""A database that is restored, or made anew, under running gateways: each finds its own agent again, and no other one."""
+"""A database that is restored or made anew under running gateways: each one finds its own agent again, and no other."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TENANTS = ("alder", "birch")
 
 
 class Shared:
-    """One database for two tenants, and what is done to it."""
+    """One database for two tenants, and operations on it."""
 
     def __init__(self, server: Server, root: Path) -> None:
         self.server = server
@@ -57,13 +57,13 @@ class Shared:
         )
 
     def restore(self) -> None:
-        """As it was before anybody wrote to it."""
+        """Restores the database as it was before anybody wrote to it."""
         self.sql(f"DROP DATABASE {self.name} WITH (FORCE)", "postgres")
         self._put_away(self.backup)
         self.sql(f"CREATE DATABASE {self.name} TEMPLATE {self.backup}", "postgres")
 
     def make_anew(self) -> None:
-        """Under connections that stay open."""
+        """Makes the tables anew while connections stay open."""
         self.sql("DROP SCHEMA memory_gateway CASCADE")
         migrate(Address.of(self.settings("", SUPERUSER)), role=SERVING)
 
@@ -129,7 +129,7 @@ async def test_two_tenants_are_never_mixed_by_a_restore_or_a_remake(shared, tmp_
         for _ in range(ROUNDS):
             for change in (shared.restore, shared.make_anew):
                 await to_thread.run_sync(change)
-                running.reverse()  # who comes first now had the number of the other
+                running.reverse()  # the first one now gets the number of the other
                 for tenant, backend in running:
                     assert await tenant.found(backend) == tenant.all()
                     tenant.write()
@@ -166,7 +166,7 @@ def test_the_keys_of_agents_cannot_be_guessed_and_do_not_come_again(shared):
 
 @pytest.mark.parametrize("call", ["read", "write", "lease", "claim"])
 def test_a_key_that_belongs_to_somebody_else_reads_and_writes_nothing(shared, call):
-    """As after a restore, if keys came again."""
+    """This is the case after a restore, if keys were given out again."""
     mine, theirs = (shared.settings(tenant) for tenant in TENANTS)
     with store_of(mine) as store, store_of(theirs) as other:
         for one in (store, other):
@@ -196,7 +196,7 @@ def rows(shared, store):
 
 
 def test_what_is_as_it_was_has_another_version_after_a_restore(shared):
-    """A gateway that counts would take a restored index for the one that it was level with."""
+    """A gateway that counts would take a restored index for the one it was up to date with."""
     with store_of(shared.settings("alder")) as store:
         versions = []
         for word in ("boiler", "pump", "valve"):
@@ -218,7 +218,7 @@ def test_a_lease_from_before_a_restore_is_not_that_of_another_gateway_after_it(s
 
 
 class TestOtherVersion:
-    """Gateways that run while the tables become those of another release do nothing any more."""
+    """Running gateways stop working when the tables become those of another release."""
 
     @pytest.fixture
     def changed(self, shared):
@@ -251,7 +251,7 @@ class TestOtherVersion:
         assert look(changed) == {"memory/a.md"}
 
     def test_who_migrates_waits_for_a_change_that_has_begun(self, shared):
-        """Its tables do not become others in the middle of it."""
+        """Its tables do not change in the middle of it."""
         address = Address.of(shared.settings("", SUPERUSER))
         with ThreadPoolExecutor(1) as threads:
             with store_of(shared.settings("alder")) as store, store.writer() as writer:

@@ -1,7 +1,7 @@
-"""Tenants in one database whose gateway forgot to ask for its own rows: the server keeps them apart all the same.
+"""Tenants in one database whose gateway forgot to ask for its own rows: the server still keeps them apart.
 
-Every condition on the agent is taken out of every statement, and each tenant is compared with an index file of its own
-that is given the same calls. `TENANT_CALLS=10000` makes so many of them.
+Every condition on the agent is taken out of every statement, and each tenant is compared with an index file of its
+own that gets the same calls. `TENANT_CALLS=10000` makes that many calls.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ TENANTS = (
 PATHS = [f"memory/{name}.md" for name in ("a", "2026-03-01", *TENANTS)]
 ODD_WORDS = [*WORDS, "O'Brien", "100%", "%(agent)s", "\\", "$1", "--"]
 KINDS = ["publish"] * 4 + ["remove", "touch", "embed", "embed"]
-"""Without "prune", since of two vectors that came out of use in one instant each store chooses one, and without "fail",
-which holds for a time: these come last."""
+"""The calls, without "prune", since of two vectors that went out of use at one instant each store chooses one, and
+without "fail", whose effect lasts for a time: these two come last.
+"""
 OF_AGENT = re.compile(
     r"(?:\w+\.)?agent_id = (?:%\(agent\)s|\d+)|tenant = %\(tenant\)s|name = %\(name\)s"
 )
@@ -43,7 +44,7 @@ OF_AGENT = re.compile(
 
 @pytest.fixture
 def forgetful(monkeypatch) -> list[int]:
-    """No statement asks for its own rows any more; how many conditions each of them lost."""
+    """Removes the condition on the agent from every statement; returns the number of conditions removed from each."""
     lost: list[int] = []
     send = connections.Transaction.run_all
 
@@ -61,7 +62,7 @@ def forgetful(monkeypatch) -> list[int]:
 
 
 class Tenant:
-    """A store in the shared database, and a file that is given the same."""
+    """A store in the shared database, and a file that gets the same calls."""
 
     def __init__(self, stack, settings, tenant: str, root: Path) -> None:
         name = f"{tenant} of {root.name}"
@@ -73,7 +74,7 @@ class Tenant:
             store.open_vectors(VectorStoreSettings())
 
     def call(self, chance: Random, at: int) -> None:
-        """Some call of the port, which has to be answered as if nobody else were there."""
+        """Makes a random call of the port; its answer must be the same as without other tenants."""
         lines = chance.choices(ODD_WORDS, k=chance.randrange(1, 12))
         text, query = " ".join(lines), " ".join(chance.choices(ODD_WORDS, k=2))
         match chance.randrange(20):
@@ -90,7 +91,7 @@ class Tenant:
                 assert apply(self.rows, at, *step) == apply(self.file, at, *step)
 
     def ask_for_foreign_rows(self, other: Tenant) -> None:
-        """By their numbers, which are nothing but numbers."""
+        """Asks for them by id, since ids are plain numbers."""
         with other.rows.view() as view:
             theirs = [card.id for card in view.files.all_cards(with_tags=True)]
         with self.rows.view() as view:
@@ -125,7 +126,7 @@ def test_no_call_sees_or_changes_a_row_of_another_tenant(forgetful, postgres_set
 def test_without_row_level_security_the_same_calls_find_foreign_rows(
     forgetful, postgres_server, postgres_settings, tmp_path
 ):
-    """So the test above would notice them."""
+    """This shows that the test above would notice them."""
     database = postgres_settings.url.reveal().partition("@/")[2].partition("?")[0]
     free = replace(postgres_settings, url=Secret(postgres_server.url(database, role=SUPERUSER)))
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""What several hosts that share one index know of each other's files: the contents, but not the stamps."""
+"""The files of several hosts that share one index: they share the contents, but not the stamps."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_only_who_saw_a_file_takes_it_out_and_takes_it_out_for_all(store, other,
     assert remove(other, read_at_ns=8)
     with store.view() as view:
         assert view.files.indexed() == {}
-    shelf.write("memory/a.md", NOTE, at=5)  # who has it still, puts it back
+    shelf.write("memory/a.md", NOTE, at=5)  # a host that still has it puts it back
     assert note(other).seen == "elsewhere"
     assert not remove(other)
 

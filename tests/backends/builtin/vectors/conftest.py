@@ -1,4 +1,4 @@
-"""An index with chunks and vectors of our choice, engines over it, and interpreters that lack libraries."""
+"""An index with given chunks and vectors, engines over it, and interpreters that lack libraries."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def hash_of(text: str) -> bytes:
 
 
 def vector_of(text: str, dimensions: int = DIMENSIONS) -> np.ndarray:
-    """A direction that belongs to this text alone."""
+    """Returns a direction that belongs to this text alone."""
     seed = int.from_bytes(hash_of(text)[:8])
     vector = np.random.default_rng(seed).standard_normal(dimensions)
     return (vector / np.linalg.norm(vector)).astype(np.float32)
@@ -52,7 +52,7 @@ TEXT_OF = "SELECT text FROM chunks WHERE id = (SELECT chunk_id FROM excerpts WHE
 
 
 class Library:
-    """Files whose chunks are exactly the texts that one names."""
+    """Files whose chunks are exactly the given texts."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -97,14 +97,14 @@ class Library:
             SqliteEmbeddings(connection).put(self.fingerprint, pairs)
 
     def spoil(self, text: str, blob: bytes) -> None:
-        """Writes anything in the place of a stored vector."""
+        """Replaces a stored vector by any bytes."""
         with self.database.writing() as connection:
             connection.execute(
                 "UPDATE embeddings SET vector = ? WHERE text_hash = ?", (blob, hash_of(text))
             )
 
     def tidy(self, max_entries: int | None) -> int:
-        """Notes which vectors are in use and drops those beyond the bound."""
+        """Records which vectors are in use and drops those beyond the limit."""
         with self.database.writing() as connection:
             SqliteEmbeddings(connection).refresh_use(
                 SqliteEmbeddings(connection).fallen_out_of_use()
@@ -127,7 +127,7 @@ class Library:
             return [connection.execute(TEXT_OF, (hit.excerpt_id,)).get for hit in hits]
 
     def nearest(self, engine: VectorEngine, query: str | np.ndarray, **options) -> list[str]:
-        """The texts of the chunks that an engine finds, best first."""
+        """Returns the texts of the chunks that an engine finds, best first."""
         vector = vector_of(query) if isinstance(query, str) else query
         options = {"limit": 10} | options
         number = self.number
@@ -137,7 +137,7 @@ class Library:
         return self.texts(answer.hits)
 
     def search(self, engine: VectorEngine, query: np.ndarray, **options):
-        """What an engine answers."""
+        """Returns the answer of an engine."""
         number = self.number
         with self.database.reading() as connection:
             return engine.search(VectorQuery(connection, number, query, **{"limit": 5} | options))
@@ -173,7 +173,7 @@ def resident() -> ResidentEngine:
 
 @pytest.fixture
 def loaded(library: Library, resident: ResidentEngine) -> Callable[[], list[VectorEngine]]:
-    """All engines, ready to search what the library holds now."""
+    """All engines, ready to search the present library."""
 
     def make() -> list[VectorEngine]:
         library.refresh(resident)
@@ -184,7 +184,7 @@ def loaded(library: Library, resident: ResidentEngine) -> Callable[[], list[Vect
 
 @pytest.fixture(params=["resident", "sqlite-vec", "numpy"])
 def engine(request, library: Library, resident: ResidentEngine) -> VectorEngine:
-    """Each engine in turn, always level with the library."""
+    """Each engine in turn, always up to date with the library."""
     if request.param == "sqlite-vec":
         return SqliteScan(Extension())
     return NumpyScan() if request.param == "numpy" else _AlwaysFresh(library, resident)
@@ -216,7 +216,7 @@ def key() -> Callable[[str], bytes]:
 
 @pytest.fixture
 def blend() -> Callable[..., np.ndarray]:
-    """A unit vector near the first text's, by so much of another's."""
+    """Returns a unit vector near that of the first text, with a share of another's."""
 
     def mix(text: str, other: str, share: float) -> np.ndarray:
         mixed = vector_of(text) + share * vector_of(other)
@@ -229,7 +229,7 @@ def blend() -> Callable[..., np.ndarray]:
 def python_without(tmp_path: Path) -> Callable[..., Callable[[str], str]]:
     """Runs a script in an interpreter in which some installed packages do not exist.
 
-    The packages' directory is rebuilt from links, without those that are named.
+    The packages' directory is rebuilt from links, without the named ones.
     """
 
     def make(*missing: str) -> Callable[[str], str]:

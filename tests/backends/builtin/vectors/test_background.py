@@ -1,4 +1,4 @@
-"""How high a query's cosines are at large, by a sample that is read again only when it changed."""
+"""The distribution of a query's cosines, from a sample that is read again only when it changed."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from backends.builtin.store.sqlite.vectors.select import background_of
 
 @pytest.fixture
 def measure(library):
-    """What a scan, by default a new one, says of a query."""
+    """Returns the measure of a query by a scan, by default a new one."""
 
     def of(query, scan=None):
         number = library.number

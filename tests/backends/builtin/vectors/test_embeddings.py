@@ -1,4 +1,4 @@
-"""The stored vectors: what is missing, what was refused, what is in use and what may go."""
+"""The stored vectors: those that are missing, refused, in use, and free to go."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What holds for every engine, and that all of them agree."""
+"""The properties of every engine, and the agreement of all of them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Keeping the resident vectors level with the index: what is read, and what is never mistaken."""
+"""Keeping the resident vectors up to date with the index: the reads, and the mistakes that must not happen."""
 
 from collections import Counter
 
@@ -10,7 +10,7 @@ TEXTS = [f"text {number}" for number in range(300)]
 
 
 def statements_of(library, engine):
-    """How often a refresh ran each kind of statement."""
+    """Returns how often a refresh ran each kind of statement."""
     number = library.number
     seen = Counter()
     with library.database.reading() as connection:

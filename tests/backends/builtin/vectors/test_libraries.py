@@ -1,4 +1,4 @@
-"""Interpreters in which a library does not exist: what still works, and what is said."""
+"""Interpreters in which a library does not exist: what still works, and the messages."""
 
 import json
 
@@ -85,7 +85,7 @@ def test_without_sqlite_vec_numpy_takes_its_place(library, python_without):
     reason = report["sqlite-vec"]["unavailable"]["sqlite-vec"]
     assert reason.startswith("sqlite-vec is not installed")
     assert report["sqlite-vec"]["found"] == report["auto"]["found"]
-    # Once for the first search and for the engine of this name; the numpy engine never asks for it.
+    # Once for the first search and once for the engine of this name; the numpy engine never needs it.
     assert report["events"] == ["sqlite-vec not loaded: "] * 2
 
 

@@ -1,4 +1,4 @@
-"""When memory counts as short."""
+"""The states in which memory counts as short."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The resident vectors come when they are used, follow what changes, and go when nobody wants them."""
+"""The resident vectors are loaded when used, follow changes, and are dropped when nobody needs them."""
 
 import threading
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Kept:
-    """Engines over a library, kept by a residency that runs."""
+    """Engines over a library, kept by a running residency."""
 
     def __init__(self, library, **options):
         self.library = library

@@ -1,4 +1,4 @@
-"""The life of the resident vectors: loading, precision, refusing, giving back, many threads."""
+"""The life of the resident vectors: loading, precision, refusal, release, many threads."""
 
 import gc
 import threading
@@ -34,7 +34,7 @@ def test_a_quarter_of_the_memory_of_float32_is_enough(library, resident, vector)
 
 @pytest.mark.parametrize("outliers", [0, 3], ids=["even", "outliers"])
 def test_int8_with_rescoring_finds_what_float32_finds(library, resident, outliers):
-    """Also where a few numbers are far larger than the others, as in many models."""
+    """This also holds where a few numbers are far larger than the others, as in many models."""
     rng = np.random.default_rng(7)
     vectors = rng.standard_normal((3000, 256)).astype(np.float32)
     vectors[:, :outliers] *= 25
@@ -125,7 +125,7 @@ def test_released_vectors_are_loaded_again_by_the_next_refresh(filled, resident,
 
 
 def during(library, engine, action):
-    """Refreshes, and does something in the midst of it. Returns what the refresh said."""
+    """Refreshes, and does something in the middle of it. Returns the result of the refresh."""
     number, done = library.number, []
 
     def interrupt():
@@ -196,7 +196,7 @@ def test_another_provider_takes_the_place_of_the_first(filled, resident, vector)
 
 @pytest.fixture
 def while_others_read(filled, resident, vector):
-    """Does some work while eight threads search and one refreshes; what they found wrong."""
+    """Does some work while eight threads search and one refreshes; returns their wrong results."""
 
     def run(work):
         stop, faults = threading.Event(), []

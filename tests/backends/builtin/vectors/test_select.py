@@ -1,4 +1,4 @@
-"""Which engine answers, and what is said about those that do not."""
+"""The choice of the engine that answers, and the reports on those that do not."""
 
 import apsw
 import numpy as np
@@ -18,7 +18,7 @@ def filled(library):
 
 
 def search_with(library, settings, vector, *, refresh=True, times=1):
-    """(the engine that answered, the status after it)."""
+    """Returns the engine that answered and the status after it."""
     vectors = VectorSearch(settings)
     for _ in range(times):
         with library.database.reading() as connection:
