@@ -19,7 +19,7 @@ from fakes import postgres
 
 
 def pytest_configure() -> None:
-    # Some thousand processes are started, and each would compile again all that it imports.
+    # Some thousand processes are started, and without this each would compile again all that it imports.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     # Other work on the machine must not decide whether a property holds. The same examples each time, as many as a
@@ -85,7 +85,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(autouse=True)
 def _logging_is_left_as_it_was() -> Iterator[None]:
-    """What runs a command line within the tests' process has the log write to what captures that test."""
+    """Restores logging, since a command line run in this process makes the log write to the capture of its test."""
     before = structlog.get_config()
     yield
     write_from("debug")
@@ -113,9 +113,9 @@ def unprivileged() -> Callable[[], AbstractContextManager[None]]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """In continuous integration nothing may be missing: what would be skipped there, fails.
+    """Makes tests that would be skipped in continuous integration fail.
 
-    What a failed attempt left open is found in the middle of another test, which is not at fault.
+    An object that a failed attempt left open is found in the middle of another test, which is not at fault.
     """
     report = yield
     if report.failed and item.get_closest_marker("promises_seconds"):
@@ -149,7 +149,7 @@ def pooled_server(postgres_server: postgres.Server) -> Iterator[postgres.Pooled]
 def postgres_settings(
     request: pytest.FixtureRequest, postgres_server: postgres.Server, tmp_path: Path
 ) -> StoreSettings:
-    """Of a store for the role that serves, as a tenant of its own: making a database takes much longer.
+    """Settings of a store for the role that serves, as a tenant of its own: making a database takes much longer.
 
     Parametrized with "pooled", through pgbouncer.
     """

@@ -19,7 +19,7 @@ FORGIVEN = "; it is ignored"
 
 
 class Machine:
-    """A home directory with nothing in it but what a test writes."""
+    """A home directory that contains only what a test writes."""
 
     def __init__(self, root: Path) -> None:
         self.home = root / "home"
@@ -30,7 +30,7 @@ class Machine:
             directory.mkdir()
 
     def write(self, text: str | bytes, path: Path | None = None) -> Path:
-        """Writes a file, by default the usual configuration file, and gives its path."""
+        """Writes a file, by default the usual configuration file, and returns its path."""
         path = path or self.config
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode() if isinstance(text, str) else text)
@@ -43,20 +43,20 @@ class Machine:
         environment: Mapping[str, str] | None = None,
         **request: Any,
     ) -> Settings:
-        """The settings, after writing `text` into the usual configuration file."""
+        """Returns the settings, after writing `text` into the usual configuration file."""
         if text is not None:
             self.write(text)
         variables = {"HOME": str(self.home), **(environment or {})}
         return load_settings(LoadRequest(environment=variables, cwd=self.cwd, **request))
 
     def problems(self, text: str | bytes, **request: Any) -> tuple[ConfigProblem, ...]:
-        """What is wrong with a file that must not load."""
+        """Returns the problems of a file that must not load."""
         with pytest.raises(ConfigInvalidError) as caught:
             self.load(text, **request)
         return caught.value.problems
 
     def complaints(self, text: str | bytes, **request: Any) -> list[ConfigProblem]:
-        """What is wrong with a file, whether it ends us (our own keys) or only warns (the host's)."""
+        """Returns the problems of a file: those of our own keys end the program, those of the host's only warn."""
         try:
             warnings = self.load(text, **request).warnings
         except ConfigInvalidError as error:
@@ -80,7 +80,7 @@ def machine(tmp_path: Path) -> Machine:
 
 @pytest.fixture
 def parse() -> Callable[[str | bytes], Located]:
-    """A JSON5 text as a located tree, from a file called `test.json5`."""
+    """Returns a JSON5 text as a located tree, from a file called `test.json5`."""
 
     def parse(text: str | bytes) -> Located:
         return parse_json5(text.encode() if isinstance(text, str) else text, Path("test.json5"))

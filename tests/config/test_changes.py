@@ -1,4 +1,4 @@
-"""Which keys differ between two readings: by value, by their documented names, without secrets."""
+"""The keys that differ between two readings: by value, by their documented names, without secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which agent is meant, and its directories."""
+"""The choice of the agent, and its directories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors: kinds, messages, remedies, and how a lone one comes out of a group."""
+"""Errors: kinds, messages, remedies, and the extraction of a single one from a group."""
 
 from __future__ import annotations
 

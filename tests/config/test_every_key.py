@@ -1,4 +1,4 @@
-"""Every documented key, row by row: default, what is allowed, what is refused, what is cut.
+"""Every documented key, row by row: its default, and the values that are allowed, refused and cut.
 
 The rows are in `documented_keys.json5` beside this file.
 """
@@ -31,12 +31,12 @@ def key_of(row: dict[str, Any]) -> str:
 
 
 def cases(column: str) -> list[Any]:
-    """Every row with every text of one of its columns."""
+    """Returns every row with every text of one of its columns."""
     return [(row, text) for row in ROWS for text in row.get(column, ())]
 
 
 def written(path: str, value: str) -> str:
-    """A file with one key, which stands alone on its line together with its value."""
+    """Returns a file with one key, which is alone on its line together with its value."""
     *outer, name = path.split(".")
     opening = "".join(f"{part}: {{\n" for part in outer)
     return f"{{\n{opening}{name}: {value}\n{'}' * len(outer)}}}\n"
@@ -54,7 +54,7 @@ def effective(settings: Any, row: dict[str, Any]) -> Any:
 
 
 def wanted(value: Any, row: dict[str, Any], machine: Any) -> Any:
-    """What a cell of the table means on this machine; `null` is the default."""
+    """Returns the meaning of a cell of the table on this machine; `null` is the default."""
     if value is None:
         value = row["default"]
     if isinstance(value, float):
@@ -96,7 +96,7 @@ def test_null_means_that_the_key_is_absent(machine, row):
     assert settings.warnings == ()
 
 
-# What a slip must not switch on, nor send to somebody else.
+# The effect of a wrong value: it must not switch anything on, nor send anything to others.
 CAREFUL = {f"{SEARCH}.enabled": False, f"{SEARCH}.provider": "none"}
 
 
@@ -143,7 +143,7 @@ def test_what_is_cut_applies_with_a_warning_that_names_the_line(machine, row, te
 
 def test_every_key_that_fills_a_field_is_in_the_table():
     elsewhere = {
-        "agent_dir",  # one agent's own: see the tests of choosing an agent
+        "agent_dir",  # an agent's own key: see the tests of choosing an agent
         "qmd.paths",
         "qmd.scope",
         "scope",

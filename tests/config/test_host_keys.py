@@ -1,4 +1,4 @@
-"""What a configuration of the host's may never do to us, and the home of our own keys in it."""
+"""Limits on the effects of a host's configuration on us, and the place of our own keys in it."""
 
 from __future__ import annotations
 

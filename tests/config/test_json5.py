@@ -1,4 +1,4 @@
-"""Reading files: values, places, and a typed error for everything that is no JSON5."""
+"""Reading files: values, places, and a typed error for everything that is not JSON5."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def problem_of(caught: pytest.ExceptionInfo[ConfigInvalidError]) -> ConfigProble
 
 
 def plain(node):
-    """The values of a located tree without their places."""
+    """Returns the values of a located tree without their places."""
     if isinstance(node.value, dict):
         return {name: plain(member) for name, member in node.value.items()}
     if isinstance(node.value, list):

@@ -1,4 +1,4 @@
-"""Properties of the JSON5 reader: places are right, and no text makes anything but a typed error."""
+"""Properties of the JSON5 reader: places are right, and any other text gives a typed error."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Writer:
 
 
 def offsets(node, at=()):
-    """Every path below a located tree with its offset."""
+    """Yields every path below a located tree with its offset."""
     if isinstance(node.value, dict):
         pairs = node.value.items()
     else:
@@ -132,7 +132,7 @@ def test_the_values_are_those_of_the_parser(value, seed):
 
 
 def error_of(data: bytes) -> ConfigInvalidError | None:
-    """The typed error for these bytes, or None when they hold a value."""
+    """Returns the typed error for these bytes, or None if they contain a value."""
     try:
         parse_json5(data, FILE)
     except ConfigInvalidError as error:

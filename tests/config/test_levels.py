@@ -1,4 +1,4 @@
-"""Built-in values, defaults and an agent's own keys: which of them applies."""
+"""Built-in values, defaults and an agent's own keys, and which of them applies."""
 
 from __future__ import annotations
 

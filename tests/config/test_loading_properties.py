@@ -1,4 +1,4 @@
-"""Whatever a configuration file holds, loading gives settings within their bounds or a typed error."""
+"""Loading any configuration file gives settings within their bounds or a typed error."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ trees = st.recursive(
 
 
 def load(document: object) -> Settings | ConfigInvalidError:
-    """The settings for a document, or the error that refuses it."""
+    """Returns the settings for a document, or the error that refuses it."""
     with tempfile.TemporaryDirectory() as home:
         config = Path(home) / "openclaw.json"
         config.write_text(pyjson5.dumps(document), encoding="utf-8")

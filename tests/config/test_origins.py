@@ -1,4 +1,4 @@
-"""Where every effective value comes from."""
+"""The origin of every effective value."""
 
 from __future__ import annotations
 

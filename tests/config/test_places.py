@@ -1,4 +1,4 @@
-"""Which file is read: the command line, the environment, the usual places, none at all."""
+"""The choice of the file that is read: the command line, the environment, the usual places, none at all."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from config.sections import MEMORY, SEARCH
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = [
     *(one for floor in ("config", "providers", "backends", "gateway") for one in ROOT.glob(f"{floor}/**/*.py")),
-    *(one for one in ROOT.glob("docs/*.md") if one.name != "migration.md"),  # it is about the others
+    *(one for one in ROOT.glob("docs/*.md") if one.name != "migration.md"),  # it is about the other spellings
     ROOT / "README.md",
 ]  # fmt: skip
 LONG = {f"{section.name}.{key.path}" for section in (SEARCH, MEMORY) for key in section.keys}

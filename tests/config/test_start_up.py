@@ -1,4 +1,4 @@
-"""Loading settings must not cost start-up time that it does not need."""
+"""Loading settings costs no more start-up time than it needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEAVY = (
 
 
 def loaded_after(code: str) -> set[str]:
-    """Names of the modules that a fresh interpreter has loaded after running `code`."""
+    """Returns the names of the modules that a fresh interpreter has loaded after running `code`."""
     program = f"import msgspec, pathlib, sys; before = set(sys.modules)\n{code}\nprint(*sys.modules.keys() - before)"
     run = subprocess.run(
         [sys.executable, "-c", program],

@@ -1,4 +1,4 @@
-"""The table of keys itself: complete, without contradictions, and the only place of its facts."""
+"""The table of keys itself: complete, consistent, and the only place of its facts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fakes.each import each
 KEYS = [(section, key) for section in SECTIONS for key in section.keys]
 IDS = [section.documented(key) for section, key in KEYS]
 
-# Filled from the request and the machine, or from keys below free names.
+# Filled from the request and the machine, or from keys under free names.
 NOT_FROM_ONE_KEY = {
     "agent_id",
     "state_dir",
@@ -51,7 +51,7 @@ def defaults() -> Settings:
 
 
 def leaves(value, prefix=""):
-    """Dotted paths of everything in the settings that is not itself a group of settings."""
+    """Yields dotted paths of everything in the settings that is not itself a group of settings."""
     for name in value.__struct_fields__:
         member = getattr(value, name)
         path = f"{prefix}{name}"

@@ -1,4 +1,4 @@
-"""What is odd but not wrong: unknown keys, retired keys, duplicates."""
+"""Oddities that are not errors: unknown keys, retired keys, duplicates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every input that a fuzzer found worth keeping, and mutations of them, through the parsers they are for."""
+"""Every input that a fuzzer found worth keeping, and mutations of them, through the parsers they are meant for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_everything_that_was_kept_is_taken(name):
 
 @st.composite
 def mutations(draw, seeds):
-    """Parts of known inputs, put together, with some bytes changed."""
+    """Draws parts of known inputs, put together, with some bytes changed."""
     parts = draw(st.lists(st.sampled_from(seeds), min_size=1, max_size=3))
     data = bytearray()
     for part in parts:

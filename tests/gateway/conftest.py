@@ -1,4 +1,4 @@
-"""What holds for every test of this floor."""
+"""Fixtures for every test of this floor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gateway.doctor import index
 
 @pytest.fixture(autouse=True)
 def patient_machine(monkeypatch, request) -> None:
-    """A machine that stalls does not decide what is found and judged in this process, unless seconds are promised."""
+    """Waits so long that a machine that stalls does not decide the results, unless the test promises seconds."""
     if request.node.get_closest_marker("promises_seconds"):
         return
     be_patient(monkeypatch)

@@ -1,4 +1,4 @@
-"""Where a person's daily note is, from what Obsidian is set to and from the notes there are."""
+"""The place of a person's daily note, from Obsidian's settings and from the existing notes."""
 
 from datetime import date
 

@@ -1,4 +1,4 @@
-"""What people are shown of characters that are not what they look like, and what programs are given."""
+"""Deceptive characters as they are shown to people and given to programs."""
 
 from __future__ import annotations
 

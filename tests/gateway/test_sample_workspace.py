@@ -42,7 +42,7 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class HardQuestion(Question, frozen=True, forbid_unknown_fields=True):
     half: str
-    """What is `testing` may not be looked at when something is chosen."""
+    """`choosing` or `testing`; no choice may be based on questions of the latter."""
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_the_daily_notes_span_all_six_weeks() -> None:
 
 
 def main_script(text: str) -> str:
-    """Japanese is told by its kana, so it is asked before Chinese; else the note is English or German."""
+    """Japanese is recognised by its kana, so it is tested before Chinese; else the note is English or German."""
     latin = len(re.findall(r"[A-Za-z]", text))
     for lang in ("ja", "zh", "ru"):
         if len(re.findall(SCRIPTS[lang], text)) > latin:

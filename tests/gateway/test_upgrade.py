@@ -1,4 +1,4 @@
-"""How an installation is brought up to date: by what installed it, from where it came."""
+"""Upgrading an installation: by the tool that installed it, from its source."""
 
 import sys
 from importlib import metadata

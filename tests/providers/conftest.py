@@ -22,7 +22,7 @@ QUICK = RequestOptions(timeout_s=60.0)
 
 
 class Collected:
-    """An `on_batch` that keeps what it is given, and checks that nothing comes twice."""
+    """An `on_batch` that keeps what it gets, and checks that nothing comes twice."""
 
     def __init__(self) -> None:
         self.items: dict[int, Any] = {}
@@ -71,7 +71,7 @@ def embedder_for(tmp_path) -> Callable[..., Any]:
     """Makes the embedder that talks to a host; keywords are fields of the search settings."""
 
     def make(host: FakeVendor, *, key: str | None = None, **search: Any) -> Any:
-        import_module("providers.remote.wires")  # loading takes as long as it likes
+        import_module("providers.remote.wires")  # loading may take long
         block = search.pop("remote", None) or remote(host.base_url, key or host.key)
         search = {"provider": host.vendor, "remote": block, **search}
         settings = make_settings(tmp_path, search=search)
@@ -111,7 +111,7 @@ def options() -> Callable[..., RequestOptions]:
 
 @pytest.fixture
 def assert_secret(caplog, capfd) -> Callable[..., None]:
-    """Checks that a text is nowhere: not in an error in any form, not in a log, not in output."""
+    """Checks that a secret is nowhere: in no form of an error, no log, and no output."""
     caplog.set_level(logging.DEBUG)
 
     def check(

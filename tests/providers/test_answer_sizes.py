@@ -1,4 +1,4 @@
-"""Answers that are more than they seem: what a host sends is counted after it is decompressed, and before it is parsed."""
+"""Oversized answers: the bytes of a host are counted after they are decompressed, and before they are parsed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_a_bomb_in_an_error_leaves_its_status(host, service_for, collected
 async def test_memory_stays_small_and_the_event_loop_turns_while_a_bomb_arrives(
     openai_host, embedder_for
 ):
-    """Processor time of this thread between two turns: a busy machine adds nothing to it."""
+    """The measure is processor time of this thread between two turns, to which a busy machine adds nothing."""
     embedder = embedder_for(openai_host)
     await embedder.embed_documents(TEXTS)
     longest = [0.0]

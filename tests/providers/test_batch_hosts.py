@@ -33,7 +33,7 @@ def batches(vendor):
 
 @pytest.fixture
 async def opened(vendor, batches, tmp_path):
-    """Opens the vendor's batch jobs as configured; closed at the end."""
+    """Opens the vendor's batch jobs as configured; closes them at the end."""
     hosts = []
 
     def open_with(**search):
@@ -51,7 +51,7 @@ async def opened(vendor, batches, tmp_path):
 
 
 async def run_job(host, texts):
-    """The file of the job, and the job when it has ended."""
+    """Returns the file of the job, and the job when it has ended."""
     lines = io.BytesIO(b"".join(host.line(f"{at:04x}", text) for at, text in enumerate(texts)))
     file = await host.upload("notes.jsonl", lines)
     job = await host.create(file, "label")

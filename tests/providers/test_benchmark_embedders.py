@@ -1,4 +1,4 @@
-"""The embedding models of the benchmarks: what they compute, and how they get their weights."""
+"""The embedding models of the benchmarks: their vectors, and the source of their weights."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_a_model_file_that_does_not_exist_is_named(chosen):
 
 @pytest.fixture
 def suggested(tmp_path, monkeypatch):
-    """The suggested model as if it was downloaded: a small one in its place."""
+    """Makes a small model take the place of the suggested one, as if it was downloaded."""
     cache = tmp_path / "cache"
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     place = place_of(FIRST.repository, cache / "memory-gateway/models")
@@ -160,7 +160,7 @@ def test_the_suggested_model_without_its_engine_leaves_keywords_and_says_what_is
 def test_local_without_a_model_is_the_suggested_one_unless_llama_cpp_is_there(
     chosen, monkeypatch, has_llama, expected
 ):
-    """As OpenClaw's default, for which llama.cpp was installed."""
+    """With llama.cpp it is OpenClaw's default, for which llama.cpp was installed."""
     real = importlib.util.find_spec
     found = real("json") if has_llama else None
     monkeypatch.setattr(

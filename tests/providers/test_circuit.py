@@ -1,4 +1,4 @@
-"""The circuit breaker, on a clock that stands still."""
+"""The circuit breaker, on a clock that does not move."""
 
 import anyio
 import pytest

@@ -1,4 +1,4 @@
-"""Which key wins, where it may go, and which headers go with it."""
+"""The key that wins, where it may be sent, and the headers sent with it."""
 
 import pytest
 

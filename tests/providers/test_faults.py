@@ -1,6 +1,6 @@
-"""Every way in which a host misbehaves: what comes back, how often it was asked, and recovery.
+"""All ways in which a host misbehaves: the result, the number of requests, and the recovery.
 
-Real sockets and the vendors' own libraries; only waiting between attempts takes no time.
+Sockets and the vendors' own libraries are real; only waiting between attempts takes no time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ IMPATIENT = {"timeout_s": 1.0}
 
 
 async def recovers(host, service, clock, collected):
-    """The host is well again: after the cooldown everything is embedded, in one request."""
+    """Checks that the host has recovered: after the cooldown everything is embedded, in one request."""
     host.heal()
     clock.advance(4000)
     asked = len(host.requests)
@@ -155,7 +155,7 @@ async def test_a_short_answer_loses_no_text_silently(host, service_for, collecte
     service = service_for(host)
     await service.embed_documents(TEXTS, on_batch=collected)
     assert len(host.requests) == 1
-    # Gemini's rows carry no index: which text is missing cannot be known.
+    # Gemini's rows have no index, so the missing text cannot be known.
     assert sorted(collected.errors) == ([0, 1, 2] if host.vendor == "gemini" else [2])
     assert "no vector" in collected.errors[2].message
 
@@ -258,7 +258,7 @@ async def test_a_host_that_is_not_there_is_transient(vendor, service_for, collec
 
 @pytest.fixture
 def untrusted(tmp_path):
-    """A certificate that nobody vouches for."""
+    """A certificate that no authority has signed."""
     command = ["openssl", "req", "-x509", "-nodes", "-days", "1", "-subj", "/CN=127.0.0.1"]
     command += ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
     command += ["-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "certificate.pem")]

@@ -1,4 +1,4 @@
-"""What is loaded when nothing is embedded."""
+"""The modules that are loaded when nothing is embedded."""
 
 import json
 import subprocess

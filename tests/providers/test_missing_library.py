@@ -1,4 +1,4 @@
-"""What is said when a library that vendors need is not installed."""
+"""The messages when a library that vendors need is not installed."""
 
 import sys
 

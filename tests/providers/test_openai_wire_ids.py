@@ -1,4 +1,4 @@
-"""The ids of the chat gateway's providers: who speaks OpenAI's wire, where, with whose key."""
+"""The ids of the chat gateway's providers: those that speak OpenAI's wire format, their addresses and keys."""
 
 import json
 

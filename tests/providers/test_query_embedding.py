@@ -129,7 +129,7 @@ async def test_a_query_does_not_queue_behind_documents(openai_host, service_for,
         group.start_soon(lambda: service.embed_documents(["a note"], on_batch=collected))
         await anyio.to_thread.run_sync(openai_host.wait_until, lambda host: host.at_once == 1)
         await service.embed_query("q", deadline_s=30)
-        assert openai_host.at_once == 1  # the documents wait still
+        assert openai_host.at_once == 1  # the documents still wait
         group.cancel_scope.cancel()
 
 
@@ -156,7 +156,7 @@ async def test_a_blank_query_is_refused_unsent(host, service_for):
 
 
 class Asked:
-    """Counts questions, and holds the answers back until told."""
+    """Counts questions, and delays the answers until the gate opens."""
 
     def __init__(self):
         self.count = 0
@@ -172,7 +172,7 @@ class Asked:
 
 
 def number_of(vector):
-    """Which of the answers it is; None without one."""
+    """Returns the number of the answer; None without one."""
     return None if vector is None else int(vector[0])
 
 

@@ -1,4 +1,4 @@
-"""Hosts that send us on: followed where it is safe, refused where key and texts would go elsewhere."""
+"""Hosts that redirect: followed where it is safe, refused where the key and texts would go to another host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made of unhappy answers, among them refusals of size in the words of many hosts."""
+"""The treatment of failed answers, among them refusals of size in the words of many hosts."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""How texts are put into requests: work lists, limits, and what hosts teach about them."""
+"""The division of texts into requests: work lists, limits, and the limits learned from hosts."""
 
 from itertools import pairwise
 
@@ -32,7 +32,7 @@ def of(items):
 
 
 def learn(learned, reason, true_cap):
-    """Sends full requests until the search has ended; how many were refused."""
+    """Sends full requests until the search has ended; returns the number of refused ones."""
     refusals = 0
     for _ in range(100):
         amount = getattr(learned.apply(DOCUMENTED), LIMIT[reason])
@@ -142,7 +142,7 @@ LIMITS = st.builds(
 
 
 def plan(sizes, limits):
-    """All requests, one after the other, as lists of sizes."""
+    """Returns all requests, one after the other, as lists of sizes."""
     requests, rest = [], list(sizes)
     while rest:
         count = fill(rest, limits)

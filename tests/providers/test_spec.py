@@ -199,8 +199,6 @@ def test_an_address_that_cannot_be_read_is_not_replaced_by_the_vendors_own(resol
     with pytest.raises(ProviderUnavailableError, match="cannot be read") as caught:
         resolve(environment_keys=KEYS, model_providers={"openai": unreadable})
     assert "models.providers.openai.baseUrl" in caught.value.remedy
-    search = {
-        "remote": remote(LOCAL, "sk-local")
-    }  # a readable one that comes first is another matter
+    search = {"remote": remote(LOCAL, "sk-local")}  # a readable one before it is another matter
     spec = resolve(search=search, model_providers={"openai": unreadable})
     assert spec.endpoint.base_url == LOCAL

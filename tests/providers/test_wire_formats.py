@@ -1,4 +1,4 @@
-"""What each vendor's host is sent and what is made of its answer, over real sockets."""
+"""The requests to each vendor's host and the reading of its answers, over real sockets."""
 
 import numpy as np
 import pytest

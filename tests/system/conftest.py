@@ -36,7 +36,7 @@ NOTES = {
 
 
 class Home:
-    """An isolated home with one workspace. Nothing of the machine's own configuration is seen."""
+    """An isolated home with one workspace. Nothing of the machine's own configuration is visible."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -68,7 +68,7 @@ class Home:
         self.config.write_text(json.dumps(content), encoding="utf-8")
 
     def embed_with(self, host: FakeVendor, *, key: str | None = None, **search: object) -> None:
-        """Names a host that embeds, with its own key unless another is given."""
+        """Configures a host that embeds, with its own key unless another is given."""
         access = {"baseUrl": host.base_url, "apiKey": key or host.key}
         block = {"provider": host.vendor, "remote": access, **search}
         self.configure({"agents": {"defaults": {"memorySearch": block}}})
@@ -89,14 +89,14 @@ class Home:
             yield client
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """A command of the command line on this home, to its end."""
+        """Runs a command of the command line on this home to its end."""
         return subprocess.run(
             [sys.executable, "-m", "gateway", arguments[0], *self.arguments, *arguments[1:]],
             env=self.environment, capture_output=True, encoding="utf-8", timeout=PATIENCE_S, check=False,
         )  # fmt: skip
 
     def command(self, *arguments: str, until: Callable[[Any], bool] = bool) -> Any:
-        """The JSON that a command prints, once it is as expected; it is repeated till then."""
+        """Returns the JSON that a command prints, once it is as expected; it is repeated till then."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             done = self.run(*arguments)
@@ -108,7 +108,7 @@ class Home:
                 return found
 
     def health(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """`health` as JSON, once it says more than that time ran out."""
+        """Returns the result of `health` as JSON, once it says more than that time ran out."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             done = self.run("health", "--json", *arguments)
@@ -124,8 +124,8 @@ class Home:
 
 
 def patient(call: Callable[..., Any]) -> Callable[..., Any]:
-    """A machine that stalls makes an answer stale, a health failing, an index unavailable, and each says
-    so: it is asked for again, for some time.
+    """Repeats a call for some time while a stalling machine makes an answer stale, a health failing or an index
+    unavailable.
     """
 
     async def asked_again(method: str, params: object = None, **options: Any) -> Any:
@@ -149,7 +149,7 @@ def patient(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def ran_out_of_time(health: Any) -> bool:
-    """Whether it is failing since something did not answer in a fraction of a second."""
+    """Returns whether the health fails since something did not answer in a fraction of a second."""
     return health["status"] == "failing" and any(
         words in reason for reason in health["reasons"] for words in ("did not answer", "silent")
     )
@@ -157,7 +157,7 @@ def ran_out_of_time(health: Any) -> bool:
 
 @pytest.fixture(scope="session")
 def make_home() -> Callable[[Path], Home]:
-    """For fixtures that outlive a test: a home in this directory."""
+    """Makes a home in a directory, for fixtures that outlive a test."""
     return Home
 
 
@@ -170,9 +170,9 @@ def home(tmp_path: Path) -> Home:
 def type_in(
     home: Home, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs a command line in this process, with nothing of its environment, in a home's directory.
+    """Runs a command line in this process, in a home's directory, with the home's environment alone.
 
-    A start takes longer than most commands. Where the process itself is at stake: `home.run`.
+    Starting a process takes longer than most commands. Tests of the process itself use `home.run`.
     """
 
     def line(

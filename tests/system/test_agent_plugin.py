@@ -1,4 +1,4 @@
-"""The plugin for Claude Code and Codex: valid by the client's own word, and installed from a local marketplace."""
+"""The plugin for Claude Code and Codex: valid by the client's own check, and installed from a local marketplace."""
 
 from __future__ import annotations
 

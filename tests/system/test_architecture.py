@@ -1,4 +1,4 @@
-"""What the documentation says of the code's structure holds."""
+"""The code has the structure that the documentation describes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ UNKNOWN = {
     "providers": {"apsw", "psycopg", "sqlite3", "asyncio"},
     "config": {"apsw", "psycopg", "sqlite3", "httpx2", "numpy", "asyncio"},
 }
-"""The libraries of what each floor never knows."""
+"""The libraries that each floor never imports."""
 
 
 @each("floor", FLOORS)
@@ -154,7 +154,7 @@ def _decodings(definition):
 
 
 def test_no_two_public_classes_have_one_name():
-    """But where two stores implement one port."""
+    """Stores that implement one port may share a name."""
     places = defaultdict(set)
     for path in MODULES:
         for node in ast.parse(path.read_bytes()).body:
@@ -165,7 +165,7 @@ def test_no_two_public_classes_have_one_name():
 
 
 def test_no_two_modules_have_one_name():
-    """But where they implement one port: stores, backends and embedders."""
+    """Implementations of one port may share a name: stores, backends and embedders."""
     places = defaultdict(set)
     for path in MODULES:
         place = str(path.relative_to(ROOT))

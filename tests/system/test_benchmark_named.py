@@ -1,4 +1,4 @@
-"""What the benchmark of names asks for, and what it counts as found."""
+"""The questions of the benchmark of names, and the hits that it counts."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ SILENT_WITH_A_CHILD = (
 
 
 def test_a_peer_that_does_not_answer_in_time_is_ended_with_its_children():
-    # It is left only when nobody holds the pipe any more.
+    # The `with` block ends only when nobody has the pipe open any more.
     with (
         Lines(python(SILENT_WITH_A_CHILD), {}) as lines,
         pytest.raises(PeerError, match=r"did not answer within 0\.2 s"),

@@ -35,7 +35,7 @@ class Terminal:
         return "\n".join(line.rstrip() for line in self._screen.display)
 
     def wait_for(self, condition):
-        """What is shown as soon as the condition holds of it."""
+        """Returns the screen as soon as the condition is true for it."""
         ends = time.monotonic() + WAIT_S
         while not condition(self.shown):
             assert time.monotonic() < ends, self.shown
@@ -47,7 +47,7 @@ class Terminal:
         return self.wait_for(lambda shown: text in shown)
 
     def leave(self, key):
-        """Types the key until the program closes the terminal: beside an editor that ends, a key may go lost."""
+        """Types the key until the program closes the terminal: beside an editor that ends, a key may get lost."""
         ends = time.monotonic() + WAIT_S
         while time.monotonic() < ends:
             try:

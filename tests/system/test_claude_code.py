@@ -1,4 +1,4 @@
-"""Beside the real Claude Code: what it writes of its conversations and projects is found, and what is not said is not."""
+"""Beside the real Claude Code: its conversations and projects are found, and nothing else of its files is."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def code(tmp_path):
 
 @pytest.fixture
 def claude(code):
-    """Says something to it in one conversation; the model answers with this."""
+    """Sends text to Claude Code in one conversation; the model answers with the given replies."""
     begun = False
 
     def say(text: str, *replies: str | ToolCall) -> str:
@@ -40,7 +40,7 @@ def claude(code):
 
 @pytest.fixture
 def gateway(code):
-    """One command of the gateway with `--claude-code`, as JSON."""
+    """Runs one command of the gateway with `--claude-code`; returns its JSON."""
     config = code.home / ".openclaw/openclaw.json"
     (config.parent / "workspace/memory").mkdir(parents=True)
     config.write_text(json.dumps({"agents": {"defaults": {"memorySearch": SWITCHES}}}), "utf-8")

@@ -1,4 +1,4 @@
-"""The model servers of the clients refuse what the vendors refuse, remember it, and do not answer without end."""
+"""The model servers of the clients refuse what the vendors refuse, record it, and do not answer endlessly."""
 
 from __future__ import annotations
 

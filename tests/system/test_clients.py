@@ -1,6 +1,7 @@
-"""The real Claude Code, Codex, Gemini CLI and Copilot CLI with a real gateway: connected, listed, a whole turn, disconnected.
+"""The real Claude Code, Codex, Gemini CLI and Copilot CLI with a real gateway: connected, listed, a whole turn,
+disconnected.
 
-Their models are servers on this machine that speak the vendors' wires.
+Their models are servers on this machine that speak the vendors' wire formats.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ def client(request, tmp_path):
     with model_kind() as model:
         found.begin(model)
         yield found
-    end_staying(found.home)  # what a client's hooks started
+    end_staying(found.home)  # started by hooks of a client
 
 
 def gateway(client, *arguments):
-    """A command of ours in the client's surroundings, as JSON."""
+    """Runs a command of ours in the client's surroundings; returns its JSON."""
     done = client.run(sys.executable, "-m", "gateway", *arguments, "--json")
     assert done.returncode == 0, done
     return json.loads(done.stdout)
@@ -69,7 +70,7 @@ def test_a_connected_client_finds_a_note_in_one_turn_and_pays_for_it_once(client
     assert result.count("third willow") == 1
     assert "birds.md" in result
     gateway(client, "disconnect", client.name, "--yes")
-    if client.name == "claude-code":  # it lays its file out anew when it starts
+    if client.name == "claude-code":  # it formats its file anew when it starts
         assert "memory-gateway" not in client.config.read_text("utf-8")
         assert (
             json.loads(client.config.read_bytes())["mcpServers"] == json.loads(before)["mcpServers"]
@@ -84,7 +85,7 @@ WITHOUT_ASKING = {
     "gemini": [],
     "copilot": [],
 }
-"""What has a client run a tool that writes, where nobody can be asked."""
+"""The options that make a client run a tool that writes, where nobody can be asked."""
 
 
 def test_the_agent_of_a_client_may_write_once_connect_was_told_so_and_is_told_what_is_missing(
@@ -123,7 +124,7 @@ def test_a_round_in_which_the_client_is_asked_leaves_no_trace(client):
 
 
 def test_what_the_client_itself_does_to_its_file_is_no_reason_to_use_its_command(client):
-    """The day one of them keeps the rest of the file as it is, `connect` should use it."""
+    """If one of them begins to leave the rest of the file as it is, `connect` should use its command."""
     before = client.config.read_bytes()
     added = {
         "claude-code": ("mcp", "add", "-s", "user", "probe", "--", "true"),
@@ -149,11 +150,11 @@ FORMS = {
     "gemini": ["text"],
     "copilot": ["text", "data"],
 }
-"""What docs/protocol.md says of each."""
+"""The statements of docs/protocol.md about each client."""
 
 
 def test_of_two_forms_of_an_answer_clients_hand_their_models_one_or_the_other_or_both(client):
-    """The reason why ours have one form. A client that changes its mind is a reason to look again."""
+    """This is the reason why our answers have one form. A client that changes is a reason to look again."""
     kind = CLIENTS_OF_CONNECT[client.name]
     entry = kind.entry((sys.executable, two_forms.__file__))
     text = client.config.read_text("utf-8")

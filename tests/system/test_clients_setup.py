@@ -1,4 +1,4 @@
-"""`scripts/clients-setup`: what it says without npm, without a name, and of an installation that is there."""
+"""`scripts/clients-setup`: its messages without npm, without a name, and about an existing installation."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ WAIT_S = 120
 
 
 class Shell:
-    """Runs `memory-gateway` on one home, from a directory of no importance."""
+    """Runs `memory-gateway` on one home, from an unrelated directory."""
 
     def __init__(self, home, directory):
         self.home = home
@@ -34,11 +34,11 @@ class Shell:
         return [sys.executable, "-m", "gateway", *name.split(), *self.home.arguments, *arguments]
 
     def run(self, name, *arguments, **environment):
-        """The finished process of a command on this home."""
+        """Returns the finished process of a command on this home."""
         return self.run_bare(*self.command(name, *arguments)[3:], **environment)
 
     def run_bare(self, *arguments, **environment):
-        """The finished process of a command line without anything added."""
+        """Returns the finished process of a command line without anything added."""
         return subprocess.run(
             [sys.executable, "-m", "gateway", *arguments],
             env=self.environment | environment,
@@ -60,7 +60,7 @@ class Shell:
         )
 
     def on_terminal(self, name, *arguments, stream, **environment):
-        """What a command writes to `stream` when that is a terminal. `name` may be two words."""
+        """Returns what a command writes to `stream` when that is a terminal. `name` may be two words."""
         ours, theirs = pty.openpty()
         other = "stdout" if stream == "stderr" else "stderr"
         process = subprocess.Popen(
@@ -82,7 +82,7 @@ def read_terminal(descriptor):
     while select.select([descriptor], [], [], deadline - time.monotonic())[0]:
         try:
             piece = os.read(descriptor, 65_536)
-        except OSError:  # how Linux says that nobody has the terminal open any more
+        except OSError:  # on Linux this means that nobody has the terminal open any more
             break
         if not piece:
             break
@@ -97,7 +97,7 @@ def shell(home, tmp_path):
 
 
 def test_each_command_keeps_data_apart_from_messages_and_ends_with_its_code(shell):
-    """The details of every command are tested in one process; here is the way out of it."""
+    """The details of every command are tested in one process; this test is about the way out of it."""
     shell.home.write("memory/tea.md", "# 茶\n\n- Oolong.\n")
     (shell.home.workspace / "memory/link.md").symlink_to("/etc/hostname")
     for arguments, code, out, err in [
@@ -252,7 +252,7 @@ LOADED = (
     "import sys\nfrom gateway.cli.entry import run\ncode = run(sys.argv[1:])\n"
     "print(*sys.modules, code, file=sys.__stderr__)"
 )
-"""Runs a command line and says which modules were imported."""
+"""Runs a command line and prints which modules were imported."""
 NOT_AT_THE_START = {
     *("typer", "rich", "pygments", "attr", "prometheus_client", "numpy", "pydantic"),
     *("structlog", "zoneinfo", "backends.redaction.patterns", "backends.qmd", "openai", "difflib"),
@@ -271,7 +271,7 @@ NOT_FOR_A_QUESTION = NOT_AT_THE_START | {
         "subprocess",
     ),
 }
-"""While a gateway answers it."""
+"""The modules that a question does not import while a gateway answers it."""
 
 
 def test_serve_answers_without_what_only_other_commands_and_settings_need(shell):

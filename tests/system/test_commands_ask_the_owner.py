@@ -1,4 +1,4 @@
-"""Commands beside a running gateway: it answers them; without one they help themselves."""
+"""Commands beside a running gateway, which answers them; without one they do the work themselves."""
 
 from __future__ import annotations
 

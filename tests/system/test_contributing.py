@@ -1,4 +1,4 @@
-"""What CONTRIBUTING.md and the page about providers show works as it stands there."""
+"""The examples of CONTRIBUTING.md and of the page about providers work as printed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROW, FORMAT, BODIES, CASE, NO_JOBS, BACKEND = re.findall(
 
 
 class AcmeHandler(LoopbackHandler):
-    """A host that takes `POST /embed`, with the right key."""
+    """A host that accepts `POST /embed` with the right key."""
 
     def do_POST(self):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -53,7 +53,7 @@ class Acme(LoopbackHost[None]):
 
 
 class Outsider:
-    """A copy of the two lower floors, which somebody changes as the page about providers says."""
+    """A copy of the two lower floors, changed as the page about providers says."""
 
     def __init__(self, root):
         self.root = root
@@ -75,7 +75,7 @@ class Outsider:
         self.edit("config/vendors.py", '"voyage"]\n', '"voyage", "acme"]\n')
 
     def missing_places(self):
-        """Functions without a case for every wire, as mypy names them."""
+        """Returns the functions without a case for every wire format, as mypy names them."""
         options = ["--config-file=", "--strict", "--follow-imports=skip", "--cache-dir=/dev/null"]
         done = subprocess.run(
             [sys.executable, "-m", "mypy", *options, "config", "providers"],
@@ -97,7 +97,7 @@ class Outsider:
         return functions[-1].name
 
     def embed(self, address, key, tmp_path):
-        """The lengths of the vectors of a query and of two documents."""
+        """Returns the lengths of the vectors of a query and of two documents."""
         done = subprocess.run(
             [sys.executable, "-c", EMBED, self.root, ROOT / "tests", tmp_path, address, key],
             capture_output=True,
@@ -205,7 +205,7 @@ def test_every_benchmark_that_a_page_names_is_there():
 
 
 def named_tests():
-    """The paths that the command of each package names: its row in the table, else the same path below `tests`."""
+    """Returns the paths in the command of each package that has a row in the table."""
     rows = {}
     for names, command in re.findall(
         r"^\| (`.*`) \| `\./scripts/test (.*)` \|$", TEXT, re.MULTILINE
@@ -237,7 +237,7 @@ def files_of(paths):
 
 
 def paths_for(package):
-    """Those of its row, else those at the same path, else those of the package around it."""
+    """Returns the paths of the package's row, else the same path below `tests`, else those of the package around it."""
     if package in (rows := named_tests()):
         return rows[package]
     mirrored = f"tests/{package}"

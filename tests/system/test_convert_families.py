@@ -135,7 +135,7 @@ def test_long_answers_keep_their_markdown_a_paragraph_a_line(tmp_path):
 
 @pytest.fixture
 def checkouts(tmp_path):
-    """Where each repository has its files."""
+    """The directory with the files of each repository."""
     for path, content in {
         "realtalk/data/Chat_7_Ada_Bo.json": CHAT,
         "realmem/dataset/Ada_Test_dialogues_256k.json": json.loads(

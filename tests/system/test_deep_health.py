@@ -1,4 +1,4 @@
-"""`health --deep` on the real process: every part is asked to do its work, and what fails is named."""
+"""`health --deep` on the real process: every part is made to do its work, and the failing ones are named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo: a real gateway answers questions about the sample, and nothing of the user's is touched."""
+"""The demo: a real gateway answers questions about the sample, and the user's files are not touched."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_demo_shows_the_log_of_its_gateway_when_asked(demo):
 
 
 def test_the_demo_ends_as_other_commands_do_when_nobody_reads_on(home):
-    """Such as `demo | head -1`. The next line is one of progress, while an answer is waited for."""
+    """`demo | head -1` is such a case. The next line is one of progress, while it waits for an answer."""
     with subprocess.Popen(
         [sys.executable, "-m", "gateway", "demo"], env=home.environment | {"PYTHONPATH": str(ROOT)},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
@@ -95,7 +95,7 @@ def test_the_demo_as_json_is_the_transcript_of_requests_and_replies(demo):
 
 
 def shown(svg):
-    """The text of the picture, row by row."""
+    """Returns the text of the picture, row by row."""
     pieces = re.findall(r"<text[^>]*>(.*?)</text>", svg)
     return html.unescape("".join(pieces)).replace("\xa0", " ")
 

@@ -26,7 +26,7 @@ class Ours(Home):
     """A home whose commands are run by a user who is not root."""
 
     named = True
-    """Whether commands name workspace, state and configuration; else the home alone leads there."""
+    """True if commands name workspace, state and configuration; else they find them by the home alone."""
 
     def run(self, *arguments):
         shared = self.arguments if self.named else []
@@ -209,7 +209,7 @@ def test_an_index_that_may_only_be_read_is_told_and_so_are_files_beside_it_that_
     assert done.returncode == 1
     assert f"{index} belongs to this user (mode 0400)" in done.stdout
     assert f"chmod u+rwX {index}." in done.stdout
-    index.chmod(0o600)  # SQLite gave its own files the mode that the index had
+    index.chmod(0o600)  # SQLite gave its own files the mode of the index
     beside = [index.with_name(f"{index.name}{ending}") for ending in ("-wal", "-shm")]
     told = 0
     while closed := [one for one in beside if one.exists() and not one.stat().st_mode & 0o200]:

@@ -1,4 +1,4 @@
-"""The files of deploy/ are what they seem: they parse, what they name exists, and the gateway takes their settings."""
+"""The files of deploy/ work: they parse, the files that they name exist, and the gateway accepts their settings."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Every example of the documentation does what it says: requests, commands, settings.
 
-What is found in the documents is what is run: an example that nothing here knows how to run fails.
+The examples are found in the documents: one that nothing here knows how to run fails.
 """
 
 from __future__ import annotations
@@ -53,14 +53,15 @@ ELSEWHERE = {
     "upgrade": "tests/gateway/test_upgrade.py",
     "browse": "tests/system/test_browsing.py",
 }
-"""Commands that need a network, a terminal, a service manager or a program of their own, and who gives them one."""
+"""Commands that need a network, a terminal, a service manager or a program of their own, and the tests that run them.
+"""
 
 
 VOLATILE = "jsonrpc|id|version|sweep|prepare|search|today|timeZone|syncStarted"
 MEMBER = re.compile(
     rf'"(?!(?:{VOLATILE})")(\w+)": ("(?:[^"\\.]|\\.|\.(?!\.\.))*"|[\d.]+|true|false)(?=[,}}\]])'
 )
-"""A name and its plain value, when nothing of it was left out."""
+"""A name and its plain value, if nothing of it was left out."""
 
 
 def requests(document):
@@ -69,7 +70,7 @@ def requests(document):
 
 
 def answer(text):
-    """What is shown as the answer, up to the next request or the end of the example."""
+    """Returns the printed answer, up to the next request or the end of the example."""
     return re.split(r"\n\s*→|\n\n(?! )", text, maxsplit=1)[0]
 
 
@@ -100,8 +101,9 @@ async def test_every_request_is_answered_as_it_says(home):
 
 @pytest.mark.parametrize("document", ["docs/chat-gateways.md", "docs/protocol.md"])
 async def test_answers_are_those_that_are_printed_on_the_sample(home, document):
-    """Whatever a shown answer has in full stands in the real one, but for times and versions; the days
-    of the examples are today and yesterday.
+    """Every complete part of a printed answer is in the real one, except times and versions.
+
+    The days of the examples are today and yesterday.
     """
     shutil.rmtree(home.workspace)
     shutil.copytree(ROOT / "gateway/sample/workspace", home.workspace)
@@ -131,7 +133,7 @@ def test_every_command_runs(home, type_in, command):
         assert type_in(name).returncode == 0
         return
     if name in ("connect", "disconnect") and arguments and "--print" not in arguments:
-        arguments.append("--yes")  # nobody is there to be asked
+        arguments.append("--yes")  # nobody is there to answer a question
     arguments = [one.replace("~", str(home.root)) for one in arguments]
     if name == "recall":  # what answers it
         home.write("memory/house.md", "# House\n\nThe boiler is serviced each October.\n")
@@ -153,9 +155,9 @@ def test_every_command_runs(home, type_in, command):
 )
 @pytest.mark.promises_seconds
 def test_every_line_of_a_shell_runs(home, example):
-    """`./scripts/run` is the present interpreter here: setting up is the business of other tests.
+    """`./scripts/run` is the present interpreter here: other tests cover the set-up.
 
-    What is piped to `serve` has a second after its end to be answered.
+    After the end of its input, `serve` has a second to answer.
     """
     assert "./scripts/run" in example
     line = re.sub(r"^\$ ", "", example, flags=re.MULTILINE)

@@ -124,7 +124,7 @@ async def test_status_tells_choice_state_coverage_and_the_next_attempt(wired, ve
 
 
 def names_in(value):
-    """Every name in a document, at any depth."""
+    """Yields every name in a document, at any depth."""
     if isinstance(value, dict):
         yield from value
         value = value.values()
@@ -192,7 +192,7 @@ async def test_a_killed_process_pays_again_only_for_what_was_under_way(wired, ve
 
 
 async def test_an_index_that_was_only_read_after_a_kill_is_kept_with_its_vectors(wired, vendor):
-    """Whoever closes it last moves the log into it, without the checksums of its pages."""
+    """The last process that closes it moves the log into it, without the checksums of its pages."""
     async with wired.gateway() as client:
         await client.call("sync", {})
         coverage = await embedded(client)
@@ -217,7 +217,7 @@ async def test_an_index_that_was_only_read_after_a_kill_is_kept_with_its_vectors
 
 
 async def test_the_key_is_in_no_answer_no_log_and_no_file(wired, vendor):
-    """The host repeats it in its errors."""
+    """The host repeats the key in its errors."""
     vendor.misbehave(status(401), times=1)
     command = [sys.executable, "-m", "gateway", "serve", *wired.arguments, "--log-level", "debug"]
     process = await anyio.open_process(

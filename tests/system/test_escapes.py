@@ -1,4 +1,4 @@
-"""Paths that try to leave the memory, through the real pipe: whatever they are, nothing outside is shown."""
+"""Paths that try to leave the memory, through the real pipe: nothing outside is ever shown."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OTHERS = [
 
 @pytest.fixture
 def trapped(home):
-    """A memory with every kind of way out of it, and a secret wherever they lead."""
+    """A memory with every kind of way out of it, and a secret at the end of each."""
     (home.root / "outside.md").write_text(SECRET, encoding="utf-8")
     for place in ("notes/private.md", "elsewhere/outside.md"):
         home.write(place, SECRET)
@@ -130,7 +130,7 @@ async def test_twins_that_differ_by_case_or_compatibility_are_files_of_their_own
 
 
 async def test_a_hard_link_from_outside_is_a_file_of_the_workspace(home):
-    """As documented: making one takes the right to write into the workspace."""
+    """This is documented: making one takes the right to write into the workspace."""
     (home.root / "linked.md").write_text("kestrel\n", encoding="utf-8")
     (home.workspace / "memory/hard.md").hardlink_to(home.root / "linked.md")
     async with home.gateway() as client:

@@ -1,4 +1,4 @@
-"""What somebody meets who starts with nothing: no notes, no key, no network, a slip of the pen."""
+"""The first hour of a new user: no notes, no key, no network, a mistake in typing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def nothing(home):
-    """Not even a workspace."""
+    """A home without a workspace."""
     shutil.rmtree(home.workspace)
     return home
 
@@ -95,7 +95,7 @@ def test_a_host_that_cannot_be_reached_is_told_with_a_remedy_and_words_still_ans
 
 
 def test_packages_of_the_directory_where_one_stands_are_not_taken_for_ours(home):
-    """Many projects have a package `config`; `scripts/run` and the units start us like this."""
+    """Many projects have a package `config`; `scripts/run` and the units start the gateway like this."""
     stranger = home.root / "project/config/__init__.py"
     stranger.parent.mkdir(parents=True)
     stranger.write_text("raise SystemExit('not ours')", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Clients of the socket that send malformed and unfinished lines, and what the client on the pipe notices."""
+"""Clients of the socket that send malformed and unfinished lines, and their effects on the client on the pipe."""
 
 from __future__ import annotations
 

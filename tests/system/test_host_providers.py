@@ -1,4 +1,4 @@
-"""The real process with the providers of today's OpenClaw: what works, and what leaves keywords."""
+"""The real process with the providers of today's OpenClaw: those that work, and those that leave keywords."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REMEDY = re.compile(r"Set (provider|remote\.\w+) ")
 
 
 def configured(home, provider, entries=None, **search):
-    """As OpenClaw 2026.9.6 has it; where the provider then stands."""
+    """Writes the configuration as OpenClaw 2026.9.6 does; returns the place of the provider in it."""
     content = {
         "models": {"providers": entries or {}},
         "memory": {"search": {"provider": provider, **search}},

@@ -1,4 +1,4 @@
-"""The real process on disks that do not answer: whatever was asked for, it is given up, and the process ends."""
+"""The real process on disks that do not answer: every request is given up, and the process ends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [
 PROMISED_S = 2.0
 PATIENCE_S = 60
 NOISE_S = 0.01
-"""What a median may vary by on a machine with other work."""
+"""The seconds by which a median may vary on a machine with other work."""
 KEY = "agent:main:main"
 
 METHODS = {
@@ -73,7 +73,7 @@ def disk(home):
 
 @asynccontextmanager
 async def at_work(home, disk):
-    """A gateway whose index is level, and whose disk may be made to hang."""
+    """A gateway whose index is up to date, and whose disk can be made to hang."""
     environment = home.environment | disk.environment
     async with spawn_gateway(
         home.arguments, environment=environment, patience_s=PATIENCE_S
@@ -87,7 +87,7 @@ async def at_work(home, disk):
 
 @asynccontextmanager
 async def asked(client, disk, method):
-    """While this request is open and its disk hangs; answered ones are none of our concern."""
+    """Keeps a request open whose disk hangs; an answered one fails the test."""
     disk.hang()
     async with anyio.create_task_group() as tasks:
 
@@ -123,7 +123,7 @@ async def test_a_cancelled_request_is_answered_at_once(home, disk, method):
     async with at_work(home, disk) as client:
         async with asked(client, disk, method):
             pass
-        # The client took its request back. What comes next is served.
+        # The client cancelled its request. The next one is answered.
         started = time.perf_counter()
         await client.call("initialize", timeout_s=PATIENCE_S)
         assert time.perf_counter() - started < PROMISED_S

@@ -1,4 +1,4 @@
-"""Every word that a client or a file name may say is data: hypothesis properties through the real pipe."""
+"""Every string of a client or a file name is data: hypothesis properties through the real pipe."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ globs = st.lists(
 
 
 class Pipe:
-    """One gateway for all examples: what an earlier one broke, a later one shows."""
+    """One gateway for all examples, so that a later one shows the damage of an earlier one."""
 
     def __init__(self, home):
         self.process = subprocess.Popen(
@@ -41,7 +41,7 @@ class Pipe:
         self._number = 0
 
     def ask(self, method, params):
-        """The frame that answers; anything else but progress on the line is a failure."""
+        """Returns the frame that answers; anything else but progress on the line is a failure."""
         self._number += 1
         call = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
         watchdog = threading.Timer(WAIT_S, self.process.kill)

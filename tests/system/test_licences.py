@@ -1,4 +1,4 @@
-"""Whoever ships the gateway knows under which licences its libraries are."""
+"""The licences of the gateway's libraries are known to anybody who distributes it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_no_library_demands_that_whoever_uses_it_publishes_their_own_code():
     found = [licence_of(one.name) for one in locked() if installed(one.name)]
     licences = {one.library: one.expression or "" for one in found}
     copyleft = {name: licence for name, licence in licences.items() if "GPL" in licence}
-    # The Lesser GPL asks for the library's own code alone, and nothing loads it unless PostgreSQL is configured.
+    # The Lesser GPL covers the library's own code alone, and nothing loads it unless PostgreSQL is configured.
     assert copyleft == {"psycopg": "LGPL-3.0-only", "psycopg-binary": "LGPL-3.0-only"}
 
 

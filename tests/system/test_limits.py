@@ -1,4 +1,4 @@
-"""Limits of the pipe: what is at a limit is answered, and what is one beyond it is told so."""
+"""Limits of the pipe: a request at a limit is answered, and one beyond it gets an error that says so."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test_what_of_a_search_is_not_heeded_is_said(home):
             assert warning in found["warning"] if warning else "warning" not in found
         arguments = {"query": "greenhouse", "maxResults": MAX_RESULTS + 1}
         called = {"name": "memory_search", "arguments": arguments}
-        told = await client.call("tools/call", called)  # a model knew the bound from the schema
+        told = await client.call("tools/call", called)  # a model knew the limit from the schema
         assert told["isError"]
         assert f"1 to {MAX_RESULTS}" in json.dumps(told)
 
@@ -103,7 +103,7 @@ async def test_a_text_that_is_read_is_as_long_as_it_may_be_and_says_where_to_go_
 
 
 def replies(home, *lines):
-    """What the process answers to raw lines, by id."""
+    """Returns the process's answers to raw lines, by id."""
     done = subprocess.run(
         [sys.executable, "-m", "gateway", "serve", *home.arguments], env=home.environment,
         input=b"".join(line + b"\n" for line in lines), capture_output=True, timeout=WAIT_S, check=True,

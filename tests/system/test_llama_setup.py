@@ -1,4 +1,4 @@
-"""`scripts/llama-setup` where nothing can be compiled, and where a wheel is kept already."""
+"""`scripts/llama-setup` where nothing can be compiled, and where a wheel is already there."""
 
 from __future__ import annotations
 

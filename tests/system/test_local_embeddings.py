@@ -122,7 +122,7 @@ def test_commands_without_a_gateway_say_that_the_model_is_not_there(local):
 
 
 def is_chosen(status):
-    """Who makes vectors is chosen beside everything else."""
+    """Returns whether the provider is chosen, which happens beside everything else."""
     return "still being chosen" not in str(status["details"]["vector"].get("reason"))
 
 

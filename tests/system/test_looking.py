@@ -67,7 +67,7 @@ def vault(home, type_in):
 
 
 def on_terminal(home, *arguments, **variables):
-    """What a command writes on a terminal of 100 columns that knows colours."""
+    """Returns what a command writes on a terminal of 100 columns that knows colours."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
     command = [sys.executable, "-m", "gateway", arguments[0], *home.arguments, *arguments[1:]]
@@ -85,7 +85,7 @@ def on_terminal(home, *arguments, **variables):
 
 
 def words_of(shown):
-    """Without colours and links."""
+    """Returns the text without colours and links."""
     return re.sub(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\", "", shown)
 
 

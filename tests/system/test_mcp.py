@@ -29,7 +29,7 @@ Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
 @pytest.fixture
 def connect(home, tmp_path) -> Connect:
-    """`async with connect("auto") as client`: a gateway as child of the official client."""
+    """Starts a gateway as child of the official client: `async with connect("auto") as client`."""
 
     @asynccontextmanager
     async def start(mode: str) -> AsyncIterator[Client]:
@@ -46,7 +46,7 @@ def connect(home, tmp_path) -> Connect:
 
 
 async def find(client: Client, query: str, **options: Any) -> str:
-    """What a search answers, as soon as the notes are indexed."""
+    """Returns the answer of a search, as soon as the notes are indexed."""
     while True:
         found = await client.call_tool("memory_search", {"query": query}, **options)
         assert not found.is_error

@@ -1,4 +1,4 @@
-"""What the process holds of the machine's memory, seen from outside."""
+"""The memory that the process uses, seen from outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made belongs to its owner alone, whatever the umask of whoever started us."""
+"""Files and directories belong to their owner alone, whatever the umask of the parent process."""
 
 from __future__ import annotations
 

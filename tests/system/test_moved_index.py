@@ -22,7 +22,7 @@ def folder(home):
 
 @pytest.fixture
 def earlier(home, folder):
-    """Makes the next process of this home one of the earlier release; `earlier(False)`: of today's."""
+    """Makes the next process of this home one of the earlier release; with `earlier(False)`, one of today's."""
 
     def be(is_earlier=True):
         store = {"store": {"path": str(folder / FORMER)}} if is_earlier else {}

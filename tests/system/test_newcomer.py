@@ -17,10 +17,11 @@ from gateway.client import spawn_gateway
 REPOSITORY = Path(__file__).resolve().parents[2]
 VAULT = REPOSITORY / "tests/data/vault"
 FIRST_RIGHT, SHOWN = 40, 54
-"""Of 70 questions by words alone; 44 and 57 when this was written. The ranking has its own benchmark."""
+"""The least numbers of 70 questions, by words alone; 44 and 57 when this was written."""
 FIRST_BY_MEANING, SHOWN_BY_MEANING = 44, 65
-"""The same with all-MiniLM-L6-v2, which knows English alone; 45 and 66 when this was written, and the rounding of
-another processor may move one."""
+"""The same with all-MiniLM-L6-v2, which knows English alone; 45 and 66 when this was written.
+The rounding of another processor may change one.
+"""
 
 pytestmark = pytest.mark.anyio
 
@@ -60,7 +61,7 @@ async def test_with_a_model_on_this_machine_more_is_found(environment):
 
 
 async def asked(environment):
-    """How many questions have the right note first, and among those shown; no unanswerable one is likely."""
+    """Counts the questions whose right note is first, or is shown; no unanswerable one may be likely."""
     first = shown = 0
     async with spawn_gateway(environment=environment, working_directory=REPOSITORY) as gateway:
         for one in json.loads((VAULT / "questions.json").read_text(encoding="utf-8")):

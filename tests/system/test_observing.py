@@ -1,4 +1,4 @@
-"""What an operator sees of the real process: metrics, one log line a request, and no memory in either."""
+"""An operator's view of the real process: metrics, one log line per request, and no memory in either."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CANARY_KEY = "sk-canary-0c44f1aa"
 
 
 async def run(home, *arguments):
-    """A command beside the gateway."""
+    """Runs a command beside the gateway."""
     command = [sys.executable, "-m", "gateway", *arguments, *home.arguments]
     with anyio.fail_after(120):
         done = await anyio.run_process(command, env=home.environment, check=False)
@@ -61,7 +61,7 @@ async def test_the_command_prints_what_the_running_gateway_counted(home, tmp_pat
 
 @pytest.fixture
 def log_of(home):
-    """Every record that a gateway writes while it is asked these calls."""
+    """Returns every record that a gateway writes while it answers these calls."""
 
     def ask(*calls, level="info"):
         lines = [request(number, *call) for number, call in enumerate(calls, 1)]

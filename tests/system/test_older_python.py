@@ -1,4 +1,4 @@
-"""What a person with an older Python is told: a sentence, whichever way the program is started."""
+"""The message to a user with an older Python: one sentence, however the program is started."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ WAIT_S = 120
 
 
 async def pid_behind(client):
-    """The process that answers."""
+    """Returns the number of the process that answers."""
     return (await client.call("status", timeout_s=WAIT_S))["pid"]
 
 
@@ -120,7 +120,7 @@ async def test_requests_that_are_open_when_the_owner_is_killed_are_answered_by_t
             async def search():
                 params = {"query": "boiler"}
                 found = await SpawnedGateway.call(guest, "memory_search", params, timeout_s=WAIT_S)
-                answers.append(found)  # of the first time that it was asked
+                answers.append(found)  # the first time that it was asked
 
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(sync)
@@ -132,7 +132,7 @@ async def test_requests_that_are_open_when_the_owner_is_killed_are_answered_by_t
             assert sum("scanned" in one for one in answers) == 1
             results = [one["results"] for one in answers if "results" in one]
             assert [hits[0]["path"] for hits in results] == ["MEMORY.md"] * 10
-            # The session that was introduced to the first owner: citations stay off in a group.
+            # The session was introduced to the first owner: citations stay off in a group.
             assert all("citation" not in hits[0] for hits in results)
 
 
@@ -311,7 +311,7 @@ def resident_bytes(pid):
 
 @contextlib.contextmanager
 def stopped(process):
-    """As somebody's debugger, or a machine that swaps, leaves it."""
+    """Stops a process for a while, as a debugger or a machine that swaps does."""
     process.send_signal(signal.SIGSTOP)
     try:
         yield
@@ -360,7 +360,7 @@ async def silent_command(home, pid, *command):
 
 
 def spawned(home, *arguments):
-    """A gateway that is asked once, and not until it answers."""
+    """Starts a gateway that is asked once, and not until it answers."""
     return spawn_gateway(
         [*home.arguments, *arguments], environment=home.environment, patience_s=WAIT_S
     )
@@ -387,7 +387,7 @@ async def test_a_guest_s_client_is_answered_by_the_stricter_of_both_configuratio
     strict.write_text(json.dumps({"memory": {"scope": scope}}), encoding="utf-8")
     async with AsyncExitStack() as stack:
         owner = await stack.enter_async_context(home.gateway())
-        await owner.call("sync")  # by now it owns the index
+        await owner.call("sync")  # after this it owns the index
         guest = await stack.enter_async_context(home.gateway("--config", str(strict)))
         for query in ({"query": "boiler"}, {"query": "boiler", "sessionKey": GROUP}):
             answer = await owner.call("memory_search", query)
@@ -410,7 +410,7 @@ async def test_a_guest_under_stricter_terms_asks_about_the_process_and_gets_no_t
     strict.write_text(json.dumps({"memory": {"scope": {"default": "deny"}}}), encoding="utf-8")
     async with AsyncExitStack() as stack:
         owner = await stack.enter_async_context(home.gateway())
-        await owner.call("sync")  # by now it owns the index
+        await owner.call("sync")  # after this it owns the index
         guest = await stack.enter_async_context(home.gateway("--config", str(strict)))
         assert (await guest.call("memory_search", {"query": "boiler"}))["outcome"] == "denied"
         told = [

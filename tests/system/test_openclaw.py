@@ -1,4 +1,4 @@
-"""Beside the real OpenClaw 2026.9.6: whoever starts first, both work, and neither touches what is the other's."""
+"""Beside the real OpenClaw 2026.9.6: both work, whichever starts first, and neither touches the other's files."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def openclaw_command() -> str:
 
 @pytest.fixture(scope="module")
 def install(openclaw_command, make_home) -> Iterator[Any]:
-    """Makes fresh installations. That the models never had to refuse anything is shown at the end.
+    """Makes fresh installations; checks at the end that the models had to refuse nothing.
 
-    On a disk that lasts, whatever the other tests use: OpenClaw's doctor has much to say of one that does not.
+    They are on a persistent disk, whatever the other tests use: OpenClaw's doctor complains about others.
     """
     with ExitStack() as stack:
         models = []
@@ -72,13 +72,13 @@ def beside(install) -> Beside:
 
 @pytest.fixture(scope="module")
 def found_meanwhile() -> list[bool]:
-    """Whether each search of ours while the host started found its note."""
+    """One value for each search of ours while the host started: True if it found its note."""
     return []
 
 
 @pytest.fixture(scope="module")
 def running(beside, found_meanwhile) -> Iterator[RunningHost]:
-    """The host, which started at once with a gateway of ours: a start takes long."""
+    """The host, which started together with a gateway of ours: a start takes long."""
     with ExitStack() as stack:
         yield anyio.run(started_beside_us, beside, stack, found_meanwhile)
 
@@ -113,7 +113,7 @@ async def finds_the_greenhouse(client):
 
 
 def make_former_index(home) -> None:
-    """As a release up to 0.1 left it: the same file, where the host looks for its own former one."""
+    """Makes an index as releases up to 0.1 did: the same file, at the place of the host's own former one."""
     place = {
         "agents": {
             "defaults": {"memorySearch": {"store": {"path": str(home.state / FORMER_INDEX)}}}
@@ -145,7 +145,7 @@ async def test_a_conversation_that_the_host_held_is_found_word_for_word(beside, 
         assert "The avocet wades in the salt marsh." in said["snippet"]
         (other, *_) = await search(client, "bittern reed bed", "sessions")
         assert other["path"] != said["path"]
-        # What is said while we run is found at the next sync.
+        # New notes written while the gateway runs are found at the next sync.
         running.say("The curlew calls at low tide.")
         await client.call("sync", {})
         (later, *_) = await search(client, "curlew low tide", "sessions")
@@ -181,7 +181,7 @@ def test_the_doctor_of_the_host_finds_no_fault_of_ours(beside, running):
     index = (beside.home.state / "memory").iterdir()
     before = {path.name: path.lstat().st_ino for path in index}
     done = beside.host.run("doctor", "--non-interactive")
-    said = re.sub(r"[\s│]+", "", done.stdout)  # boxes break names and paths at their edges
+    said = re.sub(r"[\s│]+", "", done.stdout)  # boxes break names and paths at their borders
     assert done.returncode == 0, done.stdout
     assert "Doctorcomplete" in said
     for ours in ("memory-gateway", "state/memory", "sidecar", "memoryindex"):
@@ -218,7 +218,7 @@ async def test_what_our_former_release_broke_works_after_our_update_on_what_we_l
 
 
 def changes(before: dict[str, str], after: dict[str, str]) -> set[str]:
-    """Entries that are new, gone or other than before, but for ours and for the memory that SQLite shares."""
+    """Returns the entries that are new, gone or changed, except ours and the memory that SQLite shares."""
     differing = {
         name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
     }

@@ -1,4 +1,4 @@
-"""What the real OpenClaw accepts as its configuration never ends us."""
+"""No configuration that the real OpenClaw accepts ends the gateway."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.shares_a_host]
 
 FILES = 100
 MADE = 130
-"""The schema allows some that its validator does not."""
+"""The number of configurations made; the schema allows some that its validator does not."""
 SERVED = 5
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,7 +58,7 @@ def documented() -> str:
 
 @pytest.fixture(scope="module")
 def verdicts(host, schema, documented, tmp_path_factory) -> dict[Path, bool]:
-    """What the host says to each of many files, alone in a state directory; loading its validator takes long."""
+    """The host's verdict on each of many files, alone in a state directory; loading its validator takes long."""
     made = enumerate(configurations(schema, seed=19, count=MADE))
     texts = {str(number): text for number, text in made}
     states, files = tmp_path_factory.mktemp("states"), []
@@ -71,13 +71,13 @@ def verdicts(host, schema, documented, tmp_path_factory) -> dict[Path, bool]:
 
 @pytest.fixture(scope="module")
 def accepts(verdicts) -> dict[str, bool]:
-    """The verdicts on what was not made up by a generator."""
+    """The verdicts on files that no generator made."""
     return {file.parent.name: verdict for file, verdict in verdicts.items()}
 
 
 @pytest.fixture(scope="module")
 def accepted(verdicts) -> list[Path]:
-    """So many files that the host accepts."""
+    """The files that the host accepts, as many as are tested."""
     files = [file for file, verdict in verdicts.items() if verdict and file.parent.name.isdigit()]
     assert len(files) >= FILES
     return files[:FILES]

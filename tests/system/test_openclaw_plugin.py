@@ -1,5 +1,5 @@
-"""Our plugin in the memory slot of the real OpenClaw 2026.9.6: turns of an agent, what its model is told unasked before
-them, and what becomes of its process.
+"""Our plugin in the memory slot of the real OpenClaw 2026.9.6: turns of an agent, the memory shown to its model
+unasked before them, and the process of the plugin.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Installed(NamedTuple):
     by_hand: str
     """The configuration before the installation."""
     printed: str
-    """By `memory-gateway openclaw install`."""
+    """The output of `memory-gateway openclaw install`."""
     installed: str
     """The configuration afterwards."""
 
     def told_before(self, running: RunningHost, text: str, session: str) -> str:
-        """What the model got for this, with what it was told unasked."""
+        """Returns the model's input for this text, with the memory shown unasked."""
         self.model.script("Understood.")
         assert running.say(text, session) == "Understood."
         return json.dumps(self.model.asked[-1].messages)
@@ -59,7 +59,7 @@ class Installed(NamedTuple):
     def turn(
         self, running: RunningHost, *replies: Any, session: str = MAIN
     ) -> list[dict[str, Any]]:
-        """One turn, and what its last request gave the model."""
+        """Runs one turn; returns the model's input in its last request."""
         self.model.script(*replies)
         assert running.say("What do you remember?", session) == replies[-1]
         return self.model.asked[-1].messages
@@ -72,7 +72,7 @@ def openclaw_command() -> str:
 
 @pytest.fixture(scope="module")
 def installed(openclaw_command, tmp_path_factory) -> Iterator[Installed]:
-    """Two agents, each with a workspace of its own. That the model refused nothing is shown at the end."""
+    """Two agents, each with a workspace of its own; checks at the end that the model refused nothing."""
     other = tmp_path_factory.mktemp("other")
     write(other, "MEMORY.md", "# Memory\n\n- The boiler is serviced by Petersen, in May.\n")
     with FakeModel() as model:
@@ -81,7 +81,9 @@ def installed(openclaw_command, tmp_path_factory) -> Iterator[Installed]:
             write(host.workspace, path, text)
         agents = {"main": {"workspace": str(host.workspace)}, "ops": {"workspace": str(other)}}
         host.configure({"agents": {"ownership": "explicit", "entries": agents}})
-        by_hand = json.dumps(json.loads(host.config.read_text()), indent=3)  # as no program has it
+        by_hand = json.dumps(
+            json.loads(host.config.read_text()), indent=3
+        )  # a format that no program uses
         host.config.write_text(by_hand)
         printed = host.install_plugin()
         yield Installed(host, model, by_hand, printed, host.config.read_text())
@@ -90,14 +92,14 @@ def installed(openclaw_command, tmp_path_factory) -> Iterator[Installed]:
 
 class Recalling(NamedTuple):
     printed: str
-    """By `memory-gateway openclaw install --recall`."""
+    """The output of `memory-gateway openclaw install --recall`."""
     installed: str
     """The configuration afterwards."""
 
 
 @pytest.fixture(scope="module")
 def recalling(installed) -> Recalling:
-    """Recall, switched on by installing it once more."""
+    """Recall, switched on by a second installation."""
     done = installed.host.memory_gateway("openclaw", "install", "--recall", "--yes")
     assert done.returncode == 0, done.stdout
     return Recalling(done.stdout, installed.host.config.read_text())
@@ -139,7 +141,7 @@ def wait_for(condition: Any, what: str) -> Any:
     return found
 
 
-# First those that need that no gateway runs, which then refuses a turn of its own process, and no recall yet.
+# First the tests that need no running gateway, which then refuses a turn of its own process, and no recall yet.
 
 
 def test_the_documented_transcript_is_what_happens_and_one_turn_alone_leaves_no_process(installed):
@@ -228,7 +230,7 @@ def test_each_agent_has_one_process_and_its_own_memory(installed, running):
 
 
 def told_turn(installed, running, name):
-    """The first turn of a session that is told; on a machine that is too busy, of another one."""
+    """Returns the first turn of a session that is shown memory; a busy machine may need several sessions."""
     for number in range(_TRIES):
         session = f"agent:main:{name}-{number}"
         if FACT in (request := installed.told_before(running, QUESTION, session)):
@@ -317,7 +319,7 @@ def test_before_a_compaction_the_agent_is_asked_to_write_in_our_words(installed,
     installed.host.config.write_text(json.dumps(config))
 
     def flushes() -> list[str]:
-        """The host follows its file, too: until then a conversation is not compacted."""
+        """The host follows its file, too: until it does, a conversation is not compacted."""
         session = f"agent:main:long{next(turns)}"
         installed.turn(running, "Good morning." * 100, session=session)
         running.say("The avocet is back.", session)

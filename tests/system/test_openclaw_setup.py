@@ -1,4 +1,4 @@
-"""What the tests beside the real OpenClaw stand on: its installation, its processes, a model as strict as the vendor."""
+"""The basis of the tests beside the real OpenClaw: its installation, its processes, a model as strict as the vendor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator does beside the real process: doctor, reload, and watching the status."""
+"""An operator's work beside the real process: doctor, reload, and watching the status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another user of the machine: who listens where the owner's socket should be, and who knocks at it."""
+"""Another user of the machine: listening where the owner's socket should be, and connecting to it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Shared(Home):
         )  # fmt: skip
 
     def announce(self, path=None):
-        """The lock file as a gateway left it that ended at once, with the machine."""
+        """Writes the lock file of a gateway that ended abruptly, with the machine."""
         self.lock.parent.mkdir(exist_ok=True)
         record = {
             "pid": 2**22 + 1,
@@ -86,7 +86,7 @@ class Shared(Home):
 
 
 async def said(gateway, words):
-    """Waits for what the gateway's standard error brings after the answer that it belongs to."""
+    """Waits for the words on the gateway's standard error, which may come after the answer."""
     with anyio.fail_after(PATIENCE_S):
         while not any(words in line for line in gateway.last_words):
             await anyio.sleep(0.02)
@@ -100,7 +100,7 @@ def shared():
 
 
 def in_a_directory_of_their_own(shared, stack):
-    """After a reboot: whoever comes first may make a directory in one that is sticky."""
+    """After a reboot the first process may make a directory in one that is sticky."""
     stack.enter_context(shared.impostor())
     return f"{shared.sockets}: it belongs to user {OTHER}"
 
@@ -138,7 +138,7 @@ PLANTED = [
 
 @pytest.fixture(params=PLANTED, ids=lambda one: one.__name__)
 def cause(request, shared):
-    """Another user listens where the lock says that the owner does; the cause that has to be told."""
+    """Makes another user listen at the owner's place in the lock; yields the cause that must be reported."""
     with ExitStack() as stack:
         told = request.param(shared, stack)
         shared.announce()
@@ -184,7 +184,7 @@ def test_status_health_and_doctor_name_the_place_the_cause_and_the_remedy(shared
 async def test_a_second_serve_carries_nothing_to_another_user_and_answers_with_the_cause(
     shared, cause
 ):
-    lock = OwnerLock.acquire(shared.lock)  # there is an owner, and another took its place
+    lock = OwnerLock.acquire(shared.lock)  # there is an owner, and another user took its place
     record = read_owner(shared.lock)
     lock.announce(OwnerRecord(pid=os.getpid(), workspace=record.workspace, socket=record.socket))
     async with shared.gateway() as guest:
@@ -259,7 +259,7 @@ def test_root_sends_nothing_to_a_third_user(shared, cause):
 
 
 def test_an_owner_that_does_not_say_where_it_wrote_is_an_error(home):
-    """An owner of this user, of another release or broken: no place is made up."""
+    """Such an owner of this user is of another release or broken: no place is made up."""
     path = home.root / "run/s"
     heard = home.root / "heard"
     with subprocess.Popen([*IMPOSTOR, path, heard], stdout=subprocess.PIPE) as process:

@@ -1,8 +1,8 @@
-"""What is published: a wheel, a source archive and a container image, installed where nothing else is.
+"""The published artifacts: a wheel, a source archive and a container image, installed where nothing else is.
 
-Offline and cheap: the environment gets the wheel, and of the libraries only those that the wheel requires,
-as links to the installed ones. So what an extra would bring is really missing there. The image is not
-built, since that takes a daemon and a base image: what its file names is looked at and run here.
+Offline and cheap: the environment gets the wheel, and of the libraries only those that the wheel requires, as links
+to the installed ones. So the libraries of an extra are really missing there. The image is not built, since that takes
+a daemon and a base image: the files and commands that it names are looked at and run here.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def names(wheel):
 
 
 def required(requirements: list[str]) -> set[str]:
-    """The distributions that are needed without any extra, and what those need."""
+    """Returns the distributions that are needed without any extra, and their requirements."""
     found: set[str] = set()
     waiting = list(requirements)
     while waiting:
@@ -128,7 +128,7 @@ def bare(tmp_path):
 
 @pytest.fixture
 def run(tmp_path, bare):
-    """Runs a command with an empty home; its standard output."""
+    """Runs a command with an empty home; returns its standard output."""
 
     def start(command, *arguments, **variables):
         done = subprocess.run(
@@ -156,7 +156,7 @@ def note(tmp_path):
 
 
 def on_terminal(line, environment, directory):
-    """What a command shows where its three streams are a terminal, and its exit code."""
+    """Returns what a command shows where its three streams are a terminal, and its exit code."""
     ours, theirs = pty.openpty()
     streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
     with subprocess.Popen(
@@ -196,7 +196,7 @@ def test_the_wheel_holds_what_runs_and_nothing_else(names):
 
 @pytest.fixture(scope="module")
 def unpacked(built, tmp_path_factory):
-    """The source archive, as whoever packages it for a distribution has it."""
+    """The source archive, unpacked as somebody who packages it for a distribution has it."""
     (archive,) = built.glob("*.tar.gz")
     target = tmp_path_factory.mktemp("unpacked")
     with tarfile.open(archive) as opened:
@@ -228,7 +228,7 @@ def test_building_twice_gives_the_same_bytes(wheel, wheel_of_archive):
 def test_from_an_index_it_installs_on_an_empty_home_finds_a_note_and_leaves_nothing(
     wheel_of_archive, monkeypatch, way
 ):
-    """With the newest libraries, and with the oldest that are allowed. Without an index there is nothing to try."""
+    """The test runs with the newest libraries, and with the oldest that are allowed. Without an index it is skipped."""
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     monkeypatch.setenv("UV_ONLY_BINARY", ":all:")  # no compiler
     try:
@@ -275,7 +275,7 @@ def test_the_units_start_the_installed_program(command, bare, tmp_path):
 
 
 def every_command() -> list[str]:
-    """As typer knows them, so that a new one is tried as well."""
+    """Returns the commands that typer knows, so that a new one is tested as well."""
 
     def below(group, *path: str) -> Iterator[str]:
         for name, one in group.commands.items():
@@ -322,7 +322,7 @@ OTHER_LINES = [
     "status --index",
     "health --deep",
 ]
-"""What else can be typed: options that go ways of their own, groups without a command, and slips."""
+"""Other command lines: options with special handling, groups without a command, and mistakes."""
 FAULTS = ("Traceback", "fault of the program", "ModuleNotFoundError")
 
 
@@ -330,7 +330,7 @@ FAULTS = ("Traceback", "fault of the program", "ModuleNotFoundError")
 def test_every_command_runs_in_an_empty_home_with_the_core_libraries_alone(
     command, bare, tmp_path, name
 ):
-    """On a terminal, which takes more libraries; each command also without one."""
+    """The command runs on a terminal, which takes more libraries; each command also without one."""
     line = [str(command), *name.split(), *ARGUMENTS.get(name, [])]
     told = [on_terminal(line, bare, tmp_path)]
     if name not in OTHER_LINES:
@@ -414,7 +414,7 @@ def test_the_demo_runs_from_the_wheel(command, run):
 
 
 def chosen(run, command, **variables):
-    """What `status` says of vectors, once it is known who makes them."""
+    """Returns the `vector` part of `status`, once the provider is chosen."""
     for _ in range(20):
         told = json.loads(run(command, "status", "--json", **variables))
         vector = told["details"]["vector"]
@@ -429,7 +429,7 @@ def test_a_key_without_its_library_says_what_to_install(command, run, note):
     remedy = reasons[0]["remedy"]
     assert remedy.startswith(f"Run: uv pip install --python {command.parent}/python ")
     assert "'httpx2>=" in remedy
-    assert "memory-gateway[" not in remedy  # which no index has
+    assert "memory-gateway[" not in remedy  # no index has it
     found = json.loads(run(command, "search", "boiler", "--json", OPENAI_API_KEY="sk-nothing"))
     assert found["results"]
 
@@ -450,7 +450,7 @@ def test_without_watchdog_the_gateway_looks_by_itself_and_says_so(install, bare,
 
 
 def test_one_line_installs_the_command_from_a_clone(tmp_path, bare):
-    """Through the configured package index; without any there is nothing to try."""
+    """It uses the configured package index; without any the test is skipped."""
     tools = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
     done = subprocess.run(
         [Path(sys.executable).parent / "uv", "tool", "install", "--quiet", "."], cwd=ROOT,
@@ -466,7 +466,7 @@ def test_one_line_installs_the_command_from_a_clone(tmp_path, bare):
 
 
 def instructions():
-    """The stages of the Dockerfile: each a list of (instruction, what follows it)."""
+    """Returns the stages of the Dockerfile: each a list of (instruction, what follows it)."""
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     text = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ")
     stages: list[list[tuple[str, str]]] = []
@@ -480,7 +480,7 @@ def instructions():
 
 @pytest.fixture
 def image():
-    """What the last stage says, by instruction; of several the last one counts."""
+    """The last stage by instruction; of several equal ones the last one counts."""
     return dict(instructions()[-1])
 
 
@@ -506,7 +506,7 @@ def test_the_image_runs_as_nobody_in_particular_and_keeps_notes_and_index_in_vol
 
 
 def test_what_docker_may_read_of_a_checkout_gives_the_same_wheel(names, tmp_path):
-    """Everything else is left out, so that no key and no note of a checkout gets into a layer."""
+    """Everything else is excluded, so that no key and no note of a checkout gets into a layer."""
     lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     assert "*" in lines
     sent = [line[1:] for line in lines if line.startswith("!")]

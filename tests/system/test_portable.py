@@ -1,4 +1,4 @@
-"""The real process without what Linux alone has: no inotify, no /proc, no word of the kernel on who is at a socket."""
+"""The real process without the features of Linux: no inotify, no /proc, and no kernel's word on the peer of a socket."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SYNC = {"onSearch": False, "onSessionStart": False}
 
 @pytest.fixture
 def portable(make_home, monkeypatch):
-    """Searches do not look at the disk: what is found was noticed without them. The path is short enough for a socket."""
+    """A home whose searches do not look at the disk; its path is short enough for a socket."""
     monkeypatch.setenv("MEMORY_GATEWAY_PORTABLE", "1")
     with TemporaryDirectory(dir="/tmp") as short:
         home = make_home(Path(short, "home"))
@@ -69,7 +69,7 @@ def test_a_directory_that_is_too_long_for_an_address_is_left_for_another(
 
 
 def test_nothing_else_asks_for_linux():
-    """So that the switch reaches all of it."""
+    """This shows that the switch covers all of it."""
     found = subprocess.run(
         ["git", "grep", "-lE", "[\"']/proc|sys[.]platform [!=]= .linux",
          "--", "config", "providers", "backends", "gateway", "memory_gateway"],

@@ -1,4 +1,4 @@
-"""`memory_gateway.client` as a program uses it, and the schemas of every method against what the process answers."""
+"""`memory_gateway.client` in use by a program, and the schemas of every method against the answers of the process."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_second_program_joins_the_gateway_of_the_first_and_threads_share_one(o
 
 
 def test_a_gateway_that_reads_nothing_keeps_nobody_waiting_beyond_the_deadline(options):
-    """A pipe holds less than is asked here: whoever wrote into it by itself would wait with it."""
+    """A pipe takes less than these requests: a thread that wrote into it directly would block."""
     late = []
 
     def ask_much(memory):
@@ -201,7 +201,7 @@ async def test_the_same_without_waiting(options):
 @each("rounds", [0, 1, 2, 20])
 @each("leave", ["task", "scope"])
 def test_who_is_cancelled_leaves_no_gateway_behind(options, rounds, leave):
-    """Whether it has begun to start, or is in use: by its task, or by a scope, which cancels each step of the end."""
+    """The client may be starting or in use; a task cancels it, or a scope, which cancels each step of the end."""
 
     async def use(memory):
         async with memory:
@@ -225,7 +225,7 @@ def test_who_is_cancelled_leaves_no_gateway_behind(options, rounds, leave):
 
 
 def gateways_of(workspace):
-    """The command lines of children of this process that serve it."""
+    """Returns the command lines of children of this process that serve the workspace."""
     listed = (one.read_text("ascii").split() for one in Path("/proc/self/task").glob("*/children"))
     lines = [Path(f"/proc/{pid}/cmdline").read_bytes() for pids in listed for pid in pids]
     return [line for line in lines if os.fsencode(workspace) in line]
@@ -251,7 +251,7 @@ async def test_nor_does_an_answer_that_comes_with_the_cancellation_undo_it(optio
     async with AsyncMemoryClient(**options) as memory:
         asked = [asyncio.create_task(memory.search("boiler")) for _ in range(5)]
         await asyncio.sleep(0)
-        memory._connection.close()  # in this thread, so that all of them learn of it in the next rounds
+        memory._connection.close()  # in this thread, so that all threads learn of it in the next rounds
         for one in asked:
             if not one.cancel():
                 break
@@ -348,7 +348,7 @@ async def test_every_answer_of_the_process_is_as_its_schema_says(home):
 
 
 SUMMED_UP = {"initialize", "sync", "status", "metrics", "overview", "shutdown"}
-"""Of their answers the page says what matters, and `memory-gateway schema` the rest."""
+"""The methods of whose answers the page describes the important part, and `memory-gateway schema` the rest."""
 
 
 @each("method", sorted(set(METHODS) - SUMMED_UP))
@@ -364,7 +364,7 @@ def test_the_page_of_the_protocol_has_every_parameter_and_every_member_of_an_ans
 
 
 def members(schemas, schema):
-    """The names of all members below a schema, at any depth."""
+    """Yields the names of all members below a schema, at any depth."""
     if "$ref" in schema:
         schema = schemas["$defs"][schema["$ref"].removeprefix("#/$defs/")]
     for name, one in schema.get("properties", {}).items():
@@ -378,7 +378,7 @@ def members(schemas, schema):
 
 
 async def test_an_explanation_says_what_its_type_says(home):
-    """The schema leaves it open: what is in it belongs to the ranking."""
+    """The schema leaves its type open: its content belongs to the ranking."""
     async with home.gateway() as gateway:
         params = {"query": "who services the boiler in August?", "explain": True}
         answer = await gateway.call("memory_search", params)

@@ -1,4 +1,4 @@
-"""QMD behind the real gateway: it answers when it can, and the builtin engine when it cannot."""
+"""QMD behind the real gateway: it answers if it can, and else the builtin engine does."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ async def warm(make_home, tmp_path_factory, qmd_command):
 
 @pytest.fixture(scope="module")
 def by_hand(make_home, tmp_path_factory, qmd_command):
-    """A home without a gateway: each command starts a QMD of its own, and leaves its index."""
+    """A home without a gateway: each command starts its own QMD, and leaves its index."""
     home = make_home(tmp_path_factory.mktemp("by-hand"))
     home.configure(qmd(qmd_command))
     return home
 
 
 def qmd(command: str) -> dict[str, object]:
-    """Searches are patient, so that a busy machine does not decide what the first ones find."""
+    """Settings with patient searches, so that a busy machine does not decide what the first ones find."""
     patient = {"memorySearch": {"sync": {"searchBudgetMs": 20_000}}}
     memory = {"backend": "qmd", "qmd": {"command": command, "searchMode": "search"}}
     return {"agents": {"defaults": patient}, "memory": memory}

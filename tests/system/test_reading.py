@@ -16,7 +16,7 @@ BUILT_IN = {"tuple"}
 
 
 def source_of(path, name):
-    """The source of a function, those within it included."""
+    """Returns the source of a function, including the functions within it."""
     text = (ROOT / f"{path}.py").read_text(encoding="utf-8")
     node = ast.parse(text)
     for part in name.split("."):
@@ -25,7 +25,7 @@ def source_of(path, name):
 
 
 def steps(walk):
-    """Each line of a walk, with the function that it belongs to."""
+    """Yields each line of a walk, with the function that it belongs to."""
     place = None
     for line in walk.splitlines():
         named = PLACE.search(line)

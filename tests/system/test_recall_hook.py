@@ -1,4 +1,4 @@
-"""`memory-gateway recall --hook` as clients run it: at once or not at all, whatever becomes of the gateway."""
+"""`memory-gateway recall --hook` as clients run it: it answers at once or not at all, with any state of the gateway."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Hook:
         return json.loads(out)["hookSpecificOutput"]["additionalContext"]
 
     def until_told(self, prompt=PROMPT, **more):
-        """A gateway that was started answers soon."""
+        """Returns the first answer with text: a gateway that was just started answers soon."""
         deadline = time.monotonic() + PATIENCE_S
         number = 0
         while (text := self.run(prompt, session=f"try-{number}", **more)) is None:
@@ -122,7 +122,7 @@ def test_a_conversation_begins_with_what_session_start_loads(client, home):
     home.write("MEMORY.md", "- The kettle is descaled every month.\n")
     client.until_told()
     assert "kettle" in client.run(name="SessionStart", session="s-3", source="startup")
-    # Another hook of ours says so, too: that of the plugin, beside the one of `connect`.
+    # The plugin's hook runs beside the one of `connect`.
     assert client.run(name="SessionStart", session="s-3", source="startup") is None
     assert client.run("Is the kettle descaled every month?", session="s-3") is None
     assert client.run(name="SessionStart", session="s-4", source="resume") is None
@@ -274,7 +274,7 @@ def test_a_client_that_does_not_close_its_end_makes_no_turn_wait(client):
         began = time.monotonic()
         patience = threading.Timer(PATIENCE_S, process.kill)
         patience.start()
-        assert process.wait() == 0  # with a timeout it looks every 50 ms only
+        assert process.wait() == 0  # with a timeout it polls every 50 ms only
         assert time.monotonic() - began < PROMISED_S
         patience.cancel()
 

@@ -1,6 +1,6 @@
-"""The real Claude Code, Codex, Gemini CLI and Copilot CLI with hooks of ours: what their model is told before a turn, and what not.
+"""The real Claude Code, Codex, Gemini CLI and Copilot CLI with our hooks: what their model is shown before a turn.
 
-Their models are servers on this machine that keep every request.
+Their models are servers on this machine that record every request.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ HOOKS_FILES = {
     "copilot": ".copilot/settings.json",
 }
 PROMPT_EVENTS = {"gemini": "BeforeAgent", "copilot": "userPromptSubmitted"}
-"""Where it is not `UserPromptSubmit`."""
+"""The event of a prompt, where it is not `UserPromptSubmit`."""
 _TRIES = 8
 AGAIN = {
     "claude-code": ["--continue"],
@@ -76,7 +76,7 @@ def hooks_file(client):
 
 
 def join(client, *more):
-    """Connected, beside a gateway that runs already."""
+    """Connects the client, beside a gateway that runs already."""
     notes = ("--notes", str(client.home / "notes"))
     done = gateway(client, "connect", client.name, *notes, "--yes", *more)
     if done["hooks"]["entry"]:
@@ -87,7 +87,7 @@ def join(client, *more):
 
 
 def wake(client):
-    """Runs the hook as the client does, until a gateway answers it that stays; a server of the client's ends with it."""
+    """Runs the hook as the client does, until a lasting gateway answers; a client's own server ends with the client."""
     deadline, number = time.monotonic() + 60, 0
     while not (ask_hook(client, f"wake-{number}") and owner_of(client) in staying(client.home)):
         assert time.monotonic() < deadline
@@ -110,7 +110,7 @@ def owner_of(client):
 
 
 def turn(client, question, *, again=False):
-    """The request that the model got for it."""
+    """Returns the request that the model got for the question."""
     more = AGAIN[client.name] if again else []
     if client.name == "codex":
         trust = "--dangerously-bypass-hook-trust"
@@ -125,7 +125,7 @@ def turn(client, question, *, again=False):
 
 
 def told_turn(client):
-    """The first turn of a conversation, on a machine that is not too busy for hooks: on one that is, of another one."""
+    """Returns the first turn of a conversation that is shown memory; a machine too busy for hooks needs several."""
     wake(client)
     bodies = (turn(client, QUESTION) for _ in range(_TRIES))
     return next(body for body in bodies if FACT in body)
@@ -140,7 +140,7 @@ def test_the_model_is_told_before_its_turn_once_and_never_after_disconnect(clien
     join(client)
     assert told_turn(client).count(FACT) == 1
     owner = owner_of(client)
-    for question in ("Thanks!", QUESTION):  # the request has what was told in the first turn
+    for question in ("Thanks!", QUESTION):  # the request contains what the first turn was shown
         request = turn(client, question, again=True)
         assert (request.count(FACT), owner_of(client)) == (1, owner)
     assert FACT not in turn(client, "Thanks!")
@@ -166,7 +166,7 @@ def test_a_turn_goes_on_when_the_gateway_is_stopped_or_killed_or_its_index_locke
 
 @pytest.mark.skipif(not hung_disk.is_possible(), reason=hung_disk.NEEDS)
 def test_a_turn_goes_on_when_the_disk_of_notes_index_and_cache_hangs(client):
-    """Gemini CLI waits for its servers before a turn, and thus until ours gives up."""
+    """Gemini CLI waits for its servers before a turn, and thus until our server gives up."""
     places = ("notes", ".local/share/memory-gateway", ".cache/memory-gateway")
     disk = HungDisk(client.home.parent, *(client.home / one for one in places))
     client.variables |= disk.environment

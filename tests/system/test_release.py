@@ -1,4 +1,4 @@
-"""What a release publishes beside the wheel: made of this checkout, and as those who take it want it."""
+"""The parts of a release beside the wheel: made of this checkout, in the form that their users expect."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_npm_package_names_its_repository_and_says_how_the_program_is_instal
     package = json.loads((tmp_path / "package.json").read_text("utf-8"))
     assert package["version"] == VERSION
     assert package["repository"]["url"] == "git+https://github.com/somebody/memory-gateway.git"
-    assert "scripts" not in package  # nothing runs at its installation
+    assert "scripts" not in package  # nothing runs when it is installed
     page = (tmp_path / "README.md").read_text("utf-8")
     assert "uv tool install memory-gateway" in page
     assert {"index.js", "openclaw.plugin.json", "LICENSE"} <= {
@@ -36,7 +36,7 @@ def test_the_npm_package_names_its_repository_and_says_how_the_program_is_instal
 
 
 def test_the_page_of_a_package_index_links_into_the_repository_at_the_tag(tmp_path):
-    """It is shown far from the files beside README.md, so a relative link would lead nowhere."""
+    """The page is shown far from the files beside README.md, so a relative link would lead nowhere."""
     archive = tmp_path / "source.tar.gz"
     with tarfile.open(archive, "w:gz") as packed:
         for name in ("README.md", "pyproject.toml"):
@@ -91,7 +91,7 @@ def test_the_marketplace_holds_what_the_repository_has_and_is_the_same_each_time
 
 
 def test_the_registry_is_told_what_it_asks_for():
-    """Constraints of its published schema that apply to one bundle, read from it by hand."""
+    """The constraints of its published schema that apply to one bundle were copied from it by hand."""
     told = server_json("somebody/memory-gateway", "memory-gateway-1.mcpb", "0" * 64)
     assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", told["name"])
     assert 1 <= len(told["description"]) <= 100

@@ -1,4 +1,4 @@
-"""Live configuration of a real process: applied, refused, healed; nothing is lost meanwhile."""
+"""Live configuration of a real process: applied, refused, corrected; nothing is lost meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of `report` in Chromium: it shows what it should, light and dark, does nothing and asks nobody."""
+"""The page of `report` in Chromium: right in light and dark, and without any effect or request."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ UNREADABLE = """
   return found;
 })()
 """
-"""Texts whose contrast with what is behind them is below what WCAG 2 asks of ordinary text (AA)."""
+"""Texts whose contrast with their background is below what WCAG 2 requires of ordinary text (AA)."""
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def page() -> Iterator[Page]:
 
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
-    """A port that nobody may knock at."""
+    """A port to which nothing may connect."""
     with socket.create_server(("127.0.0.1", 0)) as one:
         one.setblocking(False)
         yield one
@@ -86,7 +86,7 @@ def nothing_left_the_page(page, url):
 
 @pytest.fixture
 async def report(home, tmp_path):
-    """Of the sample, beside a gateway that was searched."""
+    """The report on the sample, beside a gateway that has answered searches."""
     shutil.rmtree(home.workspace)
     shutil.copytree(ROOT / "gateway/sample/workspace", home.workspace)
     (home.workspace / "memory/link.md").symlink_to(home.workspace / "MEMORY.md")
@@ -228,7 +228,7 @@ def test_what_somebody_wrote_into_notes_and_names_does_nothing(home, page, liste
 
 
 def test_what_got_past_escaping_would_still_be_refused(home, page, listener, tmp_path):
-    """Script, pictures, styles, frames and forms that stand in the page in spite of everything."""
+    """Scripts, images, styles, frames and forms are put into the page in spite of escaping."""
     port = listener.getsockname()[1]
     assert home.run("index").returncode == 0
     file = tmp_path / "report.html"

@@ -1,4 +1,4 @@
-"""A secret of its own in every place where one may stand, and a search for all in all that comes out.
+"""A distinct secret in every place that may contain one, and a search for all of them in all output.
 
 The tables are complete on purpose: a method or a command that they do not know fails a test.
 """
@@ -72,10 +72,10 @@ COMMANDS = {
     "disconnect": ("cursor", "--yes"),
     "config": (),
     "qmd": ("env",),
-    "demo": ("--help",),  # of a home and a configuration of its own
+    "demo": ("--help",),  # uses a home and a configuration of its own
     "models list": (),
     "models suggest": (),
-    "models pull": ("--help",),  # of the network
+    "models pull": ("--help",),  # uses the network
     "models remove": ("nothing/at-all/x.gguf",),
     "batch list": (),
     "batch cancel": ("none",),
@@ -98,7 +98,7 @@ COMMANDS = {
 
 
 def ask(process, method, params):
-    """The answer to one request, and what was told before it."""
+    """Returns the answer to one request, and the notifications before it."""
     request = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
     process.stdin.write(f"{json.dumps(request)}\n")
     process.stdin.flush()
@@ -117,13 +117,13 @@ def wired(request, home):
 
 
 def everything_said(wired):
-    """What comes out of every method, and what lies on the disk before and after the end."""
+    """Returns the answers of every method, and the files on the disk before and after the end."""
     said = {}
     with wired.serving() as process:
         for method, params in CALLS.items():
             if method == "shutdown":
                 said["reload of another process"] = wired.run("reload", "--json")
-                made = wired.made().items()  # with the log of the index, which the end folds in
+                made = wired.made().items()  # with the log of the index, which is merged at the end
                 said |= {f"{name}, early": text for name, text in made}
                 arguments = Path(f"/proc/{process.pid}/cmdline")
                 said["arguments"] = arguments.read_text(encoding="utf-8")
@@ -178,7 +178,7 @@ def test_no_command_tells_a_secret_in_any_format(wired, type_in, options):
 def test_no_password_of_a_database_comes_out_whether_it_answers_or_not(
     wired, request, type_in, source, is_there
 ):
-    """Each place is the one that the password is taken from, once."""
+    """Each place is the source of the password once."""
     url = "postgresql://anna@127.0.0.1:9/memory"
     if is_there:
         server = request.getfixturevalue("postgres_server")
@@ -286,12 +286,12 @@ def crash(_, frame):
 signal.signal(signal.SIGUSR2, crash)
 signal.signal(signal.SIGALRM, crash)
 """
-"""It waits for the event loop itself: a fault in one task's step may be dealt with by that task."""
+"""The program waits for the event loop itself: a fault in one task's step may be handled by that task."""
 
 
 @pytest.mark.parametrize("wired", ["openai"], indirect=True)
 def test_a_crash_tells_no_secret(wired):
-    """An exception in the middle of the event loop, then a signal that no Python code sees."""
+    """The crashes are an exception in the middle of the event loop, and a signal that no Python code sees."""
     wired.write("crash/sitecustomize.py", CRASH)
     said = {}
     with wired.serving(

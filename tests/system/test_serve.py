@@ -206,7 +206,7 @@ def test_answers_to_all_lines_are_written_before_the_process_ends_with_its_input
 
 
 def test_a_directory_as_input_ends_python_itself_before_any_program_begins(tmp_path):
-    """As documented: nothing of ours can answer it, and nothing is written."""
+    """This is documented: the gateway cannot answer it, and nothing is written."""
     state = tmp_path / "state"
     ours = ("-m", "gateway", "serve", "--state-dir", str(state))
     for arguments in (ours, ("-c", "print('begun')")):

@@ -25,7 +25,7 @@ os.environ["LISTEN_PID"] = str(os.getpid())
 os.environ["LISTEN_FDS"] = "1"
 os.execv(sys.executable, [sys.executable, "-m", "gateway", *sys.argv[2:]])
 """
-"""What a service manager does between fork and exec."""
+"""A service manager's work between fork and exec."""
 
 
 @contextmanager
@@ -144,7 +144,7 @@ esac
 
 @pytest.fixture
 def manage(home):
-    """Run `memory-gateway service ...` with a systemctl that notes what it is told."""
+    """Runs `memory-gateway service ...` with a systemctl that records its arguments."""
     programs = home.root / "bin"
     programs.mkdir()
     (programs / "systemctl").write_text(FAKE_SYSTEMCTL, encoding="utf-8")

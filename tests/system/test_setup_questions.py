@@ -1,4 +1,4 @@
-"""`setup` on a terminal, answered as a person does: each change is seen before it is made, and all of it is undone."""
+"""`setup` on a terminal, answered as a person does: each change is shown before it is made, and all of it is undone."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ CLAUDE = '{\n  "theme": "dark"   ,\n "x":1}'
 
 
 class Conversation:
-    """What a terminal of 200 columns shows, and what is typed into it."""
+    """A terminal of 200 columns: its output, and the typed input."""
 
     def __init__(self, descriptor):
         self._descriptor = descriptor
         self.shown = ""
 
     def until(self, text):
-        """What was shown since the last time, as soon as the text stands in it."""
+        """Returns the output since the last time, as soon as the text is in it."""
         ends = time.monotonic() + WAIT_S
         while text not in self.shown:
             assert time.monotonic() < ends, self.shown
@@ -41,7 +41,7 @@ class Conversation:
         os.write(self._descriptor, f"{text}\n".encode())
 
     def end(self):
-        """Control-D."""
+        """Types Control-D."""
         os.write(self._descriptor, b"\x04")
 
 
@@ -82,7 +82,7 @@ def typing(home, *arguments):
 
 
 def files(home):
-    """Everything but the program's own cache."""
+    """Returns everything but the program's own cache."""
     found = (one for one in home.rglob("*") if one.is_file())
     return {
         str(one.relative_to(home)): one.read_bytes() for one in found if ".cache" not in one.parts

@@ -1,4 +1,4 @@
-"""Modules of somebody else that have the names of ours are never run, however the gateway is started."""
+"""Modules of others with the names of ours are never run, however the gateway is started."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def started(command, theirs, home):
     ids=["the installed command", "what a client starts", "scripts/run"],
 )
 def test_the_command_line_is_ours(theirs, home, command):
-    script = theirs / "memory-gateway"  # what is installed, beside nothing of ours
+    script = theirs / "memory-gateway"  # the installed program, beside none of our modules
     script.write_text("from memory_gateway import main\nraise SystemExit(main())\n", "utf-8")
     done = started([*command, "--version"], theirs, home)
     assert VERSION in done.stdout, done

@@ -1,4 +1,4 @@
-"""The documentation as pages: every page is in the menu, and a link leads to the same place there as in the repository."""
+"""The documentation as pages: every page is in the menu, and links lead to the same places as in the repository."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def site():
-    """The hook, without mkdocs, of which it takes the type of a file alone."""
+    """The hook, without mkdocs, of which it uses only the type of a file."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("mkdocs", "mkdocs.structure", "mkdocs.structure.files"):
             module = ModuleType(name)
@@ -40,7 +40,7 @@ def test_the_menu_names_every_page_once(site):
 
 
 def test_pages_that_are_opened_as_files_load_the_worker_of_their_search_from_beside_them():
-    """The plugin `offline` would take one from a host, unless a polyfill of this name is there."""
+    """The plugin `offline` would load one from a host, unless a polyfill of this name is there."""
     settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
     (script,) = settings["extra"]["polyfills"]
     assert "iframe-worker" in script
@@ -66,7 +66,7 @@ def test_a_link_leads_where_it_led(site, text, folder, expected):
 
 
 def test_every_link_leads_to_a_file_and_a_heading():
-    """As the repository shows them; the site is made of the same text."""
+    """The links are those of the repository; the site is made of the same text."""
     missing = []
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
         text = re.sub(
@@ -86,7 +86,7 @@ def test_every_link_leads_to_a_file_and_a_heading():
 
 
 def test_every_file_that_a_page_names_is_there():
-    """With or without its suffix; changes name what there was."""
+    """They may be named with or without suffix; the changelog names files that are gone."""
     floors = "backends|config|deploy|gateway|plugins|providers|publish|scripts|systemd|tests"
     missing = [
         f"{page.name}: {name}"
@@ -99,7 +99,7 @@ def test_every_file_that_a_page_names_is_there():
 
 
 def anchors(page):
-    """As GitHub makes them of headings."""
+    """Returns the anchors that GitHub makes of headings."""
     found = {}
     for heading in re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE):
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()

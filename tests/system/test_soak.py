@@ -1,4 +1,4 @@
-"""The short form of ./scripts/soak, by rounds instead of minutes; and the figures that it goes by."""
+"""The short form of ./scripts/soak, by rounds instead of minutes; and the figures that it uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real gateway whose standard error takes nothing: it answers, it ends in order, and it counts what it could not say."""
+"""A real gateway whose standard error blocks: it answers, it ends in order, and it counts the records that it lost."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import pytest
 
 PATIENCE_S = 120
 REQUESTS = 1_500
-"""At `debug` each has a record; together they are several times what a pipe holds and what may wait."""
+"""The requests: at `debug` each has a record, and together these exceed what a pipe holds and what may wait."""
 
 
 def full_pipe() -> tuple[int, list[int]]:
-    """Its writing end and what has to stay open: the reading end, from which nobody reads."""
+    """Returns the writing end of a full pipe, and the reading end, which must stay open and is never read."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     with suppress(BlockingIOError):
@@ -54,7 +54,7 @@ KINDS = {
 
 @pytest.fixture(params=KINDS)
 def standard_error(request) -> Iterator[tuple[int, bool]]:
-    """A descriptor that takes nothing, and whether it is to be closed before the command begins."""
+    """A descriptor that takes nothing, and whether it is closed before the command begins."""
     make = KINDS[request.param]
     writer, kept = make()
     yield writer, make is closed
@@ -84,7 +84,7 @@ def gateway(home, standard_error, *arguments: str) -> Iterator[subprocess.Popen[
 
 
 def ask(process: subprocess.Popen[bytes], *calls: tuple[str, object]) -> list[Any]:
-    """The results of these calls, each sent when the one before was answered."""
+    """Returns the results of these calls, each sent when the one before was answered."""
     told: IO[bytes] = process.stdin  # type: ignore[assignment]
     said: IO[bytes] = process.stdout  # type: ignore[assignment]
     answers = []
@@ -127,7 +127,7 @@ def test_a_signal_ends_it_and_whoever_comes_meanwhile_is_answered(home, standard
 
 
 def test_commands_do_their_work_whatever_becomes_of_what_they_say_beside(home, standard_error):
-    """Also to a mistake, of which nobody can be told, belongs its exit code."""
+    """A mistake that cannot be reported still has its exit code."""
     for code, words in (
         (0, ("search", "boiler")),
         (0, ("index", "--log-level", "debug")),

@@ -62,7 +62,7 @@ def test_tables_are_made_by_a_role_of_their_own_and_checked_by_the_one_that_serv
     assert before.returncode == 69
     assert "store migrate" in before.stderr
     assert "--url-from" in before.stderr
-    refused = configured.store("migrate")  # the role that serves may not
+    refused = configured.store("migrate")  # a serving role may not
     assert refused.returncode == 69
     assert "--url-from" in refused.stderr
     done = migrated(configured, postgres_server, database)

@@ -1,4 +1,6 @@
-"""Escape sequences, line breaks and turned text in notes, names of files and settings: shown by every command, obeyed by no terminal."""
+"""Escape sequences, line breaks and reversed text in notes, file names and settings: shown by every command, obeyed
+by none.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 @pytest.fixture
 def evil(home):
-    """A home with escape sequences in all that is not the operator's own."""
+    """A home with escape sequences in everything that does not come from the operator."""
     home.write(NAME, f"# Kettle {EVIL}\n\n- The kettle {EVIL} is descaled.\n")
     (home.workspace / "memory/link\x1b[31m.md").symlink_to("nowhere")
     (home.workspace / "memory/large\x9b2J.md").touch()
@@ -38,7 +40,7 @@ def evil(home):
 
 
 def on_terminal(home, *arguments):
-    """What a command writes where both of its streams are a terminal that knows no colours."""
+    """Returns what a command writes where both of its streams are a terminal that knows no colours."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "gateway", arguments[0], *home.arguments, *arguments[1:]]
     with subprocess.Popen(
@@ -51,7 +53,7 @@ def on_terminal(home, *arguments):
             while piece := terminal.read(65_536):
                 shown += piece
         process.wait(WAIT_S)
-    return shown.decode().replace("\r\n", "\n")  # the terminal's own
+    return shown.decode().replace("\r\n", "\n")  # the terminal's own line ends
 
 
 COMMANDS = {
@@ -107,7 +109,7 @@ TURNED = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 @pytest.fixture
 def lying(home):
-    """A home with a note whose name breaks the line and turns what follows, and notes that link to it."""
+    """A home with a note whose name breaks the line and reverses the text after it, and notes that link to it."""
     home.write(LYING, "# Kettle \u202edelacsed\n\n- The kettle is descaled. [[Boiler]] #house\n")
     home.write("memory/boiler.md", "---\ntags: [house]\n---\n# Boiler\n\nAn [[kettle]].\n")
     (home.workspace / "memory/link\nError: \u202e.md").symlink_to("nowhere")

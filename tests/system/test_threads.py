@@ -1,4 +1,4 @@
-"""A real gateway whose user may start few threads: it waits for them or says so, and it stays."""
+"""A real gateway whose user may start few threads: it waits for them or reports it, and continues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gateway.client import RemoteError, spawn_gateway
 from tests.system.conftest import PATIENCE_S, Home
 
 NOBODY = 64_321
-"""A user of whom nothing else runs: the limit counts all processes of one user, and not those of root."""
+"""A user without other processes: the limit counts all processes of one user, and not those of root."""
 
 pytestmark = [
     pytest.mark.anyio,

@@ -1,4 +1,4 @@
-"""A spread of the fault matrix, each cell once: the short form of ./scripts/torture --all."""
+"""A selection of the fault matrix, each cell once: the short form of ./scripts/torture --all."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_runs_are_counted_and_shown_cell_by_cell(tmp_path):
     assert text.startswith("before\n") and text.endswith("after\n") and "obsolete" not in text
     assert "**1 of 2 failed** · 0.5 s" in text
     row = next(line for line in text.splitlines() if line.startswith("| kill |"))
-    # Also of those that were not there yet when the runs were kept.
+    # The row also has columns for activities that did not exist when the runs were recorded.
     assert row.count("|") == len(ACTIVITIES) + 2
     assert document(kept(file)) in text
 

@@ -1,4 +1,4 @@
-"""The service under a real `systemd --user`: all that docs/operations.md says of it."""
+"""The service under a real `systemd --user`: everything that docs/operations.md says of it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def install(manager: UserManager, *arguments: str) -> None:
 
 
 def override(manager: UserManager, *settings: str) -> None:
-    """A drop-in of the user's own, as `systemctl --user edit` leaves it."""
+    """Writes a drop-in of the user's own, as `systemctl --user edit` does."""
     manager.write(DROP_IN, "\n".join(("[Service]", *settings, "")))
     assert not manager.systemctl("daemon-reload").returncode
 
@@ -63,7 +63,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def ask(manager: UserManager, method: str, *, name: str = "*.sock", **params: object) -> dict:
-    """One request at the socket, as a client without any program of ours would send it."""
+    """Sends one request to the socket, as a client without any program of ours does; returns the answer."""
     request = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
     path = manager.runtime / "memory-gateway" / name
     done = manager.run("/run/environment/bin/python", "-c", ASK, str(path), request)
@@ -158,7 +158,7 @@ def test_a_service_that_hangs_is_ended_by_the_watchdog_and_started_again(manager
 
 
 def test_the_manager_knows_the_limits_of_the_unit(manager):
-    """Whether memory is held to it depends on the controllers that the machine gives to its users."""
+    """The enforcement of the memory limits depends on the controllers that the machine gives to its users."""
     install(manager)
     limits = {name: shown(manager, name) for name in ("MemoryHigh", "MemoryMax", "TasksMax")}
     assert limits == {"MemoryHigh": str(2 << 30), "MemoryMax": str(4 << 30), "TasksMax": "256"}
@@ -213,7 +213,7 @@ def test_a_stop_amid_work_is_orderly_and_within_its_time(manager):
 def test_a_service_that_does_not_start_is_told_as_such_and_one_that_is_not_there_is_no_fault(
     manager,
 ):
-    """Its manager was told: no login of one's own would change a thing."""
+    """The manager can be reached, so another login would change nothing."""
     manager.write(DROP_IN, "[Service]\nExecStartPre=/bin/false\n")
     done = manager.gateway("service", "install", "--agent", "main")
     assert done.returncode == 69

@@ -1,4 +1,4 @@
-"""An address of embeddings that cannot be used: what answers, `status` and `doctor` say of it."""
+"""An address of embeddings that cannot be used: answers, `status` and `doctor` report it."""
 
 from __future__ import annotations
 

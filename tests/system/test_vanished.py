@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def ask(client, method, params):
-    """Once: the usual call asks again while answers are stale."""
+    """Asks once: the usual call asks again while answers are stale."""
     return await type(client).call(client, method, params)
 
 

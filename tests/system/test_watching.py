@@ -1,4 +1,4 @@
-"""The real process notices changes by itself, and says how when it runs out of watches."""
+"""The real process notices changes by itself, and reports how when it runs out of watches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIMITED = 'echo "$2" > "/proc/sys/user/$1" && shift 2 && exec "$@"'
 
 
 def limited_to(limit: str, count: int) -> tuple[str, ...]:
-    """The gateway with a kernel limit of its own, in a user namespace."""
+    """Returns the command of a gateway with a kernel limit of its own, in a user namespace."""
     return ("unshare", "--user", "--map-root-user", "sh", "-c", LIMITED, "sh", limit, str(count), *GATEWAY)  # fmt: skip
 
 
@@ -47,7 +47,7 @@ async def until_found(client, query):
 
 @pytest.fixture
 def by_itself(home):
-    """Searches do not look at the disk: what is found was noticed without them."""
+    """A home whose searches do not look at the disk: changes are noticed without them."""
     sync = {"onSearch": False, "onSessionStart": False, "watchDebounceMs": 50}
     home.configure({"agents": {"defaults": {"memorySearch": {"provider": "none", "sync": sync}}}})
     return home

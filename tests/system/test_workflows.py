@@ -1,4 +1,6 @@
-"""The workflows of GitHub: what they run exists, what they use is pinned, and no job may more than it needs."""
+"""The workflows of GitHub: the files that they run exist, their actions are pinned, and no job has more rights than
+it needs.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ def test_no_job_may_more_than_it_states_nor_reads_a_secret(name):
 
 
 def test_no_file_names_the_host_of_a_package_index():
-    """Installers know their own; who has a mirror is not led past it."""
+    """Installers know their own; an address in a file would bypass a mirror."""
     hosts = "registry[.]npmjs|pypi[.]org|pythonhosted|deb[.]debian|proxy[.]golang"
     found = subprocess.run(
         ["git", "grep", "-lIE", f"https?://[a-z.]*({hosts})"], cwd=ROOT, capture_output=True, encoding="utf-8", check=False
@@ -69,7 +71,7 @@ def test_the_notes_of_a_release_are_those_of_the_change_log():
 
 @pytest.mark.parametrize("script", ["openclaw-setup", "qmd-setup", "clients-setup"])
 def test_each_host_is_pinned_where_the_weekly_run_looks_for_it(script):
-    """It puts the newest release in the place of the pinned one."""
+    """That run replaces the pinned release by the newest one."""
     text = (ROOT / "scripts" / script).read_text(encoding="utf-8")
     hosts = WORKFLOWS["weekly.yml"]["jobs"]["hosts"]["strategy"]["matrix"]["include"]
     packages = [one["package"] for one in hosts if one["script"] == script]

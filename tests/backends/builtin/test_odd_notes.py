@@ -1,6 +1,4 @@
-"""Names and texts that a store may be unable to keep: each note is indexed or skipped by name, and never affects
-others.
-"""
+"""Names and texts that a store may be unable to keep: each note is indexed or skipped by name, without others."""
 
 from __future__ import annotations
 

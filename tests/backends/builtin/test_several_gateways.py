@@ -1,6 +1,4 @@
-"""Several gateways of one agent share an index in PostgreSQL: no text is embedded twice, whichever is stopped or
-lost.
-"""
+"""Several gateways of one agent share an index in PostgreSQL: no text is embedded twice, even if one is lost."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The host's database as a source of transcripts: the choice of conversations, and reading without disturbing the
-host.
-"""
+"""The host's database as a source of transcripts: the choice of conversations, and reads that disturb nobody."""
 
 from __future__ import annotations
 

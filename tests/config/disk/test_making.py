@@ -1,4 +1,4 @@
-"""Directories that are the user's alone, under any umask."""
+"""Directories that belong to the user alone, under any umask."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def pipe(tmp_path):
 
 @pytest.fixture
 def delivered(pipe):
-    """Has the pipe deliver what is asked for, a byte at a time, to whoever opens it next."""
+    """Makes the pipe deliver the given data, a byte at a time, to its next reader."""
     writers = []
 
     def deliver(data):

@@ -1,4 +1,4 @@
-"""Blocking work is waited for only so long, and left behind only once."""
+"""Blocking work is waited for only up to a limit, and left behind only once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE_S = 60
 
 @pytest.fixture
 def gate():
-    """Work hangs on it; opened at the end so that no thread stays."""
+    """An event for which work waits; it is set at the end so that no thread stays."""
     event = threading.Event()
     yield event
     event.set()
@@ -182,7 +182,7 @@ async def test_what_comes_of_work_that_was_left_behind_is_given_back(bounded, ga
 
 
 async def test_what_came_of_work_whose_caller_was_cancelled_at_its_end_is_given_back_by_a_thread():
-    """On the event loop it would wait for ever for what the loop has to do, as the end of watches does."""
+    """On the event loop it would wait for ever for the loop itself, as the end of watches does."""
     given_back, scope, token = [], anyio.CancelScope(), current_token()
 
     class CancelledAtItsEnd(BoundedWork):

@@ -1,4 +1,4 @@
-"""Child processes: nothing of them is left, however their use ends."""
+"""Child processes: nothing of them remains, however their use ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 BOUND_S = 60
 FAMILY = ("/bin/sh", "-c", "sleep 300 & echo $!; wait")
-"""A child with one of its own, whose number it tells."""
+"""A child with a child of its own, whose process number it prints."""
 
 
 async def grandchild_of(child) -> int:
@@ -23,7 +23,7 @@ async def grandchild_of(child) -> int:
 
 
 async def is_gone(pid: int) -> bool:
-    """Within the bound."""
+    """Returns whether the process ends within the limit."""
     with anyio.move_on_after(BOUND_S):
         while not has_ended(pid):
             await anyio.sleep(0.01)

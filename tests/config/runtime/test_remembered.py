@@ -1,4 +1,4 @@
-"""What is remembered for speed takes so many bytes, and what is in use stays."""
+"""A cache keeps to a number of bytes, and entries in use stay."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_what_would_fill_half_of_it_is_not_remembered_and_drives_nothing_out():
     known.put("large", b"y" * 8 * KIB)
     assert known.get("large") is None
     assert known.get("small") == b"x"
-    known.put("small", b"y" * 8 * KIB)  # what was true of it before is not true any more
+    known.put("small", b"y" * 8 * KIB)  # its former value is not valid any more
     assert known.get("small") is None
     assert known.bytes_used == 0
 

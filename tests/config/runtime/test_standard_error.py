@@ -1,4 +1,4 @@
-"""What is written to standard error when it takes only a part, or nothing."""
+"""Writing to standard error when it accepts only a part, or nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ print(stream.dropped)
 
 @pytest.mark.parametrize("mode", ["at once", "behind"])
 def test_a_line_that_was_torn_by_a_full_disk_does_not_spoil_the_next_one(tmp_path: Path, mode: str):
-    """A limit on the size of files stands for the disk."""
+    """A limit on the size of files stands in for the full disk."""
     log = tmp_path / "log"
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(log), mode], capture_output=True, check=True

@@ -1,4 +1,4 @@
-"""Tasks beside a body, and what a task waits for: a signal that is kept or not, and the time to try again."""
+"""Tasks beside a body, and their waits: for a signal that is kept or not, and for the time of the next attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a chat runtime asks around its sessions, on a real workspace and index."""
+"""The calls of a chat runtime around its sessions, on a real workspace and index."""
 
 from __future__ import annotations
 

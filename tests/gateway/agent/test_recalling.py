@@ -1,4 +1,4 @@
-"""`recall` as a host asks for it: what is told before a prompt, never twice, and only to who may search."""
+"""`recall` as a host asks for it: shown before a prompt, never twice, and only to those who may search."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PROMPT = "Who services the boiler in Gauting?"
 
 
 class Host:
-    """One client of a memory; `another` is a further one."""
+    """One client of a memory; `another` makes a further one."""
 
     def __init__(self, registry, memory, session=None):
         self.registry, self.memory = registry, memory
@@ -226,7 +226,7 @@ async def test_prompts_are_counted_by_what_came_of_them(open_host):
 async def test_the_record_of_use_is_kept_in_the_index_and_never_in_a_note(open_host, tmp_path):
     before = (tmp_path / "workspace/memory/home.md").read_bytes()
     async with open_host(background=True) as host:
-        for _ in range(6000):  # what a busy machine has not indexed in time is not told
+        for _ in range(6000):  # a busy machine may not have indexed the note in time
             if (await host.recall())["tokens"]:
                 break
         await host.ask("memory_get", path="memory/home.md", sessionKey=MAIN)

@@ -1,4 +1,4 @@
-"""Reloading one memory: what is opened anew, what is not, and what a failure leaves as it was."""
+"""Reloading one memory: what is opened anew, what is not, and the state after a failure."""
 
 from __future__ import annotations
 

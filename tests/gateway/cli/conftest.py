@@ -39,14 +39,14 @@ class CommandLine:
             self.write(path, text)
 
     def __call__(self, *arguments):
-        """What a command line printed, and its exit code."""
+        """Returns the output of a command line and its exit code."""
         self._capfd.readouterr()
         code = run(arguments)
         settle_standard_error(60)  # as the program does at its end
         return Done(code, *self._capfd.readouterr())
 
     def json(self, *arguments, code=0):
-        """What a command prints with `--json`: one document, and nothing else anywhere.
+        """Returns the output of a command with `--json`: one document, and nothing else anywhere.
 
         A search that finds nothing ends with 1.
         """

@@ -1,4 +1,4 @@
-"""Columns begin below each other, whatever script their cells are written in."""
+"""Columns begin below each other, whatever the script of their cells."""
 
 from __future__ import annotations
 

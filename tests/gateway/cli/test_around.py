@@ -1,4 +1,4 @@
-"""What a person sees of hits: never front matter alone."""
+"""The hits that a person sees: never front matter alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Notes:
-    """Answers as the memory does, with one note."""
+    """A memory with one note."""
 
     async def get(self, params):
         lines = NOTE.split("\n")[params.first_line - 1 :][: params.lines]

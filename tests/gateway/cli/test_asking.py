@@ -1,4 +1,4 @@
-"""`search` and `get`: what is shown, what is said beside it, and how it ends."""
+"""`search` and `get`: the output, the messages beside it, and the exit codes."""
 
 from __future__ import annotations
 

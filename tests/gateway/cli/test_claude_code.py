@@ -1,4 +1,4 @@
-"""What Claude Code remembers is searched where that is switched on, and nowhere else."""
+"""Claude Code's memory is searched where that is switched on, and nowhere else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SEARCH = {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": T
 
 @pytest.fixture
 def claude(cli):
-    """Claude Code's directory of a user with one project."""
+    """The Claude Code directory of a user with one project."""
     own = cli.home / ".claude"
     project = own / "projects/-home-me-garden"
     (project / "memory").mkdir(parents=True)

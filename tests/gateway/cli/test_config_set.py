@@ -13,7 +13,7 @@ OPENCLAW = """{
 
 @pytest.fixture
 def notes(cli, monkeypatch):
-    """Somebody with a folder of notes and no openclaw.json."""
+    """A user with a folder of notes and no openclaw.json."""
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
     place = cli.home / "notes"
@@ -131,7 +131,7 @@ def test_one_agent_is_given_its_own(cli):
 
 
 def test_no_model_is_shown_where_none_was_chosen(cli):
-    """Which is meant depends on the engine that is installed: `models` and `status` tell."""
+    """The model depends on the engine that is installed: `models` and `status` show it."""
     assert row(cli, "local.modelPath")["value"] is None
 
 

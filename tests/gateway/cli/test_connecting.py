@@ -1,4 +1,4 @@
-"""`connect` and `disconnect` as typed: what is shown, what is asked, what is written, what is refused."""
+"""`connect` and `disconnect` as typed: what they show, ask, write and refuse."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gateway.connect.clients import CLIENTS
 
 @pytest.fixture(autouse=True)
 def nowhere(cli, monkeypatch):
-    """No client of this machine is seen."""
+    """Hides all clients of this machine."""
     (cli.home / "bin").mkdir()
     monkeypatch.setenv("PATH", str(cli.home / "bin"))
     for name in ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME"):
@@ -239,7 +239,7 @@ def test_the_client_is_asked_whether_it_sees_the_server(cli, monkeypatch, script
 
 
 def test_to_ask_claude_code_does_not_empty_the_index_of_what_it_remembers(cli, monkeypatch):
-    """Its directory is another one then."""
+    """The check uses another directory of Claude Code."""
     program(cli, "claude", f'cp "$CLAUDE_CONFIG_DIR/.claude.json" {cli.home}/asked; echo Connected')
     monkeypatch.setenv("PATH", f"{cli.home}/bin:/usr/bin:/bin")
     done = cli.json("connect", "claude-code", "--claude-code", "--yes")
@@ -400,7 +400,7 @@ def test_a_link_that_is_not_followed_names_what_to_take_out(cli):
 
 
 def failing(monkeypatch, fails):
-    """Writing fails for what is planned so."""
+    """Makes writing fail for the plans chosen."""
     real = entries.carry_out
 
     def carry_out(plan):

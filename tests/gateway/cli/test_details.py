@@ -1,4 +1,4 @@
-"""The parts of a backend as `status` tells people of them."""
+"""The parts of a backend as `status` shows them to people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines that tell nothing never score high, however well their words fit: the score is what `minScore` compares."""
+"""Lines without content never score high, however well their words fit: `minScore` compares that score."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`forget`: what is kept of a note that is gone is shown, removed, and looked for afterwards."""
+"""`forget`: the remains of a deleted note are shown, removed, and looked for afterwards."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is marked in a snippet is what the query found in it."""
+"""The marks in a snippet are the words that the query found in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`index`: one line about what was done, and what was left out."""
+"""`index`: one line about the work done, and one about what was left out."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def test_no_name_is_the_name_of_no_note_though_one_has_no_title(vault, tmp_path,
 def test_a_folder_that_may_not_be_read_is_told_instead_of_nothing(
     vault, tmp_path, monkeypatch, closed, code
 ):
-    def scanned(roots):  # for root every directory can be listed
+    def scanned(roots):  # root can list every directory
         whole = scan(roots)
         left = [one for one in whole.files if closed == "house" and "house/" not in one.path]
         failed = FailedDirectory(closed, "Permission denied")

@@ -1,4 +1,4 @@
-"""`config --migrate`: what it prints, what it writes, what it keeps."""
+"""`config --migrate`: its output, its changes, and what it keeps."""
 
 from __future__ import annotations
 

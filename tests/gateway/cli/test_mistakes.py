@@ -1,4 +1,4 @@
-"""What a mistake of the user is answered with: cause, place and remedy, and a code of sysexits."""
+"""The answer to a mistake of the user: cause, place and remedy, and a code of sysexits."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_wrong_configuration_is_told_with_file_line_and_key(cli, command):
 
 
 def test_naming_the_agent_makes_no_error_of_what_is_a_warning_without(cli):
-    """A service always names its agent, and so does a gateway that reads the configuration again."""
+    """A service always names its agent, as does a gateway that reads the configuration again."""
     cli.configure({"agents": {"defaults": {"memorySearch": {"query": {"maxResults": "x"}}}}})
     (unnamed, named) = (cli.json("status"), cli.json("status", "--agent", "main"))
     assert named["warnings"] == unnamed["warnings"]

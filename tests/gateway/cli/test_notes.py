@@ -1,4 +1,4 @@
-"""A folder of Markdown as the whole memory, and slips that must not cost an index."""
+"""A folder of Markdown as the whole memory, and mistakes that must not cost an index."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The page of `report`: whatever stands in notes, names and questions stays text, and nothing is loaded."""
+"""The page of `report`: the text of notes, names and questions stays text, and nothing is loaded."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ VOID = {"meta", "input"}
 
 
 class Strict(HTMLParser):
-    """Fails on an element that is not closed where it should be; collects what there is."""
+    """Fails on an element that is not closed where it should be; collects the rest."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
@@ -95,7 +95,7 @@ def report(**fields):
 
 
 def everywhere(text):
-    """A report with the text in every place that somebody else may fill."""
+    """Returns a report with the text in every place that others may fill."""
     hit = Hit(
         path=text, start_line=3, end_line=4, score=0.5, snippet=f"{text}\nboiler {text}",
         source="memory", title=text, tags=(text,),

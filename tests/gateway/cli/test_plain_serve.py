@@ -1,4 +1,4 @@
-"""The quick way of `serve`, `search`, `get` and `status` reads exactly what typer would, and leaves everything else to it."""
+"""The fast path of `serve`, `search`, `get` and `status` reads what typer would, and leaves the rest to typer."""
 
 from __future__ import annotations
 

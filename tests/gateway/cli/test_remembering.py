@@ -1,4 +1,4 @@
-"""`remember` writes to the log, under the limits of the method, for the person at the machine."""
+"""`remember` writes to the log, under the limits of the method, for the user at the machine."""
 
 from __future__ import annotations
 

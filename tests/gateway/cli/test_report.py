@@ -1,4 +1,4 @@
-"""What `status`, `health` and `config` say to people."""
+"""The output of `status`, `health` and `config` for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`report` on a real memory: the file that it writes, and those that it does not replace."""
+"""`report` on a real memory: the file that it writes, and the files that it does not replace."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_the_notes_are_counted_before_the_figures_and_their_text_is_there_if_ask
 
 def test_open_shows_the_page_in_the_browser(indexed, tmp_path, monkeypatch):
     seen = tmp_path / "seen"
-    # which browsers there are is looked up once a process: those of this test are forgotten after it
+    # the browsers are looked up once per process: those of this test are forgotten after it
     monkeypatch.setattr(webbrowser, "_tryorder", None)
     monkeypatch.setenv("BROWSER", f"sh -c 'printf %s \"$0\" > {seen}' %s")
     monkeypatch.setenv("HOME", str(tmp_path))

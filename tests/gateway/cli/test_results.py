@@ -1,4 +1,4 @@
-"""What a search found, as people read it."""
+"""The results of a search, as people read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`setup`: where the notes are is said once; every command knows it then, until it is undone."""
+"""`setup`: the place of the notes is given once; every command knows it then, until that is undone."""
 
 import json
 import tomllib
@@ -8,13 +8,13 @@ import pytest
 
 @pytest.fixture
 def newcomer(cli, monkeypatch):
-    """Nobody has OpenClaw here; there are a vault and a client."""
+    """A home without OpenClaw, with a vault and a client."""
     for file in sorted(cli.state.rglob("*"), reverse=True):
         file.unlink() if file.is_file() else file.rmdir()
     cli.state.rmdir()
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "MEMORY_GATEWAY_NOTES", "CODEX_HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PATH", str(cli.home / "bin"))  # no client's own command
+    monkeypatch.setenv("PATH", str(cli.home / "bin"))  # no commands of clients
     folder(cli, "vault", "The boiler is serviced by Hartmann.")
     (cli.home / "vault/.obsidian").mkdir()
     codex = cli.home / ".codex/config.toml"

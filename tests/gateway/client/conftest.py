@@ -20,7 +20,7 @@ class EchoParams(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Bench:
-    """What the methods of the served connection do, and what became of them."""
+    """The methods of the served connection, and the results of their calls."""
 
     def __init__(self, directory):
         self.path = str(directory / "s")
@@ -61,7 +61,7 @@ class Bench:
 
     @asynccontextmanager
     async def client(self, handler=None, **options):
-        """A client of the served connection, or of a peer that `handler` plays."""
+        """Returns a client of the served connection, or of a peer that `handler` plays."""
 
         async def handle(stream):
             async with stream:

@@ -1,4 +1,4 @@
-"""One call after the other over a socket, without an event loop: what a command asks a running gateway."""
+"""One call after the other over a socket, without an event loop: the questions of a command to a running gateway."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ async def test_a_call_that_is_cancelled_here_stops_its_work_there(bench):
     async with bench.client() as client:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.call, "wait")
-            await client.call("echo")  # was sent later, so `wait` has begun
+            await client.call("echo")  # sent later than `wait`, which has begun
             assert not bench.cancelled.is_set()
             tasks.cancel_scope.cancel()
         with anyio.fail_after(WAIT_S):

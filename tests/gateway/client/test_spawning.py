@@ -1,4 +1,4 @@
-"""A gateway as a child: started, watched, ended, whatever it does."""
+"""A gateway as a child: started, watched and ended, whatever it does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One server more or less in a client's file: nothing else changes, comments and spaces included."""
+"""One server added to or removed from a client's file: nothing else changes, comments and spaces included."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def values(client, text):
 
 
 def alike(one, other):
-    """How many characters both begin with."""
+    """Returns the number of characters with which both begin."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 

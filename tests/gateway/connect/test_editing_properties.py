@@ -1,4 +1,4 @@
-"""Whatever a file looks like: one server more, and back again, and nothing else is different."""
+"""In any file, adding one server and removing it again changes nothing else."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GAPS = st.sampled_from(["", " ", "\n", "\n  ", "\r\n\t", "/* {,} */", ' // "a": 
 
 @st.composite
 def written(draw, value):
-    """A value with whatever may stand between its parts: blanks, comments, a last comma."""
+    """Draws a value with anything that may be between its parts: blanks, comments, a last comma."""
     if isinstance(value, dict):
         parts = [
             f"{draw(GAPS)}{json.dumps(name)}{draw(GAPS)}:{draw(GAPS)}{draw(written(member))}{draw(GAPS)}"
@@ -47,7 +47,7 @@ def _last(draw, parts):
 
 @st.composite
 def files(draw):
-    """A file as values and as text, mostly with some servers in it."""
+    """Draws a file as values and as text, mostly with some servers in it."""
     values = draw(st.dictionaries(NAMES, VALUES, max_size=3))
     if draw(st.booleans()):
         values[ZED.key] = draw(st.dictionaries(st.text(max_size=4), VALUES, max_size=2))
@@ -64,7 +64,7 @@ def test_json_with_comments(made):
     back = without_server(ZED, after, FILE, NAME, bare=ZED.key not in values)
     assert pyjson5.decode(back) == values
     if values.get(ZED.key, {} if ZED.key in values else values):
-        assert back == text  # where something stood beside it
+        assert back == text  # if there was something beside it
 
 
 LINES = [

@@ -38,7 +38,7 @@ LIVED_IN = {
 
 
 def lived_in(client):
-    """What the client's file may look like; a new client needs no example of its own."""
+    """Returns an example of the client's file; a new client needs none of its own."""
     return LIVED_IN.get(client.name, '{\n  "theme": "dark"\n}\n')
 
 
@@ -136,7 +136,7 @@ def test_what_others_wrote_meanwhile_stays(client, there):
     after = path.read_text("utf-8")
     assert after.endswith(addition)
     assert connected(client, there) == {}
-    if client.name not in ("cursor", "vscode", "windsurf"):  # whose empty objects got a line break
+    if client.name not in ("cursor", "vscode", "windsurf"):  # their empty objects got a line break
         assert after.removesuffix(addition) == lived_in(client)
 
 
@@ -200,7 +200,7 @@ def test_what_changes_between_looking_and_writing_is_not_overwritten(there):
 
 def test_a_directory_that_cannot_be_written_is_said_so(unprivileged):
     client = CLIENTS["cursor"]
-    with TemporaryDirectory() as home:  # below directories that anybody may pass
+    with TemporaryDirectory() as home:  # under directories that anybody may enter
         there = Surroundings({"PATH": ""}, Path(home), Path(home))
         path = write(client, there, "{}", mode=0o644)
         path.parent.chmod(0o555)
@@ -364,5 +364,5 @@ def test_help_and_pages_name_every_client_and_no_other():
 
 
 def _names_in(annotated):
-    """The names that the help of a parameter lists."""
+    """Returns the names that the help of a parameter lists."""
     return re.findall(r"[\w-]+", re.sub(r" or (?=\S+\.$)", ", ", get_args(annotated)[1].help))

@@ -1,4 +1,4 @@
-"""A memory that another user can reach, and how findings about it are looked at."""
+"""A memory that another user can reach, and access to the findings about it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def settings(root):
 
 @pytest.fixture
 def with_search():
-    """Settings with other `memorySearch.*`."""
+    """Returns settings with other `memorySearch.*`."""
 
     def change(settings, **changes):
         return replace(settings, search=replace(settings.search, **changes))
@@ -58,7 +58,7 @@ def index(settings):
 
 @pytest.fixture
 def worst():
-    """The only finding that is not fine; it says where and what to do."""
+    """Returns the only finding that is not fine; it names its place and the remedy."""
 
     def pick(findings):
         (one,) = [one for one in findings if one.severity != "ok"]

@@ -1,4 +1,4 @@
-"""The index file and whoever owns it."""
+"""The index file and its owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the machine gives, a note of our own, and a memory about which nothing is to be told."""
+"""The resources of the machine, a note of our own, and a memory without findings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_room_is_judged_by_what_a_rebuild_needs(free, size, severity):
 
 @pytest.fixture
 def few_descriptors():
-    """A process that may hardly open another file."""
+    """Limits the process so that it can hardly open another file."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest_free = os.dup(0)
     os.close(lowest_free)

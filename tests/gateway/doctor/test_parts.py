@@ -1,4 +1,4 @@
-"""Providers and their keys, libraries, models and QMD: what is missing is named with its remedy."""
+"""Providers and their keys, libraries, models and QMD: missing ones are named with their remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a flush is due: each boundary of the documented rule."""
+"""The conditions of a flush: each boundary of the documented rule."""
 
 from msgspec.structs import replace
 

@@ -1,4 +1,4 @@
-"""What a flush says to the agent."""
+"""The text of a flush for the agent."""
 
 from datetime import date
 

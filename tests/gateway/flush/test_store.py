@@ -1,4 +1,4 @@
-"""The flush's record beside what the chat gateway keeps in `sessions.json`."""
+"""The record of flushes beside the chat gateway's data in `sessions.json`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEY = "agent:main:main"
 
 
 def store_of(sessions):
-    """The store of an agent whose chat gateway keeps its file in this directory."""
+    """Returns the store of an agent whose chat gateway keeps its file in this directory."""
     return SessionStore(sessions, sessions.parent / "memory-gateway/flushes.json")
 
 
@@ -119,7 +119,7 @@ def test_what_is_no_count_is_not_known(sessions, file, value):
 
 def test_writers_that_keep_to_the_lock_lose_nothing(sessions, file, monkeypatch):
     """The other writer is a process of its own that adds sessions as a chat gateway does."""
-    monkeypatch.setattr(flush, "LOCK_TIMEOUT_S", 120.0)  # for a disk that takes its time
+    monkeypatch.setattr(flush, "LOCK_TIMEOUT_S", 120.0)  # for a slow disk
     script = """
 import json, os, sys, time
 path, lock = sys.argv[1], sys.argv[1] + ".lock"

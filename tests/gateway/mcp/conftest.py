@@ -26,7 +26,7 @@ Ask = Callable[..., Awaitable[Any]]
 
 
 class Desk:
-    """`await desk.ask("tools/call", name=..., arguments=...)`; what was notified is in `heard`."""
+    """A client: `await desk.ask("tools/call", name=..., arguments=...)`; `heard` has the notifications."""
 
     def __init__(self, registry: Any, memory: Memory) -> None:
         self.registry = registry

@@ -1,4 +1,4 @@
-"""What a model reads: everything once, remarks first, and nothing that a note could pass off as ours."""
+"""The text that a model reads: everything once, remarks first, and no text of a note that could pass for ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which revision a request speaks."""
+"""The revision of a request."""
 
 from __future__ import annotations
 

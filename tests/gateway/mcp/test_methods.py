@@ -1,4 +1,4 @@
-"""MCP's methods over a real memory: results in the form of each era, mistakes told to the right side."""
+"""MCP's methods over a real memory: results in the form of each era, errors reported to the right side."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ async def test_a_whole_number_may_be_spelt_with_a_point_as_its_schema_permits(de
 
 
 async def test_an_argument_of_very_many_digits_takes_no_longer_than_others(desk):
-    """By their square, these took six minutes in which nobody was answered."""
+    """In time quadratic in their number, these took six minutes in which nobody was answered."""
     result = await desk.ask("tools/call", name="memory_get", arguments={"path": "1" * 400_000})
     assert result["content"][0]["text"]
 

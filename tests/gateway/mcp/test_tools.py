@@ -1,4 +1,4 @@
-"""The tools as they are listed: complete, valid, stable, and nothing in them that is not a model's."""
+"""The tools as they are listed: complete, valid, stable, and containing only what a model needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a real memory counts while it works."""
+"""The counts of a real memory at work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Installing the plugin and taking it out again, beside a stand-in for OpenClaw's command."""
+"""Installing the plugin and removing it again, beside a stand-in for OpenClaw's command."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def test_from_a_configuration_that_became_invalid_nothing_is_taken_out(machine):
 def test_a_configuration_that_there_was_not_is_gone_afterwards(machine):
     machine.config.unlink()
     machine.install()
-    assert machine.read()["plugins"]["entries"]["codex"]  # defaults of OpenClaw's own
+    assert machine.read()["plugins"]["entries"]["codex"]  # OpenClaw's own defaults
     machine.install()
     assert machine.uninstall().config == "restored"
     assert not machine.config.exists()
@@ -360,7 +360,7 @@ def test_a_host_that_takes_too_long_is_ended_whole_and_all_is_as_before(machine,
     assert len(machine.told) == 1
     worker = int((machine.state / "worker.pid").read_text())
     deadline = time.monotonic() + PATIENCE_S
-    while not has_ended(worker):  # the system takes a killed program apart in its own time
+    while not has_ended(worker):  # the system takes its time to end a killed program
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert machine.config.read_text() == WRITTEN_BY_HAND

@@ -1,4 +1,4 @@
-"""The plugin's JavaScript: its own tests, and that it says what the Python side says."""
+"""The plugin's JavaScript: its own tests, and its agreement with the Python side."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ console.log(JSON.stringify(asked.map(({ config, window, now }) => flushPlan(conf
 
 @pytest.fixture(scope="module")
 def node() -> str:
-    """That of the real host, whose release the plugin is for."""
+    """The Node.js of the real host, whose release the plugin is for."""
     return str(Path(install_openclaw()).parent / "node")
 
 
@@ -160,7 +160,7 @@ def test_a_flush_that_is_switched_off_is_no_plan(node):
 
 
 def test_of_a_small_window_the_plan_leaves_three_quarters(node):
-    """The host compacts by the reserve of the plan, too."""
+    """The host, too, compacts by the reserve of the plan."""
     (plan,) = plans(node, {"config": {}, "window": 16_000})
     assert plan["reserveTokensFloor"] == 4_000
     assert plan["softThresholdTokens"] == 4_000

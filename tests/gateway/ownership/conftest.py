@@ -1,4 +1,4 @@
-"""Owners that do as they are told, on real sockets, and a client behind a bridge."""
+"""Owners that follow a script, on real sockets, and a client behind a bridge."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Peer:
 
 
 class Bridged:
-    """A client, its bridge, and the place where owners are to be found."""
+    """A client, its bridge, and the place where owners are found."""
 
     def __init__(self, path, client):
         self._path = path
@@ -57,7 +57,7 @@ class Bridged:
         self.ended = anyio.Event()
 
     async def accept(self, *, answers=True):
-        """The owner's end of the bridge; there is an owner from now on."""
+        """Returns the owner's end of the bridge; there is an owner from now on."""
         if self._listening is None:
             self._listening = listen(self._path)
             self._listening.setblocking(False)
@@ -91,7 +91,7 @@ class Bridged:
 
 @pytest.fixture
 def bridged(tmp_path):
-    """`async with bridged(patience_s=...) as all: ...`"""
+    """Starts a bridge: `async with bridged(patience_s=...) as all: ...`"""
 
     @asynccontextmanager
     async def start(patience_s=WAIT_S, settings=None, **limits):

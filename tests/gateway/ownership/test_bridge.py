@@ -1,4 +1,4 @@
-"""A bridge between one client and owners that die, refuse, fall silent or are missing."""
+"""A bridge between one client and owners that die, refuse, stay silent or are missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a bridge remembers: every line without an answer, in order, and no other."""
+"""The lines that a bridge keeps: every line without an answer, in order, and no other."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ async def test_a_guest_carries_the_clients_of_a_handed_in_socket_and_goes_on_as_
 
 
 async def test_an_owner_that_serves_another_workspace_is_not_asked(run, settings, tmp_path):
-    """It may have become the owner after a guest had looked whose workspace that is."""
+    """It may have become the owner after the guest had checked its workspace."""
     lock = place_of(settings).lock
     (tmp_path / "other").mkdir()
     others = replace(settings, workspace=tmp_path / "other")

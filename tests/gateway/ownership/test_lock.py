@@ -1,4 +1,4 @@
-"""The lock: one holder, whatever becomes of it, and a record for those who come later."""
+"""The lock: one holder, whatever happens to it, and a record for later processes."""
 
 from __future__ import annotations
 

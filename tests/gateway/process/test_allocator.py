@@ -35,7 +35,7 @@ everybody.wait()
 
 
 def arenas(**environment):
-    """How many there are with eight threads at work."""
+    """Returns the number of arenas with eight threads at work."""
     tests = Path(__file__).parents[2]
     paths = os.pathsep.join([str(tests), str(tests.parent)])
     inherited = {name: value for name, value in os.environ.items() if name != "MALLOC_ARENA_MAX"}

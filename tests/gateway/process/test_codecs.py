@@ -1,4 +1,4 @@
-"""Text is read and written whatever the process may still open."""
+"""Text is read and written even if the process can open no more files."""
 
 from __future__ import annotations
 

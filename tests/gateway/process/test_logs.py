@@ -53,7 +53,7 @@ def test_structlog_is_loaded_with_the_first_record_and_without_rich():
 
 
 def test_a_record_is_told_without_form_where_structlog_cannot_be_loaded():
-    """As where the process may open no more files."""
+    """A process that may open no more files cannot load it."""
     done = subprocess.run(
         [
             sys.executable,

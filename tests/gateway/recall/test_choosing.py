@@ -1,4 +1,4 @@
-"""What of a search is told unasked: what is likely, new, short, and each thing once."""
+"""The part of a search that is shown unasked: likely, new and short, and everything once."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_the_source_below_a_snippet_is_in_the_tag_alone():
 
 
 def test_lines_of_a_note_that_look_like_those_beside_it_are_told():
-    """Laws are cited by `§ `, with which the line begins that names headings."""
+    """Laws are cited by `§ `, and a line that names headings begins with it, too."""
     law = "§ 2 The deposit of the flat is 1800 euros.\n§ 3 The heating is paid by the tenant."
     assert chosen(hit(law)) == [("memory/a.md", law)]
     parts = (Stretch(start_line=3, end_line=3), Stretch(start_line=8, end_line=8))

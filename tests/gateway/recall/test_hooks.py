@@ -80,7 +80,7 @@ def test_members_of_another_type_are_as_if_they_were_not_there():
 def test_for_a_user_without_a_home_there_is_no_folder_below_the_working_directory(
     monkeypatch, tmp_path
 ):
-    """As of a container that runs under a number of its own: neither HOME nor an entry of the system."""
+    """A container that runs under an arbitrary user number has neither HOME nor an entry of the system."""
     for name in ("HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)

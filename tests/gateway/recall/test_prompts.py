@@ -1,4 +1,4 @@
-"""Which prompts need no memory, in several languages, and what of the others is looked for."""
+"""The prompts that need no memory, in several languages, and the words of the others that are looked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a conversation has seen of memory, and for how long that is remembered."""
+"""The parts of memory that a conversation has seen, and the time for which they are remembered."""
 
 from __future__ import annotations
 

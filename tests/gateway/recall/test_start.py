@@ -1,4 +1,4 @@
-"""What a conversation is told as it begins, in the space that clients leave for it."""
+"""The text that begins a conversation, within the space that clients leave for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record of what was recalled and whether it was of use."""
+"""The record of recalled notes and of their use."""
 
 from __future__ import annotations
 

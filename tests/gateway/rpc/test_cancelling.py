@@ -1,4 +1,4 @@
-"""Requests that are taken back: what stops, and who is told."""
+"""Requests that are cancelled: what stops, and who is notified."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames: one line each, valid UTF-8, whatever is in them."""
+"""Frames: one line each, valid UTF-8, whatever their content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a connection ends: end of input, shutdown, a broken pipe; every open request is answered."""
+"""The ends of a connection: end of input, shutdown, a broken pipe; every open request is answered."""
 
 from __future__ import annotations
 

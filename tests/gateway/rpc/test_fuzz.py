@@ -1,4 +1,4 @@
-"""Whatever arrives: only valid frames leave, one for each request, and the connection stays usable."""
+"""Whatever arrives, only valid frames leave, one for each request, and the connection stays usable."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def line_of(message: object) -> bytes:
 
 
 def answered_ids(message: object, *, is_call: bool = True) -> Counter[str]:
-    """Count the answers a message must get, by the JSON of their id; else those that it may get."""
+    """Count the answers that a message must get, by the JSON of their id; else those that it may get."""
     if isinstance(message, list) and message:
         members = (answered_ids(member, is_call=is_call) for member in message if member != [])
         return sum(members, Counter())

@@ -1,4 +1,4 @@
-"""What a client is told about parameters that do not fit."""
+"""The messages to a client about parameters that do not fit."""
 
 from __future__ import annotations
 

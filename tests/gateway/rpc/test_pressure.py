@@ -1,4 +1,4 @@
-"""A connection that is given more than it can do, or whose client does not read."""
+"""A connection with more requests than it can answer, or with a client that does not read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was asked for stays asked for until a sync that began later has done it."""
+"""A request for a sync stays open until a sync that began later has done it."""
 
 from __future__ import annotations
 

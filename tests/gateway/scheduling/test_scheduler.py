@@ -1,4 +1,4 @@
-"""Background syncs: nothing asked for is swallowed, and failures are retried with growing pauses."""
+"""Background syncs: no request is lost, and failures are retried with growing pauses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ScriptedBackend:
     def __init__(self) -> None:
         self.requests: list[SyncRequest] = []
         self.outcomes: list[Exception | bool] = []
-        """What becomes of the next syncs: an error, or whether they are complete."""
+        """The outcomes of the next syncs: an error, or whether they are complete."""
         self.added = self.bytes_read = 0
         self.duration_ms = 0.0
         self.hold: anyio.Event | None = None
@@ -63,7 +63,7 @@ def backend() -> ScriptedBackend:
 
 @pytest.fixture
 def pauses() -> list[int]:
-    """For how many failures in a row a pause was asked for."""
+    """The numbers of failures in a row for which a pause was asked."""
     return []
 
 

@@ -1,4 +1,4 @@
-"""Which day it is for the agent."""
+"""The day in the agent's time zone."""
 
 from datetime import UTC, date, datetime
 

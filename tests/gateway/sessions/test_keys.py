@@ -1,4 +1,4 @@
-"""Session keys: whose conversation it is, and who else can read along."""
+"""Session keys: the owner of a conversation, and others who can read it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a new session loads, and what not."""
+"""The files that a new session loads, and those that it does not."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who may search: session keys against scope policies."""
+"""The right to search: session keys against scope policies."""
 
 from msgspec.structs import replace
 

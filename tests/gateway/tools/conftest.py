@@ -1,4 +1,4 @@
-"""How results look on the wire, and answers to make them from."""
+"""Results in their form on the wire, and answers from which they are made."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from gateway.rpc.wire import RequestId, encode_result
 
 @pytest.fixture
 def on_the_wire() -> Callable[[Any], Any]:
-    """What a client gets: the result after real encoding and decoding."""
+    """Returns what a client gets: the result after real encoding and decoding."""
     return lambda result: msgspec.json.decode(encode_result(RequestId(b"1", "1"), result))["result"]
 
 
 @pytest.fixture
 def params_of() -> Callable[..., Any]:
-    """Parameters as they arrive: `params_of(SearchParams, query="x", maxResults=3)`."""
+    """Returns parameters as they arrive: `params_of(SearchParams, query="x", maxResults=3)`."""
     return lambda kind, **members: decode_params("method", kind, msgspec.json.encode(members))
 
 

@@ -1,4 +1,4 @@
-"""The bounds on words of a request: the last good length passes, one more is an invalid parameter."""
+"""The limits on words of a request: the last good length passes, one more is an invalid parameter."""
 
 from __future__ import annotations
 

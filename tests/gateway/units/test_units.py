@@ -1,4 +1,4 @@
-"""Unit files: as shipped, as written for a program that lies elsewhere, and judged by systemd itself."""
+"""Unit files: as shipped, as written for a program in another place, and checked by systemd itself."""
 
 from __future__ import annotations
 

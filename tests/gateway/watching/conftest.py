@@ -25,7 +25,7 @@ LAST = "memory/last.md"
 
 
 class CountingBackend:
-    """Every sync ends at once."""
+    """A backend whose syncs end at once."""
 
     def __init__(self) -> None:
         self.reasons: list[str] = []
@@ -59,7 +59,7 @@ class Watched:
                 await anyio.sleep(0.01)
 
     async def sees(self, change: Callable[[], object], reason: str = "watch") -> None:
-        """The change, and nothing before it, causes a sync."""
+        """Checks that the change, and nothing before it, causes a sync."""
         await self.settled()
         before = len(self.reasons)
         change()
@@ -67,7 +67,7 @@ class Watched:
         assert self.reasons[before] == reason
 
     async def ignores(self, change: Callable[[], object], then: Callable[[], object]) -> None:
-        """The change causes no sync; `then`, after it, causes exactly one."""
+        """Checks that the change causes no sync; `then`, after it, causes exactly one."""
         await self.settled()
         before = len(self.reasons)
         change()
@@ -76,8 +76,9 @@ class Watched:
         await self.sees(then)
 
     async def settled(self) -> None:
-        """Waits until every change so far was noticed, and nothing was asked for during some debounce
-        times. Events come in order, so that of the last change is the last.
+        """Waits until every change so far was noticed, and no sync was requested for some debounce times.
+
+        Events come in order, so that of the last change is the last.
         """
         if self._last.exists():
             before = len(self.reasons)
@@ -112,7 +113,7 @@ def settings_of(tmp_path: Path, workspace: Path) -> Callable[..., Any]:
 def watching(settings_of, workspace) -> Callable[..., AbstractAsyncContextManager[Watched]]:
     """A watcher that has set its watches, with other search settings than the defaults.
 
-    A sync that fails is not tried again unless somebody asks.
+    A sync that fails is not tried again unless requested.
     """
 
     @asynccontextmanager
@@ -134,7 +135,7 @@ def watching(settings_of, workspace) -> Callable[..., AbstractAsyncContextManage
 
 @pytest.fixture
 def watch_count() -> Callable[[], int]:
-    """How many inotify watches this process has, as the kernel counts them."""
+    """Returns the number of inotify watches of this process, as the kernel counts them."""
 
     def count() -> int:
         total = 0

@@ -1,4 +1,4 @@
-"""Every kind of change of the memory files asks for a sync, and nothing else does."""
+"""Every kind of change of the memory files requests a sync, and nothing else does."""
 
 from __future__ import annotations
 
@@ -204,8 +204,8 @@ async def test_polling_does_not_press_what_is_tried_again_ever_less_often(watchi
         watched.backend.failing = True
         await watched.until(lambda: watched.scheduler.last_error is not None)
         asked = len(watched.reasons)
-        await anyio.sleep(0.2)  # many a pause of polling
-        assert len(watched.reasons) <= asked + 1  # which was asked for while the sync went on
+        await anyio.sleep(0.2)  # many pauses of polling
+        assert len(watched.reasons) <= asked + 1  # requested while the sync was running
         watched.backend.failing = False
         watched.scheduler.request("by hand")
         await watched.until(lambda: watched.reasons[-3:] == ["poll"] * 3)
@@ -239,7 +239,7 @@ def inotify_instances():
 async def test_watches_are_closed_also_if_the_disk_hung_when_the_watcher_ended(
     watching, monkeypatch, workspace
 ):
-    """As with a reload on a busy machine: each would leave descriptors and a thread behind."""
+    """This happens with a reload on a busy machine: each would leave descriptors and a thread behind."""
     hung, gate = threading.Event(), threading.Event()
 
     def plan(places):

@@ -32,7 +32,7 @@ def model(request, tmp_path) -> Path:
 
 @pytest.fixture
 def greedy_model(tmp_path) -> Path:
-    """A text of more than 64 tokens takes more memory than there is, which ends the worker."""
+    """A model for which a text of more than 64 tokens takes more memory than there is, which ends the worker."""
     return write_embedder(tmp_path / "greedy/model.onnx", greedy_from=64, seed=2)
 
 
@@ -69,7 +69,7 @@ def supervising() -> Callable[..., AbstractAsyncContextManager[Supervisor]]:
 
 
 async def _until(condition: Callable[[], Any]) -> None:
-    """Waits for a condition; the bound is that of what is running."""
+    """Waits for a condition, within the limit of the running test."""
     while not condition():
         await anyio.sleep(0.01)
 

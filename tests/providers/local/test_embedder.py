@@ -204,7 +204,7 @@ async def test_a_damaged_model_is_looked_at_again_once_it_is_replaced(embedding,
 async def test_a_text_that_the_engine_refuses_is_an_error_of_that_text_alone(
     embedding, tmp_path, collected
 ):
-    """This model has fewer positions than it says."""
+    """This model has fewer positions than it declares."""
     path = write_embedder(tmp_path / "tiny/model.onnx", context=80)
     config = path.parent / "config.json"
     config.write_text('{"max_position_embeddings": 512}', encoding="utf-8")

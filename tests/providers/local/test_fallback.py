@@ -1,4 +1,4 @@
-"""Local set-up that fails, another provider instead, and the way back."""
+"""A local model that cannot be set up, another provider instead, and the way back."""
 
 import anyio
 import pytest
@@ -44,7 +44,7 @@ async def test_a_model_that_is_not_there_makes_way_for_the_fallback_until_it_is(
     assert "cannot be read" in record.reason
 
     write_embedder(path)
-    assert not await embeddings.probe()  # its time has not come
+    assert not await embeddings.probe()  # too early for the next attempt
     clock.advance(60)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(primary.run)

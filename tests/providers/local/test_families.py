@@ -1,4 +1,4 @@
-"""How the known families want their texts marked."""
+"""The marks of texts for the known families."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""llama.cpp, where it is installed: what it refuses, and what ends its process."""
+"""llama.cpp, where it is installed: its refusals, and the faults that end its process."""
 
 from itertools import pairwise
 from string import ascii_lowercase
@@ -22,7 +22,7 @@ LENGTHS = st.lists(st.integers(1, 2 * BATCH_TOKENS), max_size=200)
 
 @pytest.fixture
 def short_model(tmp_path):
-    """It has 64 positions: a longer text that reaches llama.cpp ends its process."""
+    """A model with 64 positions: a longer text that reaches llama.cpp ends its process."""
     return write_embedder(tmp_path / "short.gguf", context=64)
 
 
@@ -65,7 +65,7 @@ async def test_another_build_is_taken_where_the_variable_says(supervising, tmp_p
 async def test_a_text_that_llama_cpp_refuses_is_an_error_of_that_text_alone(
     embedding, tmp_path, collected
 ):
-    """The word for unknown characters is a default that this small vocabulary does not reach."""
+    """The token for unknown characters is a default outside this small vocabulary."""
     letters = write_embedder(
         tmp_path / "letters.gguf", characters=ascii_lowercase, tokenizer_ggml_unknown_token_id=None
     )

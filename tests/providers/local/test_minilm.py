@@ -1,4 +1,4 @@
-"""The truth: a real model gives the vectors that its authors' own program gives."""
+"""A real model gives the vectors that its authors' own program gives."""
 
 import json
 from pathlib import Path
@@ -15,8 +15,9 @@ pytestmark = pytest.mark.anyio
 ORIGINAL = json.loads(
     (Path(__file__).parents[2] / "data/minilm_vectors.json").read_text(encoding="utf-8")
 )
-"""Computed once in float32, from weights and tokenizer as published, up to 512 tokens; by an encoder whose
-components differed from those of sentence-transformers 6.2.0 by 3e-7 at most."""
+"""The vectors, computed once in float32, from weights and tokenizer as published, up to 512 tokens, by an encoder
+whose components differed from those of sentence-transformers 6.2.0 by 3e-7 at most.
+"""
 *WHOLE, CUT = [(entry["text"] * entry["times"], np.array(entry["vector"])) for entry in ORIGINAL]
 
 
@@ -35,7 +36,7 @@ async def test_vectors_of_minilm_are_those_of_the_original(embedding, minilm):
 
 
 async def test_a_longer_text_is_cut_where_the_original_cuts_it(embedding, minilm):
-    """At 512 tokens, the closing one included: without that the cosine is a tenth of a percent off."""
+    """The limit is 512 tokens, the closing one included: without that the cosine is a tenth of a percent off."""
     text, reference = CUT
     async with embedding(minilm) as embedder:
         (vector,) = (await embedder.embed_documents([text])).items
@@ -44,7 +45,7 @@ async def test_a_longer_text_is_cut_where_the_original_cuts_it(embedding, minilm
 
 
 async def test_in_8_bits_the_vectors_of_minilm_are_near_those_of_the_original(embedding):
-    """As the suggested model is published; each text alone, so that its vector does not depend on its company."""
+    """The suggested model is published in 8 bits; each text is alone, so that no other affects its vector."""
     texts, reference = [text for text, _ in WHOLE], np.stack([vector for _, vector in WHOLE])
     async with embedding(minilm_onnx(8)) as embedder:
         together = np.stack((await embedder.embed_documents(texts)).items)

@@ -1,4 +1,4 @@
-"""What a model file tells of itself, and which vectors may be compared."""
+"""The declarations of a model file, and the vectors that may be compared."""
 
 import pytest
 
@@ -141,7 +141,7 @@ def test_a_missing_file_is_named(tmp_path):
         read_header(tmp_path / "nowhere.gguf")
 
 
-# ONNX: what the files beside the model tell
+# ONNX: the declarations of the files beside the model
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A worker that dies, hangs, starves or is not needed: what becomes of the texts, and of it."""
+"""A worker that dies, hangs, runs out of memory or is not needed: the fate of the texts, and its own."""
 
 import os
 import resource
@@ -18,7 +18,7 @@ from providers.provider_interface import ItemError
 pytestmark = pytest.mark.anyio
 
 TOO_LONG = "x" * 300
-"""More tokens than the greedy model has memory for."""
+"""More tokens than fit into the memory of the greedy model."""
 
 
 def errors(batch):

@@ -1,4 +1,4 @@
-"""What becomes of the texts of a worker that dies: none is lost, and none is done twice."""
+"""The texts of a worker that dies: none is lost, and none is done twice."""
 
 import random
 
@@ -16,7 +16,7 @@ WIDTH = 4
 
 
 class Worker:
-    """Computes what a queue sends, in batches, each lane beside the other; dies of poison."""
+    """Computes the batches that a queue sends, both lanes at once; dies of poison."""
 
     def __init__(self, queue, seed, *, batch=5):
         self.queue = queue

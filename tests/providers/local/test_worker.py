@@ -1,4 +1,4 @@
-"""The worker process by itself: its pipe, its end, and what it leaves behind."""
+"""The worker process by itself: its pipe, its end, and its remains."""
 
 import os
 import signal
@@ -62,7 +62,7 @@ class Dialogue:
         return self._replies.pop(0)
 
     def vectors(self, lane, *texts, number=1):
-        """The vectors of all texts, in order."""
+        """Returns the vectors of all texts, in order."""
         self.say(Embed(number, lane, list(texts)))
         found = {}
         while len(found) < len(texts):
@@ -189,7 +189,7 @@ def test_a_truncated_model_is_refused_in_the_engines_own_words(talk, model):
 
 
 def test_a_text_that_the_engine_refuses_is_reported_and_the_worker_lives(talk, tmp_path):
-    """This model has fewer positions than it says."""
+    """This model has fewer positions than it declares."""
     path = write_embedder(tmp_path / "tiny/model.onnx", context=80)
     worker = talk()
     worker.say(order(path))

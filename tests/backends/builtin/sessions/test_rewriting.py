@@ -192,8 +192,7 @@ async def test_two_steps_at_the_same_time_publish_once(
 async def test_a_new_pass_over_a_long_transcript_never_empties_it(
     talking, by_steps, transcript, paths_of, hits_of, rows, check, force
 ):
-    """With other chunk limits, or with force: the old chunks answer, at the right lines, until the new ones are
-    there.
+    """With other chunk limits or force, the old chunks answer, at the right lines, until the new ones are there.
 
     A search has no time to index the rest.
     """

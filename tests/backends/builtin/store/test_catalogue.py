@@ -1,6 +1,4 @@
-"""Tables that were changed by hand: `store check` names the change, `store migrate` makes them anew, and no answer is
-wrong.
-"""
+"""Tables changed by hand: `store check` names the change, `store migrate` makes them anew, and no answer is wrong."""
 
 from __future__ import annotations
 

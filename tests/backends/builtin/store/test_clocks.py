@@ -1,6 +1,4 @@
-"""A clock that was ahead, of a gateway or of the server: nothing waits for its time, and nothing is forgotten because
-of it.
-"""
+"""A clock that was ahead, of a gateway or of the server: nothing waits for its time, and nothing is forgotten."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""PostgreSQL's promises beyond the port: separate tenants, no tables made by a serving role, no secrets shown, few
-round trips.
-"""
+"""Promises beyond the port: separate tenants, no tables made by a serving role, no secrets, few round trips."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def start_download(hub: FakeHub, cache: Path) -> Iterator[Callable[[], subproces
 
 @pytest.fixture
 def recorded(cache: Path) -> Callable[[], dict[str, Any]]:
-    """What is noted beside the one model in the cache."""
+    """Returns the record beside the one model in the cache."""
 
     def read() -> dict[str, Any]:
         (file,) = cache.rglob("*.json")

@@ -1,4 +1,4 @@
-"""A model from the hub or from an address: whole, checked, continued, and only once."""
+"""A model from the hub or from an address: whole, checked, resumed, and only once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def part_of(cache, reference=REFERENCE):
 
 
 async def stop_after(fetch, size, **options):
-    """Gives a download up when so much is there."""
+    """Stops a download when that many bytes are there."""
     with anyio.CancelScope() as scope:
         await fetch(on_progress=lambda done, _: scope.cancel() if done >= size else None, **options)
     assert scope.cancelled_caught

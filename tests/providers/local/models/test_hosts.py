@@ -1,4 +1,4 @@
-"""Who sees the token, and what is made of each refusal."""
+"""The hosts that see the token, and the treatment of each refusal."""
 
 from __future__ import annotations
 

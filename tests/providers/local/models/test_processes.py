@@ -1,4 +1,4 @@
-"""Downloads by processes of their own: many at once, killed ones, and one that stands still."""
+"""Downloads by processes of their own: many at once, killed ones, and one that stalls."""
 
 from __future__ import annotations
 

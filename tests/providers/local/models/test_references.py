@@ -1,4 +1,4 @@
-"""What a reference means, and where its model lies."""
+"""The meaning of a reference, and the place of its model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that are suggested: each is the files that were looked at, and no others are taken for them."""
+"""Suggested models: each consists of the files that were checked, and no others are taken for them."""
 
 import hashlib
 import json
@@ -45,7 +45,7 @@ def test_the_first_one_is_small_pinned_to_a_commit_and_wants_no_words_before_a_t
 
 @pytest.fixture
 def small(monkeypatch):
-    """The suggestion, as if its files were these."""
+    """The suggested model as if these were its files."""
     model, *beside = FILES
     small = msgspec.structs.replace(
         FIRST,
