@@ -1,8 +1,8 @@
-"""A large backlog by batch jobs: how many jobs, and what a process killed in each state costs.
+"""Embeds a large backlog with batch jobs: counts the jobs, and what it costs to kill the process in each state.
 
-Each row is an agent of its own, with a loopback host that speaks one vendor's format. Its gateway is killed with SIGKILL at the named point and started again;
-then jobs, uploads and vectors are counted. The first row of a vendor is not killed. Another run measures how soon a
-note that is saved while a job goes on has its vector.
+Each row is an agent of its own, with a loopback host that speaks one vendor's format. Its gateway is killed with
+SIGKILL at the named point and started again; then jobs, uploads and vectors are counted. The gateway of a vendor's
+first row is not killed. Another run measures how soon a note that is saved during a job has its vector.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gateway.client import GatewayClient, spawn_gateway
 
 POINTS: Final = ("-", "files", "upload", "create", "look", "read", "delete")
 WORDS_A_SECTION: Final = 230
-"""About two chunks."""
+"""The words of a section, which makes about two chunks."""
 JOB_LIMITS: Final[dict[VendorName, int]] = {"openai": 50_000, "gemini": 50_000, "voyage": 100_000}
 PATIENCE_S: Final = 600
 NOTE: Final = "A kingfisher sat on the weir."
@@ -54,7 +54,7 @@ class Agent:
 
 
 async def run_until_done(agent: Agent) -> dict[str, Any]:
-    """Indexes and embeds everything; the last status of the vectors."""
+    """Indexes and embeds everything; returns the last status of the vectors."""
     async with spawn_gateway(agent.arguments) as client:
         await client.call("sync", {}, timeout_s=PATIENCE_S)
         return await vectors_when(client, is_done)
@@ -69,7 +69,7 @@ async def vectors(client: GatewayClient) -> dict[str, Any]:
 async def vectors_when(
     client: GatewayClient, condition: Callable[[dict[str, Any]], bool]
 ) -> dict[str, Any]:
-    """The first status of the vectors that a condition holds for."""
+    """Waits for a status of the vectors that meets the condition, and returns it."""
     with anyio.fail_after(PATIENCE_S):
         while True:
             vector = await vectors(client)
@@ -109,7 +109,7 @@ async def ask_for_sync(client: GatewayClient) -> None:
 
 
 async def note_saved_now(agent: Agent, batches: FakeBatches) -> float:
-    """Seconds from saving a note to its vector, while the whole backlog waits for a job."""
+    """Returns the seconds from saving a note to its vector, while the whole backlog waits for a job."""
     batches.held = True
     async with spawn_gateway(agent.arguments) as client:
         await client.call("sync", {}, timeout_s=PATIENCE_S)

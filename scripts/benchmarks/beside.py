@@ -1,9 +1,9 @@
-"""What work in the background costs the searches beside it, and they it.
+"""Measures what work in the background costs the searches beside it, and what they cost the work.
 
-Clients search at an even pace through the pipe of the real gateway, by turns while nothing else goes on and
+Clients search at an even pace through the pipe of the real gateway, alternately while nothing else runs and
 beside one kind of work: a rebuild of the whole index, the same after a change of chunking, a long transcript,
-results of a batch job, vectors that are loaded. The work is also done alone. How fast it gets on is told by processor time as well, since other work on the
-machine decides the rest.
+results of a batch job, or vectors that are loaded. The work is also done alone. It is measured in processor time as
+well, since other work on the machine affects the time on the clock.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ _BULLETS: Final = 30
 _WORDS: Final = "ba de fi go ku la me ni po ra".split()
 _WARM_UP: Final = 30
 _LOOK_S: Final = 0.5
-"""How often it is asked whether the work is done: each `status` lists the disk, beside the searches."""
+"""The seconds between two checks whether the work is done: each `status` lists the disk, beside the searches."""
 
 
 class Searches:
-    """Latencies in seconds, one search at a time for each client."""
+    """Searches, one at a time for each client, and their latencies in seconds."""
 
     def __init__(self, pause_s: float, clients: int = 1) -> None:
-        """`pause_s`: between two of a client."""
+        """`pause_s`: the pause between two searches of a client."""
         self._pause_s = pause_s
         self._clients = clients
         self._asked = 0
         self.seconds: list[float] = []
         self.swept_ms: list[float] = []
-        """What each spent on its look at the disk."""
+        """The time that each search spent on its look at the disk."""
         self.empty = 0
 
     async def one(self, client: SpawnedGateway) -> None:
@@ -64,7 +64,7 @@ class Searches:
         await anyio.sleep(self._pause_s)
 
     async def until(self, client: SpawnedGateway, is_done: Callable[[], bool]) -> None:
-        """All clients, on one pipe."""
+        """Searches with all clients on one pipe until the work is done."""
 
         async def ask() -> None:
             while not is_done():
@@ -82,7 +82,7 @@ class Host(NamedTuple):
 
 @contextmanager
 def host_elsewhere() -> Iterator[Host]:
-    """A host in a process of its own: what it computes must not count as the gateway's delay."""
+    """Runs a host in a process of its own, so that its computing does not count as the gateway's delay."""
     ours, theirs = get_context("spawn").Pipe()
     process = get_context("spawn").Process(target=_be_host, args=(theirs,), daemon=True)
     process.start()
@@ -101,7 +101,7 @@ def _be_host(pipe: Connection) -> None:
 
 
 class Home:
-    """An agent with so many notes, and the host that embeds them, if there is one."""
+    """An agent with notes, and the host that embeds them, if there is one."""
 
     def __init__(self, root: Path, files: int, host: Host | None = None) -> None:
         self._root = root
@@ -113,7 +113,7 @@ class Home:
         self.configure()
 
     def configure(self, weight: float = 0.7, tokens: int = 400) -> None:
-        """For a reload: another weight of the vectors loads them again, other chunks are a rebuild."""
+        """Writes settings for a reload: a new weight of the vectors loads them again, new chunks need a rebuild."""
         search: dict[str, Any] = {
             "sources": ["memory", "sessions"],
             "experimental": {"sessionMemory": True},
@@ -143,7 +143,7 @@ class Home:
         await client.call("sync", {}, timeout_s=_PATIENCE_S)
 
     def talk(self) -> None:
-        """A new transcript, of a conversation of some hours."""
+        """Writes a new transcript of a conversation of some hours."""
         self._made += 1
         transcript = Transcript(self._root / "state/agents/main/sessions", f"talk{self._made}")
         for _ in range(_TURNS):
@@ -151,7 +151,7 @@ class Home:
             transcript.answer(self._writer.sentence(120))
 
     def write(self) -> None:
-        """New notes, whose vectors come as the results of a job."""
+        """Writes new notes, whose vectors arrive as the results of a job."""
         self._made += 1
         directory = self._workspace / f"memory/new{self._made}"
         directory.mkdir()
@@ -171,7 +171,7 @@ class Home:
 
 
 def _nothing(_home: Home) -> None:
-    """The work needs nothing new."""
+    """Does nothing: the work needs no preparation."""
 
 
 _TURNS: Final = 2_000
@@ -181,7 +181,7 @@ _LOADS: Final = 5
 
 class Part(NamedTuple):
     make: Callable[[Home], None]
-    """What the work is about, before its time is taken."""
+    """Prepares the work before it is timed."""
     work: Callable[[Home, SpawnedGateway], Awaitable[None]]
 
 
@@ -193,7 +193,7 @@ PARTS: Final = {
     "vectors": Part(_nothing, Home.load_vectors),
 }
 _REBUILDS: Final = frozenset({"rebuild", "chunking"})
-"""Of all notes; the other parts take a fifth of them and a tenth of the searches."""
+"""The parts that use all notes; the others use a fifth of them and a tenth of the searches."""
 _WITH_HOST: Final = frozenset({"batch", "vectors"})
 
 

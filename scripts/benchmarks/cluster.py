@@ -1,8 +1,8 @@
-"""Whether several gateways of one agent keep one index right and pay for nothing twice while they are killed and stopped.
+"""Checks that gateways of one agent that are killed and stopped keep one index correct and pay for nothing twice.
 
-Starts them as processes over one PostgreSQL, each with its own view of one workspace, edits notes, searches for every edit on
-the gateway that is asked first, kills gateways and stops whoever embeds for longer than a lease. Afterwards the index is
-compared with a fresh one, and the texts that the vendor answered are counted.
+Starts them as processes over one PostgreSQL, each with its own view of one workspace, edits notes, searches for each
+edit through one of the gateways, kills gateways, and stops the one that embeds (SIGSTOP) until its lease is over.
+Afterwards the index is compared with a fresh one, and the texts that the vendor embedded are counted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fakes.wire import Seen
 from gateway.client import RemoteError, SpawnedGateway, spawn_gateway
 
 VENDOR_S = 0.1
-"""What an answer takes."""
+"""The seconds that the vendor takes for an answer."""
 AGENT_TABLES = {
     "files": "SELECT source, path, content_hash, chunk_count FROM {0}.files WHERE agent_id = {1}",
     "chunks": "SELECT f.path, c.start, c.identity, c.text FROM {0}.chunks AS c"
@@ -63,7 +63,7 @@ class Cluster:
         self.events: list[tuple[float, str]] = []
         self.gateways: dict[int, SpawnedGateway] = {}
         self._ends: dict[int, tuple[anyio.Event, anyio.Event]] = {}
-        """By gateway: that it is to end, and that it has."""
+        """For each gateway, the event that asks it to end and the event that says it has ended."""
 
     async def start(self, number: int) -> SpawnedGateway:
         key = f"{self._vendor.key} {number}.{self.counts['kills']}"
@@ -92,7 +92,7 @@ class Cluster:
         del self.gateways[number]
 
     async def kill(self, number: int) -> None:
-        """As a host that loses power; another process starts in its place."""
+        """Kills the gateway, as if its host lost power; another process starts in its place."""
         self.note(f"{number} is killed")
         self.gateways[number].process.kill()
         await self.end(number)
@@ -107,7 +107,7 @@ class Cluster:
         return None
 
     async def stop_leader(self, chance: random.Random) -> None:
-        """For longer than its lease, while it waits for vectors."""
+        """Stops the leader for longer than its lease, while it waits for vectors."""
         self._vendor.delay_s = 3.0
         await self.edit(chance)
         number = None
@@ -141,7 +141,7 @@ class Cluster:
         self.events.append((time.monotonic(), event))
 
     def token(self) -> int:
-        """Goes up each time that the work changes hands."""
+        """Returns the token of the lease, which goes up each time that another gateway takes over the work."""
         ((token,),) = self.database.sql(
             f"SELECT token FROM memory_gateway.leases WHERE work = 'embedding' AND agent_id = {self.agent}",
             database=self.name,
@@ -160,7 +160,7 @@ class Cluster:
         return int(agent)
 
     def content(self) -> dict[str, list[tuple[Any, ...]]]:
-        """All that the database holds of the agent, without what depends on the order of events."""
+        """Returns all that the database contains of the agent, except what depends on the order of events."""
         return {
             title: sorted(
                 self.database.sql(query.format("memory_gateway", self.agent), database=self.name)
@@ -169,7 +169,7 @@ class Cluster:
         }
 
     async def edit(self, chance: random.Random, *, without: int | None = None) -> None:
-        """One note changes, appears or goes; whoever is asked for what was written finds it."""
+        """Writes or removes a note; counts a search that does not find what was written."""
         path = self.workspace / "memory" / f"note-{chance.randrange(60):02}.md"
         if path.exists() and chance.random() < 0.1:
             path.unlink()
@@ -195,13 +195,13 @@ class Cluster:
 
 
 async def settled(gateway: SpawnedGateway) -> None:
-    """Level with the disk, and every text with its vector."""
+    """Waits until the index is up to date with the disk and every text has its vector."""
     await gateway.call("sync", {}, timeout_s=600)
     await embedded(gateway, 600)
 
 
 def histories(requests: list[Seen], events: list[tuple[float, str]]) -> Iterator[str]:
-    """What happened to each text that was embedded more than once."""
+    """Yields what happened to each text that was embedded more than once."""
     sent: dict[str, list[Seen]] = defaultdict(list)
     for seen in requests:
         for text in set(seen.texts):

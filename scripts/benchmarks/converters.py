@@ -1,7 +1,8 @@
-"""Makes families of notes from what REALTALK, RealMem and BEAM publish: a workspace and a `questions.json` for each conversation.
+"""Makes families of notes from REALTALK, RealMem and BEAM: a workspace and a `questions.json` per conversation.
 
-REALTALK: a session a heading, a message a bullet. RealMem: what was extracted from a session, below a heading of its topic. BEAM: messages as
-they are, a paragraph a line. Licences are those of the repositories; nothing of them belongs into this one.
+REALTALK: a heading for each session and a bullet for each message. RealMem: the memories extracted from a session,
+under a heading with its topic. BEAM: the messages as they are, a line for each paragraph. The licences are those of
+the repositories; none of their content belongs in this one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from benchmarks.scoring import flat
 
 _UNUSED: Final = frozenset({"abstention", "event_ordering", "summarization"})
-"""Of BEAM's questions: none has evidence in one place, or any."""
+"""The kinds of BEAM's questions that have no evidence, or none in one place."""
 _REFERENCE: Final = re.compile(r"D\d+:\d+")
 _INDEX: Final = re.compile(r"\s*->->\s*[\d,]+\s*$")
 _SESSION: Final = re.compile(r"session_(\d+)")
@@ -30,11 +31,11 @@ class Place(NamedTuple):
     path: str
     line: int
     text: str
-    """Of the line, without what marks it as a bullet or names the role."""
+    """The text of the line, without the mark of a bullet or the name of the role."""
 
 
 class Notes:
-    """The notes of one conversation: a file a day."""
+    """The notes of one conversation: a file for each day."""
 
     def __init__(self) -> None:
         self._days: dict[str, list[str]] = {}
@@ -44,7 +45,7 @@ class Notes:
         lines += ["", f"## {title}", ""]
 
     def add(self, day: str, line: str, text: str) -> Place:
-        """`text`: what evidence is called of it."""
+        """Adds a line; `text` is the part of it that evidence quotes."""
         lines = self._days[day]
         lines.append(line)
         return Place(f"memory/{day}.md", len(lines), text)
@@ -59,11 +60,11 @@ class Notes:
 
 
 def realtalk(record: Mapping[str, Any]) -> tuple[Notes, list[dict[str, Any]]]:
-    """Of one `data/Chat_*.json`. A question without evidence that is there is left out."""
+    """Converts one `data/Chat_*.json`. A question is left out if none of its evidence is there."""
     notes, places = Notes(), dict[str, Place]()
     sessions = (match for key in record if (match := _SESSION.fullmatch(key)))
     for match in sorted(sessions, key=lambda one: int(one[1])):
-        when = datetime.strptime(record[f"{match[0]}_date_time"].strip(), "%d.%m.%Y, %H:%M:%S")  # noqa: DTZ007 - as it was on the spot
+        when = datetime.strptime(record[f"{match[0]}_date_time"].strip(), "%d.%m.%Y, %H:%M:%S")  # noqa: DTZ007 - local
         day = f"{when:%Y-%m-%d}"
         notes.section(day, f"{when:%H:%M}")
         for number, message in enumerate(record[match[0]], 1):
@@ -80,13 +81,13 @@ def realtalk(record: Mapping[str, Any]) -> tuple[Notes, list[dict[str, Any]]]:
 
 
 def _referenced(evidence: Any, places: Mapping[str, Place]) -> list[Place]:
-    """Some are written `D1:2; D1:4`."""
+    """Returns the places of the evidence; some references are written `D1:2; D1:4`."""
     names = dict.fromkeys(_REFERENCE.findall(json.dumps(evidence)))
     return [places[name] for name in names if name in places]
 
 
 def realmem(record: Mapping[str, Any]) -> tuple[Notes, list[dict[str, Any]]]:
-    """Of one `*_dialogues_256k.json`. Evidence is what the answer used, where it was noted on an earlier day."""
+    """Converts one `*_dialogues_256k.json`. Evidence is the memories that the answer used, noted on an earlier day."""
     notes, questions = Notes(), []
     noted: dict[str, list[Place]] = {}
     for session in record["dialogues"]:
@@ -108,14 +109,14 @@ def realmem(record: Mapping[str, Any]) -> tuple[Notes, list[dict[str, Any]]]:
 
 
 def _queries(turns: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each turn that is a query, with the assistant's turn after it."""
+    """Yields each turn that is a query, with the assistant's turn after it."""
     for asked, answer in pairwise(turns):
         if asked.get("is_query") and answer["speaker"] == "Assistant":
             yield asked, answer
 
 
 def _earlier(places: list[Place] | tuple[()], day: str) -> Place | None:
-    """The latest before that day."""
+    """Returns the latest place before that day."""
     before = [one for one in places if one.path < f"memory/{day}.md"]
     return before[-1] if before else None
 
@@ -125,14 +126,17 @@ def _bare(text: str) -> str:
 
 
 def _topic(identifier: str) -> str:
-    """`Literary_Creation_2:S1_01` is of `Literary Creation`."""
+    """Returns the topic: `Literary Creation` for `Literary_Creation_2:S1_01`."""
     return _PROJECT_NUMBER.sub("", identifier.partition(":")[0]).replace("_", " ")
 
 
 def beam(
     batches: list[dict[str, Any]], asked: Mapping[str, list[dict[str, Any]]]
 ) -> tuple[Notes, list[dict[str, Any]]]:
-    """Of one `chat.json` and its `probing_questions.json`. Evidence is the first line of each message that a question names."""
+    """Converts one `chat.json` and its `probing_questions.json`.
+
+    Evidence is the first line of each message that a question names.
+    """
     notes, places = Notes(), dict[int, Place]()
     for batch in batches:
         messages = [one for turn in batch["turns"] for one in turn]
@@ -175,7 +179,7 @@ def _question(question: str, category: object, evidence: list[Place]) -> dict[st
 
 
 def convert_realtalk(checkout: Path, target: Path) -> int:
-    """How many conversations were written, as the following."""
+    """Writes the conversations as workspaces and returns their number, as the following functions do."""
     files = sorted((checkout / "data").glob("Chat_*.json"))
     for file in files:
         notes, questions = realtalk(_read(file))

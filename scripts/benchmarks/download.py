@@ -1,7 +1,7 @@
-"""Bytes fetched for a model whose download is killed by -9 at random moments, over the model's size.
+"""Measures the bytes fetched for a model whose download is killed at random moments, relative to the model's size.
 
-The command of the gateway fetches from a loopback hub that redirects to another host and counts what it
-sends. Each row is a download of its own, with moments of its own.
+The gateway's command, killed with SIGKILL, fetches from a loopback hub that redirects to another host and counts
+what it sends. Each row is a download of its own, with moments of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROWS = 3
 
 
 def measure(data: bytes, kills: int, seed: int) -> tuple[float, int, bool]:
-    """Bytes sent over bytes of the model, number of answers, and whether the hash is right."""
+    """Returns the bytes sent relative to the model's size, the number of answers, and whether the hash is right."""
     moments = sorted(random.Random(seed).sample(range(len(data)), kills))
     with (
         tempfile.TemporaryDirectory() as home,

@@ -1,4 +1,4 @@
-"""How many requests a first index sends to a host, beside the fewest that the host's limits allow.
+"""Counts the requests that a first index sends to a host, beside the fewest that the host's limits allow.
 
 Runs the real gateway on copies of the workspaces, against a loopback host that speaks OpenAI's wire
 format with limits of its own and counts everything it is asked.
@@ -25,19 +25,19 @@ from gateway.client import spawn_gateway
 
 
 class Limits(NamedTuple):
-    """What the host refuses to exceed."""
+    """The limits of a host for one request."""
 
     items: int | None = None
     tokens: int | None = None
     named: bool = True
-    """Whether a refusal says what would be accepted."""
+    """True if a refusal says what would be accepted."""
 
     def __str__(self) -> str:
         size = f"{self.items} items" if self.items else f"{self.tokens} tokens"
         return size if self.named else f"{size}, unnamed"
 
     def fewest(self, texts: list[str]) -> int:
-        """Requests that no client could do with fewer of."""
+        """Returns the least number of requests that any client needs."""
         tokens = sum(map(_tokens, texts))
         by_items = math.ceil(len(texts) / self.items) if self.items else 1
         return max(by_items, math.ceil(tokens / self.tokens) if self.tokens else 1)
@@ -56,7 +56,7 @@ HOSTS = (
 
 @contextmanager
 def together(workspaces: list[Path]) -> Iterator[Path]:
-    """One workspace with the notes of all."""
+    """Makes one workspace with the notes of all."""
     with tempfile.TemporaryDirectory() as root:
         everything = Path(root) / "together"
         for workspace in workspaces:
@@ -84,7 +84,7 @@ async def count_requests(workspace: Path, limits: Limits, table: Table) -> None:
 
 
 def _tokens(text: str) -> int:
-    """As the host counts them."""
+    """Counts tokens as the host does."""
     return len(text) // 4 + 1
 
 

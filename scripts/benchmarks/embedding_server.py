@@ -1,7 +1,7 @@
 """Serves embedding models over loopback as OpenAI would: POST /v1/embeddings.
 
-Strict where the real host is strict; the one thing it does not do is to refuse long texts, because the models here cut
-them as sentence-transformers does.
+It is strict where the real host is strict, except that it does not refuse long texts: the models here cut them as
+sentence-transformers does.
 
     async with embedding_server(MiniLM(), HashEmbedder()) as server:
         ...  # server.base_url, server.key; afterwards server.requests, server.items
@@ -57,7 +57,7 @@ class EmbeddingServer(ThreadingHTTPServer):
         self.embedders = embedders
         self.key = key
         self.requests = 0
-        """That were answered with vectors."""
+        """Requests that were answered with vectors."""
         self.items = 0
         """Texts of these requests."""
         self._connections: set[socket.socket] = set()
@@ -66,7 +66,7 @@ class EmbeddingServer(ThreadingHTTPServer):
 
     @property
     def base_url(self) -> str:
-        """What belongs into `remote.baseUrl`."""
+        """The value for `remote.baseUrl`."""
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
     def count(self, items: int) -> None:
@@ -83,12 +83,12 @@ class EmbeddingServer(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Tells of the models' faults; a client that gave up waiting is no fault."""
+        """Reports faults of the models; a client that stopped waiting is no fault."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
     def stop(self) -> None:
-        """Waits for answers under way; connections that are kept alive do not hold it up."""
+        """Waits for answers under way; connections that are kept alive do not delay it."""
         self.shutdown()
         for connection in tuple(self._connections):
             with contextlib.suppress(OSError):
@@ -104,7 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 60
 
     def log_message(self, *_: object) -> None:
-        """Silence: standard error belongs to the benchmark's table."""
+        """Logs nothing: standard error is for the benchmark's output."""
 
     def do_POST(self) -> None:
         try:
@@ -151,7 +151,7 @@ _Encoding = Literal["float", "base64"]
 
 
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of a request. Arrays of token numbers are not accepted: they are the model's own."""
+    """The body of a request. Arrays of token numbers are not accepted: each model has its own."""
 
     model: str
     input: _Text | _Texts
@@ -165,7 +165,7 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RefusedError(Exception):
-    """Why a request gets no vectors, as HTTP status and error body."""
+    """The reason why a request gets no vectors, as HTTP status and error body."""
 
     def __init__(self, status: int, message: str, code: str | None = None) -> None:
         super().__init__(message)
@@ -186,7 +186,7 @@ def check_key(authorization: str | None, key: str) -> None:
 def read_question(
     body: bytes, embedders: Sequence[Embedder], content_type: str | None = "application/json"
 ) -> tuple[Question, Embedder]:
-    """The request and the model that it names. Raises RefusedError."""
+    """Returns the request and the model that it names. Raises RefusedError."""
     if (content_type or "").partition(";")[0].strip().lower() != "application/json":
         raise RefusedError(415, f"The content type must be application/json, not {content_type}.")
     try:

@@ -1,10 +1,10 @@
-"""Candidates for the engine of local embeddings, each in a process of its own with the same model and texts.
+"""Compares candidates for the engine of local embeddings, each in its own process with the same model and texts.
 
     ./scripts/bench engines [--threads N] [ENGINE...]
 
-all-MiniLM-L6-v2 in 16, 32 or 8 bits. Everything is told in seconds of the processor, since a machine is rarely idle; with
-one thread these are seconds. What is not installed is left out: `xllamacpp` is no dependency, and `llama-cpp-python` comes
-from `./scripts/llama-setup`.
+The model is all-MiniLM-L6-v2 in 16, 32 or 8 bits. All times are processor time, since a machine is rarely idle; with
+one thread it is the time on an idle machine. An engine that is not installed is left out: `xllamacpp` is no
+dependency, and `llama-cpp-python` comes from `./scripts/llama-setup`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Embed = Callable[[Sequence[str]], Any]
 
 
 def texts(words_each: Callable[[random.Random], int], count: int = TEXTS) -> list[str]:
-    """Pieces of this project's own documentation, of random lengths; none with more than 512 tokens."""
+    """Returns pieces of this project's documentation, of random lengths; none has more than 512 tokens."""
     pages = sorted((ROOT / "docs").glob("*.md"))
     words = re.findall(r"[^\s|`]+", "\n".join(page.read_text(encoding="utf-8") for page in pages))
     draw = random.Random(3)
@@ -96,7 +96,7 @@ def xllamacpp(threads: int) -> Iterator[Any]:
 
 
 def onnxruntime(bits: int, padded: int, threads: int, *, is_sorted: bool = True) -> Iterator[Any]:
-    """`padded`: the most tokens of one batch, with those that fill shorter texts up; 0: each text alone."""
+    """`padded`: the most tokens of a batch, including the padding of shorter texts; 0: each text alone."""
     import numpy as np
     import onnxruntime as engine
     from tokenizers import Tokenizer

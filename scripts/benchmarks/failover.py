@@ -1,7 +1,7 @@
-"""What a gateway loses when the primary of a synchronous pair is killed and its standby promoted.
+"""Measures what a gateway loses when the primary of a synchronous pair is killed and its standby promoted.
 
-One task writes notes and waits until each is in the index, another one searches all the while. An address that names both
-servers and asks for the one that writes is all that the gateway knows of them.
+One task writes notes and waits until each is in the index; another one searches all the time. The gateway knows only
+an address that names both servers and asks for the writable one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fakes import postgres
 from fakes.settings import make_settings
 
 DETECTION_S = 1.0
-"""Until somebody notices that the primary is gone and promotes the standby."""
+"""The time until somebody notices that the primary is gone and promotes the standby."""
 
 
 def standby_of(primary: postgres.Server, root: Path) -> postgres.Server:
@@ -46,7 +46,7 @@ def standby_of(primary: postgres.Server, root: Path) -> postgres.Server:
 
 
 class Load:
-    """What was acknowledged, and the longest times between two successes."""
+    """Writes notes and searches; remembers the acknowledged notes, and the time of each success."""
 
     def __init__(self, backend: BuiltinBackend, workspace: Path) -> None:
         self._backend = backend
@@ -82,7 +82,7 @@ class Load:
 
 
 def after(times: list[float], moment: float) -> str:
-    """How long after this moment the first success came."""
+    """Returns how long after this moment the first success came."""
     return f"{min(one for one in times if one > moment) - moment:.2f} s"
 
 

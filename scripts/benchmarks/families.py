@@ -1,7 +1,7 @@
-"""Families of notes: how often a page answers their questions, each family weighing the same.
+"""Families of notes: how often a page answers their questions, with the same weight for each family.
 
-Nothing here starts a gateway: `recall` asks one, and whoever fits weights asks the ranking itself; both score what
-they got with `Page.of`, and sum it up with `Summary.of`.
+Nothing here starts a gateway: `recall` asks one, and `fit` asks the ranking itself; both score the results with
+`Page.of` and sum them up with `Summary.of`.
 """
 
 from __future__ import annotations
@@ -32,14 +32,17 @@ LIMITS: Final = (1_000, 2_000, 4_200)
 """Characters of a page: its snippets one after the other, the last one cut."""
 FAMILIES: Final = ("LoCoMo", "REALTALK", "RealMem", "BEAM", "five languages", "sample", "vault")
 IDENTIFIERS: Final = "identifiers"
-"""Questions of other families, so that they are shown, and no part of the mean."""
+"""Questions taken from the other families: they are shown, but are no part of the mean."""
 RESAMPLES: Final = 2_000
 
 
 def families(
     directory: Path | None, locomo_data: Path | None, multilingual_data: Path | None
 ) -> dict[str, list[Collection]]:
-    """By name, in the order of the tables. `directory` has `realtalk`, `realmem` and `beam`; what is not named is left out."""
+    """Returns the families by name, in the order of the tables.
+
+    `directory` has `realtalk`, `realmem` and `beam`. A family whose directory is not given is left out.
+    """
     found: dict[str, list[Collection]] = {}
     if locomo_data:
         found["LoCoMo"] = locomo(locomo_data)
@@ -55,24 +58,24 @@ def families(
 
 
 class Page(NamedTuple):
-    """What one answer shows of a question's evidence, and what it is made of."""
+    """The evidence of a question that one answer shows, and what the answer consists of."""
 
     group: str
-    """Of its question."""
+    """The group of its question."""
     shown: tuple[tuple[bool, bool], ...]
-    """Any and all of the evidence: on the whole page, then at each of `LIMITS`."""
+    """Pairs (any of the evidence is shown, all of it is): on the whole page, then within each of `LIMITS`."""
     characters: int
     parts: int
-    """What stands between two lines `…`."""
+    """The number of parts of its snippets, which lines `…` separate."""
     short_parts: int
-    """Of them, those under `SHORT_PART` characters."""
+    """The number of parts under `SHORT_PART` characters."""
     results: int
     evident: int
     """Characters of lines that are evidence."""
 
     @classmethod
     def of(cls, question: Question, results: Sequence[Mapping[str, Any]]) -> Page:
-        """Of results as `memory_search` returns them, in their order."""
+        """Scores results as `memory_search` returns them, in their order."""
         pages = [results, *(cut(results, limit) for limit in LIMITS)]
         found = [[shown(one, page) for one in question.evidence] for page in pages]
         snippets = [str(one["snippet"]) for one in results]
@@ -93,7 +96,7 @@ LEFT_OUT: Final = "…"
 
 
 def parts_of(snippet: str) -> list[str]:
-    """The parts of a snippet: what stands between two lines `…`."""
+    """Returns the parts of a snippet, which lines `…` separate."""
     parts: list[list[str]] = [[]]
     for line in snippet.split("\n"):
         if line.strip() == LEFT_OUT:
@@ -116,7 +119,7 @@ def _evident(question: Question, result: Mapping[str, Any]) -> int:
 
 
 class Share(NamedTuple):
-    """Of questions, with a 95 % interval."""
+    """A share of questions, with a 95 % interval."""
 
     share: float
     low: float
@@ -136,7 +139,7 @@ class Shares(NamedTuple):
 
 
 PLACES: Final = ("six", *(str(limit) for limit in LIMITS))
-"""Names of what `Page.shown` holds; `six`: the whole page, six results unless more were asked for."""
+"""The names of the pairs in `Page.shown`; `six`: the whole page, six results unless more were asked for."""
 
 
 class Family(NamedTuple):
@@ -144,10 +147,11 @@ class Family(NamedTuple):
 
     n: int
     shares: Mapping[str, Shares]
-    """By the names in `PLACES`."""
+    """The shares by the names in `PLACES`."""
     characters: float
-    """On average, as the following."""
+    """The characters of a page on average."""
     parts_a_snippet: float
+    """The parts of a snippet on average."""
     short_parts: float
     """The share of parts under 60 characters."""
     evident: float
@@ -175,15 +179,15 @@ class Family(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """All families by one system, and their mean, in which each weighs the same."""
+    """All families by one system, and their mean, in which each has the same weight."""
 
     families: Mapping[str, Family]
     mean: Mapping[str, Shares]
-    """By the names in `PLACES`; intervals by resampling the questions of each family."""
+    """The shares by the names in `PLACES`; their intervals come from resampling the questions of each family."""
 
     @classmethod
     def of(cls, pages: Mapping[str, Sequence[Page]]) -> Summary:
-        """`pages`: by family, without `IDENTIFIERS`, which are taken from them."""
+        """Sums up the pages of each family; those of `IDENTIFIERS` are taken from them."""
         found = {name: Family.of(each) for name, each in pages.items() if each}
         mean = {
             name: Shares(
@@ -231,7 +235,7 @@ def _mean(families: Sequence[Sequence[bool]]) -> Share:
 
 
 def shares_table(title: str, summary: Summary) -> Table:
-    """Any / all of each family at six results, with intervals, and at each limit."""
+    """Returns a table of any / all of each family at six results, with intervals, and within each limit."""
     table = figures(title, "| n | six: any | six: all", *(f"{limit:,}" for limit in LIMITS))
     rows: list[tuple[str, int, Mapping[str, Shares]]] = [
         (name, one.n, one.shares) for name, one in summary.families.items()
@@ -250,7 +254,7 @@ def shares_table(title: str, summary: Summary) -> Table:
 
 
 def form_table(title: str, summary: Summary) -> Table:
-    """What the pages are made of."""
+    """Returns a table of what the pages consist of."""
     table = figures(title, "| characters | parts a snippet | parts under 60 | evidence")
     for name, one in summary.families.items():
         table.add_row(
@@ -266,7 +270,7 @@ def form_table(title: str, summary: Summary) -> Table:
 def ablation_table(
     title: str, full: Summary, without: Mapping[str, Summary], place: str = "six"
 ) -> Table:
-    """What is lost, in points of any / all, when each weight is taken out: of the mean and of each family."""
+    """Returns a table of how the mean and each family change without each weight, in points of any / all."""
     table = figures(title, "without | mean of families", *full.families)
     for name, one in without.items():
         pairs = [(full.mean[place], one.mean[place])]
@@ -278,7 +282,7 @@ def ablation_table(
 def left_out_table(
     title: str, in_sample: Summary, left_out: Mapping[str, Summary], place: str = "six"
 ) -> Table:
-    """Each family with weights learnt from all, and from all others: `left_out` has the latter by its name."""
+    """Returns a table of each family with weights learnt from all families, and from all others (`left_out`)."""
     table = figures(title, "| in sample | left out | difference")
     pairs = {
         name: (in_sample.families[name].shares[place], one.families[name].shares[place])

@@ -1,8 +1,8 @@
-"""Learns the weights of `backends/ranking/learnt.py` on the pages that they make.
+"""Learns the weights of `backends/ranking/learnt.py` from the pages that they produce.
 
-Every workspace is indexed once, with vectors; then each weight in turn is made smaller and larger, and kept where the
-mean over families gains: of any and all evidence, at six results and within 2,000 characters, by words and with
-vectors. `--left-out` does the same for each family without it, `--ablation` takes each weight out.
+Every workspace is indexed once, with vectors. Then each weight in turn is made smaller and larger, and the change is
+kept if the mean over families rises: of any and all evidence, at six results and within 2,000 characters, by keywords
+and with vectors. `--left-out` also learns without each family in turn, `--ablation` takes each weight out.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ from providers.provider_interface import Fingerprint, QueryVector, Vector
 WEIGHTS: Final = [name for name in vars(learnt) if name.isupper()]
 STEPS: Final = (0.75, 1.33)
 LEAST_GAIN: Final = 0.0004
-"""Of the mean: less is chance."""
+"""The least gain of the mean that counts: less is chance."""
 PLACES: Final = ("six", "2000")
 WITHOUT: Final = {"AGAIN": 1.0}
-"""What leaves a weight out, where that is not nought."""
+"""The value that takes a weight out, if it is not zero."""
 
 Weights = Mapping[str, float]
 
 
 class Indexed(NamedTuple):
-    """A workspace whose index is there, and the vectors of its questions."""
+    """An indexed workspace, and the vectors of its questions."""
 
     family: str
     questions: Sequence[Question]
@@ -89,7 +89,7 @@ async def index_all(found: Mapping[str, list[Collection]], place: Path) -> list[
 
 
 def pages(one: Indexed, *, weights: Weights, by_meaning: bool) -> tuple[str, list[Page]]:
-    """What the questions to one workspace show."""
+    """Returns the family of one workspace, and the pages that its questions get."""
     for name, value in weights.items():
         setattr(learnt, name, value)
     found = [
@@ -102,7 +102,7 @@ def pages(one: Indexed, *, weights: Weights, by_meaning: bool) -> tuple[str, lis
 def answers(
     one: Indexed, *, by_meaning: bool, explain: bool = False
 ) -> Iterator[tuple[Question, Sequence[Hit]]]:
-    """Each question to one workspace with its results."""
+    """Yields each question to one workspace with its results."""
     searcher = Searcher(MemorySearchSettings(store=StoreSettings(path=one.index)))
     store = SqliteStore(one.index)
     try:
@@ -125,7 +125,7 @@ def _fingerprint(index: Path) -> Fingerprint:
 
 
 class Bench:
-    """Measures weights; what was measured is remembered."""
+    """Measures weights, and remembers the results."""
 
     def __init__(self, indexed: Sequence[Indexed], processes: int) -> None:
         self._indexed = sorted(indexed, key=lambda one: -len(one.questions))
@@ -133,7 +133,7 @@ class Bench:
         self._known: dict[tuple[float, ...], list[Summary]] = {}
 
     def summaries(self, weights: Weights) -> list[Summary]:
-        """By words, and with vectors."""
+        """Returns the summaries by keywords and with vectors."""
         key = tuple(weights[name] for name in WEIGHTS)
         if key not in self._known:
             self._known[key] = [self._summary(weights, by_meaning=each) for each in (False, True)]
@@ -148,7 +148,7 @@ class Bench:
         return Summary.of({name: by_family[name] for name in sorted(by_family)})
 
     def mean(self, weights: Weights, without: str = "") -> float:
-        """What is learnt for: the mean over families, one of which may be left out."""
+        """Returns the mean over families, one of which may be left out; learning maximises it."""
         shares = [
             share.share
             for summary in self.summaries(weights)
@@ -163,7 +163,7 @@ class Bench:
 def descend(
     bench: Bench, weights: Weights, console: Console, rounds: int, without: str = ""
 ) -> Weights:
-    """Each weight in turn smaller and larger, until a round changes nothing."""
+    """Makes each weight in turn smaller and larger until a round changes nothing; returns the best weights."""
     best, found = bench.mean(weights, without), dict(weights)
     for _ in range(rounds):
         before = best

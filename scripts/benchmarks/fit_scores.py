@@ -1,8 +1,8 @@
 """Learns how likely a passage answers: the constants of `backends/ranking/learnt.py`.
 
-Passages are those that the questions of each family are shown, by words and with vectors, and those of questions
-without an answer; each family counts the same. Beside the calibration error of what is learnt from all families stands
-that of each family by what is learnt from the others.
+It learns from the passages that are shown for the questions of each family, by keywords and with vectors, and for
+questions without an answer; each family has the same weight. The calibration error of each family is shown with the
+constants learnt from all families, and with those learnt from the others.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ NAMES: Final = (
     "SHARE_BY_MODEL",
 )
 NEAR: Final = 0.05
-"""Odds by nearness from which a passage says nothing about the rest."""
+"""The odds by nearness from which a passage is not used, since it says nothing about the other signs."""
 SHRINK: Final = 1.0
-"""Of the squares of the constants: what a few passages say alone is not believed."""
+"""The penalty on the squares of the constants, so that a few passages alone have little effect."""
 _STEPS: Final = 30
 
 
@@ -55,7 +55,7 @@ class Answered(NamedTuple):
 
 
 def with_unanswerable(found: Mapping[str, Sequence[Collection]]) -> dict[str, list[Collection]]:
-    """Each workspace is asked its questions and its share of those that have no answer there."""
+    """Adds to the questions of each workspace its share of those that have no answer there."""
     extra = without_answer(found)
     return {
         name: [
@@ -81,17 +81,17 @@ def answered(one: Indexed) -> list[Answered]:
 
 
 def learn(found: Sequence[Answered]) -> dict[str, float]:
-    """The constants, by name, that explain best which passages answer; each family counts the same in either mode."""
-    told = [
+    """Returns the constants that best explain which passages answer; each family has the same weight in each mode."""
+    used = [
         (one.family, one.by_meaning, signs, answers_it)
         for one in found
         for signs, answers_it in zip(one.signs, one.answers, strict=True)
         if signs.nearness < NEAR
     ]
-    counts = Counter((family, by_meaning) for family, by_meaning, _, _ in told)
-    x = np.array([_row(signs) for _, _, signs, _ in told])
-    y = np.array([float(answers_it) for *_, answers_it in told])
-    w = np.array([1000 / counts[family, by_meaning] for family, by_meaning, _, _ in told])
+    counts = Counter((family, by_meaning) for family, by_meaning, _, _ in used)
+    x = np.array([_row(signs) for _, _, signs, _ in used])
+    y = np.array([float(answers_it) for *_, answers_it in used])
+    w = np.array([1000 / counts[family, by_meaning] for family, by_meaning, _, _ in used])
     constants = np.zeros(len(NAMES))
     for _ in range(_STEPS):
         p = 1 / (1 + np.exp(-x @ constants))
@@ -102,7 +102,7 @@ def learn(found: Sequence[Answered]) -> dict[str, float]:
 
 
 def _row(signs: Signs) -> list[float]:
-    """What each constant is multiplied with, see `learnt.likelihood`."""
+    """Returns the factor of each constant, see `learnt.likelihood`."""
     trust = signs.trust
     return [
         1.0, signs.share, signs.best_line, signs.information, signs.stands_out, trust, trust * signs.share,
@@ -110,7 +110,7 @@ def _row(signs: Signs) -> list[float]:
 
 
 def scored(found: Iterable[Answered], constants: Mapping[str, float]) -> list[Passage]:
-    """As a search scores them: a score never rises."""
+    """Scores passages as a search does: no score is higher than the one before."""
     for name, value in constants.items():
         setattr(learnt, name, value)
     passages = []

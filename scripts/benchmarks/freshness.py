@@ -1,7 +1,7 @@
-"""How soon a saved file is found, and what waiting for changes costs.
+"""Measures how soon a saved file is found, and what waiting for changes costs.
 
-Runs the real gateway: saves found by the watcher alone and by the next search, a file that is saved without
-end, 10,000 files that nobody touches, and eight clients during a rebuild.
+Runs the real gateway: with saves that the watcher alone or the next search finds, with a file that is saved without
+pause, with 10,000 files that nobody touches, and with eight clients during a rebuild.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
 
 class Bench:
-    """One agent with so many notes and an index of them."""
+    """One agent with notes and an index of them."""
 
     def __init__(self, root: Path, files: int, bullets: int = BULLETS) -> None:
         self.workspace = root / "workspace"
@@ -54,7 +54,7 @@ class Bench:
 
     @asynccontextmanager
     async def gateway(self, **sync: object) -> AsyncIterator[SpawnedGateway]:
-        """With these `sync.*` settings."""
+        """Runs a gateway with these `sync.*` settings."""
         arguments = home(self._state, self.workspace, sync=sync)
         async with spawn_gateway(arguments) as client:
             yield client
@@ -63,7 +63,7 @@ class Bench:
     async def watching(self, **sync: object) -> AsyncIterator[SpawnedGateway]:
         async with self.gateway(**sync) as client:
             with anyio.fail_after(_PATIENCE_S):
-                while (await status_of(client))["watcher"]["mode"] != "watching":  # noqa: ASYNC110 - it is another process that changes it
+                while (await status_of(client))["watcher"]["mode"] != "watching":  # noqa: ASYNC110 - another process
                     await anyio.sleep(0.1)
             yield client
 
@@ -78,7 +78,7 @@ async def finds(client: SpawnedGateway, query: str) -> bool:
 
 
 async def saves_by_watcher(bench: Bench) -> list[float]:
-    """Seconds from a save until a search finds it that does not look at the disk itself."""
+    """Returns the seconds from each save until a search finds it that does not look at the disk itself."""
     seconds = []
     async with bench.watching(onSearch=False) as client:
         for number in range(SAVES):
@@ -91,7 +91,7 @@ async def saves_by_watcher(bench: Bench) -> list[float]:
 
 
 async def saves_by_search(bench: Bench) -> tuple[list[float], int]:
-    """Seconds of the search right after a save, and how many did not find it."""
+    """Returns the seconds of the search right after each save, and how many did not find it."""
     seconds, missed = [], 0
     async with bench.gateway(watch=False) as client:
         await client.call("sync", {}, timeout_s=_PATIENCE_S)
@@ -104,7 +104,7 @@ async def saves_by_search(bench: Bench) -> tuple[list[float], int]:
 
 
 async def storm(bench: Bench) -> tuple[int, float, bool]:
-    """Indexings of a file that is saved 1,000 times in 10 s, seconds it took, whether the last is found."""
+    """Saves a file 1,000 times in 10 s; returns how often it was indexed, the seconds, and if the last is found."""
     async with bench.watching(onSearch=False) as client:
         seen: dict[str, Any] = {}
 
@@ -128,7 +128,7 @@ async def storm(bench: Bench) -> tuple[int, float, bool]:
 
 
 async def idle(bench: Bench, seconds: float) -> tuple[float, int]:
-    """Share of a core while nothing happens, and inotify watches."""
+    """Returns the share of a core that is used while nothing happens, and the number of inotify watches."""
     async with bench.watching() as client:
         await client.call("sync", {}, timeout_s=_PATIENCE_S)
         await anyio.sleep(5.0)  # until no file counts as just written
@@ -139,7 +139,7 @@ async def idle(bench: Bench, seconds: float) -> tuple[float, int]:
 
 
 async def first_answers(bench: Bench) -> dict[bool, list[float]]:
-    """Seconds from the start to the first answer, with watching and without, by turns."""
+    """Returns the seconds from start to first answer, alternately with and without watching."""
     seconds: dict[bool, list[float]] = {True: [], False: []}
     for number in range(2 * STARTS):
         watch = bool(number % 2)
@@ -151,9 +151,9 @@ async def first_answers(bench: Bench) -> dict[bool, list[float]]:
 
 
 async def clients_during(bench: Bench, *, rebuilding: bool, seconds: float) -> dict[str, Any]:
-    """Latencies of eight clients that search without pause, quietly or during a forced rebuild.
+    """Measures eight clients that search without pause, with nothing else running or during a forced rebuild.
 
-    Ends with the rebuild or after so many seconds; then the rebuild has the process for itself.
+    The searches end with the rebuild or after `seconds`; then the rebuild has the process for itself.
     """
     words = "ba de fi go ku la me ni po ra".split()
     latencies, errors, empty = [], 0, 0
@@ -194,7 +194,7 @@ async def clients_during(bench: Bench, *, rebuilding: bool, seconds: float) -> d
 
 
 def cpu_s(pid: int) -> float:
-    """CPU time of a process so far (proc(5), stat: utime and stime)."""
+    """Returns the CPU time of a process so far (proc(5), stat: utime and stime)."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(") ")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS_A_SECOND
 

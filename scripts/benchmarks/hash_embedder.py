@@ -1,9 +1,9 @@
-"""What the benchmarks want of an embedding model; and one without a model: hashed words and pairs of words.
+"""The interface of embedding models in the benchmarks, and an embedder that hashes words and pairs of words.
 
-It knows which words two texts share and nothing of what they mean: the weakest model worth the name.
+The embedder knows which words two texts share and nothing of what they mean: it is the weakest useful model.
 A hybrid search must not become worse than its keywords because of such vectors.
 
-Signed feature hashing (Weinberger et al., 2009, arXiv 0902.2206): every feature has a place and a
+It does signed feature hashing (Weinberger et al., 2009, arXiv 0902.2206): every feature has a place and a
 sign, both from its hash; its weight is 1 + ln(count); the sum is scaled to length 1.
 """
 
@@ -30,19 +30,19 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """What clients ask for."""
+        """The name by which clients ask for it."""
         ...
 
     @property
     def identity(self) -> str:
-        """Changes whenever the vectors may change: the name and every setting that matters."""
+        """The name and every setting that matters: it changes whenever the vectors may change."""
         ...
 
     @property
     def dimensions(self) -> int: ...
 
     def tokens(self, text: str) -> int:
-        """How much of the text is read; at least 1."""
+        """Returns how many tokens of the text are read; at least 1."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors: ...
@@ -55,7 +55,7 @@ _MARKS = re.compile("[\u0300-\u036f]")
 
 
 class HashEmbedder:
-    """Has no state and needs no file."""
+    """An embedder that has no state and needs no file."""
 
     name = "hash-384"
     identity = name
@@ -89,6 +89,6 @@ def _features(text: str) -> Counter[str]:
 
 
 def _words(text: str) -> list[str]:
-    """Without case, compatibility forms and Latin, Greek or Cyrillic diacritics."""
+    """Returns the words without case, compatibility forms and Latin, Greek or Cyrillic diacritics."""
     decomposed = unicodedata.normalize("NFKD", text.casefold())
     return _WORD.findall(unicodedata.normalize("NFC", _MARKS.sub("", decomposed)))

@@ -1,4 +1,4 @@
-"""How fast Markdown becomes searchable: the first index, an unchanged re-sync, one edited file; and the report of it."""
+"""Measures how fast Markdown becomes searchable: first index, unchanged re-sync, one edited file; and its report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLOT: Final = Path(__file__).resolve().parents[2] / "docs/index.svg"
 
 
 class Measured(NamedTuple):
-    """Milliseconds."""
+    """The number of chunks, and times in milliseconds."""
 
     chunks: int
     first: float
@@ -36,7 +36,7 @@ class Measured(NamedTuple):
 
 
 def report(arguments: Sequence[str], page: Path) -> str:
-    """What one page about all of it takes beside the gateway: seconds, size, memory of the command."""
+    """Makes the report beside the gateway; returns its time, its size and the memory of the command."""
     started = time.perf_counter()
     command = [sys.executable, "-m", "gateway", "report", *arguments, "--output", str(page)]
     process = subprocess.Popen(
@@ -53,7 +53,7 @@ def report(arguments: Sequence[str], page: Path) -> str:
 class Notes(NamedTuple):
     name: str
     write: Callable[[Path], int]
-    """Into a workspace; returns their bytes."""
+    """Writes the notes into a workspace; returns their bytes."""
 
 
 async def measure(notes: Notes, page: Path | None, table: Table) -> Measured:
@@ -72,7 +72,7 @@ async def measure(notes: Notes, page: Path | None, table: Table) -> Measured:
             question = {"query": "kingfisher weir"}
             found, edit_ms = await timed(client.call("memory_search", question, timeout_s=60))
             status = await client.call("status", {}, timeout_s=60)
-            told = await to_thread.run_sync(
+            cost = await to_thread.run_sync(
                 report, arguments, page or Path(scratch) / "report.html"
             )
         assert found["results"], found
@@ -86,7 +86,7 @@ async def measure(notes: Notes, page: Path | None, table: Table) -> Measured:
             f"{again['durationMs']:.0f} ms",
             f"{edit_ms:.0f} ms",
             f"{status['databaseBytes'] / total:.2f}",
-            told,
+            cost,
         )
         return Measured(status["chunks"], first_s * 1000, again["durationMs"], edit_ms)
 

@@ -64,7 +64,7 @@ class ZipfText:
         self._shares /= self._shares[-1]
 
     def chunk(self) -> tuple[str, str]:
-        """(text, terms) of one chunk."""
+        """Returns the text and the terms of one chunk."""
         ends = np.cumsum(self._rng.integers(*WORDS_A_LINE, LINES_A_CHUNK, endpoint=True)).tolist()
         drawn = self._draw(ends[-1])
         words, terms = self._words[drawn].tolist(), self._terms[drawn].tolist()
@@ -73,7 +73,7 @@ class ZipfText:
         return text, "\n".join(" ".join(terms[line]) for line in lines)
 
     def question(self) -> str:
-        """6 to 12 words: a third of them question words, the others as frequent as in the notes."""
+        """Returns 6 to 12 words: a third of them question words, the others as frequent as in the notes."""
         count = int(self._rng.integers(6, 13))
         content = self._words[self._draw(count - count // 3)].tolist()
         around = self._rng.choice(STOP_WORDS, count // 3, replace=False).tolist()
@@ -90,9 +90,7 @@ def make_index(
     fingerprint: Fingerprint,
     given: Vectors | None = None,
 ) -> None:
-    """Writes the notes below `workspace` and fills the index with them and their vectors: those that are given, or
-    random ones.
-    """
+    """Writes the notes below `workspace`; fills the index with them and with the given vectors or random ones."""
     text, rng = ZipfText(size.chunks), np.random.default_rng(size.dimensions)
     pipeline = Preparer(ChunkLimits(400, 80)).notes_pipeline
     files = list(_chunks_of_files(size.chunks))
@@ -116,8 +114,8 @@ def random_units(rng: np.random.Generator, count: int, dimensions: int) -> Vecto
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def adopt(database: SqliteStore, fingerprint: Fingerprint) -> None:
-    """Makes the stored vectors those of this provider: a loopback host has another port each time."""
+def set_fingerprint(database: SqliteStore, fingerprint: Fingerprint) -> None:
+    """Assigns the stored vectors to this provider: a loopback host has another port each time."""
     with database.writing() as connection:
         connection.execute("UPDATE fingerprints SET digest = ?", (fingerprint.digest(),))
 

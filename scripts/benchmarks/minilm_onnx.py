@@ -1,4 +1,7 @@
-"""all-MiniLM-L6-v2 as ONNX Runtime reads it, from the same weights as the GGUF file: in float32, or 8 bits as models are published."""
+"""all-MiniLM-L6-v2 as ONNX Runtime reads it, from the same weights as the GGUF file.
+
+It is in float32, or in 8 bits as models are published.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _POOLING: Final = '{"pooling_mode_mean_tokens": true}'
 
 
 def minilm_onnx(bits: int = 32, cache: Path = CACHE) -> Path:
-    """The file, with what belongs to it in the same directory. Makes it if it is missing."""
+    """Returns the file, with those that belong to it in the same directory. Makes it if it is missing."""
     source = minilm_files(cache)
     directory = cache / "all-minilm-l6-v2-onnx"
     target = directory / f"model_{'quint8' if bits == 8 else 'float32'}.onnx"
@@ -32,7 +35,7 @@ def minilm_onnx(bits: int = 32, cache: Path = CACHE) -> Path:
 
 
 def _write(source: Path, target: Path, wide: Path | None) -> None:
-    """In 8 bits from the `wide` one, else from the weights in `source`; last of all that belongs to it."""
+    """Writes the files beside the model, then the model: in 8 bits from `wide`, else from the weights in `source`."""
     directory, partial = target.parent, target.with_suffix(".partial")
     (directory / "1_Pooling").mkdir(exist_ok=True)
     shutil.copy(source / "tokenizer.json", directory)
@@ -46,7 +49,7 @@ def _write(source: Path, target: Path, wide: Path | None) -> None:
 
 
 def _quantise(source: Path, target: Path) -> None:
-    """Dynamically, to unsigned bytes, as the suggested model was."""
+    """Quantises dynamically to unsigned bytes, as the suggested model was."""
     from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415 - slow to load
 
     quantize_dynamic(source, target, weight_type=QuantType.QUInt8, per_channel=True)

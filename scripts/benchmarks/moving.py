@@ -1,8 +1,8 @@
-"""How long an index takes to be moved from where earlier releases had it, and what a kill on the way costs.
+"""Measures how long an index takes to move from the place of earlier releases, and what a kill on the way costs.
 
 A real gateway embeds the notes at the former place and is killed. Then the move is killed at points that are
-spread over all of its lines, each time on that same index, and the next process has to find everything. In the
-end a real gateway starts at the former place's remains, and what it embeds is counted.
+spread over all of its lines, each time on a copy of that index, and the next process has to find everything. In the
+end a real gateway starts with the index at the former place, and the texts that it embeds are counted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FILES_OF_THE_MOVE: Final = (moving.__file__, index_file.__file__)
 
 
 def arguments(root: Path, host: FakeVendor, *, former: bool) -> list[str]:
-    """Those of today's release; `former`: with the place of the index that earlier ones had."""
+    """Returns the arguments of today's release; `former`: with the place of the index in earlier releases."""
     search = embedding_with(host)
     if former:
         search["store"] = {"path": str(root / "state" / FORMER)}
@@ -55,7 +55,7 @@ async def embed_all(client: SpawnedGateway) -> dict[str, Any]:
 
 
 def move(folder: Path, kill_at: int) -> None:
-    """Opens the index as its owner does, and is killed at this line of those that the move runs through.
+    """Opens the index as its owner does; kills this process at line `kill_at` of those that the move executes.
 
     0: at none; then it prints how many lines there are, and how many seconds the opening took.
     """
@@ -81,7 +81,7 @@ def move(folder: Path, kill_at: int) -> None:
 
 
 def in_child(folder: Path, kill_at: int = 0) -> tuple[int, float] | None:
-    """`move` in a process of its own: its lines and seconds, None when it was killed."""
+    """Runs `move` in a process of its own; returns its lines and seconds, None if it was killed."""
     command = [sys.executable, "-m", "benchmarks.moving", "--move", str(folder), str(kill_at)]
     done = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=False)
     if kill_at:
