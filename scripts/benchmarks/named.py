@@ -1,10 +1,10 @@
-"""Whether a section, a note, and what stands below an item of a list are found by their names, however these are written.
+"""Measures how often sections, notes and texts below list items are found by name, in each way to write it.
 
 Takes any directory of Markdown. Asks for sections by their headings, in the notes as they are, with all headings
-written otherwise, and with those that are asked for taken out; for notes by their titles, which are made their file
-names, folders, front matter or first lines; and for the first paragraphs of sections in lists, below items that have
-their names. Evidence is the first paragraph below, its first 80 characters on the page of six results. Beside it
-SQLite's FTS5 (porter stems, any word, pieces of 700 characters).
+written in another form, and with those that are asked for taken out; for notes by their titles, which become their
+file names, folders, front matter or first lines; and for the first paragraphs of sections, in lists below items with
+the sections' names. Evidence is the first paragraph below a name: its first 80 characters have to be on the page of
+six results. SQLite's FTS5 (Porter stems, any word, pieces of 700 characters) is asked the same.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from benchmarks.running import home
 from gateway.client import spawn_gateway
 
 _LEAST_WORDS: Final = 2
-"""Of a name, stop words aside."""
+"""The fewest words of a name, without stop words."""
 _LEAST_EVIDENCE: Final = 60
 _OF_A_NOTE: Final = 4
 """The most sections that are asked for of one note."""
@@ -43,7 +43,7 @@ _COMPARED: Final = 80
 _SEED: Final = 7
 _IN_A_LIST: Final = 40
 _ASKED_ITEMS: Final = 3
-"""One in so many."""
+"""One of so many items is asked for."""
 _HEADING: Final = re.compile(r"(#{1,4})\s+(.*)")
 _FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _MARKUP: Final = re.compile(r"\{.*?\}|[`*_\[\]]|\(.*?\)")
@@ -65,20 +65,20 @@ HEADINGS: Final[Mapping[str, Callable[[int, str], str]]] = {
     "in capitals": lambda _, name: name.upper(),
     "with a colon": lambda _, name: f"{name}:",
 }
-"""How a heading of a level may be written."""
+"""The forms in which a heading of a level may be written."""
 
 
 def sections(
     notes: Path, target: Path, form: str = "headings", *, without: bool = False
 ) -> list[Named]:
-    """Copies the notes with their headings in a form, and `without` those that are asked for."""
+    """Copies the notes with their headings in a form; `without`: those that are asked for are taken out."""
     chance = random.Random(_SEED)
     asked = []
     for path, text in _texts(notes):
         lines = text.split("\n")
         found = list(_headings_of(lines))
-        telling = [one for one in found if one.answer]
-        chosen = chance.sample(telling, min(len(telling), _OF_A_NOTE))
+        suitable = [one for one in found if one.answer]
+        chosen = chance.sample(suitable, min(len(suitable), _OF_A_NOTE))
         asked += [Named(one.name, f"memory/{path}", one.answer) for one in chosen]
         for one in found:
             name = "Section" if without and one in chosen else one.name
@@ -89,11 +89,11 @@ def sections(
 
 class _Heading(NamedTuple):
     number: int
-    """Of its line, from 0."""
+    """The number of its line, from 0."""
     level: int
     name: str
     answer: str
-    """The first line below, if its name tells something and that is a paragraph; else nothing."""
+    """The first line below it, if its name has enough words and the line is a paragraph; else empty."""
 
 
 def _headings_of(lines: list[str]) -> Iterator[_Heading]:
@@ -104,7 +104,7 @@ def _headings_of(lines: list[str]) -> Iterator[_Heading]:
         if match and (name := _plain(match[2])):
             below = next((one for one in lines[number + 1 :] if one.strip()), "")
             level = len(match[1])
-            is_asked = level > 1 and _tells(name) and _answers(below)
+            is_asked = level > 1 and _has_words(name) and _answers(below)
             yield _Heading(number, level, name, below if is_asked else "")
 
 
@@ -122,17 +122,17 @@ FORMS: Final[Mapping[str, Callable[[int, str, str], tuple[str, str]]]] = {
     "as heading": lambda number, title, text: (f"{number}.md", f"# {title}\n\n{text.lstrip()}"),
     "as first line": lambda number, title, text: (f"{number}.md", f"{title}\n\n{text.lstrip()}"),
 }
-"""By where a note may have its title, the path and the text of one with this number, title and text."""
+"""The path and the text of a note with this number, title and text, by the place of its title."""
 
 
 def titles(notes: Path, target: Path, form: str = "as file name") -> list[Named]:
-    """Copies the notes that have a title of their own, which stands nowhere but there."""
+    """Copies the notes that have a title of their own, which is then in one place alone."""
     texts = [(path, text, _title(text)) for path, text in _texts(notes)]
     often = Counter(title for _, _, title in texts)
     asked = []
     for number, (path, text, title) in enumerate(texts):
         evidence = next(filter(_answers, text.split("\n")), "")
-        if often[title] == 1 and _tells(title) and evidence:
+        if often[title] == 1 and _has_words(title) and evidence:
             body = re.sub(r"^# .*\n", "", _FRONT_MATTER.sub("", text), count=1, flags=re.MULTILINE)
             name, written = FORMS[form](number, title, body)
             place = path.parent / name
@@ -142,7 +142,7 @@ def titles(notes: Path, target: Path, form: str = "as file name") -> list[Named]
 
 
 def items(notes: Path, target: Path) -> list[Named]:
-    """The first paragraphs of sections in lists of forty, each below an item with the name of its section."""
+    """Writes the first paragraphs of sections into lists of forty, each below an item with its section's name."""
     entries = {
         one.name: one.answer
         for _, text in _texts(notes)
@@ -181,7 +181,7 @@ def _plain(name: str) -> str:
     return " ".join(_MARKUP.sub("", name).split())
 
 
-def _tells(name: str) -> bool:
+def _has_words(name: str) -> bool:
     words = re.findall(r"\w{3,}", name.casefold())
     return len([word for word in words if word not in every_stop_word()]) >= _LEAST_WORDS
 
@@ -198,7 +198,7 @@ class Found(NamedTuple):
 
     @classmethod
     def of(cls, one: Named, results: list[tuple[str, str]]) -> Found:
-        """`results`: paths and texts."""
+        """Finds the places in `results`, which are paths and texts."""
         wanted = _squeezed(one.evidence)[:_COMPARED]
         notes = [path == one.path for path, _ in results]
         lines = [

@@ -1,4 +1,4 @@
-"""Seeded notes for benchmarks: daily logs with a Zipf vocabulary, and a vault as people have it, as large as wanted."""
+"""Seeded notes for benchmarks, of any size: daily logs with a Zipf vocabulary, and a vault as people have it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _NUMBER: Final = re.compile(r"\d+")
 
 
 class VaultWriter:
-    """Writes notes made of those of the made-up vault: several languages, tables, lists and code, no two alike."""
+    """Writes notes from parts of the made-up vault: several languages, tables, lists and code, no two alike."""
 
     def __init__(self, *more: Path, seed: int = 13) -> None:
         """`more`: directories with other notes to take from."""
@@ -84,7 +84,7 @@ class VaultWriter:
         return total
 
     def _paragraphs(self) -> Iterator[str]:
-        """Again and again, a twelfth of their words exchanged within the note, and of their numbers."""
+        """Yields paragraphs without end; a twelfth of the words is exchanged within the note, and of the numbers."""
         for text in cycle(self._texts):
             words = _WORD.findall(text)
             for paragraph in text.split("\n\n"):

@@ -1,7 +1,7 @@
-"""Beside the real OpenClaw: whether every turn is found that it writes, and what it feels of our reading.
+"""Runs beside the real OpenClaw: checks that every turn it writes is found, and measures how our reading slows it.
 
-Blocks of turns, each in a conversation of its own, are held in pairs: one beside a gateway that syncs after
-every turn and searches all the time, one without. Which comes first changes from pair to pair.
+Blocks of turns, each in a conversation of its own, run in pairs: one beside a gateway that syncs after every turn
+and searches all the time, one without. The order alternates from pair to pair.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _COMPLAINT: Final = re.compile(r"locked|busy|corrupt|malformed|\berror\b|failed"
 
 @dataclass
 class Found:
-    """What became of the turns that were held beside us."""
+    """The turns that ran beside our gateway, and what it found of them."""
 
     turns: int = 0
     at_once: int = 0
@@ -55,7 +55,7 @@ class Found:
 
 
 class Bench:
-    """One host, and the configuration that both read."""
+    """One host and what was measured; it shares its configuration with the gateway."""
 
     def __init__(self, host: OpenClaw) -> None:
         self.host = host
@@ -63,7 +63,7 @@ class Bench:
         self.latencies: dict[str, list[list[float]]] = {"beside": [], "without": []}
         """Milliseconds of each turn, by block."""
         self.complaints: dict[str, list[str]] = {"beside": [], "without": []}
-        """What the host printed meanwhile that sounds like a fault."""
+        """Lines that the host printed meanwhile and that look like faults."""
         self.words: list[str] = []
 
     async def block(self, running: RunningHost, way: str, turns: int) -> None:
@@ -81,7 +81,7 @@ class Bench:
         self.complaints[way] += [line for line in lines if _COMPLAINT.search(line)]
 
     async def missing(self) -> list[str]:
-        """The turns, with and without us, that a gateway does not find when it starts now."""
+        """Returns the turns, with and without us, that a gateway does not find when it starts now."""
         async with self._gateway() as client:
             await client.call("sync", {}, timeout_s=_PATIENCE_S)
             return [word for word in self.words if not await self._finds(client, word)]
@@ -89,7 +89,7 @@ class Bench:
     async def _looked_for(
         self, client: SpawnedGateway, running: RunningHost, session: str, turns: int
     ) -> list[float]:
-        """The host already writes a turn while we look for the one before."""
+        """Looks for each turn while the host writes the next one; returns the milliseconds of the turns."""
         taken: list[float] = []
         send, receive = anyio.create_memory_object_stream[str](turns)
 

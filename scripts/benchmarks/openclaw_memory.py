@@ -1,8 +1,8 @@
-"""Side by side in the real OpenClaw: its own memory, and our plugin in its slot, on the same workspace and questions.
+"""Compares OpenClaw's own memory and our plugin in its slot, in the real OpenClaw, with the same notes and questions.
 
 Each question is a turn of a conversation of its own, in which a model on loopback asks memory and answers.
-Counted is what the model gets to see: whether the evidence is in it, and what it costs. OpenClaw's own tools
-are hidden behind `tool_search` and `tool_call`; the model here knows their names, and so takes the shortest way.
+The table shows how often the model gets to see the evidence, and what that costs. OpenClaw's own tools are hidden
+behind `tool_search` and `tool_call`; the model here knows their names, and so takes the shortest way.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ENCODING: Final = bpe_openai.get_encoding("o200k_base")
 
 @dataclass(eq=False)
 class TimedModel(FakeModel):
-    """Knows when each request came."""
+    """A fake model that remembers when each request came."""
 
     came: list[float] = field(default_factory=list, init=False)
 
@@ -51,15 +51,15 @@ class TimedModel(FakeModel):
 @dataclass
 class Recall:
     seconds: float
-    """From the call of the tool to the request that holds its result."""
+    """The time from the call of the tool to the request that contains its result."""
     requests: int
-    """How often the model was asked during the whole turn."""
+    """The number of requests to the model during the whole turn."""
     tokens: int
     """The size of all that tools gave the model, including what `tool_search` found."""
     found: bool
-    """The evidence is in it."""
+    """True if the evidence is in it."""
     failed: bool
-    """The tool said that it could not search, as one does that is too slow on a busy machine."""
+    """True if the tool said that it could not search, as one that is too slow on a busy machine does."""
 
 
 def recall(running: RunningHost, model: TimedModel, question: Question, number: int) -> Recall:
@@ -86,7 +86,7 @@ def recall(running: RunningHost, model: TimedModel, question: Question, number: 
 
 
 def _is_direct(model: FakeModel) -> bool:
-    """Whether the latest request offered the tool itself."""
+    """Returns whether the latest request offered the tool itself."""
     return "memory_search" in model.asked[-1].tools
 
 
@@ -95,7 +95,7 @@ def _text(content: Any) -> str:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """All texts of a document, and of documents within its texts."""
+    """Yields all texts of a document, and of documents within its texts."""
     if isinstance(value, str):
         try:
             inner = json.loads(value)

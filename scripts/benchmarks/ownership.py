@@ -1,4 +1,4 @@
-"""Twenty cold starts at once, the cost of a bridge, and how long a killed owner is missed."""
+"""Measures twenty cold starts at once, the cost of a bridge, and how soon a killed owner is replaced."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Starts(NamedTuple):
 
 
 async def start_at_once(arguments: list[str], count: int) -> Starts:
-    """How many owners `count` simultaneous starts make, and when all have answered."""
+    """Starts `count` gateways at once; returns how many owners and answers there were, and when all had answered."""
     pids: list[int] = []
     everybody = anyio.Event()
     started = time.perf_counter()
@@ -55,7 +55,7 @@ async def latency_ms(client: GatewayClient) -> float:
 
 
 async def bridge_cost(arguments: list[str]) -> tuple[float, float, int]:
-    """Median latency at the owner and through a bridge, and the bridge's resident bytes."""
+    """Returns the median latency at the owner and through a bridge, and the bridge's resident bytes."""
     async with spawn_gateway(arguments) as owner:
         await owner.call("sync")
         async with spawn_gateway(arguments) as guest:
@@ -64,7 +64,7 @@ async def bridge_cost(arguments: list[str]) -> tuple[float, float, int]:
 
 
 async def takeover_ms(arguments: list[str]) -> float:
-    """From the killing of an owner to the answer of its heir."""
+    """Returns the time from killing an owner to the answer of its successor."""
     async with spawn_gateway(arguments) as owner:
         await owner.call("sync")
         async with spawn_gateway(arguments) as guest:
@@ -74,7 +74,7 @@ async def takeover_ms(arguments: list[str]) -> float:
 
 
 def make_home(root: Path) -> list[str]:
-    """A workspace with one note; the arguments that lead to it."""
+    """Makes a workspace with one note; returns the arguments of its gateway."""
     (root / "workspace").mkdir(parents=True)
     (root / "workspace/MEMORY.md").write_text("- The boiler.\n", encoding="utf-8")
     return home(root, root / "workspace", "warning")

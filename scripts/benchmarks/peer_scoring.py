@@ -1,4 +1,4 @@
-"""What a page of passages shows, of any system, and the leaderboard made of it: kept as JSON, shown as a table and a plot."""
+"""The scores of the pages of any system, and the leaderboard of them: kept as JSON, shown as a table and a plot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benchmarks.questions import Collection, Question
 from benchmarks.scoring import percentile, shown_somewhere
 
 BUDGET = 6 * 700
-"""Characters that every system may show where their pages are to be equal."""
+"""The characters that every system may show where pages of equal size are compared."""
 
 
 class Shown(NamedTuple):
@@ -37,7 +37,7 @@ class Asked(NamedTuple):
 
 
 def shown(question: Question, passages: Sequence[str]) -> Shown:
-    """Evidence is shown where the beginning of its text stands in one passage, whatever the file."""
+    """Scores passages: evidence is shown if the beginning of its text is in one of them, whatever the file."""
     found = [shown_somewhere(one, passages) for one in question.evidence]
     ranks = (
         rank
@@ -49,7 +49,7 @@ def shown(question: Question, passages: Sequence[str]) -> Shown:
 
 
 def cut(passages: Sequence[str], budget: int = BUDGET) -> list[str]:
-    """The passages in their order until the budget is spent; the last one may lose its end."""
+    """Returns the passages in their order until the budget is spent; the last one may lose its end."""
     kept: list[str] = []
     for passage in passages:
         if budget <= 0:
@@ -62,7 +62,7 @@ def cut(passages: Sequence[str], budget: int = BUDGET) -> list[str]:
 def sampled(
     collections: Sequence[Collection], count: int | None, workspaces: int | None = None
 ) -> list[Collection]:
-    """`count` questions of all, or of the first so many workspaces, evenly spread, the same in each run."""
+    """Returns `count` questions of all workspaces or of the first ones, evenly spread and the same in each run."""
     collections = collections[:workspaces]
     total = sum(len(one.questions) for one in collections)
     if count is None or count >= total:
@@ -80,24 +80,24 @@ def sampled(
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """Of one system, over all questions and workspaces. Shares are of 1."""
+    """The figures of one system, over all questions and workspaces. Shares are from 0 to 1."""
 
     own_any: float
     own_all: float
     own_characters: float
-    """On average."""
+    """The characters of its own page on average."""
     budget_any: float
     budget_all: float
     mrr: float
-    """Of its own page."""
+    """The mean reciprocal rank on its own page."""
     p50_ms: float
     index_s: float
-    """For all workspaces together, including the start of whatever indexes."""
+    """The time for all workspaces together, including the start of the process that indexes."""
     installed_mb: float
     resident_mb: float
-    """After the last question, of all its processes; the largest of the workspaces. 0: it has none of its own."""
+    """The memory of all its processes after the last question, the most of any workspace. 0: it has no process."""
     load: float
-    """Of the machine, over its last minute: says what times are worth."""
+    """The load of the machine over its last minute, which shows how reliable the times are."""
     day: str
 
 
@@ -132,11 +132,11 @@ class Board(msgspec.Struct):
     """The rows of one family."""
 
     sample: str
-    """A digest of the questions: rows of other questions do not stand beside each other."""
+    """A digest of the questions: rows of different questions are not put into one table."""
     questions: int
     cores: int
     rows: dict[str, Row]
-    """By the name of the option that measures it."""
+    """The rows by the name of the option that measures each."""
 
     @classmethod
     def of(cls, collections: Sequence[Collection]) -> Self:
@@ -179,8 +179,9 @@ class Leaderboard(msgspec.Struct):
         path.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
 
     def peers(self) -> list[Peer]:
-        """By what is shown of all evidence within the same characters, on average over the families; what is not measured on all of them
-        comes last.
+        """Returns the peers, first those that most often show all evidence within the same characters.
+
+        That is the mean over the families; peers that were not measured on all of them come last.
         """
         names = dict.fromkeys(name for board in self.families.values() for name in board.rows)
         found = []
@@ -191,7 +192,7 @@ class Leaderboard(msgspec.Struct):
                 if name in board.rows
             }
             first = next(iter(rows.values()))
-            # What was not measured says so in its note.
+            # The note of a peer that was not measured says why.
             notes = dict.fromkeys(row.note for row in rows.values() if row.note)
             figures = {family: row.figures for family, row in rows.items() if row.figures}
             found.append(Peer(first.name, "; ".join(notes), figures))
@@ -204,7 +205,7 @@ class Leaderboard(msgspec.Struct):
         return peer.mean("budget_all") if peer.by_family else 0.0
 
     def table(self) -> str:
-        """Any / all within 4,200 characters; the best of each column is bold."""
+        """Returns a table of any / all within 4,200 characters; the best of each column is bold."""
         best = {
             family: max(
                 (row.figures.budget_any for row in board.rows.values() if row.figures), default=0
@@ -228,7 +229,7 @@ class Leaderboard(msgspec.Struct):
         return markdown(["system", "mean of families", *heads], rows)
 
     def what_it_takes(self) -> str:
-        """Means over the families; what all of them took to index."""
+        """Returns a table of means over the families, and of the time that indexing all of them took."""
         rows = [
             [
                 one.name,
@@ -260,7 +261,7 @@ class Leaderboard(msgspec.Struct):
         return "\n".join(f"* {one.name}: {one.note}" for one in self.peers() if one.note)
 
     def plot(self, path: Path) -> None:
-        """Questions of which evidence is shown, within the same characters."""
+        """Draws the shares of questions whose evidence is shown within the same characters."""
         shares = {
             one.name: (one.mean("budget_any"), one.mean("budget_all"))
             for one in self.peers()
@@ -283,7 +284,7 @@ _LEADERBOARD: Final = ("leaderboard", "scripts/bench peers --publish")
 
 
 def publish(board: Leaderboard, root: Path) -> None:
-    """The table into the README, what it takes and the notes into the documentation, the plot beside it."""
+    """Writes the table into the README, costs and notes into the documentation, and the plot beside them."""
     readme, benchmarks = root / "README.md", root / "docs/benchmarks.md"
     for path, text in (
         (readme, f"{board.table()}\n\n{board.circumstances()}"),

@@ -1,7 +1,7 @@
-"""The leaderboard: the same notes, embeddings and questions for this gateway and its peers.
+"""Makes the leaderboard: the same notes, embeddings and questions for this gateway and its peers.
 
-Each peer is asked through an interface of its own, warm where it has a server. After the installation models
-come from a server on loopback or from a file; telemetry is switched off where a peer has a switch for it, and proxies lead nowhere.
+Each peer is asked through an interface of its own, warm if it has a server. After the installation models come from
+a server on loopback or from a file; telemetry is switched off if a peer has a switch for it, and proxies lead nowhere.
 """
 
 from __future__ import annotations
@@ -60,16 +60,16 @@ from gateway.process.log_output import configure_logs
 
 SCRIPTS: Final = Path(__file__).resolve().parents[1]
 KEPT: Final = "docs/peers.json"
-"""The figures that are published."""
+"""The file with the figures that are published."""
 MODEL: Final = "all-minilm-l6-v2"
 WIDE: Final = 30
-"""Results asked for where a page of the usual length does not fill the budget."""
+"""The number of results asked for if a page of the usual length does not fill the budget."""
 PATIENCE_S: Final = 600.0
-"""Bound of every call to a peer, of indexing too; the machine may be busy."""
+"""The time limit of every call to a peer, also of indexing; the machine may be busy."""
 _PRODUCT: Final = "memory-gateway"
 
 Ask = Callable[[str, int], Any]
-"""The passages for a question, at most so many; awaitable."""
+"""A function that returns, when awaited, the passages for a question, at most so many."""
 
 
 class Running(NamedTuple):
@@ -78,11 +78,11 @@ class Running(NamedTuple):
     ask: Ask
     index_s: float
     pid: int | None
-    """The process whose tree is weighed; None: this one."""
+    """The process whose memory is measured, with its descendants; None or 0: there is none to measure."""
 
 
 class Place(NamedTuple):
-    """What a peer is given: a copy of the notes, a directory of its own, and the embeddings."""
+    """The things that a peer is given: a copy of the notes, a directory of its own, and the embeddings."""
 
     notes: Path
     home: Path
@@ -92,22 +92,22 @@ class Place(NamedTuple):
 class Peer(NamedTuple):
     name: str
     page: int
-    """Results of its own page."""
+    """The number of results on its own page."""
     run: Callable[[Place], AbstractAsyncContextManager[Running]]
     installed: Callable[[], float]
-    """Megabytes."""
+    """Returns the megabytes of its installation."""
     note: str = ""
 
 
 class PeerError(Exception):
-    """A peer did not do what was asked; says what it printed."""
+    """A peer did not do what was asked; the message says what it printed."""
 
 
-# ---- What all of them need
+# ---- Common to all
 
 
 def _environment(place: Place, **more: str) -> dict[str, str]:
-    """Nothing of the user's own; a proxy that is nobody keeps what ignores an opt-out on this machine."""
+    """Returns an environment without the user's own; a proxy that does not exist stops what ignores an opt-out."""
     nowhere = "http://127.0.0.1:9"
     return {
         "PATH": os.environ["PATH"],
@@ -123,7 +123,7 @@ def _environment(place: Place, **more: str) -> dict[str, str]:
 
 
 def output_of(argv: list[str], environment: dict[str, str], limit_s: float = PATIENCE_S) -> str:
-    """What the command printed. Raises PeerError, also for one that has not ended by then."""
+    """Returns what the command printed. Raises PeerError, also if it has not ended within `limit_s`."""
     with subprocess.Popen(
         argv, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, encoding="utf-8", start_new_session=True,
@@ -145,7 +145,7 @@ def _named(argv: list[str]) -> str:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """With everything that it started: a child that holds a pipe open would be waited for."""
+    """Kills the process with everything that it started: a child that keeps a pipe open would be waited for."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -161,15 +161,15 @@ class Lines:
             stderr=self._errors, encoding="utf-8", start_new_session=True,
         )  # fmt: skip
 
-    def tell(self, message: dict[str, Any]) -> None:
+    def send(self, message: dict[str, Any]) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(message) + "\n")
         self.process.stdin.flush()
 
     def call(self, message: dict[str, Any], limit_s: float = PATIENCE_S) -> Any:
-        """The member `result` of the next line that has one.
+        """Sends a message; returns the member `result` of the next line that has one.
 
-        Raises PeerError, also if there is none by then: the process is ended, and with it the reading.
+        Raises PeerError, also if there is none within `limit_s`: then the process is killed, which ends the reading.
         """
         expired = threading.Event()
         late = threading.Timer(limit_s, lambda: (expired.set(), self.end()))
@@ -188,7 +188,7 @@ class Lines:
     def _call(self, message: dict[str, Any]) -> Any:
         assert self.process.stdout is not None
         try:
-            self.tell(message)
+            self.send(message)
         except BrokenPipeError:
             raise _EndedError from None
         for line in self.process.stdout:
@@ -207,7 +207,7 @@ class Lines:
 
     def __exit__(self, *_: object) -> None:
         self.end()
-        with suppress(BrokenPipeError):  # what was told last may never have been read
+        with suppress(BrokenPipeError):  # the last message may never have been read
             self.process.communicate()
         self._errors.close()
 
@@ -217,7 +217,7 @@ class _EndedError(Exception):
 
 
 def resident_mb(pid: int) -> float:
-    """The resident memory of a process and its descendants; pages that two of them share count twice."""
+    """Returns the resident memory of a process and its descendants; pages that two of them share count twice."""
     parents: dict[int, list[int]] = {}
     pages: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
@@ -242,7 +242,7 @@ def _directory_mb(directory: Path) -> float:
 
 
 def _set_up(script: str, *arguments: str) -> Path:
-    """What the script prints: the command, installed by now."""
+    """Runs the script; returns the path that it prints, of the command that it has installed."""
     done = subprocess.run(
         [str(SCRIPTS / script), *arguments], stdout=subprocess.PIPE, check=True, encoding="utf-8"
     )
@@ -271,7 +271,7 @@ async def _ours(system: System, place: Place) -> AsyncIterator[Running]:
 
 
 def _ours_mb(extras: frozenset[str]) -> float:
-    """The files of the gateway and of every distribution that it needs; it lies among development tools here."""
+    """Returns the size of the gateway and of every distribution that it needs, without the development tools here."""
     wanted = [(_PRODUCT, extras)]
     seen: set[str] = set()
     total = 0.0
@@ -320,7 +320,7 @@ async def _fts5(place: Place) -> AsyncIterator[Running]:
 
 
 def chunks(text: str, size: int = 700) -> Iterator[str]:
-    """Whole lines, as many as fit; a longer line is a chunk of its own, cut to the size."""
+    """Yields chunks of whole lines, as many as fit; a longer line is a chunk of its own, cut to the size."""
     kept = ""
     for line in text.splitlines(keepends=True):
         if kept and len(kept) + len(line) > size:
@@ -396,7 +396,7 @@ async def _basic_memory(kind: str, place: Place) -> AsyncIterator[Running]:
         request = partial(dict, jsonrpc="2.0", id=1)
         greeting = request(method="initialize", params=hello)
         await anyio.to_thread.run_sync(lines.call, greeting)
-        lines.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        lines.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
         async def ask(query: str, limit: int) -> list[str]:
             arguments = {"query": query, "project": "bench", "page_size": limit}
@@ -584,7 +584,7 @@ PEERS: Final = {
     ),
 }  # fmt: skip
 OWN: Final = ["keyword", "hybrid"]
-"""What `--only own` stands for."""
+"""The peers that `--only own` stands for."""
 
 
 async def measure(peer: Peer, collections: list[Collection], server: EmbeddingServer) -> Figures:
@@ -594,7 +594,7 @@ async def measure(peer: Peer, collections: list[Collection], server: EmbeddingSe
         with tempfile.TemporaryDirectory(prefix="memory-gateway-peer-") as root:
             home, notes = Path(root) / "home", Path(root) / "notes" / "memory"
             home.mkdir()
-            # A copy: some of them write into the notes.
+            # A copy: some peers write into the notes.
             shutil.copytree(collection.workspace / "memory", notes)
             for file in collection.workspace.glob("*.md"):
                 shutil.copy(file, notes)
@@ -619,7 +619,7 @@ async def measure(peer: Peer, collections: list[Collection], server: EmbeddingSe
 
 
 async def _measured(peer: Peer, collections: list[Collection], server: EmbeddingServer) -> Row:
-    """What went wrong is the row's note: the others are measured all the same."""
+    """Measures a peer; a failure becomes the note of its row, and the others are measured all the same."""
     print(f"{peer.name} ...", file=sys.stderr, flush=True)
     try:
         return Row(peer.name, await measure(peer, collections, server), peer.note)
@@ -630,7 +630,7 @@ async def _measured(peer: Peer, collections: list[Collection], server: Embedding
 async def _measure_all(
     options: argparse.Namespace, found: dict[str, list[Collection]]
 ) -> Leaderboard:
-    """Keeps each row as soon as it is measured, where that is asked for."""
+    """Measures all peers that were asked for; with `--keep` each row is kept as soon as it is measured."""
     board = Leaderboard({})
     if options.keep and options.keep.exists():
         board = Leaderboard.read(options.keep)
@@ -648,7 +648,7 @@ async def _measure_all(
     board.families = {name: board.families[name] for name in FAMILIES if name in board.families}
     only = options.only or PEERS
     names = OWN + [one for one in only if one != "own"] if "own" in only else list(only)
-    # Without a cache of vectors: whoever indexes second would seem quicker.
+    # Without a cache of vectors: the peer that indexes second would seem quicker.
     async with embedding_server(MiniLM()) as server:
         for name, family in product(names, chosen):
             print(f"{family}: ", end="", file=sys.stderr)

@@ -1,8 +1,7 @@
 """Plots as SVG, written by hand: a plotting library would be the largest thing installed here.
 
-Four pictures: lines over two logarithmic axes, pairs of bars that are shares, panels of one line each, and squares of shares against
-shares. Colours are told apart by people
-who see few of them (Okabe and Ito, 2008).
+There are four pictures: lines over two logarithmic axes, pairs of bars that are shares, panels of one line each, and
+squares of shares against shares. The colours can be distinguished by colour-blind people (Okabe and Ito, 2008).
 """
 
 from __future__ import annotations
@@ -85,11 +84,11 @@ def bars(
 
 _PANEL: Final = 110
 _MOST_POINTS: Final = 600
-"""Of a line in a panel; of more, the least and the most of each stretch are drawn."""
+"""The most points of a line in a panel; of a longer line the lowest and the highest of each stretch are drawn."""
 
 
 def panels(path: Path, lines: Mapping[str, Line], *, title: str, x: str) -> None:
-    """Writes one panel for each line, below each other, from zero to its most; `x` names the shared axis."""
+    """Writes one panel for each line, below each other, from zero to its maximum; `x` names the shared axis."""
     last = max(at for line in lines.values() for at, _ in line)
     right, body = _WIDTH - 20, [_text(_LEFT, _TOP - 26, title, "start")]
     for number, (name, line) in enumerate(lines.items()):
@@ -125,7 +124,7 @@ def _thinned(line: Line) -> Iterator[tuple[float, float]]:
 
 
 class Dots(NamedTuple):
-    """A dot with its interval up and down, as large as there are many."""
+    """A dot with its interval up and down; its size grows with `n`."""
 
     x: float
     y: float
@@ -142,7 +141,10 @@ _GAP: Final = 70
 def squares(
     path: Path, diagrams: Mapping[str, Mapping[str, Sequence[Dots]]], *, x: str, y: str
 ) -> None:
-    """Writes a square for each diagram, both axes from 0 to 1 with the diagonal; each of its lines has one colour in all of them."""
+    """Writes a square for each diagram, both axes from 0 to 1, with the diagonal.
+
+    Lines with the same name have the same colour in all squares.
+    """
     names = list(dict.fromkeys(name for lines in diagrams.values() for name in lines))
     body = []
     for number, name in enumerate(names):

@@ -1,7 +1,7 @@
-"""How much longer a search takes the longer its question is, by keywords, through the pipe.
+"""Measures how much longer a search by keywords through the pipe takes if its question is longer.
 
-Takes any directory of Markdown. The questions are words of its own lines, so each is known; questions of every length
-are asked by turns, and ratios are taken within one run.
+Takes any directory of Markdown. The questions are words of its own lines, so each word is known; questions of every
+length are asked in turn, and ratios are taken within one run.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ WORDS: Final = (8, 25, 50, 100, 200)
 QUESTIONS: Final = 60
 ROUNDS: Final = 5
 _LEAST_WORDS: Final = 8
-"""Of a line that questions are made of."""
+"""The fewest words of a line that questions are made of."""
 _SEED: Final = 5
 
 
 def questions(lines: Sequence[str], words: int) -> list[str]:
-    """Each of so many words: lines that follow each other nowhere, as a pasted prompt has them."""
+    """Makes questions of so many words each, from unrelated lines, as in a pasted prompt."""
     chance = random.Random(_SEED + words)
     made = []
     for _ in range(QUESTIONS):
@@ -49,7 +49,7 @@ def lines_of(notes: Path) -> list[str]:
 
 
 async def _round(client: SpawnedGateway, asked: Mapping[int, Sequence[str]]) -> dict[int, float]:
-    """The median of each length, in milliseconds."""
+    """Asks all questions once; returns the median of each length, in milliseconds."""
     taken: dict[int, list[float]] = {words: [] for words in asked}
     for together in zip(*asked.values(), strict=True):
         for words, question in zip(asked, together, strict=True):

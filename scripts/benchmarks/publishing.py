@@ -1,4 +1,4 @@
-"""Figures into the documentation: what stands between two marks of a page is replaced."""
+"""Writes figures into the documentation: replaces the text between two marks of a page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FAMILIES: Final = ("families", "scripts/bench recall --publish")
 
 
 def between_marks(page: str, name: str, command: str, text: str) -> str:
-    """The page with `text` in the place of this name. Raises ValueError where it has none."""
+    """Returns the page with `text` in the place of this name. Raises ValueError if it has none."""
     begin, end = f"<!-- {name}: {command} -->", f"<!-- /{name} -->"
     before, found, rest = page.partition(begin)
     _, closed, after = rest.partition(end)
@@ -30,7 +30,7 @@ def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def publish_families(figures: Mapping[str, Any], root: Path) -> None:
-    """`figures`: what `bench recall --json` keeps."""
+    """Writes the figures, as `bench recall --json` keeps them, and their tables."""
     kept = json.dumps(figures, indent=1, ensure_ascii=False) + "\n"
     (root / FAMILIES_KEPT).write_text(kept, encoding="utf-8")
     page = root / "docs/benchmarks.md"
@@ -39,7 +39,7 @@ def publish_families(figures: Mapping[str, Any], root: Path) -> None:
 
 
 def families_tables(figures: Mapping[str, Any]) -> str:
-    """What is shown at each size of a page, then what the pages are made of, then RealMem by its paper's measure."""
+    """Returns what is shown at each size of a page, what pages consist of, and RealMem as its paper counts."""
     sessions = (
         f"RealMem as its paper counts, {system}: "
         + ", ".join(f"{share:.3f} in {count} results" for count, share in found.items())

@@ -1,4 +1,4 @@
-"""QMD behind the gateway: warm latency, being killed again and again, ten agents, natural questions."""
+"""Measures QMD behind the gateway: warm latency, repeated kills, ten agents, natural questions."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from gateway.process.log_output import configure_logs
 
 SETUP = Path(__file__).resolve().parents[2] / "scripts/qmd-setup"
 FILLED = ["memory-dir"]
-"""The collections that hold something in these workspaces; the gateway leaves out empty ones."""
+"""The collections that are not empty in these workspaces; the gateway leaves out empty ones."""
 PARTS = ("latency", "kills", "agents", "recall")
 SEARCHES = 200
 KILL_EVERY_S = 2.0
 PAUSE_S = 0.2
-"""Between searches, so that there are some in every state of QMD."""
+"""The pause between searches, so that there are some in every state of QMD."""
 TIMEOUT_MS = 4000
 """The documented default of `memory.qmd.limits.timeoutMs`."""
 AGENTS = 10
@@ -54,7 +54,7 @@ SAMPLE_EVERY_S = 0.02
 
 
 async def latencies(command: str, collection: Collection, count: int, root: Path) -> Table:
-    """The same questions to the gateway, to QMD's server and to a process each, taking turns."""
+    """Asks the gateway, QMD's server and a process per question the same questions in turn; returns the latencies."""
     arguments = configured(root, collection.workspace, qmd_settings(command))
     taken: dict[str, list[float]] = {"gateway": [], "server": [], "search": [], "query": []}
     async with spawn_gateway(arguments) as client:
@@ -83,7 +83,7 @@ async def latencies(command: str, collection: Collection, count: int, root: Path
 
 
 def _variables(arguments: list[str]) -> dict[str, str]:
-    """The environment of the gateway's QMD, as `memory-gateway qmd env` tells it."""
+    """Returns the environment of the gateway's QMD, as `memory-gateway qmd env` prints it."""
     argv = [sys.executable, "-m", "gateway", "qmd", *arguments, "--json", "env"]
     done = subprocess.run(argv, capture_output=True, check=True, encoding="utf-8")
     return {**os.environ, **json.loads(done.stdout), "PWD": "/"}
@@ -187,14 +187,14 @@ class _Agents:
     async def watch(self) -> None:
         while True:
             seen = [pid for pid, line in self.processes() if " embed " in f"{line} "]
-            # One may have ended while the others were looked for; helpers are in the group of theirs.
+            # One may have ended while the others were listed; helpers are in the group of their process.
             groups = {group for pid in seen if (group := _group(pid)) is not None}
             self.most_embedding = max(self.most_embedding, len(groups))
             await anyio.sleep(SAMPLE_EVERY_S)
 
 
 def _group(pid: int) -> int | None:
-    """None for a process that is gone or has ended."""
+    """Returns the group of a process; None if it is gone or has ended."""
     with suppress(OSError):
         state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         return None if state[0] in "ZX" else int(state[2])
@@ -202,7 +202,7 @@ def _group(pid: int) -> int | None:
 
 
 async def ten_agents(command: str, root: Path) -> Table:
-    """Starts all at once, kills all, starts one again."""
+    """Starts all gateways at once, kills all, and starts one again."""
     agents = _Agents(root, command)
     for number in range(AGENTS):
         NoteWriter(seed=number).workspace(root / f"workspace-{number}", NOTES, BULLETS)
@@ -242,12 +242,12 @@ async def ten_agents(command: str, root: Path) -> Table:
 
 async def _embedded(client: SpawnedGateway) -> None:
     with anyio.fail_after(PATIENCE_S):
-        while (await qmd_status(client)).get("lastEmbedSecondsAgo") is None:  # noqa: ASYNC110 - another process sets no event
+        while (await qmd_status(client)).get("lastEmbedSecondsAgo") is None:  # noqa: ASYNC110 - another process
             await anyio.sleep(0.1)
 
 
 async def recall(command: str, collections: list[Collection]) -> Table:
-    """All natural questions; an answer that QMD did not give would stop the run."""
+    """Asks all natural questions of a gateway with QMD."""
     answers: list[Answer] = []
     async with embedding_server(HashEmbedder()) as server:
         for collection in collections:

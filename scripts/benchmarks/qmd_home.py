@@ -16,7 +16,7 @@ PATIENCE_S = 300
 
 
 def qmd_settings(command: str, **more: Any) -> dict[str, object]:
-    """A configuration in which QMD answers by words, unless `more` says otherwise."""
+    """Returns a configuration in which QMD answers by words, unless `more` says otherwise."""
     return {
         "memory": {"backend": "qmd", "qmd": {"command": command, "searchMode": "search", **more}}
     }
@@ -36,12 +36,12 @@ async def qmd_status(client: GatewayClient) -> dict[str, Any]:
 async def served_by_qmd(client: GatewayClient) -> None:
     """Waits until QMD itself answers."""
     with anyio.fail_after(PATIENCE_S):
-        while (await search(client, "what is known"))["backend"] != "qmd":  # noqa: ASYNC110 - another process sets no event
+        while (await search(client, "what is known"))["backend"] != "qmd":  # noqa: ASYNC110 - another process
             await anyio.sleep(0.05)
 
 
 def qmd_processes(below: Path) -> Iterator[tuple[int, str]]:
-    """Number and command line of every process that works in a QMD home below a directory."""
+    """Yields the number and command line of every process that works in a QMD home below a directory."""
     mark = f"QMD_CONFIG_DIR={below}".encode()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():

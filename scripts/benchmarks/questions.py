@@ -1,7 +1,7 @@
 """The question sets of the recall benchmark, brought into one form.
 
-Read are directories of workspaces (LoCoMo, REALTALK, RealMem, BEAM), one page in five languages, and the sample
-workspace and the vault, which are part of this repository.
+They are read from directories of workspaces (LoCoMo, REALTALK, RealMem, BEAM), a workspace in five languages, and the
+sample workspace and the vault, which are part of this repository.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Evidence(NamedTuple):
     first_line: int
     last_line: int
     text: str | None
-    """None: the lines alone tell."""
+    """None: the lines alone are the evidence."""
     passage: str = ""
-    """What stands in these lines, where there is no text."""
+    """The content of these lines, if there is no `text`."""
 
 
 class Question(NamedTuple):
@@ -47,12 +47,12 @@ REALTALK_CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "commonsense"}
 
 
 def conversations(directory: Path, categories: Mapping[int, str] | None = None) -> list[Collection]:
-    """One collection for each `conv-*/`, a workspace with a `questions.json`."""
+    """Returns one collection for each `conv-*/`, a workspace with a `questions.json`."""
     return [workspace(one, categories) for one in sorted(directory.glob("conv-*"))]
 
 
 def workspace(directory: Path, categories: Mapping[int, str] | None = None) -> Collection:
-    """The workspace and what its `questions.json` asks; `categories` name those that are numbers."""
+    """Returns the workspace and the questions of its `questions.json`; `categories` name those that are numbers."""
     asked = (
         Question(
             entry["question"],
@@ -84,8 +84,9 @@ def multilingual(directory: Path) -> list[Collection]:
 
 
 def hard(questions: Path) -> list[Collection]:
-    """Questions about the sample workspace that share no content word with their answer; the half that is for
-    `testing` took no part in any choice.
+    """Returns questions about the sample workspace that share no content word with their answer.
+
+    The half for `testing` was not used in any decision.
     """
     kinds = {entry["id"]: f"{entry['kind']}, {entry['half']}" for entry in _read(questions)}
     ((name, workspace, asked),) = sample(questions)
@@ -94,13 +95,13 @@ def hard(questions: Path) -> list[Collection]:
 
 
 def absent(questions: Path) -> list[Collection]:
-    """Questions to which the sample workspace has no answer: their scores should be low."""
+    """Returns questions to which the sample workspace has no answer: their scores should be low."""
     asked = (Question(one["query"], "no answer", one["lang"], ()) for one in _read(questions))
     return [Collection("absent", sample_workspace(), tuple(asked))]
 
 
 def elsewhere(collections: list[Collection]) -> list[Collection]:
-    """The questions to each workspace, asked of the next one, where nobody of whom they speak is known."""
+    """Returns the questions to each workspace as questions to the next one, which knows nobody that they mention."""
     following = [*collections[1:], *collections[:1]]
     return [
         Collection(other.name, other.workspace, tuple(one._replace(evidence=()) for one in asked))
@@ -126,7 +127,7 @@ def _line(entry: dict[str, Any]) -> Evidence:
 
 
 def _lines(workspace: Path, entry: dict[str, Any]) -> Evidence:
-    """Whichever of the lines is shown counts."""
+    """Returns evidence of several lines: it is shown if any of them is."""
     path, first, last = entry["path"], entry["startLine"], entry["endLine"]
     lines = (workspace / path).read_text(encoding="utf-8").split("\n")
     return Evidence(path, first, last, None, "\n".join(lines[first - 1 : last]))

@@ -1,8 +1,8 @@
-"""What ranking and snippets add to a search, once the candidates are fetched.
+"""Measures the time that ranking and snippets add to a search, once the candidates are fetched.
 
-Times `PassageRanker` alone, on candidates of seeded text with the terms that an index would hold, by
-keywords and with cosines. Besides the time on the clock it shows the processor's, which other work on the
-machine touches less.
+Times `PassageRanker` alone, on candidates of seeded text with the terms that an index would contain, by
+keywords and with cosines. Besides the time on the clock it shows processor time, which other work on the
+machine affects less.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Latency(NamedTuple):
 
 
 def measure(count: int, queries: int, *, hybrid: bool) -> list[Latency]:
-    """Each query has `count` candidates that no other has."""
+    """Ranks `count` candidates for each query, which no other query has; returns the latencies."""
     text, rng = ZipfText(count), np.random.default_rng(count)
     analyser = QueryAnalyser([LANGUAGE])
     latencies = []

@@ -1,4 +1,4 @@
-"""How often the agent gets to see what was written: the recall benchmark.
+"""The recall benchmark: measures how often the agent gets to see what was written.
 
 Starts the real gateway on each workspace, asks every question through the pipe with the default
 settings, and prints shares with 95 % intervals.
@@ -78,24 +78,24 @@ SAMPLE_QUESTIONS = DATA / "sample_questions.json"
 class Answer(NamedTuple):
     question: Question
     result: dict[str, Any]
-    """What `memory_search` returned, without `timings`: the same whenever it is asked again."""
+    """The result of `memory_search` without `timings`, so that it is the same in each run."""
     score: Score
     latency_ms: float
 
 
 class System(NamedTuple):
-    """One way of running the gateway; `model` names what the loopback server embeds with."""
+    """One way of running the gateway; `model` names the model of the loopback server."""
 
     name: str
     model: str | None = None
     local: Callable[[], Path] | None = None
-    """Embeds by itself, with this file."""
+    """Returns the file of a model with which the gateway embeds by itself."""
     served: str | None = None
-    """The address of another server with `model`, which tells queries from passages where its model does."""
+    """The address of another server with `model`, which distinguishes queries and passages if its model does."""
     qmd: str = ""
     """The command of a QMD that answers by words."""
     query: dict[str, object] | None = None
-    """`memorySearch.query`."""
+    """The settings of `memorySearch.query`."""
 
     def settings(self, server: EmbeddingServer) -> dict[str, object]:
         search: dict[str, object] = {"provider": "none"}
@@ -141,7 +141,7 @@ SYSTEMS = {
 async def ask(
     collection: Collection, system: System, server: EmbeddingServer, max_results: int | None
 ) -> list[Answer]:
-    """All questions of one workspace, one after the other."""
+    """Asks all questions of one workspace, one after the other."""
     with tempfile.TemporaryDirectory() as state:
         settings = system.settings(server)
         arguments = configured(Path(state), collection.workspace, settings, "warning")
@@ -180,7 +180,7 @@ def _keep(file: Path, system: str, name: str, answers: list[Answer]) -> None:
 
 
 def summary(title: str, answers: list[Answer], by: str) -> Table:
-    """A row for all, then one for each group."""
+    """Returns a table with a row for all, then one for each group."""
     table = figures(title, "| n | any_snip | all_snip | lines | MRR | chars | empty | p50 | p95")
     groups = defaultdict(list)
     for answer in answers:
@@ -191,7 +191,7 @@ def summary(title: str, answers: list[Answer], by: str) -> Table:
 
 
 def scores(title: str, answered: list[Answer], unanswered: list[Answer]) -> Table:
-    """The highest scores where there is an answer and where there is none, and how well they tell the two apart."""
+    """Returns a table of the highest scores with and without an answer, and of how well they separate the two."""
     known, unknown = ([_highest(one) for one in answers] for answers in (answered, unanswered))
     table = figures(title, "| n | nothing | p10 | median | p90 | highest")
     for name, found in (("answered", known), ("no answer there", unknown)):
@@ -204,7 +204,7 @@ def scores(title: str, answered: list[Answer], unanswered: list[Answer]) -> Tabl
 
 
 def _highest(answer: Answer) -> float:
-    """0 where nothing was found."""
+    """Returns the highest score; 0 if nothing was found."""
     return max((hit["score"] for hit in answer.result["results"]), default=0.0)
 
 
@@ -352,7 +352,7 @@ def _write(
 def _show(
     console: Console, title: str, answers: list[Answer], answered: list[Answer] | None
 ) -> None:
-    """`answered`: questions with answers, beside which those without are shown."""
+    """Shows answers; `answered`: those to questions with answers, beside which those without are shown."""
     if answered:
         console.print(scores(title, answered, answers))
     elif any(one.question.evidence for one in answers):
@@ -371,7 +371,7 @@ async def _passages(
     system: System,
     server: EmbeddingServer,
 ) -> dict[str, list[Passage]]:
-    """Of each family, those of its own questions and of questions that it has no answer to."""
+    """Returns the passages of each family, for its own questions and for questions to which it has no answer."""
     found: dict[str, list[Passage]] = {}
     for name, collections in without_answer({name: sets[name] for name in answered}).items():
         answers = list(answered[name])
@@ -386,7 +386,7 @@ async def _passages(
 async def _as_its_paper(
     collections: list[Collection], system: System, server: EmbeddingServer
 ) -> dict[int, float]:
-    """The share of the sessions with evidence among those of the first results, by their number."""
+    """Returns the share of the sessions with evidence that the first results show, by the number of results."""
     found: dict[int, list[float]] = {count: [] for count in PAPER_RESULTS}
     for collection in every_fourth(collections):
         for one in await ask(collection, system, server, max(PAPER_RESULTS)):

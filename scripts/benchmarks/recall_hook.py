@@ -1,9 +1,9 @@
-"""What `recall` tells before prompts, and what that costs.
+"""Measures what `recall` adds to prompts, and what that costs.
 
-With `--families`: of RealMem's prompts (dev) the share that is told some gold within 400 tokens, and how much of what is
-told is gold or of a session with gold; of prompts that need nothing, and of one family's prompts over another's notes, the share
-that is told anything. Without: how long a hook takes beside a running gateway in instructions (valgrind) and how long the gateway
-takes with so many chunks.
+With `--families`: the share of RealMem's prompts (dev), and of the questions of two other families, that get some
+evidence within 400 tokens, and how much of the text is from sessions with evidence; the share of prompts that get
+anything although they need nothing or are about another family's notes. Without: what a hook beside a running gateway
+takes in instructions (valgrind), and what the gateway takes with `--chunks` chunks.
 """
 
 # ruff: noqa: ASYNC110, ASYNC240
@@ -42,11 +42,11 @@ _PASSAGE: Final = re.compile(r"<passage [^>]*>\n(.*?)\n</passage>", re.DOTALL)
 _TOKENS: Final = 400
 _BULLETS: Final = 100
 _CHUNKS_A_NOTE: Final = 13
-"""About so many come of a note with so many bullets; the table says how many there were."""
+"""The approximate chunks of a note with `_BULLETS` bullets; the table says how many there were."""
 _PROMPTS: Final = 300
 
 
-class Told(NamedTuple):
+class Recalled(NamedTuple):
     question: Question | None
     result: dict[str, Any]
     ms: float
@@ -61,14 +61,14 @@ class Told(NamedTuple):
         ]
 
 
-async def tell(
+async def recall_all(
     collection: Collection,
     prompts: Sequence[tuple[str, Question | None]],
     system: str,
     server: EmbeddingServer,
     **more: Any,
-) -> list[Told]:
-    """Each prompt in a conversation of its own."""
+) -> list[Recalled]:
+    """Recalls for each prompt, in a conversation of its own."""
     with tempfile.TemporaryDirectory() as state:
         settings = SYSTEMS[system].settings(server)
         arguments = configured(Path(state), collection.workspace, settings, "warning")
@@ -76,37 +76,37 @@ async def tell(
             await client.call("sync", {}, timeout_s=600)
             if SYSTEMS[system].model:
                 await embedded(client)
-            told = []
+            recalled = []
             for number, (prompt, question) in enumerate(prompts):
                 params = {"prompt": prompt, "sessionKey": f"agent:main:{number}", **more}
                 if question is not None and question.before:
                     params["exclude"] = list(_later(collection, question.before))
                 result, ms = await timed(client.call("recall", params, timeout_s=60))
-                told.append(Told(question, result, ms))
-            return told
+                recalled.append(Recalled(question, result, ms))
+            return recalled
 
 
 def _later(collection: Collection, before: str) -> Iterator[str]:
-    """Notes of that day and later: `recall` itself knows no dates, and takes few patterns."""
+    """Yields notes of that day and later: `recall` itself knows no dates, and accepts few patterns."""
     days = [path.stem for path in (collection.workspace / "memory").glob("*.md")]
     yield from (f"memory/{day}.md" for day in days if day >= before and day[:7] == before[:7])
     yield from {f"memory/{day[:7]}-*.md": None for day in days if day[:7] > before[:7]}
 
 
-def shows_gold(told: Told) -> bool:
-    assert told.question is not None
-    texts = {(path, flat(text)) for path, _, _, text in told.passages}
+def shows_gold(recalled: Recalled) -> bool:
+    assert recalled.question is not None
+    texts = {(path, flat(text)) for path, _, _, text in recalled.passages}
     return any(
         path == one.path and wanted(one.text) in text
-        for one in told.question.evidence
+        for one in recalled.question.evidence
         for path, text in texts
     )
 
 
-def gold_share(told: Sequence[Told], workspace: Path) -> tuple[int, int]:
-    """Characters told, and those of the sessions that hold gold."""
+def gold_share(recalled: Sequence[Recalled], workspace: Path) -> tuple[int, int]:
+    """Returns the recalled characters, and those from sessions that contain evidence (gold)."""
     all_chars = of_gold = 0
-    for one in told:
+    for one in recalled:
         assert one.question is not None
         gold = {
             session_of(workspace / each.path, each.first_line) for each in one.question.evidence
@@ -122,15 +122,15 @@ def needless() -> list[str]:
     return [one for kind in json.loads(NEEDLESS.read_text("utf-8")).values() for one in kind]
 
 
-async def told_gold(
+async def gold_shown(
     collections: Sequence[Collection], system: str, server: EmbeddingServer, **more: Any
 ) -> list[bool]:
-    """Of questions that nobody tuned recall on alone."""
+    """Returns whether each question gets some evidence; recall was not tuned on these questions alone."""
     found = []
     for collection in collections:
         prompts = [(one.query, one) for one in collection.questions if one.evidence]
-        told = await tell(collection, prompts, system, server, **more)
-        found += map(shows_gold, told)
+        recalled = await recall_all(collection, prompts, system, server, **more)
+        found += map(shows_gold, recalled)
     return found
 
 
@@ -146,21 +146,21 @@ async def quality(
         rows = []
         for collection in realmem:
             prompts = [(one.query, one) for one in collection.questions if one.evidence]
-            told = await tell(collection, prompts, system, server, **more)
-            answered += len(told)
-            shown += sum(map(shows_gold, told))
-            written, gold = gold_share(told, collection.workspace)
+            recalled = await recall_all(collection, prompts, system, server, **more)
+            answered += len(recalled)
+            shown += sum(map(shows_gold, recalled))
+            written, gold = gold_share(recalled, collection.workspace)
             chars, of_gold = chars + written, of_gold + gold
-            tokens += [one.result["tokens"] for one in told]
-            rows += [(one, collection) for one in told]
+            tokens += [one.result["tokens"] for one in recalled]
+            rows += [(one, collection) for one in recalled]
         junk = [(one, None) for one in needless()]
-        got_junk = await tell(realmem[0], junk, system, server, **more)
+        got_junk = await recall_all(realmem[0], junk, system, server, **more)
         foreign = [(one.query, None) for each in realmem for one in each.questions[::5]]
-        got_foreign = await tell(realtalk[0], foreign, system, server, **more)
+        got_foreign = await recall_all(realtalk[0], foreign, system, server, **more)
         others = [(one.query, None) for one in realtalk[0].questions]
-        got_others = await tell(realmem[0], others, system, server, **more)
+        got_others = await recall_all(realmem[0], others, system, server, **more)
         chats = {
-            name: await told_gold(conversations(directory / name, None), system, server, **more)
+            name: await gold_shown(conversations(directory / name, None), system, server, **more)
             for name in ("realtalk", "beam")
         }
     if keep:
@@ -194,7 +194,7 @@ def _share(part: int, whole: int) -> str:
 
 
 async def speed(chunks: int) -> Table:
-    """The hook in instructions; the gateway in milliseconds of its own work."""
+    """Measures the hook in instructions, and the gateway's answer in milliseconds."""
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
         environment = {**os.environ, "HOME": place, "XDG_CACHE_HOME": f"{place}/cache"}
@@ -233,7 +233,7 @@ async def speed(chunks: int) -> Table:
 
 
 def _asked(hook: Sequence[str], event: bytes, environment: dict[str, str]) -> bool:
-    """Whether a route to the gateway is known by now."""
+    """Runs the hook; returns whether a route to the gateway is known by now."""
     subprocess.run(hook, input=event, env=environment, capture_output=True, check=True)
     return any(one.suffix == "" for one in Path(environment["XDG_CACHE_HOME"]).rglob("hooks/*"))
 

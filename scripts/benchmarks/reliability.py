@@ -1,7 +1,7 @@
-"""Are scores true: of passages scored near .8, do eight in ten answer?
+"""The reliability of scores: of passages with a score near 0.8, eight in ten should answer.
 
-A passage answers where it shows some evidence of its question. Among the questions are some without an answer: one
-family's asked of another's notes, and others written for the sample and the vault.
+A passage answers if it shows some evidence of its question. Some of the questions have no answer: those of one
+family asked of another's notes, and others written for the sample and the vault.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from benchmarks.running import figures
 from benchmarks.scoring import shown
 
 CROSSED: Final = 200
-"""Questions of one family asked of another's notes, in all."""
+"""The number of questions of one family asked of another's notes, in all."""
 BINS: Final = 10
-"""Of equal width, from 0 to 1."""
+"""The number of bins, of equal width, from 0 to 1."""
 
 
 class Passage(NamedTuple):
@@ -42,12 +42,12 @@ class Bin(NamedTuple):
 
     n: int
     score: float
-    """Their average."""
+    """The average of their scores."""
     answering: Share
 
 
 def binned(found: Sequence[Passage]) -> list[Bin]:
-    """Bins without passages are left out."""
+    """Returns the bins by score; those without passages are left out."""
     by_score: dict[int, list[Passage]] = defaultdict(list)
     for one in found:
         by_score[min(BINS - 1, int(one.score * BINS))].append(one)
@@ -62,8 +62,9 @@ def binned(found: Sequence[Passage]) -> list[Bin]:
 
 
 def calibration_error(found: Sequence[Passage]) -> float:
-    """How far a score is from the share that answers, on average over the passages that score `EVEN` or more (ECE):
-    below, a score is no probability.
+    """Returns how far scores are from the share that answers, on average (ECE).
+
+    Only passages that score `EVEN` or more count: below, a score is no probability.
     """
     bins = binned([one for one in found if one.score >= EVEN])
     passages_in_all = sum(one.n for one in bins)
@@ -72,7 +73,7 @@ def calibration_error(found: Sequence[Passage]) -> float:
 
 
 def without_answer(families: Mapping[str, Sequence[Collection]]) -> dict[str, list[Collection]]:
-    """By family whose notes are asked: questions of the other families, evenly spread, and what was written for it."""
+    """Returns questions to which each family has no answer: an even sample of the others', and some written for it."""
     each, rest = divmod(CROSSED, len(families)) if len(families) > 1 else (0, 0)
     asked = {
         name: spread_out(others(families, name), each + (number < rest))
@@ -85,7 +86,7 @@ def without_answer(families: Mapping[str, Sequence[Collection]]) -> dict[str, li
 
 
 def others(families: Mapping[str, Sequence[Collection]], name: str) -> list[Question]:
-    """The questions of all families but this one, as many of each, without their evidence."""
+    """Returns the questions of all families but this one, equally many of each, without their evidence."""
     rest = [
         [question for one in collections for question in one.questions]
         for other, collections in families.items()
@@ -100,13 +101,13 @@ def others(families: Mapping[str, Sequence[Collection]], name: str) -> list[Ques
 
 
 def spread_out(questions: Sequence[Question], count: int) -> list[Question]:
-    """So many of them at even distances, all of them where there are fewer."""
+    """Returns `count` of the questions at even distances; all of them if there are fewer."""
     count = min(count, len(questions))
     return [questions[number * len(questions) // count] for number in range(count)]
 
 
 def written() -> dict[str, list[Question]]:
-    """Questions without an answer that were written for the notes of this repository, by family."""
+    """Returns questions without an answer that were written for the notes of this repository, by family."""
     found: dict[str, list[Question]] = defaultdict(list)
     for one in json.loads((DATA / "unanswerable.json").read_text(encoding="utf-8")):
         found[one["notes"]].append(Question(one["question"], "no answer", one["lang"], ()))
@@ -122,7 +123,7 @@ def unanswerable(path: Path) -> tuple[Question, ...]:
 def _handed_out(
     collections: Sequence[Collection], questions: Sequence[Question]
 ) -> list[Collection]:
-    """Each workspace of the family is asked its share of them."""
+    """Gives each workspace of the family its share of the questions."""
     count = len(collections)
     return [
         one._replace(questions=tuple(questions[number::count]))
@@ -131,7 +132,7 @@ def _handed_out(
 
 
 def reliability_table(title: str, by_family: Mapping[str, Sequence[Passage]]) -> Table:
-    """For each family: passages, the calibration error, and in each tenth of the scores how many of a hundred answer."""
+    """Returns a table of each family's passages, calibration error, and percentage that answers per tenth of scores."""
     tenths = (f".{tenth}-" for tenth in range(3, BINS))
     table = figures(title, "| passages | error", *tenths)
     for name, found in by_family.items():
@@ -146,7 +147,7 @@ def reliability_table(title: str, by_family: Mapping[str, Sequence[Passage]]) ->
 
 
 def draw_reliability(path: Path, systems: Mapping[str, Mapping[str, Sequence[Passage]]]) -> None:
-    """A diagram for each family: score across, share that answers up; true scores lie on the diagonal."""
+    """Draws a diagram for each family: score across, share that answers up; true scores lie on the diagonal."""
     diagrams: dict[str, dict[str, list[Dots]]] = defaultdict(dict)
     for system, by_family in systems.items():
         for name, found in by_family.items():

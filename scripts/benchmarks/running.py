@@ -1,4 +1,4 @@
-"""Gateways that are measured: their configuration, the wait for their vectors; and tables of what was found."""
+"""The configuration of gateways that are measured, the wait for their vectors, and tables of the results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Host(Protocol):
-    """Embeds over OpenAI's wire."""
+    """A host that embeds in OpenAI's wire format."""
 
     @property
     def base_url(self) -> str: ...
@@ -28,13 +28,13 @@ class Host(Protocol):
 
 
 def embedding_with(host: Host, **remote: object) -> dict[str, Any]:
-    """Settings of `memorySearch`."""
+    """Returns settings of `memorySearch` that embed with this host."""
     remote = {"baseUrl": host.base_url, "apiKey": host.key, **remote}
     return {"provider": "openai", "remote": remote}
 
 
 def home(state: Path, workspace: Path, log_level: str = "error", **search: object) -> list[str]:
-    """The arguments of a gateway with these settings of `memorySearch`: by words, unless a provider is named."""
+    """Returns the arguments of a gateway with these settings of `memorySearch`, by default without a provider."""
     settings = {"agents": {"defaults": {"memorySearch": {"provider": "none", **search}}}}
     return configured(state, workspace, settings, log_level)
 
@@ -42,7 +42,7 @@ def home(state: Path, workspace: Path, log_level: str = "error", **search: objec
 def configured(
     state: Path, workspace: Path, settings: Mapping[str, object], log_level: str = "error"
 ) -> list[str]:
-    """The arguments of a gateway with these settings, written into `state`, where it keeps what it makes."""
+    """Writes the settings into `state`, where the gateway keeps its files; returns the arguments of the gateway."""
     state.mkdir(parents=True, exist_ok=True)
     config = state / "openclaw.json"
     config.write_text(json.dumps(settings), encoding="utf-8")
@@ -53,7 +53,10 @@ def configured(
 async def embedded(
     client: GatewayClient, patience_s: float = 1800.0, pause_s: float = 0.05
 ) -> dict[str, Any]:
-    """Waits until no text lacks its vector; the status then. One that comes too late on a busy machine is asked again."""
+    """Waits until every text has its vector or has failed; returns the status then.
+
+    A status that comes too late on a busy machine is asked for again.
+    """
     with anyio.fail_after(patience_s):
         while True:
             with suppress(RemoteError):
@@ -67,7 +70,7 @@ async def embedded(
 
 
 def resident_bytes(pid: int, kind: str = "VmRSS") -> int:
-    """`RssAnon`: what no other process shares, and no file holds."""
+    """Returns the resident memory of a process; `RssAnon`: only the part that no other process or file shares."""
     for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
         if line.startswith(f"{kind}:"):
             return int(line.split()[1]) * 1024
@@ -75,13 +78,13 @@ def resident_bytes(pid: int, kind: str = "VmRSS") -> int:
 
 
 async def timed(work: Awaitable[T]) -> tuple[T, float]:
-    """What comes of it, and the milliseconds that it took."""
+    """Returns the result of the work, and the milliseconds that it took."""
     started = time.perf_counter()
     return await work, (time.perf_counter() - started) * 1000
 
 
 def figures(title: str, heads: str, *more: str) -> Table:
-    """`heads` are divided by `|`. Figures stand to the right; a first column without a head names them."""
+    """Makes a table; `|` divides the heads. Columns are aligned to the right, those without a head to the left."""
     made = Table(title=title, title_justify="left")
     for head in (*map(str.strip, heads.split("|")), *more):
         made.add_column(head, justify="right" if head else "left")
@@ -89,7 +92,7 @@ def figures(title: str, heads: str, *more: str) -> Table:
 
 
 def facts(title: str, rows: Mapping[str, object]) -> Table:
-    """A name and a value each."""
+    """Makes a table with a name and a value in each row."""
     made = Table(title=title, title_justify="left", show_header=False)
     for name, value in rows.items():
         made.add_row(name, str(value))

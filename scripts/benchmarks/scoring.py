@@ -1,4 +1,4 @@
-"""What counts as found, and how sure a share is."""
+"""The rules for what counts as found, and the statistics of shares."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any, Final, NamedTuple
 from benchmarks.questions import Collection, Evidence, Question
 
 WANTED: Final = 80
-"""So many first characters of a text must be shown."""
+"""The number of first characters of a text that must be shown."""
 PIECE: Final = 20
 _LABEL: Final = re.compile(r"^【[^】]*】")
 
 
 def shown(evidence: Evidence, results: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a result of the evidence's file shows the beginning of its text, or, where it has none, one of its lines."""
+    """Returns whether a result of the evidence's file shows the beginning of its text or, without one, a line of it."""
     return any(
         _shows_lines(hit, evidence)
         if evidence.text is None
@@ -30,19 +30,19 @@ def shown(evidence: Evidence, results: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def wanted(text: str) -> str:
-    """What must be shown of a text: its first characters without the label before it, white space squeezed."""
+    """Returns what must be shown of a text: its first characters after its label, with white space collapsed."""
     return flat(_LABEL.sub("", text))[:WANTED].strip()
 
 
 def shown_somewhere(evidence: Evidence, passages: Sequence[str]) -> bool:
-    """The same of passages whose file is not known; of evidence without a text any line of its passage will do."""
+    """Returns the same for passages of unknown files; of evidence without a text any line of its passage counts."""
     texts = [evidence.text] if evidence.text else evidence.passage.split("\n")
     lines = [line for text in texts if (line := wanted(text))]
     return any(line in flat(passage) for line in lines for passage in passages)
 
 
 def cut(results: Sequence[Mapping[str, Any]], limit: int) -> list[Mapping[str, Any]]:
-    """The results in their order until so many characters are full; the last one may lose its end."""
+    """Returns the results in their order until `limit` characters are full; the last one may lose its end."""
     kept: list[Mapping[str, Any]] = []
     for hit in results:
         if limit <= 0:
@@ -54,7 +54,7 @@ def cut(results: Sequence[Mapping[str, Any]], limit: int) -> list[Mapping[str, A
 
 
 def _shows_lines(hit: Mapping[str, Any], evidence: Evidence) -> bool:
-    """A result that was cut has to show a piece of what stands there."""
+    """Returns whether a result shows one of the lines; one that was cut has to show a piece of their text."""
     if not _overlaps(hit, evidence) or "cut" not in hit:
         return _overlaps(hit, evidence)
     passage, snippet = flat(evidence.passage), flat(hit["snippet"])
@@ -63,7 +63,7 @@ def _shows_lines(hit: Mapping[str, Any], evidence: Evidence) -> bool:
 
 
 class Score(NamedTuple):
-    """One question's answer. `any_text` and `all_text`: evidence that the agent really gets to see."""
+    """The score of one answer. `any_text` and `all_text`: evidence that the agent really gets to see."""
 
     any_text: bool
     all_text: bool
@@ -94,7 +94,7 @@ def score(question: Question, results: Sequence[Mapping[str, Any]]) -> Score:
 
 
 def wilson(successes: int, trials: int, z: float = 1.96) -> tuple[float, float]:
-    """Wilson's score interval of a share (E. B. Wilson, 1927), 95 % by default."""
+    """Returns Wilson's score interval of a share (E. B. Wilson, 1927), 95 % by default."""
     if not trials:
         return 0.0, 1.0
     share = successes / trials
@@ -105,19 +105,19 @@ def wilson(successes: int, trials: int, z: float = 1.96) -> tuple[float, float]:
 
 
 def separation(higher: Sequence[float], lower: Sequence[float]) -> float:
-    """The share of pairs in which the former is higher, equal ones half: the area under the ROC curve."""
+    """Returns the share of pairs in which the first is higher, with ties as half: the area under the ROC curve."""
     pairs = [(one > other) + (one == other) / 2 for one in higher for other in lower]
     return math.fsum(pairs) / len(pairs)
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The nearest-rank percentile."""
+    """Returns the nearest-rank percentile."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
 def _overlaps(hit: Mapping[str, Any], evidence: Evidence) -> bool:
-    """Whether it shows one of the lines: what lies between the stretches of a snippet is not shown."""
+    """Returns whether the result shows one of the lines: those between the stretches of a snippet are not shown."""
     return hit["path"] == evidence.path and any(
         lines["startLine"] <= evidence.last_line and lines["endLine"] >= evidence.first_line
         for lines in hit.get("stretches") or [hit]
@@ -129,7 +129,7 @@ def flat(text: str) -> str:
 
 
 # ---- RealMem as its paper counts: the share of the gold sessions among the sessions of the first results.
-# A session is a section below a heading of its day. The paper has a result a session; one of ours may show lines of two.
+# A session is a section below a heading of its day. In the paper a result is a session; ours may show lines of two.
 
 PAPER_RESULTS: Final = (10, 20)
 _PAPER_STEP: Final = 4
@@ -153,7 +153,7 @@ def gold_sessions_found(
 
 
 def session_of(path: Path, line: int) -> tuple[Path, int]:
-    """The note, and how many headings of sections stand above the line."""
+    """Returns the note, and the number of section headings above the line."""
     return path, bisect_right(_headings(path), line)
 
 

@@ -1,4 +1,4 @@
-"""How long a search takes in a large index, by keywords, by vectors and by both, through the pipe.
+"""Measures how long a search through the pipe takes in a large index, by keywords, by vectors and by both.
 
 Starts the real gateway on indexes of seeded text and asks natural questions of 6 to 12 words. The time for
 a question's vector is the provider's: each is asked twice, and measured when its vector is known.
@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from backends.builtin.store.sqlite.store import SqliteStore
-from benchmarks.large_index import Size, ZipfText, adopt, make_index
+from benchmarks.large_index import Size, ZipfText, make_index, set_fingerprint
 from benchmarks.plot import draw
 from benchmarks.running import embedding_with, figures, home, resident_bytes, timed
 from benchmarks.scoring import percentile
@@ -41,11 +41,11 @@ ENGINES: Final = ("resident", "sqlite-vec", "numpy")
 MODES: Final = ("keyword", "vector", "hybrid")
 QUERIES: Final = 100
 ROUNDS: Final = 3
-"""How often the same questions are asked, after a first round that warms up; the median is shown."""
+"""The rounds with the same questions, after a first one that warms up; the median is shown."""
 MAX_SECONDS: Final = 30.0
 HEALTH_CHECKS: Final = 100
 EDITS: Final = 20
-"""In a round. What one adds is lost in whole pages and in the merging of the word index."""
+"""The edits in a round: the growth from one alone is hidden by whole pages and by the merging of the word index."""
 NOTE_CHUNKS: Final = 5
 HEALTH_PAUSE_S: Final = 0.02
 PAUSE_S: Final = 0.2
@@ -54,7 +54,7 @@ PATIENCE_S: Final = 600.0
 
 
 class Row(NamedTuple):
-    """Milliseconds and bytes."""
+    """The figures of one run, in milliseconds and bytes."""
 
     chunks: int
     dimensions: int
@@ -69,11 +69,11 @@ class Row(NamedTuple):
     resident: int
     database: int
     publish: float = 0.0
-    """From the end of writing a line to the answer that holds it, by keywords."""
+    """The time from the end of writing a line to the answer that contains it, by keywords."""
     growth: float = 0.0
-    """Bytes of the database a published line, its file's other chunks being the same."""
+    """The bytes that the database grows by for a published line, if the file's other chunks stay the same."""
     table: float = 0.0
-    """What sqlite-vec's float table of 50,000 x 1536 took in the same minutes; 0: not asked."""
+    """The time of sqlite-vec's float table of 50,000 x 1536 in the same minutes; 0: not asked."""
 
     @property
     def line(self) -> str:
@@ -81,7 +81,7 @@ class Row(NamedTuple):
 
 
 class Yardstick:
-    """sqlite-vec's float table of 50,000 x 1536, asked by turns with the gateway."""
+    """sqlite-vec's float table of 50,000 x 1536, asked alternately with the gateway."""
 
     def __init__(self, directory: Path) -> None:
         vectors, self._queries = random_vectors(50_000, 1536)
@@ -89,7 +89,7 @@ class Yardstick:
         self._table.ask(self._queries[0])
 
     def ms(self) -> float:
-        """The median of some of its answers now."""
+        """Returns the median of some of its answers now."""
         taken = []
         for query in self._queries[:TABLE_QUERIES]:
             started = time.perf_counter()
@@ -116,11 +116,11 @@ class Bench:
         if not made.exists():
             make_index(self._workspace, database, self.size, fingerprint)
             made.touch()
-        adopt(database, fingerprint)
+        set_fingerprint(database, fingerprint)
         database.close()
 
     def _fingerprint(self) -> Fingerprint:
-        """What the gateway will call the vectors of the host."""
+        """Returns the fingerprint that the gateway will give to the vectors of the host."""
         self._arguments()
         config = self._root / "openclaw.json"
         settings = load_settings(LoadRequest(environment={}, cwd=self._root, config_path=config))
@@ -145,7 +145,7 @@ class Bench:
             yield client
 
     async def publish(self, client: SpawnedGateway) -> tuple[float, float]:
-        """(median latency in milliseconds, bytes that it adds) of an edit of a note of usual size.
+        """Returns the median milliseconds of an edit of a note of usual size, and the bytes that it adds.
 
         The first round makes room and is not counted.
         """
@@ -159,14 +159,14 @@ class Bench:
         return median(latencies[1:]), median(growths[1:])
 
     def _bytes(self) -> int:
-        """The size of the pages in use."""
+        """Returns the size of the pages in use."""
         with closing(apsw.Connection(str(self._index))) as connection:
             pages = connection.pragma("page_count") - connection.pragma("freelist_count")
             return int(pages * connection.pragma("page_size"))
 
 
 async def _edit(client: SpawnedGateway, note: Path) -> float:
-    """Adds a line and asks for it; milliseconds from the end of writing to the answer."""
+    """Adds a line and asks for it; returns the milliseconds from the end of writing to the answer."""
     word = f"kingfisher{secrets.token_hex(4)}"
     with note.open("a", encoding="utf-8") as file:
         file.write(f"- A {word} was seen at the weir.\n")
@@ -177,7 +177,7 @@ async def _edit(client: SpawnedGateway, note: Path) -> float:
 
 
 async def loaded(client: SpawnedGateway, question: str, mode: str, engine: str) -> None:
-    """Waits until this engine answers; only a search that had its vector makes it load."""
+    """Waits until this engine answers; only a search that has its vector makes it load."""
     with anyio.fail_after(PATIENCE_S):
         while True:
             if await _is_loaded(client, question, mode, engine):
@@ -226,7 +226,7 @@ async def measure(bench: Bench, mode: str, engine: str, table: Yardstick | None)
 async def _ask(
     client: SpawnedGateway, mode: str, questions: list[str]
 ) -> tuple[list[float], list[float]]:
-    """(latencies, looks at the disk), in milliseconds."""
+    """Returns the latencies of searches, and of their looks at the disk, in milliseconds."""
     latencies, sweeps = [], []
     for question in questions:
         asked = client.call("memory_search", {"query": question}, timeout_s=PATIENCE_S)
@@ -240,7 +240,7 @@ async def _ask(
 
 
 async def _ask_for_health(client: SpawnedGateway, text: ZipfText) -> list[float]:
-    """Latencies of `health` while one search follows the other."""
+    """Returns the latencies of `health` while one search follows the other."""
 
     async def search() -> None:
         while True:
@@ -257,7 +257,7 @@ async def _ask_for_health(client: SpawnedGateway, text: ZipfText) -> list[float]
 
 
 def read_bandwidth() -> float:
-    """Bytes that one core reads in a second."""
+    """Returns the bytes that one core reads in a second."""
     block = np.zeros(1 << 28, np.int8)
     seconds = []
     for _ in range(5):
@@ -293,7 +293,7 @@ def show(rows: Sequence[Row]) -> Table:
 
 
 def _growth(row: Row, rows: Iterable[Row]) -> str:
-    """How many times the p50 of the next smaller index, for how many times its chunks."""
+    """Returns the factors by which p50 and the chunks grow from the next smaller index."""
     smaller = [
         one
         for one in rows

@@ -1,8 +1,8 @@
-"""Cold start to first answer, resident memory, the latency of warm searches, the first answer with a query's vector, and
-commands that ask once.
+"""Measures cold starts, resident memory, warm searches, first answers with a query's vector, and single commands.
 
-Ratios within one run: the yardstick is a bare interpreter that imports what the gateway stands on. `--instructions` counts
-instead of timing (it needs valgrind), which no other work on the machine changes.
+Ratios are within one run: the yardstick is a bare interpreter that imports the libraries of the gateway.
+`--instructions` counts instructions instead of time (it needs valgrind), which other work on the machine does not
+change.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from gateway.client import GATEWAY_COMMAND, spawn_gateway
 ROUNDS = 15
 WARM_SEARCHES = 300
 COMMAND_FILES = 100
-"""The workspace on which the commands are measured."""
+"""The notes in the workspace on which the commands are measured."""
 BARE = "import sys; sys.modules['rich'] = None; import apsw, msgspec, anyio, structlog"
-"""structlog imports rich wherever that is installed; the gateway keeps it out."""
+"""structlog imports rich if that is installed; the gateway prevents it."""
 QUERIES = (
     "When did she start the new job?",
     "support group meeting",
@@ -57,7 +57,7 @@ def bare_interpreter_s() -> float:
 
 
 async def cold_start(arguments: list[str], mode: str = "keyword") -> tuple[float, int]:
-    """Seconds from spawning to the first reply, which has to be of this mode, and the resident bytes then."""
+    """Returns the seconds from the start to the first reply, which has to be of this mode, and the resident bytes."""
     started = time.perf_counter()
     async with spawn_gateway(arguments) as client:
         answer = await client.call("memory_search", {"query": QUERIES[0]}, timeout_s=30)
@@ -115,7 +115,7 @@ def instructions(
     event: bytes = b"",
     environment: Mapping[str, str] | None = None,
 ) -> int:
-    """How many the process executes, in all of its threads: to its end, or until it has answered a search in this mode."""
+    """Counts the instructions of a process, in all threads, until it ends or has answered a search in this mode."""
     counter = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
     pipe = subprocess.PIPE
     with subprocess.Popen(
@@ -140,7 +140,7 @@ def instructions(
 async def commands(
     arguments: list[str], workspace: Path, gateway: str, table: Table, *, counted: bool
 ) -> None:
-    """The commands against the bare interpreter, by turns; `get` reads the first note, `search` looks for its first words."""
+    """Compares commands with the bare interpreter; `get` reads the first note, `search` looks for its first words."""
     bare, note = [sys.executable, "-c", BARE], first_note(workspace)
     words = (workspace / note).read_text(encoding="utf-8").split()[:_WORDS]
     about = {"get": [note], "search": [" ".join(words)]}
@@ -162,7 +162,7 @@ async def commands(
 
 
 def count_start(arguments: list[str], table: Table) -> None:
-    """`serve` until it has answered a search."""
+    """Counts the instructions of `serve` until it has answered a search."""
     yardstick = instructions([sys.executable, "-c", BARE])
     cost = instructions([*GATEWAY_COMMAND, *arguments], "keyword")
     table.add_row("serve, one search", "itself", f"{cost / 1e6:.0f} M", f"{cost / yardstick:.2f}")
@@ -192,7 +192,7 @@ async def measure_commands(workspace: Path, *, counted: bool) -> Table:
 
 
 async def measure_first_vector(workspace: Path, *, counted: bool) -> Table:
-    """The first answer with a query's vector against that by keywords, by turns; every note has its vector already."""
+    """Compares the first answer with a query's vector with that by keywords; every note has its vector already."""
     table = figures(
         f"First answer of a process, {workspace.name}", "keywords | with a query's vector | ratio"
     )
@@ -230,7 +230,7 @@ PLOT: Final = Path(__file__).resolve().parents[2] / "docs/start.svg"
 
 
 class Measured(NamedTuple):
-    """Milliseconds."""
+    """The number of chunks, and times in milliseconds."""
 
     chunks: int
     bare: float

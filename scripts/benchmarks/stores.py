@@ -1,8 +1,9 @@
-"""Whether PostgreSQL finds what SQLite finds, and how much longer it takes.
+"""Checks that PostgreSQL finds what SQLite finds, and measures how much longer it takes.
 
-Starts two real gateways on each workspace, one over each store, asks both every question of the recall benchmark in turn, and
-compares every hit: path, lines, text and score. By options: random indexes of any size, how many of the nearest an approximate
-index finds, many gateways on one database, and how soon a new one answers. All of it through pgbouncer, if wanted.
+Starts two real gateways on each workspace, one over each store, asks both every question of the recall benchmark in
+turn, and compares every hit: path, lines, text and score. Options add random indexes of any size, the share of the
+nearest vectors that an approximate index finds, many gateways on one database, and the first answers of new ones.
+`--pgbouncer` does all of it through pgbouncer.
 """
 
 from __future__ import annotations
@@ -54,15 +55,15 @@ from providers.provider_interface import Fingerprint, QueryVector
 
 SHOWN_DIFFERENCES = 3
 NEAREST = 10
-"""So many an approximate index has to find."""
+"""The number of nearest vectors that an approximate index has to find."""
 NOTES = 300
-"""Of the workspace of many gateways, and of new ones."""
+"""The notes in the workspace of many gateways, and of new ones."""
 BULLETS = 30
 POD_ROUNDS = 5
 DIMENSIONS = 384
 """Those of all-MiniLM-L6-v2."""
 WARMING = 5
-"""Questions that are asked before it counts."""
+"""The questions that are asked before times are measured."""
 
 
 Database = postgres.Server | postgres.Pooled
@@ -73,7 +74,7 @@ RANDOM = Fingerprint(provider="openai", model="random", endpoint="none")
 async def gateway(
     collection: Collection, system: System, server: EmbeddingServer, store: dict[str, Any]
 ) -> AsyncIterator[SpawnedGateway]:
-    """One that is level with the workspace, vectors included."""
+    """Runs a gateway whose index is up to date with the workspace, vectors included."""
     with tempfile.TemporaryDirectory() as state:
         arguments = prepared(collection.workspace, Path(state), system.settings(server), store)
         async with spawn_gateway(arguments) as client:
@@ -84,7 +85,7 @@ async def gateway(
 
 
 async def hits(client: SpawnedGateway, query: str) -> tuple[list[Any], float]:
-    """What it found, and in how many milliseconds."""
+    """Returns what the gateway found, and in how many milliseconds."""
     params = {"query": query, "sessionKey": DIRECT_CHAT}
     result, milliseconds = await timed(client.call("memory_search", params, timeout_s=60))
     return result["results"], milliseconds
@@ -97,7 +98,7 @@ async def compare(
     server: EmbeddingServer,
     database: Database,
 ) -> tuple[list[str], list[str]]:
-    """A row of the table, and the first questions that were answered differently."""
+    """Returns a row of the table, and the questions that were answered differently."""
     times: list[list[float]] = [[], []]
     different: list[str] = []
     questions = moved = 0
@@ -133,7 +134,7 @@ async def compare(
 
 
 def shown(hit: dict[str, Any]) -> tuple[Any, ...]:
-    """What is found, without how well it fits: the last digit of a score depends on how a machine adds."""
+    """Returns the hit without its score, whose last digit depends on how a machine adds."""
     return hit["path"], hit["startLine"], hit["endLine"], hit["snippet"]
 
 
@@ -146,7 +147,7 @@ def index_all(server: postgres.Server, serving: StoreSettings) -> None:
 def sized(
     chunks: int, database: Database, server: postgres.Server, questions: int
 ) -> Iterator[list[str]]:
-    """Rows of the table: random notes, in process, keywords alone and with random vectors."""
+    """Yields rows of the table: random notes, in process, with keywords alone and with random vectors."""
     fingerprint = RANDOM
     size = Size(chunks, DIMENSIONS)
     with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
@@ -198,8 +199,9 @@ def sized(
 def recall(
     texts: int, conversations: Path, database: Database, server: postgres.Server, minilm: MiniLM
 ) -> str:
-    """How many of the nearest an approximate index finds: of texts that are each two lines of real conversations, for
-    the questions about them.
+    """Measures the share of the nearest vectors that an approximate index finds.
+
+    Each text is two lines of real conversations, and the queries are the questions about these.
     """
     collections = locomo(conversations)
     lines = [
@@ -240,7 +242,7 @@ def recall(
 
 @contextmanager
 def notes(database: Database) -> Iterator[tuple[Collection, dict[str, Any]]]:
-    """A workspace, and a store that will hold it."""
+    """Makes a workspace, and the settings of a store for it."""
     with tempfile.TemporaryDirectory() as directory:
         NoteWriter().workspace(Path(directory), NOTES, BULLETS)
         rows = database.settings(path=Path("unused"))
@@ -251,7 +253,7 @@ def notes(database: Database) -> Iterator[tuple[Collection, dict[str, Any]]]:
 async def many(
     gateways: int, seconds: float, system: System, server: EmbeddingServer, database: Database
 ) -> AsyncIterator[str]:
-    """Searches a second of one gateway and of so many of one agent on one database, and what each takes of memory."""
+    """Yields searches a second and memory, of one gateway and of so many of one agent on one database."""
     words = NoteWriter(seed=3)
     with notes(database) as (collection, store):
         for number in (1, gateways):
@@ -279,7 +281,7 @@ async def many(
 
 
 async def pods(system: System, server: EmbeddingServer, database: Database) -> AsyncIterator[str]:
-    """First answers of new processes: SQLite's on an index that is there, and PostgreSQL's with an empty disk."""
+    """Yields the first answers of new processes: SQLite's on an existing index, and PostgreSQL's with an empty disk."""
     with notes(database) as (collection, store), tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
         filled = root / "filled"
@@ -323,7 +325,7 @@ async def pods(system: System, server: EmbeddingServer, database: Database) -> A
 def prepared(
     workspace: Path, state: Path, settings: dict[str, Any], store: dict[str, Any]
 ) -> list[str]:
-    """The arguments of a gateway that keeps what it has in `state`."""
+    """Returns the arguments of a gateway with this store that keeps its files in `state`."""
     settings["agents"]["defaults"]["memorySearch"]["store"] = store
     return configured(state, workspace, settings, "warning")
 
@@ -337,7 +339,7 @@ async def first_answer(
     *,
     fills: bool = False,
 ) -> tuple[float, int]:
-    """Seconds from the start of the process to its answer, and how many hits it had."""
+    """Returns the seconds from the start of the process to its answer, and how many hits it had."""
     arguments = prepared(workspace, state, system.settings(server), store)
     started = time.perf_counter()
     async with spawn_gateway(arguments) as client:
@@ -357,7 +359,7 @@ async def asked(
     table: Table,
     console: Console,
 ) -> None:
-    """The questions of all sets."""
+    """Asks both stores the questions of all sets."""
     sets = {"sample": sample(SAMPLE_QUESTIONS)}
     if options.locomo:
         sets["LoCoMo"] = locomo(options.locomo)

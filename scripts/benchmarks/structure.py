@@ -1,4 +1,4 @@
-"""How the code is divided: modules, lines, imports, and what a request passes on its way.
+"""Measures how the code is divided: modules, lines, imports, and the code that a request runs through.
 
 Counts the four floors of a checkout, then starts its real gateway under a profiler and notes which of its
 modules and functions one warm keyword search and one saved note (until it has its vector) run through.
@@ -78,10 +78,10 @@ main()
 
 
 class Division(NamedTuple):
-    """What the files of a checkout say without being run."""
+    """The figures that come from the files of a checkout, without running them."""
 
     modules: int
-    """Without `__init__` files."""
+    """The number of modules, without `__init__` files."""
     packages: int
     code_lines: int
     """Lines with code on them: no comments, docstrings or blank lines."""
@@ -94,15 +94,15 @@ class Division(NamedTuple):
     long_functions: int
     """Functions of more than `LONG` lines."""
     mentions_of_any: int
-    """How often `Any` stands in an annotation or an expression."""
+    """The occurrences of `Any` in annotations and expressions."""
     classes_twice: int
-    """Names that several public classes have, but where two stores implement one port."""
+    """Names that several public classes have; two stores that implement one port count as one."""
     files_twice: int
-    """Names of modules that stand in several packages, likewise; the backends and the embedders implement one port, too."""
+    """Names of modules in several packages, likewise; without `__main__`, `backend` and `embedder`."""
 
 
 class Journey(NamedTuple):
-    """What of our own code ran between two moments."""
+    """The part of our own code that ran between two moments."""
 
     modules: int
     functions: int
@@ -130,7 +130,7 @@ def divide(checkout: Path) -> Division:
 
 
 def _names(checkout: Path, modules: Sequence[Path]) -> dict[str, int]:
-    """The figures of `Division` that the syntax trees give."""
+    """Returns the figures of `Division` that come from the syntax trees."""
     classes, files = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
     long = mentions = 0
     for path in modules:
@@ -155,7 +155,7 @@ def _names(checkout: Path, modules: Sequence[Path]) -> dict[str, int]:
 
 
 def _code_lines(path: Path) -> tuple[int, int]:
-    """Lines with code, and those of them that belong to imports."""
+    """Returns the number of lines with code, and of those that belong to imports."""
     text = path.read_text(encoding="utf-8")
     code: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -183,7 +183,7 @@ def _with_one_importer(checkout: Path) -> int:
 
 
 async def journeys(checkout: Path) -> tuple[Journey, Journey]:
-    """A warm keyword search, and a note from its saving to its stored vector."""
+    """Records a warm keyword search, and a note from its saving to its stored vector."""
     async with embedding_server(HashEmbedder()) as server:
         search = embedding_with(server) | {"model": HashEmbedder.name}
         search |= {"sync": {"watchDebounceMs": 50}}
@@ -216,7 +216,7 @@ def _save(checkout: Path, settings: dict[str, Any], server: Any) -> Journey:
 
 
 def _is_quiet(server: Any) -> bool:
-    """Nothing was embedded for a while, so the last answer is stored."""
+    """Returns whether nothing was embedded for a while, so that the last answer is stored."""
     before = server.items
     time.sleep(0.5)
     return bool(server.items == before)
@@ -235,7 +235,7 @@ class _Gateway(NamedTuple):
         return json.loads(_stream(self.process.stdout).readline())
 
     def is_settled(self) -> bool:
-        """No sync runs or was done for a while, after a first one."""
+        """Returns whether no sync runs or was done for a while, after a first one."""
         before = len(self.ask("status")["result"]["recentSyncs"])
         time.sleep(1)
         after = self.ask("status")["result"]

@@ -1,6 +1,6 @@
-"""Tokens of the tools' answers over MCP, beside the same answers as JSON, and of the list of tools.
+"""Counts the tokens of the tools' answers over MCP, of the same answers as JSON, and of the list of tools.
 
-JSON is what the direct methods answer; a client that hands a model both forms pays for the two of them.
+The direct methods answer with JSON; a client that gives a model both forms pays for both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A long transcript: memory while it is indexed, and what 200 more turns cost."""
+"""Measures a long transcript: the memory while it is indexed, and what 200 more turns cost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHARES = (0.1, 0.25, 0.5, 0.75, 0.95)
 
 
 class ConversationWriter:
-    """Writes seeded JSONL, which tools fill for the most part. One round is a question, some tool output, an answer."""
+    """Writes seeded JSONL, most of which is tool output. One round is a question, some tool output and an answer."""
 
     def __init__(self, directory: Path, tool_bytes: int) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ class ConversationWriter:
         self.path.write_text(json.dumps({"type": "session", "id": "long"}) + "\n", encoding="utf-8")
 
     def write(self, *, size: int | None = None, turns: int | None = None) -> None:
-        """Appends rounds until the file has `size` bytes, or so many turns. Each turn is unique."""
+        """Appends rounds until the file has `size` bytes, or so many more turns. Each turn is unique."""
         goal = None if turns is None else self._turns + turns
         with self.path.open("a", encoding="utf-8") as file:
             while file.tell() < (size or 0) or self._turns < (goal or 0):
@@ -82,7 +82,7 @@ class Resident:
         return resident_bytes(self._pid) // _MB
 
     def at(self, share: float) -> int:
-        """The first sample after this share of the work was done."""
+        """Returns the first sample after this share of the work was done."""
         return next(size for done, size in self.samples if done >= share)
 
 
@@ -142,7 +142,7 @@ async def measure_append(megabytes: int, tool_bytes: int, turns: int, table: Tab
 
 
 async def _follow_up(client: SpawnedGateway) -> dict[str, Any]:
-    """The report of the sync that the growth caused."""
+    """Waits for the sync that the growth caused; returns its report."""
     with anyio.fail_after(60):
         while True:
             status: Any = await client.call("status", {}, timeout_s=60)

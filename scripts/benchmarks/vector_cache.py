@@ -1,4 +1,4 @@
-"""Keeps the vectors of documents on disk, so that benchmarks that are run again are quick."""
+"""Keeps the vectors of documents on disk, so that repeated benchmarks are quick."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.hash_embedder import Embedder, Vectors
 
 
 class CachedEmbedder:
-    """An embedder that remembers. Use as a context manager.
+    """An embedder that remembers its vectors. Use it as a context manager.
 
     A call with one text is taken for a query and always computed: otherwise the second run of a
     benchmark would measure other latencies than the first.

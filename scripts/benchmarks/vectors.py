@@ -1,8 +1,8 @@
-"""How fast each engine finds the nearest chunks, what it takes in memory, and how often it is right.
+"""Measures how fast each engine finds the nearest chunks, what memory it takes, and how often it is right.
 
-Straight at the engines, on random unit vectors: the hardest case for int8, since the best of them differ
+Asks the engines directly, with random unit vectors: the hardest case for int8, since the best of them differ
 least. Ratios are within one run; with `--table` also against a float table of sqlite-vec, which would be
-a second copy of the vectors. With `--locomo` on real ones: MiniLM's of every line and question there.
+a second copy of the vectors. With `--locomo` the vectors are MiniLM's of every line and question there.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MAX_SECONDS = 4.0
 SHORTEST_LINE = 20
 
 Ask = Callable[[Vectors], list[int]]
-"""From a query to chunk ids, best first."""
+"""A function from a query to chunk ids, best first."""
 
 
 class Measured(NamedTuple):
@@ -61,7 +61,7 @@ class Measured(NamedTuple):
 
 
 def fill(database: SqliteStore, vectors: Vectors) -> float:
-    """Chunks 1 ... n with these vectors. Returns the database bytes that a vector takes."""
+    """Adds chunks 1 ... n with these vectors. Returns the bytes that a vector takes in the database."""
     hashes = [hashlib.sha256(str(number).encode()).digest() for number in range(len(vectors))]
     with database.writing() as connection:
         connection.executemany(
@@ -132,8 +132,8 @@ def engines(database: SqliteStore, queries: Vectors, exact: list[set[int]]) -> I
 
             measured = measure(engine.name, ask, queries, exact)
             if engine is resident:
-                held = resident.resident_bytes
-                measured = measured._replace(resident_bytes=held, loading_s=loading_s)
+                size = resident.resident_bytes
+                measured = measured._replace(resident_bytes=size, loading_s=loading_s)
             yield measured
 
 
@@ -184,7 +184,7 @@ def random_vectors(chunks: int, dimensions: int) -> tuple[Vectors, Vectors]:
 
 
 def real_vectors(directory: Path) -> tuple[Vectors, Vectors]:
-    """Vectors of the lines of all notes below `directory`, and of the questions about them."""
+    """Returns vectors of the lines of all notes below `directory`, and of the questions about them."""
     from benchmarks.minilm import MiniLM  # noqa: PLC0415 - loads llama.cpp
 
     notes = [path.read_text(encoding="utf-8") for path in sorted(directory.rglob("*.md"))]
