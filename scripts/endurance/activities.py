@@ -1,7 +1,7 @@
-"""What the gateway is doing when a fault begins.
+"""The activities of the gateway during which faults begin.
 
 Each activity prepares its agent while no process runs, then keeps the gateway at work until it is
-stopped or the gateway is gone. What it does must be safe to do again and again.
+stopped or the gateway is gone. Its work must be safe to repeat.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from endurance.agent import ANSWER_S, OTHER_QUERIES, QUERY, Agent
 from endurance.run import Run
 
 _PAUSE_S: Final = 0.02
-"""After a refusal."""
+"""The pause after a refusal."""
 _SPAN_S: Final = 0.6
-"""Faults inject within so many seconds after the work began."""
+"""Faults begin within this time after the work began."""
 _BETWEEN_EDITS_S: Final = 0.5
-"""A download begins when the notes have come to rest."""
+"""Long enough for a download to begin, which waits until notes stop changing."""
 BACKLOG: Final = 1_100
-"""Texts; from a thousand on they go into batch jobs."""
+"""The number of texts; from a thousand on they go into batch jobs."""
 
 
 async def _soon(run: Run) -> None:
@@ -31,7 +31,7 @@ async def _soon(run: Run) -> None:
 
 
 async def _once_embedding(run: Run) -> None:
-    """However slow the machine is, a text of a note has been paid for, where a host embeds."""
+    """Waits until a text of a note has been paid for, if a host embeds, however slow the machine is."""
     if run.agent.embeds:
         await run.until_paid()
     await _soon(run)
@@ -41,17 +41,17 @@ class Activity(NamedTuple):
     name: str
     about: str
     work: Callable[[Run], Awaitable[None]]
-    """One round of it."""
+    """Does one round of the activity."""
     prepare: Callable[[Agent], None] = lambda _agent: None
     embeds: bool = False
-    """Whether it is nothing without a host."""
+    """True if it needs a host that embeds."""
     sessions: bool = False
     fetches: bool = False
-    """Whether a local model embeds, which has to be fetched first."""
+    """True if a local model embeds, which has to be fetched first."""
     instant: Callable[[Run], Awaitable[None]] = _soon
     """Waits for the moment at which the fault begins."""
     missing: Callable[[], str | None] = lambda: None
-    """Why this machine cannot do it."""
+    """Returns why this machine cannot do it, or None."""
 
 
 async def _sync(run: Run) -> None:
@@ -120,7 +120,7 @@ async def _edit_now_and_then(run: Run) -> None:
 
 
 async def quietly(run: Run, work: Awaitable[object]) -> None:
-    """Lets it be answered by an error: what may fail is checked elsewhere."""
+    """Awaits the work, which may end with an error: the allowed errors are checked elsewhere."""
     try:
         await work
     except MemoryGatewayError:
@@ -128,7 +128,7 @@ async def quietly(run: Run, work: Awaitable[object]) -> None:
 
 
 async def keep_at_work(activity: Activity, run: Run) -> None:
-    """Round after round, until the gateway is gone. On a full disk the host writes no transcript either."""
+    """Repeats the activity until the gateway is gone. On a full disk the host writes no transcript either."""
     while run.is_alive:
         try:
             await activity.work(run)

@@ -40,11 +40,11 @@ OTHER_QUERIES: Final = ("2020-01-05", "ba de fi")
 MODEL: Final = "tiny.onnx"
 COMMAND: Final = (sys.executable, "-m", "gateway", "serve")
 ANSWER_S: Final = 60.0
-"""How long anything may take before it counts as hanging."""
+"""The longest that anything may take before it counts as hanging."""
 
 
 class Home:
-    """Where one gateway lives, and how it is started."""
+    """The directories of one gateway, and its command."""
 
     log_level = "warning"
 
@@ -59,7 +59,7 @@ class Home:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Nothing of the user's own."""
+        """A minimal environment, without the user's own variables."""
         return {"PATH": os.environ["PATH"], "HOME": str(self.state), "LANG": "C.UTF-8"}
 
     @property
@@ -72,7 +72,7 @@ class Home:
     def gateway(
         self, prefix: Sequence[str] = (), environment: Mapping[str, str] | None = None
     ) -> AbstractAsyncContextManager[SpawnedGateway]:
-        """Its process, with something put before the command and added to the environment."""
+        """Returns a process of the gateway, with `prefix` before its command and `environment` added to its own."""
         return spawn_gateway(
             self.arguments,
             patience_s=ANSWER_S,
@@ -82,9 +82,9 @@ class Home:
 
 
 class Agent(Home):
-    """Lives below `root`. `host` embeds its texts, if anybody does, or the local model of the `hub`.
+    """An agent under `root`. Its texts are embedded by `host`, by the local model of `hub`, or not at all.
 
-    Its index is a file, or in the `database`.
+    Its index is a file, or is in the `database`.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Agent(Home):
         self.database = database
         self.models = self.state / "models"
         self.model = self.models / f"hf/{REPOSITORY}/main/{MODEL}"
-        """Where a download leads."""
+        """The path of the downloaded model."""
         self.removed: set[str] = set()
         """Notes that were deleted at some time, and may be back."""
         self._writer = NoteWriter(words=2000, seed=seed)
@@ -115,13 +115,13 @@ class Agent(Home):
         ]
         self.talk(10)
         self.conversations: list[Session] = []
-        """In the database of the host, once it has one."""
+        """Those in the database of the host, once it has one."""
         self.configure()
 
     def configure(
         self, *, embeds: bool = False, sessions: bool = False, **memory: dict[str, Any]
     ) -> None:
-        """What holds from the next start on. `memory` is the block of that name."""
+        """Writes the configuration for the next start. `memory` is the block of that name."""
         search: dict[str, Any] = {"provider": "none"}
         if self.hub is not None:
             local = {"modelPath": f"hf:{REPOSITORY}/{MODEL}", "modelCacheDir": str(self.models)}
@@ -142,11 +142,11 @@ class Agent(Home):
 
     @property
     def embeds(self) -> bool:
-        """Whether a host embeds what it indexes."""
+        """True if a host embeds what it indexes."""
         return "remote" in self._search
 
     def add(self, blocks: Mapping[str, Any]) -> None:
-        """Further blocks of the configuration, beside what was configured last."""
+        """Adds blocks to the configuration that was written last."""
         self._write(blocks)
 
     def _write(self, blocks: Mapping[str, Any]) -> None:
@@ -156,12 +156,12 @@ class Agent(Home):
         self.config.write_text(json.dumps(content), encoding="utf-8")
 
     def search_also(self, place: Path) -> None:
-        """From the next start on."""
+        """Adds a place to search from the next start on."""
         self._search["extraPaths"] = [str(place)]
         self._write({})
 
     def on_another_host(self) -> AbstractAsyncContextManager[SpawnedGateway]:
-        """A gateway of the same agent with a state and a look at the workspace of its own; the index is shared."""
+        """Returns a gateway of the same agent and index, with its own state and its own view of the workspace."""
         assert self.database is not None
         other = Home(self.root / "elsewhere", self.workspace)
         content = {**self._search, "store": self.database.configuration(view="other")}
@@ -179,7 +179,7 @@ class Agent(Home):
 
     @property
     def environment(self) -> dict[str, str]:
-        """Sockets go below the root, and so does all that a model's library keeps."""
+        """Sockets are under the root, and so is everything that a model's library stores."""
         return {
             **super().environment,
             "HOME": str(self.root),
@@ -189,7 +189,7 @@ class Agent(Home):
         }
 
     def edit(self) -> None:
-        """Some notes change; sometimes one goes, comes or moves. None while the workspace is away."""
+        """Changes some notes; sometimes deletes one or creates it again. Does nothing while the workspace is away."""
         if not self.workspace.exists():
             return
         for number in self.rng.sample(range(FILES), EDITS):
@@ -201,7 +201,7 @@ class Agent(Home):
                 self._replace(path, number)
 
     def talk(self, turns: int) -> None:
-        """The transcripts grow; the last line may be half written for a while."""
+        """Appends turns to the transcripts; the last line may be half written for a while."""
         for transcript in self.transcripts:
             for _ in range(turns):
                 transcript.say(self._writer.sentence(20))
@@ -209,7 +209,7 @@ class Agent(Home):
                 transcript.answer(self._writer.sentence(25))
 
     def begin_conversations(self) -> None:
-        """The host keeps its conversations in a database, beside the transcripts that there are."""
+        """Makes the host keep conversations in a database, beside the existing transcripts."""
         if not self.conversations:
             host = HostDatabase(self.state)
             keys = ["agent:main:main", "agent:main:work"]
@@ -217,7 +217,7 @@ class Agent(Home):
         self.converse(10)
 
     def converse(self, turns: int) -> None:
-        """The conversations grow, some events of them packed; now and then one is rewound or rewritten."""
+        """Appends turns to the conversations, some events packed; now and then rewinds or rewrites one."""
         for session in self.conversations:
             for number in range(turns):
                 said = session.say(self._writer.sentence(20))
@@ -229,7 +229,7 @@ class Agent(Home):
                 session.rewrite(said, self._writer.sentence(20), f"after {session.seq}")
 
     def write_backlog(self, texts: int) -> None:
-        """At least so many texts to embed, in notes of their own."""
+        """Writes new notes with at least this number of texts to embed."""
         for number in range(texts // 10):
             parts = [
                 f"## Part {number}.{part}\n\n{self._writer.sentence(260)}\n" for part in range(5)
@@ -239,7 +239,7 @@ class Agent(Home):
             path.write_text("\n".join(parts), encoding="utf-8")
 
     def forget_index(self) -> None:
-        """The index is gone, as after its deletion by hand; for a first index."""
+        """Makes the agent start without an index, as after its deletion by hand."""
         if self.database is not None:
             self.database.forget()
             self._write({})

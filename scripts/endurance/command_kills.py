@@ -87,7 +87,7 @@ def kill_connecting(desk: Desk, kills: int) -> Counter[str]:
 
 
 def kill_reporting(desk: Desk, kills: int) -> Counter[str]:
-    """Each report asks a question of its own: a mixture of two would hold both, or none."""
+    """Kills `report`; each run asks a question of its own, so a mixture of two pages would contain both or none."""
     report = ("report", "--output", str(desk.report), "--question")
     taken_s = desk.seconds(*report, "number -1")
     outcomes: Counter[str] = Counter()
@@ -113,7 +113,7 @@ def _is_whole(page: str, number: int) -> bool:
 
 
 def _moment(taken_s: float, number: int, kills: int) -> float:
-    """In the later half: before, Python reads its modules."""
+    """Returns a moment in the later half of the run: before that, Python imports its modules."""
     return taken_s * (0.5 + 0.6 * number / kills)
 
 

@@ -1,4 +1,4 @@
-"""An agent whose index is in PostgreSQL: what its rows hold, and whether they are those of a fresh index.
+"""The rows of an agent whose index is in PostgreSQL, compared with those of a fresh index.
 
 The counterpart of `oracle`, which reads files.
 """
@@ -49,11 +49,11 @@ class Database:
         self.forget()
 
     def forget(self) -> None:
-        """As an agent that nobody has heard of; for a first index."""
+        """Changes to a tenant that the server does not know, which has no index yet."""
         self.tenant = f"tenant{next(self._numbers)}"
 
     def configuration(self, view: str = VIEW) -> dict[str, Any]:
-        """The block `store` of an agent, for one host."""
+        """Returns the block `store` of an agent, for one host."""
         url = self.server.url(self.name, role=postgres.SERVING)
         return {
             "driver": "postgres",
@@ -64,7 +64,7 @@ class Database:
         }
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """As the superuser, whom no policy concerns; `{0}` is the schema, `{1}` the agent."""
+        """Returns rows as the superuser, to whom no policy applies; `{0}` is the schema, `{1}` the agent."""
         found = self.server.sql(
             f"SELECT agent_id FROM {_SCHEMA}.agents WHERE tenant = '{self.tenant}'",
             database=self.name,
@@ -81,7 +81,7 @@ class Database:
             yield text.decode()[start:end], json.loads(vector)
 
     def problems(self, settings: Settings) -> Sequence[str]:
-        """What `store check` finds."""
+        """Returns the problems that `store check` finds."""
         with closing(self._store(settings)) as store:
             return store.check().problems if store.exists else ()
 
@@ -91,7 +91,7 @@ class Database:
     async def faults(
         self, settings: Settings, expected: Callable[[str], Sequence[float]] | None
     ) -> list[str]:
-        """Everything that is wrong with a level index; empty when nothing is."""
+        """Returns everything that is wrong with an index after a complete sync."""
         mine = self.tenant
         self.forget()
         fresh = _without_vectors(settings, self.tenant)
@@ -162,7 +162,7 @@ def _without_vectors(settings: Settings, tenant: str) -> Settings:
 
 
 def lay_on_small_disk(database: Database, disk: Path) -> None:
-    """The tables go to a directory that is a file system of its own; the server's log does not."""
+    """Moves the tables to a directory that is a file system of its own; the server's log stays."""
     server, name = database.server, database.name
     server.sql(f"CREATE TABLESPACE small LOCATION '{disk}'")
     for kind in ("TABLE", "INDEX"):

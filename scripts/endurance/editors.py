@@ -1,10 +1,10 @@
 """A model of notes that an editor saves while agents append to them and people delete from them.
 
-Each line has a mark of its own. What was acknowledged is found until somebody deletes it; what was deleted is in no
-answer to a question that was asked afterwards, and a minute later in no file of the gateway.
+Each line has a mark of its own. An acknowledged line is found until somebody deletes it; a deleted line is in no
+answer to a later question, and a minute later in no file of the gateway.
 
-An editor that saves puts a new file in the place of the one that it read. What was written to that one in between is
-gone with it, whoever wrote it: the editor looks at the file that it replaced, and such lines are not waited for.
+An editor that saves replaces the file that it read by a new one. Lines that were written to the old file in between
+are lost: the editor looks for them in the file that it replaced, and they are not expected to be found.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ _BACKWARDS: Final = re.compile(r"q[0-9]{6}kram")
 _PAUSE_S: Final = 0.01
 _EDITS_A_SECOND: Final = 12
 _LEAST_LINES: Final = 5
-"""That a note keeps, so that most of its lines are of some age."""
+"""The fewest lines that a note keeps, so that most of its lines are not new."""
 
 
 class Model:
-    """What is known of every mark. All times are of the monotonic clock."""
+    """The state of every mark. All times are of the monotonic clock."""
 
     def __init__(self, agent: Agent, seed: int) -> None:
         self.agent = agent
         self.rng = Random(seed)
         self.places = [agent.workspace / f"memory/edited-{number}.md" for number in range(NOTES)]
         self.live: dict[str, float] = {}
-        """What must be found, and since when."""
+        """The marks that must be found, and since when."""
         self.dead: dict[str, float] = {}
-        """When it was deleted."""
+        """The marks that were deleted, and when."""
         self.lost: set[str] = set()
-        """Lines that the editor wrote over."""
+        """The marks of lines that the editor overwrote."""
         self.failures: list[str] = []
         self.counts: Counter[str] = Counter()
         self._made = 0
@@ -63,7 +63,7 @@ class Model:
             self.live[mark] = time.monotonic()
 
     def edit(self, notes: list[Path]) -> None:
-        """One save: a line more, a line less, or the whole note goes. Blocks for a moment."""
+        """Saves one note with a new line, and sometimes without one or most of the others. Blocks for a moment."""
         path = self.rng.choice(notes)
         try:
             with path.open("rb") as old:
@@ -101,7 +101,7 @@ class Model:
         return bool(marks) and all(mark in self.live for mark in marks)
 
     def _overwrite(self, mark: str) -> None:
-        """Perhaps it is written again: it need not be found, and may be."""
+        """Allows the mark to be found or not: its line may be written again."""
         self.lost.add(mark)
         self.live.pop(mark, None)
         self.counts["overwritten by the editor"] += 1
@@ -112,7 +112,7 @@ class Model:
         self.counts["deleted"] += 1
 
     def judge(self, mark: str, asked_at: float, answer: dict[str, Any]) -> None:
-        """`mark` was searched for."""
+        """Checks the answer to a search for `mark`."""
         self.counts["searched"] += 1
         shown = {one for hit in answer["results"] for one in _marks(hit["snippet"])}
         ghosts = [one for one in shown if self.dead.get(one, asked_at) < asked_at]
@@ -138,7 +138,7 @@ class Model:
         return f"it stands in {', '.join(has)}" if has else "it stands in no note"
 
     def remains(self, *, before: float) -> set[tuple[str, str]]:
-        """Marks deleted before then that are in files of the gateway, with the file's name."""
+        """Returns the marks deleted before then that are still in files of the gateway, with the names of the files."""
         old = {mark for mark, at in self.dead.items() if at < before}
         return {(file, mark) for file, mark in self._kept() if mark in old}
 
@@ -157,7 +157,7 @@ def _marks(text: str) -> list[str]:
 
 
 async def check(agent: Agent, seed: int, seconds: float) -> Model:
-    """Works for so long with three clients and an editor, then waits until nothing deleted is left."""
+    """Works for that time with three clients and an editor, then waits until no deleted line is left."""
     model = Model(agent, seed)
     agent.configure(memory={"append": {"enabled": True}})
     async with AsyncExitStack() as stack:
@@ -191,7 +191,7 @@ async def _use(model: Model, client: GatewayClient, rng: Random) -> None:
 
 async def _append(model: Model, client: GatewayClient) -> None:
     mark = model.new_mark()
-    with anyio.CancelScope(shield=True):  # what is written is known to be
+    with anyio.CancelScope(shield=True):  # every line that is written has to be known
         answer = await client.call(
             "memory_append", {"text": f"- an agent noted {mark}"}, timeout_s=ANSWER_S
         )
@@ -240,5 +240,5 @@ def _note_remains(model: Model, before: float) -> None:
 
 
 def seconds_wanted(usual: float) -> float:
-    """What `EDITORS_SECONDS` says."""
+    """Returns the value of `EDITORS_SECONDS`, or the usual one."""
     return float(os.environ.get("EDITORS_SECONDS", usual))

@@ -1,6 +1,6 @@
-"""Searches for inputs that a parser does not take, guided by coverage: `./scripts/fuzz TARGET ... --seconds N`.
+"""Searches for inputs on which a parser fails, guided by coverage: `./scripts/fuzz TARGET ... --seconds N`.
 
-Starts from the kept corpus, adds what reaches new lines, and keeps what fails, made as small as it goes.
+Starts from the stored corpus, adds inputs that reach new lines, and keeps those that fail, made as small as possible.
 The fuzzer is atheris, which is libFuzzer for Python.
 """
 
@@ -31,11 +31,11 @@ Run = Callable[[bytes], None]
 
 class Target(NamedTuple):
     function: str
-    """In `endurance.fuzz_targets`, which is not imported before a fuzzer watches its imports."""
+    """Its name in `endurance.fuzz_targets`, which is imported only after a fuzzer watches imports."""
     watched: tuple[str, ...]
     """Modules and packages of the gateway."""
     longest: int = 4096
-    """Bytes of an input that a fuzzer makes up."""
+    """The most bytes of an input that the fuzzer generates."""
 
     def load(self) -> Run:
         run: Run = getattr(importlib.import_module("endurance.fuzz_targets"), self.function)
@@ -76,7 +76,7 @@ def directory(name: str) -> Path:
 
 
 def inputs(place: Path) -> list[bytes]:
-    """Smallest first."""
+    """Returns the inputs in a directory, the smallest first."""
     if not place.is_dir():
         return []
     return sorted(
@@ -116,15 +116,15 @@ def _mark(data: bytes) -> str:
 
 
 Lines = frozenset[tuple[str, int, int]]
-"""File, line before, line: steps from line to line, so that both ways of a branch count."""
+"""File, previous line, line: steps from line to line, so that both ways of a branch count."""
 
 
 _steps: set[tuple[str, int, int]] = set()
-"""Those of the current run. One set for all: threads that a target keeps are traced since they began."""
+"""The steps of the current run. One set for all runs: threads that a target keeps are traced from their start."""
 
 
 def lines_reached(target: Target, data: bytes) -> Lines:
-    """The steps that one run takes, also one that fails."""
+    """Returns the steps of one run, even if it fails."""
     run, tracer = target.load(), _tracer(target.watched)
     _steps.clear()
     threading.settrace(tracer)
@@ -160,7 +160,7 @@ def _tracer(watched: tuple[str, ...]) -> Callable[[FrameType, str, Any], Any]:
 
 
 def share(target: Target, steps: Lines) -> tuple[int, int]:
-    """Lines inside of functions that were reached, and all of them."""
+    """Returns the number of lines in functions that were reached, and of all lines in functions."""
     lines = {(file, line) for file, _, line in steps}
     everything = {
         (file, line) for file in watched_files(target.watched) for line in _lines_of(file)
@@ -206,7 +206,7 @@ def _own_lines(code: CodeType) -> Iterator[int]:
 
 
 def shrink(data: bytes, fails: Callable[[bytes], bool]) -> bytes:
-    """Cuts out ever smaller pieces (delta debugging, A. Zeller, 1999) until no single byte can go."""
+    """Cuts out ever smaller pieces (delta debugging, A. Zeller, 1999) until no single byte can be removed."""
     size = max(1, len(data) // 2)
     while True:
         start, is_smaller = 0, False
@@ -222,7 +222,7 @@ def shrink(data: bytes, fails: Callable[[bytes], bool]) -> bytes:
 
 
 SLOW_S = 20
-"""One input may take so long before it counts as a failure."""
+"""The seconds after which one input counts as a failure."""
 _EXECUTED = re.compile(r"stat::number_of_executed_units:\s+(\d+)")
 
 
@@ -231,7 +231,7 @@ class Ran:
     executions: int
     found: Path | None
     words: str
-    """The end of what the fuzzer said, when it found something."""
+    """The end of the fuzzer's output if it found something or failed."""
     reached: int
     lines: int
 
@@ -259,7 +259,7 @@ def fuzz(name: str, seconds: int, seed: int) -> Ran:
 
 
 def _smallest(target: Target, data: bytes) -> bytes:
-    """The failing input cut down, unless it failed by its slowness, which cannot be tried often."""
+    """Returns a smaller input that fails likewise. One that is only too slow stays: it cannot be tried often."""
     run = target.load()
 
     def way(tried: bytes) -> type[BaseException] | None:
@@ -305,7 +305,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run_engine(name: str, arguments: Sequence[str]) -> None:
-    """In a process of its own: it ends with the first failure, and what it watches must not be loaded yet."""
+    """Runs the fuzzer, in its own process: the first failure ends it, and watched modules must not be loaded yet."""
     import atheris  # noqa: PLC0415 - only the fuzzer needs it, which installs it
 
     target = TARGETS[name]

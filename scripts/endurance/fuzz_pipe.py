@@ -93,12 +93,12 @@ FRAGMENTS = st.lists(
 CUT = st.tuples(MESSAGES, st.integers(0, 200)).map(lambda cut: cut[0][: -cut[1] or None])
 USUAL = MESSAGES | FRAGMENTS | CUT | st.binary(max_size=200)
 RARE = (b"[" * 10_000 + b"]" * 10_000, b"x" * (5 << 20), b'{"id":"' + b"y" * (3 << 20))
-"""Too deep, too long, and long but within the limit; too dear to be drawn often."""
+"""Too deep, too long, and long but within the limit; too expensive to be drawn often."""
 _RARELY = 150
 
 
 def make_lines(count: int) -> list[bytes]:
-    """So many lines, without their newlines. One in 150 is very deep or very long."""
+    """Returns `count` lines without their newlines. One in 150 is very deep or very long."""
     drawn: list[bytes] = []
 
     @seed(2026)
@@ -129,15 +129,15 @@ class Run(NamedTuple):
     frames: int
     replies: int
     invalid: list[bytes]
-    """Frames that are no JSON-RPC."""
+    """Frames that are not valid JSON-RPC."""
     answered_at_the_end: bool
     resident_mb: list[float]
-    """After each tenth of the lines was answered, about."""
+    """The resident memory after each tenth of the lines was written."""
     exit_code: int
 
 
 def fuzz(command: Sequence[str], environment: Mapping[str, str], lines: Sequence[bytes]) -> Run:
-    """Runs a gateway on these lines. Its end of input is the end of the run."""
+    """Runs a gateway on these lines. The run ends with its input."""
     process = subprocess.Popen(
         command,
         env=environment,
@@ -172,7 +172,7 @@ def fuzz(command: Sequence[str], environment: Mapping[str, str], lines: Sequence
 
 
 def is_valid(frame: bytes) -> bool:
-    """Whether a line is a reply, a notification, or a batch of replies, and nothing besides."""
+    """Returns whether a line is a reply, a notification, or a batch of replies, and nothing else."""
     if not frame.endswith(b"\n"):
         return False
     try:
@@ -208,7 +208,7 @@ def _write(
     resident: list[float],
     answered: threading.Event,
 ) -> None:
-    """The end of the input waits for the last answer: after it there is a second for all that is open."""
+    """Writes the lines; ends the input after the last answer, since then open requests have only one more second."""
     assert process.stdin is not None
     last = {"jsonrpc": "2.0", "id": LAST_ID, "method": "health"}
     with process.stdin as pipe:

@@ -1,4 +1,4 @@
-"""The parsers that are fuzzed: for each a function of bytes that raises when something is not as promised."""
+"""The parsers that are fuzzed: for each a function of bytes that raises if a promise is broken."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ class Host(LoopbackServer):
         self.status = 200
         self.body = b""
         self.raw: bytes | None = None
-        """Sent as it is, without a status line of ours; the connection ends then."""
+        """The whole answer, sent without a status line of ours; then the connection is closed."""
         super().__init__(_Handler)
         self._thread = threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
@@ -380,13 +380,13 @@ def _result_lines(data: bytes, piece: int) -> list[bytes]:
 
 
 def qmd_server(data: bytes) -> None:
-    """Any bytes in place of an HTTP answer."""
+    """Takes any bytes in place of an HTTP answer."""
     _host().raw = data
     _ask()
 
 
 def qmd_answer(data: bytes) -> None:
-    """Any body in an HTTP answer that is well formed."""
+    """Takes any body in a well-formed HTTP answer."""
     host = _host()
     host.raw, host.body = None, data
     _ask()
@@ -413,7 +413,7 @@ def _check_rows_of_qmd(rows: Sequence[ResultRow]) -> None:
 
 
 def gguf(data: bytes) -> None:
-    """Any bytes behind the four that make it a model file."""
+    """Takes any bytes after the four that mark a model file."""
     path = place("gguf") / "model.gguf"
     path.write_bytes(b"GGUF" + data)
     try:
@@ -426,7 +426,7 @@ def gguf(data: bytes) -> None:
 
 
 def frames(data: bytes) -> None:
-    """Any bytes on the pipe, in either direction."""
+    """Takes any bytes on the pipe, in either direction."""
     for kind in (Reply, Request):
         whole = _messages(kind, data, len(data) or 1)
         assert _messages(kind, data, 1 + len(data) % 7) == whole
@@ -444,7 +444,7 @@ def _messages(kind: Any, data: bytes, piece: int) -> list[Any]:
 
 @cache
 def place(name: str) -> Path:
-    """The same one for the same name."""
+    """Returns a directory, always the same one for the same name."""
     directory = tempfile.TemporaryDirectory(prefix=f"fuzz-{name}-")
     atexit.register(directory.cleanup)
     return Path(directory.name)
@@ -455,7 +455,7 @@ _OURS = "memory-gateway"
 
 
 def client_files(data: bytes) -> None:
-    """A client's configuration: the first byte chooses between JSON with comments and TOML."""
+    """Takes a client's configuration; the first byte chooses between JSON with comments and TOML."""
     client = CLIENTS["codex" if data[:1] == b"t" else "zed"]
     text, file = data[1:].decode("utf-8", "replace"), Path("/home/me/settings")
     try:
@@ -477,7 +477,7 @@ def client_files(data: bytes) -> None:
 
 
 def host_events(data: bytes) -> None:
-    """An event of the host's database: as it is, packed, or as bytes that claim to be packed."""
+    """Takes an event of the host's database: as it is, packed, and as bytes that claim to be packed."""
     packed = pack(data)
     assert decompressed(packed, len(data)) == data
     assert decompressed(packed, len(data) + 1) is None

@@ -1,6 +1,6 @@
-"""The local model of an agent: a small real one, the hub it comes from, and what must hold of its cache.
+"""The local model of an agent: a small real one, the hub it comes from, and the checks of its cache.
 
-The hub counts what leaves it, so no byte that was fetched twice goes unseen.
+The hub counts what it sends, so every byte that is fetched twice is noticed.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from providers.local.models.references import ONNX
 BYTES_PER_S: Final = 1_000_000
 """Two seconds for the whole model."""
 LOST_BYTES: Final = 256 << 10
-"""What an answer that is broken off may cost: 64 KiB that were not yet written, and what is in the
+"""The most bytes lost with an answer that is broken off: 64 KiB not yet written, and what is in the
 sockets while the machine does other work."""
 _POSITIONS: Final = 16_384
-"""Most of the file: two megabytes."""
+"""They make up most of the file: two megabytes."""
 _BEGIN_S: Final = 12.0
-"""A download begins when the notes have come to rest, or else after ten seconds. Where none begins (its
-cache cannot be written), the fault begins then."""
+"""A download begins when notes stop changing, or after ten seconds. If none begins (its cache cannot be
+written), the fault begins after this time."""
 _VECTORS: Final = Path(__file__).with_name("model_vectors.py")
 _POLL_S: Final = 0.01
 
 
 def missing() -> str | None:
-    """Why there can be no local model here."""
+    """Returns why there can be no local model here, or None."""
     return f"{ONNX.missing} is not installed" if ONNX.missing else None
 
 
 @cache
 def files() -> Mapping[str, bytes]:
-    """The model and what belongs to it, by name."""
+    """Returns the files of the model by name."""
     with tempfile.TemporaryDirectory(prefix="torture-model-") as name:
         directory = Path(name)
         write_embedder(directory / MODEL, context=_POSITIONS)
@@ -59,7 +59,7 @@ def open_hub() -> FakeHub:
 
 
 def forget(agent: Agent) -> None:
-    """The model has to be fetched again; what the hub has counted is forgotten, too."""
+    """Deletes the model, so that it has to be fetched again, and what the hub has counted."""
     hub = _hub(agent)
     hub.heal()
     hub.requests.clear()
@@ -68,7 +68,7 @@ def forget(agent: Agent) -> None:
 
 
 async def midway(run: Run) -> None:
-    """Until a random share of the model has left the hub; one time in four all of it, so that faults
+    """Waits until the hub has sent a random share of the model; one time in four all of it, so that faults
     meet its check and its publication."""
     hub, whole = _hub(run.agent), size()
     moment = min(whole, run.rng.randrange(whole * 4 // 3))
@@ -81,7 +81,7 @@ async def midway(run: Run) -> None:
 
 
 async def until_fetched(run: Run) -> None:
-    """Until the model is there under its own name, by itself. A failure if it does not come."""
+    """Waits until the gateway has fetched the model under its own name. Records a failure if that takes too long."""
 
     async def is_there() -> bool:
         return run.agent.model.is_file()
@@ -90,7 +90,7 @@ async def until_fetched(run: Run) -> None:
 
 
 async def until_embedded(run: Run) -> None:
-    """Until every text has its vector. A failure if some have none for too long."""
+    """Waits until every text has its vector. Records a failure if that takes too long."""
 
     async def is_embedded() -> bool:
         if "backfill" not in (found := await _vectors(run)):
@@ -102,7 +102,7 @@ async def until_embedded(run: Run) -> None:
 
 
 async def _until(condition: Callable[[], Awaitable[bool]], run: Run) -> None:
-    """Also ends with the gateway."""
+    """Waits for the condition, or until the gateway is gone."""
     while run.is_alive:
         if await condition():
             return
@@ -123,7 +123,7 @@ async def _vectors(run: Run) -> dict[str, Any]:
 
 
 def cache_faults(agent: Agent) -> Iterator[str]:
-    """What must hold at any time: under its own name the model is complete."""
+    """Yields the faults of the cache: at any time a file with its final name must be complete."""
     for name, data in files().items():
         path = agent.model.parent / name
         if path.exists() and _digest(path.read_bytes()) != _digest(data):
@@ -131,7 +131,7 @@ def cache_faults(agent: Agent) -> Iterator[str]:
 
 
 def faults_at_the_end(run: Run) -> Iterator[str]:
-    """What is wrong when the model is in use: in its cache, or with what the hub had to send for it."""
+    """Yields what is wrong when the model is in use: in its cache, or in what the hub had to send for it."""
     agent = run.agent
     yield from cache_faults(agent)
     paths = [agent.model.parent / name for name in files()]
@@ -148,7 +148,7 @@ def faults_at_the_end(run: Run) -> Iterator[str]:
 
 
 def expected(agent: Agent) -> Callable[[str], Sequence[float]]:
-    """Gives the vector of a text that is in the index, as the model computes it alone."""
+    """Returns the function from a text in the index to its vector, as the model computes it alone."""
     found = sorted(texts(agent.index))
     done = subprocess.run(
         [sys.executable, "-P", _VECTORS, agent.model],

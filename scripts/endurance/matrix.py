@@ -1,7 +1,7 @@
 """The fault matrix: its cells, what one run of a cell does and checks, and how a plan of runs is carried out.
 
 Every answer is right or says what it lacks, nothing is damaged, lost or paid for twice, a right answer comes
-again within a bound, the end is orderly, nobody and nothing is left behind, and the index equals a fresh one.
+again within a bound, the end is orderly, no process or file is left behind, and the index equals a fresh one.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from fakes.wire import embedding
 from gateway.client import GatewayGoneError
 
 END_S: Final = 30.0
-"""An orderly end is promised within 2 s; what it gets on a machine with much other work."""
+"""An orderly end is promised within 2 s; this is the bound on a busy machine."""
 _HASTY: Final = "ending without waiting for work that hangs"
-"""What a gateway logs whose end took so long: it tidies up no more. On a machine with much other work that may be."""
+"""Logged by a gateway whose end took too long, so that it no longer tidies up. On a busy machine that may happen."""
 _ENDS: Final = 5
-"""One of so many is not hasty."""
+"""One of this many ends must not be hasty."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run came to."""
+    """The result of one run."""
 
     fault: str
     activity: str
@@ -58,7 +58,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def execute(fault: Fault, activity: Activity, run: Run) -> Outcome:
-    """One run on an agent that was level and sound before."""
+    """Runs a cell once, on an agent whose index was up to date and sound before."""
     agent = run.agent
     sometimes = run.number % 3 == 0 and not fault.without_host
     embeds = activity.embeds or fault.needs_host or sometimes
@@ -94,7 +94,7 @@ async def execute(fault: Fault, activity: Activity, run: Run) -> Outcome:
 async def _meet_the_fault(
     fault: Fault, activity: Activity, run: Run, before: Content
 ) -> float | None:
-    """Seconds to the first right answer: of the same gateway where it lives on, else of a new one."""
+    """Returns the seconds to the first right answer: of the same gateway if it lives on, else of a new one."""
     try:
         async with _at_work(activity, run):
             await activity.instant(run)
@@ -131,7 +131,7 @@ async def _at_work(activity: Activity, run: Run) -> AsyncIterator[None]:
 
 
 async def _ended(fault: Fault | None, run: Run) -> None:
-    """Waits for the end that is due; its exit code must tell of an end in order, or of the fault."""
+    """Waits for the end that is due; the exit code must be that of an orderly end, or of the fault."""
     process = run.gateway.process
     code = None
     with anyio.move_on_after(END_S):
@@ -146,7 +146,7 @@ async def _ended(fault: Fault | None, run: Run) -> None:
 
 
 _NO_INDEX: Final = (os.EX_UNAVAILABLE, os.EX_TEMPFAIL)
-"""How a gateway ends that can open no index: the second where its disk is full."""
+"""The exit codes of a gateway that cannot open its index; the second one if its disk is full."""
 
 
 async def _content(agent: Agent) -> Content:
@@ -156,7 +156,7 @@ async def _content(agent: Agent) -> Content:
 
 
 async def _check_what_is_left(fault: Fault, run: Run, before: Content, activity: Activity) -> None:
-    """The index as it lies there: sound, and with every file that was published and still exists."""
+    """Checks that the index as it was left is sound and has every file that was published and still exists."""
     if fault.tolerates_damaged:
         return
     agent = run.agent
@@ -177,13 +177,13 @@ async def _check_what_is_left(fault: Fault, run: Run, before: Content, activity:
 
 
 def _check_payments(fault: Fault, run: Run) -> None:
-    """No text is embedded again whose vector was stored when the gateway was killed."""
+    """Checks that no text is embedded again whose vector was stored when the gateway was killed."""
     if fault.kills_gateway and not fault.tolerates_damaged and (again := run.paid_again()):
         run.fail(f"{len(again)} texts were embedded again, such as {min(again)[:60]!r}")
 
 
 async def _end_level(fault: Fault, run: Run, activity: Activity) -> None:
-    """Brings the index level, ends in order, and has it checked."""
+    """Brings the index up to date, ends in order, and checks the index."""
     agent, run.launch = run.agent, Launch()
     for _ in range(_ENDS):
         async with run.started() as client:
@@ -214,7 +214,7 @@ async def _end_level(fault: Fault, run: Run, activity: Activity) -> None:
 
 
 def _expected(activity: Activity, agent: Agent) -> Callable[[str], Sequence[float]] | None:
-    """What gives the vector of a text, where somebody embeds."""
+    """Returns the function that gives the vector of a text; None if nobody embeds."""
     if activity.fetches:
         return local_model.expected(agent)
     if agent.host is None:
@@ -223,7 +223,7 @@ def _expected(activity: Activity, agent: Agent) -> Callable[[str], Sequence[floa
 
 
 class Plan(NamedTuple):
-    """Which cells to run, and how often; empty: all of them."""
+    """The cells to run (empty: all of them), and how often (None: as usual for the fault)."""
 
     faults: tuple[str, ...] = ()
     activities: tuple[str, ...] = ()
@@ -237,7 +237,7 @@ class Cell(NamedTuple):
 
     @property
     def impossible(self) -> str | None:
-        """Why it cannot be, here or at all."""
+        """The reason why the cell cannot run, here or at all; None if it can."""
         if reason := self.fault.impossible.get(self.activity.name) or self.activity.missing():
             return reason
         try:
@@ -248,7 +248,7 @@ class Cell(NamedTuple):
 
 
 def cells(plan: Plan) -> list[Cell]:
-    """Those of a plan, row by row."""
+    """Returns the cells of a plan, row by row."""
     return [
         Cell(fault, activity)
         for fault in FAULTS
@@ -261,7 +261,7 @@ def cells(plan: Plan) -> list[Cell]:
 async def run_matrix(
     plan: Plan, say: Callable[[str], None], keep: Callable[[list[Outcome]], None]
 ) -> list[Outcome]:
-    """All runs of a plan, one after the other; `keep` gets those of each cell."""
+    """Does all runs of a plan, one after the other; `keep` gets the outcomes of each cell."""
     outcomes: list[Outcome] = []
     for cell in cells(plan):
         if reason := cell.impossible:
@@ -274,7 +274,7 @@ async def run_matrix(
 
 
 async def run_cell(cell: Cell, plan: Plan, say: Callable[[str], None]) -> list[Outcome]:
-    """The runs of one cell, on one agent as long as nothing fails."""
+    """Does the runs of one cell, on one agent as long as nothing fails."""
     outcomes: list[Outcome] = []
     started = time.perf_counter()
     runs = plan.runs or cell.fault.runs

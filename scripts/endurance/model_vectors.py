@@ -1,9 +1,9 @@
-"""What a model gives for each of some texts when it is asked for it alone. Runs as a program of its own.
+"""Prints the vector that a model gives for each of some texts alone. Runs as a program of its own.
 
     python -P scripts/endurance/model_vectors.py MODEL < texts.json > vectors.json
 
 A list of texts becomes a list of lists of numbers. The engine is loaded here and not where runs are checked:
-a model that ends it must not end them.
+a model that ends its process must not end theirs.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class LostError(Exception):
 
 
 def turn(running: RunningHost, model: FakeModel) -> dict[str, Any]:
-    """One turn with one search; the result that the model was given."""
+    """Runs one turn with one search; returns the result that the model was given."""
     model.script(SEARCH, _ANSWER)
     said = running.say("Who services the boiler?")
     if said != _ANSWER:
@@ -49,7 +49,7 @@ def turn(running: RunningHost, model: FakeModel) -> dict[str, Any]:
 
 
 def outcome_of(result: dict[str, Any]) -> str:
-    """`ok` with the passage, or `unavailable` with a reason and an action. Raises LostError for all else."""
+    """Returns `ok` for the passage, or `unavailable` for a reason and an action. Raises LostError for all else."""
     if result.get("unavailable") and result["error"] and result["action"] and result["warning"]:
         return "unavailable"
     if result["outcome"] == "ok" and "Hartmann" in result["results"][0]["snippet"]:
@@ -58,7 +58,7 @@ def outcome_of(result: dict[str, Any]) -> str:
 
 
 def kill(running: RunningHost) -> int:
-    """How many processes were there to be killed."""
+    """Kills the processes of the plugin; returns their number."""
     killed = 0
     for pid in running.children():
         with suppress(ProcessLookupError):
@@ -68,7 +68,7 @@ def kill(running: RunningHost) -> int:
 
 
 def kill_once(running: RunningHost, model: FakeModel, after_s: float) -> str:
-    """The outcome of a turn during which, `after_s` from its start, the process is killed."""
+    """Returns the outcome of a turn during which, `after_s` from its start, the process is killed."""
     killer = threading.Timer(after_s, kill, (running,))
     killer.start()
     try:
@@ -78,7 +78,7 @@ def kill_once(running: RunningHost, model: FakeModel, after_s: float) -> str:
 
 
 def kill_all_the_time(running: RunningHost, model: FakeModel) -> str:
-    """The outcome of a turn during which no process lives for long."""
+    """Returns the outcome of a turn during which no process lives for long."""
     done = threading.Event()
 
     def killing() -> None:
@@ -95,7 +95,7 @@ def kill_all_the_time(running: RunningHost, model: FakeModel) -> str:
 
 
 def kill_host(host: OpenClaw, model: FakeModel, after_s: float) -> float:
-    """The host is killed so many seconds into a turn; the seconds after which our process was gone."""
+    """Kills the host `after_s` into a turn; returns the seconds after which our process was gone."""
     with host.gateway() as running:
         outcome_of(turn(running, model))
         model.script(SEARCH, _ANSWER)
@@ -109,13 +109,13 @@ def kill_host(host: OpenClaw, model: FakeModel, after_s: float) -> float:
 
 
 def _say(running: RunningHost) -> None:
-    """The turn of a host that may be killed meanwhile."""
+    """Runs a turn of a host that may be killed meanwhile."""
     with suppress(OSError, HTTPException, HostError):
         running.say("Who services the boiler?")
 
 
 def kill_installing(host: OpenClaw, kills: int) -> Counter[str]:
-    """`install` and `uninstall`, alone and with what they run, at moments spread over their run."""
+    """Kills `install` and `uninstall`, alone and with what they run, at moments spread over their run."""
     before = host.config.read_bytes()
     install, uninstall = ("openclaw", "install", "--yes"), ("openclaw", "uninstall", "--yes")
     outcomes: Counter[str] = Counter()

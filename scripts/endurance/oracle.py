@@ -39,7 +39,7 @@ from config.source.discover import LoadRequest
 
 @contextmanager
 def copied(index: Path) -> Iterator[Path]:
-    """A copy of the file and its log in a directory of its own."""
+    """Yields a copy of the file and its log in a directory of its own."""
     with tempfile.TemporaryDirectory(prefix="index-copy-") as directory:
         for suffix in ("", "-wal", "-journal"):
             source = index.with_name(index.name + suffix)
@@ -49,7 +49,7 @@ def copied(index: Path) -> Iterator[Path]:
 
 
 def table_faults(db: apsw.Connection) -> Iterator[str]:
-    """What SQLite and FTS5 find, and files that are there in part. `db` must be a copy: it is written."""
+    """Yields what SQLite and FTS5 find, and files that are there in part. `db` must be a copy: it is written."""
     if (verdict := db.execute("PRAGMA integrity_check").get) != "ok":
         yield f"integrity check: {verdict}"
     if (orphan := db.execute("PRAGMA foreign_key_check").get) is not None:
@@ -58,9 +58,9 @@ def table_faults(db: apsw.Connection) -> Iterator[str]:
     chunks = set(db.execute("SELECT id FROM chunks"))
     if chunks != set(db.execute("SELECT id FROM chunk_terms_docsize")):
         yield "chunks and terms disagree"
-    counted, held = _totals(db), _summed(db)
-    if counted != held and any([*counted, *held]):
-        yield f"FTS5 counts {counted} chunks and words, and holds {held}"
+    counted, summed = _totals(db), _summed(db)
+    if counted != summed and any([*counted, *summed]):
+        yield f"FTS5 counts {counted} chunks and words, and holds {summed}"
     db.execute("CREATE VIRTUAL TABLE temp.terms USING fts5vocab (main, chunk_terms, row)")
     long = long_words(term for (term,) in db.execute("SELECT term FROM temp.terms"))
     if long != {word[::-1] for (word,) in db.execute("SELECT backwards FROM word_ends")}:
@@ -71,7 +71,7 @@ def table_faults(db: apsw.Connection) -> Iterator[str]:
 
 
 def _totals(db: apsw.Connection) -> list[int]:
-    """How many chunks there are, and words in each column, as BM25 counts them."""
+    """Returns the number of chunks, and of words in each column, as BM25 counts them."""
     return _varints(db.execute("SELECT block FROM chunk_terms_data WHERE id = 1").get or b"")
 
 
@@ -82,7 +82,7 @@ def _summed(db: apsw.Connection) -> list[int]:
 
 
 def _varints(data: bytes) -> list[int]:
-    """Numbers as FTS5 stores them, of up to eight bytes."""
+    """Decodes numbers as FTS5 stores them, of up to eight bytes."""
     numbers, number = [], 0
     for byte in data:
         number = number << 7 | byte & 0x7F
@@ -94,7 +94,7 @@ def _varints(data: bytes) -> list[int]:
 
 LENGTH_TOLERANCE: Final = 2e-3
 COSINE_TOLERANCE: Final = 1e-5
-"""A hundred times what single precision costs; random models have texts that are no farther than 1e-4."""
+"""A hundred times what single precision costs; texts of random models may be no farther apart than 1e-4."""
 _NUMBER_BYTES: Final = 4
 _COUNTS: Final = {
     "an excerpt lies outside of its chunk": "SELECT count(*) FROM excerpts AS x"
@@ -118,16 +118,16 @@ _EMBEDDED: Final = (
 
 
 class Content(NamedTuple):
-    """What an index holds."""
+    """The content of an index."""
 
     files: dict[str, bytes]
-    """Content hash by path."""
+    """The content hash by path."""
     embedded: frozenset[str]
     """Texts whose vector is stored."""
 
 
 def read_content(index: Path) -> Content:
-    """An index that is not there, or cannot be read, holds nothing."""
+    """Returns the content of an index: nothing if it does not exist or cannot be read."""
     if index.exists():
         with suppress(apsw.Error), copied(index) as copy, closing(apsw.Connection(str(copy))) as db:
             return Content(
@@ -138,19 +138,19 @@ def read_content(index: Path) -> Content:
 
 
 def texts(index: Path) -> set[str]:
-    """What is to have a vector."""
+    """Returns the texts that are to have a vector."""
     with copied(index) as copy, closing(apsw.Connection(str(copy))) as db:
         return {text for _, text in db.execute(_TEXTS)}
 
 
 def searchable(index: Path) -> dict[str, list[Any]]:
-    """All that searches read, without what depends on the order of events."""
+    """Returns all that searches read, without what depends on the order of events."""
     with copied(index) as copy:
         return _content(copy)
 
 
 def damage(index: Path) -> list[str]:
-    """What is wrong with an index as it lies there, level or not."""
+    """Returns what is wrong with an index as it is, up to date or not."""
     if not index.exists():
         return []
     with copied(index) as copy:
@@ -216,7 +216,7 @@ _CONTENT: Final = {
 
 
 class Oracle:
-    """What an index of these files must hold. `settings` are those of the agent."""
+    """Checks an index against its files. `settings` are those of the agent."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -224,7 +224,7 @@ class Oracle:
     async def faults(
         self, index: Path, *, expected: Callable[[str], Sequence[float]] | None = None
     ) -> list[str]:
-        """Everything that is wrong with a level index; empty when nothing is.
+        """Returns everything that is wrong with an index after a complete sync.
 
         `expected` gives the vector that belongs to a text, in any length.
         """
@@ -238,7 +238,7 @@ class Oracle:
             await backend.sync(SyncRequest())
 
     def _other_answers(self, index: Path, fresh: Path) -> Iterator[str]:
-        """Both indexes hold the same, and have to give the same answers."""
+        """Yields the first query that two indexes of the same content answer differently."""
         queries = make_queries(_words(fresh))
         ours, theirs = (self._answers(path, queries) for path in (index, fresh))
         for query, one, other in zip(queries, ours, theirs, strict=True):
@@ -262,7 +262,7 @@ class Oracle:
 
 
 def keyword_settings(settings: Settings, index: Path) -> Settings:
-    """The same agent with another index file and without embeddings."""
+    """Returns the settings of the same agent with another index file and without embeddings."""
     store = StoreSettings(path=index)
     search = replace(settings.search, provider="none", store=store, sync=SyncSettings())
     return replace(settings, search=search, backend="builtin")
@@ -275,10 +275,11 @@ def _words(index: Path) -> list[tuple[str, int]]:
 
 
 def make_queries(counts: Iterable[tuple[str, int]]) -> list[str]:
-    """Fifty of one to four words, from the rarest to the most frequent, always the same.
+    """Returns fifty queries of one to four words, from the rarest to the most frequent, always the same.
 
-    `counts` has each word with the number of its chunks. Words whose chunks are not all scored are left out: of those
-    the newest rows are scored, which every index has in its own order. So are words that have such a part (`0006md`).
+    `counts` has each word with the number of its chunks. Words whose chunks are not all scored are left out, since
+    only the newest rows are scored, and every index has its own order of rows. So are words that have such a part
+    (`0006md`).
     """
     concepts = Analyser().concepts
     rare = ((n, word) for word, n in counts if n <= MIN_SCORED and len(concepts(word)) == 1)
@@ -301,10 +302,10 @@ def compare(
     grown: bool = False,
     expected: Callable[[str], Sequence[float]] | None = None,
 ) -> list[str]:
-    """What is wrong with an index, beside a fresh one of the same files.
+    """Returns what is wrong with an index, compared with a fresh one of the same files.
 
-    Turns that are taken in at different times never share a chunk. Where transcripts have `grown` under the
-    eyes of the gateway, it is their text that has to be the same.
+    Turns that are indexed at different times never share a chunk. If transcripts have `grown` while the gateway
+    ran, their text has to be the same, not their chunks.
     """
     with copied(index) as copy:
         return list(integrity_faults(copy, expected=expected)) or list(
@@ -336,7 +337,7 @@ def _notes(rows: list[Any]) -> list[Any]:
 
 
 def _transcripts(chunks: list[Any]) -> Iterator[tuple[str, str]]:
-    """The text that the chunks of each transcript hold together."""
+    """Yields the path of each transcript and the text of its chunks together."""
     of_sessions = [row for row in chunks if row[0].startswith(_SESSIONS)]
     for path, rows in groupby(of_sessions, key=lambda row: row[0]):
         whole = ""
@@ -347,7 +348,7 @@ def _transcripts(chunks: list[Any]) -> Iterator[tuple[str, str]]:
 
 
 def read_settings(config: Path, workspace: Path, state_dir: Path) -> Settings:
-    """Those that a gateway with these arguments has."""
+    """Returns the settings of a gateway with these arguments."""
     return load_settings(
         LoadRequest(
             environment={},

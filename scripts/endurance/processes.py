@@ -1,4 +1,4 @@
-"""Processes seen from outside, by Linux's /proc: which there are, and what one of them holds."""
+"""Processes seen from outside, through Linux's /proc: which there are, and what one of them uses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MIB: Final = 1 << 20
 
 
 def processes_of(mark: str) -> list[int]:
-    """Those that have `mark` in their command line or environment, without this one."""
+    """Returns the processes that have `mark` in their command line or environment, without this one."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
@@ -27,7 +27,7 @@ def processes_of(mark: str) -> list[int]:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether it is gone, or only waits for somebody to take note of its end."""
+    """Returns whether the process is gone, or is a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
@@ -42,23 +42,23 @@ def resident_mib(pid: int) -> float:
 
 class Sample(msgspec.Struct, frozen=True):
     at_s: float
-    """Since the first sample's clock began."""
+    """The seconds since the sampler started."""
     resident_mib: float
     anonymous_mib: float
-    """Of the resident memory, what is no part of a file."""
+    """The resident memory that is not part of a file."""
     descriptors: int
     threads: int
     children: int
     database_mib: float
     wal_mib: float
     vectors: int
-    """In the cache of embeddings."""
+    """Those in the cache of embeddings."""
     log_mib: float
-    """What it wrote to standard error by then."""
+    """The size of what it wrote to standard error by then."""
 
 
 class Sampler:
-    """Samples of one gateway, its log and its index, each also appended to `record` as a line of JSON."""
+    """Takes samples of one gateway, its log and its index; appends each to `record` as a line of JSON."""
 
     def __init__(self, pid: int, index: Path, log: Path, record: Path | None = None) -> None:
         self._log = log

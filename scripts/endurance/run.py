@@ -1,7 +1,7 @@
 """One run of a cell: the agent, its gateway at this moment, and what was seen.
 
-A right answer holds the note that never changes; one without it has to say why: an error, or that it is
-stale. Everything else is wrong, an empty answer most of all.
+A right answer contains the note that never changes; one without it has to say why: an error, or that it is
+stale. Every other answer is wrong, also an empty one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PAYING_S: Final = 10.0
 
 @dataclass
 class Launch:
-    """What is put around the next start of the gateway."""
+    """The prefix and the variables of the next start of the gateway."""
 
     prefix: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -39,27 +39,27 @@ class Run:
     agent: Agent
     rng: Random
     number: int
-    """From 0; faults with variants take turns by it."""
+    """The number from 0, by which faults with variants choose one."""
     activity: str = ""
     column: int = 0
-    """That of the activity in the matrix: a row as a whole then meets every variant."""
+    """The column of the activity in the matrix, so that a whole row meets every variant."""
     launch: Launch = field(default_factory=Launch)
     client: SpawnedGateway | None = None
     failures: list[str] = field(default_factory=list)
     usual_limits: tuple[int, int] | None = None
-    """The limits of descriptors, while they are taken away."""
+    """The usual limits of descriptors, while they are lowered."""
     params: dict[str, str] = field(default_factory=dict)
-    """What every search says besides."""
+    """Further parameters of every search."""
     refetched: int = 0
-    """How often a model may have to be fetched anew, since what its hub did leaves nothing else."""
+    """The number of times that a model may have to be fetched again because of its hub."""
     stored_texts: frozenset[str] = frozenset()
-    """Whose vector was stored when this was last looked at."""
+    """The texts whose vector was stored at the last check."""
     paid_before: int = 0
-    """Texts that had been embedded by then."""
+    """The number of texts that had been embedded by then."""
     stored: int = 0
     """Texts that were embedded in this run and were stored when the fault was over."""
     has_answered: bool = False
-    """Rightly, at some time in this run."""
+    """True once there was a right answer in this run."""
     kills: int = 0
     answers: int = 0
     incomplete: int = 0
@@ -80,7 +80,7 @@ class Run:
 
     @asynccontextmanager
     async def started(self) -> AsyncIterator[SpawnedGateway]:
-        """A gateway of the agent, with what the fault wants around it."""
+        """Runs a gateway of the agent, launched as the fault needs it."""
         launch = self.launch
         async with self.agent.gateway(launch.prefix, launch.environment) as client:
             self.client = client
@@ -90,7 +90,7 @@ class Run:
                 self.client = None
 
     def kill(self, pid: int | None = None) -> None:
-        """SIGKILL, counted."""
+        """Sends SIGKILL, and counts it."""
         with suppress(ProcessLookupError):
             os.kill(self.pid if pid is None else pid, signal.SIGKILL)
             self.kills += 1
@@ -99,9 +99,9 @@ class Run:
         self.failures.append(what)
 
     async def ask(self, client: GatewayClient | None = None) -> bool:
-        """Asks for the note that never changes; whether it was found. A wrong answer is a failure.
+        """Asks for the note that never changes; returns whether it was found. A wrong answer is a failure.
 
-        That a guest reaches no owner for a while, as when twenty start at once, is an incomplete answer.
+        If a guest reaches no owner for a while, as when twenty start at once, the answer counts as incomplete.
         """
         params = {"query": QUERY, **self.params}
         try:
@@ -122,7 +122,7 @@ class Run:
         return False
 
     async def keep_asking(self) -> None:
-        """Until the gateway is gone. Errors are allowed as long as the fault lasts."""
+        """Asks until the gateway is gone. Errors are allowed as long as the fault lasts."""
         while True:
             try:
                 await self.ask()
@@ -136,7 +136,7 @@ class Run:
             await anyio.sleep(_PAUSE_S)
 
     async def until_answered(self) -> None:
-        """Until somebody who keeps asking got a right answer, or the gateway is gone."""
+        """Waits until `keep_asking` got a right answer, or the gateway is gone."""
         with anyio.move_on_after(ANSWER_S):
             while True:
                 if self.has_answered or not self.is_alive:
@@ -144,7 +144,7 @@ class Run:
                 await anyio.sleep(_PAUSE_S)
 
     async def until_paid(self) -> None:
-        """Until a text of a note was embedded, or none seems to be left to embed, or the gateway is gone."""
+        """Waits until a text of a note was embedded, none seems to be left to embed, or the gateway is gone."""
         with anyio.move_on_after(_PAYING_S):
             while True:
                 if not self.is_alive or set(self.paid()).difference((QUERY, *OTHER_QUERIES)):
@@ -152,7 +152,7 @@ class Run:
                 await anyio.sleep(_PAUSE_S)
 
     async def until_right(self, since: float, *, may_end: bool = False) -> float | None:
-        """Seconds since then to the first right answer of a living gateway; None: none came."""
+        """Returns the seconds since then to the first right answer of a living gateway; None if none came."""
         last = "no answer"
         while time.perf_counter() < since + ANSWER_S:
             try:
@@ -169,21 +169,21 @@ class Run:
         return None
 
     def note_what_is_stored(self, texts: frozenset[str]) -> None:
-        """From here on the host has to be asked for none of these."""
+        """Records the stored texts: from here on the host must not be asked for them."""
         self.stored_texts = texts
         self.paid_before += len(self.paid())
 
     def paid(self) -> list[str]:
-        """Texts that were embedded since then."""
+        """Returns the texts that were embedded since then."""
         host = self.agent.host
         return host.embedded()[self.paid_before :] if host else []
 
     def paid_again(self) -> set[str]:
-        """Those of them whose vector was stored."""
+        """Returns those of them whose vector was stored."""
         return self.stored_texts & set(self.paid())
 
     def left_behind(self) -> list[int]:
-        """Processes that belong to the agent."""
+        """Returns the processes that belong to the agent."""
         return processes_of(str(self.agent.root))
 
 

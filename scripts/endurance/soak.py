@@ -1,6 +1,6 @@
-"""One soak: a real gateway, everybody who uses it at the same time, and a fresh index to compare with.
+"""One soak test: a real gateway, all its clients at the same time, and a fresh index to compare with.
 
-It lasts so many minutes, or, in fast motion, until so much was done. What its clients do is in `soak_clients`.
+It lasts a number of minutes or, in fast motion, until its goals are reached. The clients are in `soak_clients`.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ FAULTS: Final[tuple[Fault, ...]] = (
     *map(fault, ("hang", "drip", "reset", "invalid-json", "html", "short", "wrong-dimension", "nan", "zero")),
 )  # fmt: skip
 _EVERY: Final = 4
-"""The vendor fails in one round of so many."""
+"""The vendor fails in one of this many rounds."""
 
 
 async def fail_now_and_then(
     vendor: FakeVendor, findings: Findings, pace: Pace, rng: Random
 ) -> None:
-    """One way to misbehave after the other, with health in between; afterwards the vendor is well."""
+    """Makes the vendor misbehave in one way after the other, and work in between; in the end it works."""
     kinds = shuffled(FAULTS, rng)
     async for number in pace():
         vendor.heal()
@@ -85,7 +85,7 @@ _LOG: Final = "SOAK_LOG"
 
 @dataclass(frozen=True)
 class Goals:
-    """What is to be done at least."""
+    """The least that is to be done."""
 
     searches: int
     edits: int
@@ -104,7 +104,7 @@ class Goals:
 
 @dataclass(frozen=True)
 class Plan:
-    """How fast each goes; `pace` is that of the clients that keep notes."""
+    """The pace of each part; `pace` is that of the clients that keep notes."""
 
     pace: Pace
     talking: Pace
@@ -112,20 +112,20 @@ class Plan:
     provider_faults: Pace
     samples: Pace
     goals: Goals | None = None
-    """Then everybody goes on until they are reached, if nothing else ends it before."""
+    """The goals at which the clients stop, if their time is not over before; None: only time counts."""
     operations: Sequence[str] = NOTE_OPERATIONS
     bullets: tuple[int, int] = (3, 25)
-    """Of a note, fewest and most."""
+    """The fewest and the most bullets of a note."""
     most_turns: int = MOST_TURNS
-    """Of a conversation."""
+    """The most turns of a conversation."""
     record: Path | None = None
-    """Where each sample is appended as it is taken."""
+    """The file to which each sample is appended as it is taken."""
     quiet_notes: int = 150
-    """That nobody touches."""
+    """The number of notes that nobody touches."""
     seed: int = 1
 
     def towards(self, findings: Findings) -> Plan:
-        """Its paces end with the goals."""
+        """Returns the plan with paces that end when the goals are reached."""
         goals = self.goals
         if goals is None:
             return self
@@ -146,7 +146,7 @@ class Outcome:
     samples: Sequence[Sample]
     database_bytes: int
     fresh_bytes: int
-    """The size of an index of the same files that was made just now."""
+    """The size of a fresh index of the same files."""
     exit_code: int | None
 
 
@@ -220,7 +220,7 @@ async def _sample(sampler: Sampler, pace: Pace) -> None:
 
 
 async def _settle(operator: Operator, client: SpawnedGateway) -> None:
-    """The usual settings, every file indexed, every text embedded."""
+    """Restores the usual settings, and waits until every file is indexed and every text embedded."""
     operator.configure()
     await client.call("reload", timeout_s=_LONG_S)
     await client.call("sync", {}, timeout_s=_LONG_S)
@@ -250,7 +250,7 @@ class Slope(NamedTuple):
 
 
 def slope(seconds: Sequence[float], values: Sequence[float]) -> Slope:
-    """Ordinary least squares. Needs three points at least.
+    """Returns the slope by ordinary least squares. Needs three points at least.
 
     Neighbouring samples resemble each other, so there are fewer independent ones than samples; their
     number is corrected by the residuals' first autocorrelation r: n (1 - r) / (1 + r)
@@ -271,7 +271,7 @@ def slope(seconds: Sequence[float], values: Sequence[float]) -> Slope:
 
 
 def quarters(values: Sequence[float]) -> tuple[float, float]:
-    """The medians of the first and of the last quarter."""
+    """Returns the medians of the first and of the last quarter."""
     size = max(1, len(values) // 4)
     return median(values[:size]), median(values[-size:])
 
@@ -288,14 +288,14 @@ SERIES: Final = {
 }
 """The curves of a soak, by the field of its samples."""
 _ENDLESS: Final = frozenset({"log_mib"})
-"""What goes up for as long as something is reported; whoever keeps it bounds it."""
+"""The curves that rise as long as something is logged: it is not the gateway that limits its log."""
 
 
 _MIB: Final = 1 << 20
 
 
 class Plateau(NamedTuple):
-    """How much a curve rose over the second half of a soak, with the bounds of its 95 % confidence interval."""
+    """The rise of a curve over the second half of a soak, with the bounds of its 95 % confidence interval."""
 
     level: float
     """The median of that half."""
@@ -305,7 +305,7 @@ class Plateau(NamedTuple):
 
     @property
     def is_level(self) -> bool:
-        """No rise can be told from none, or it is less than a hundredth."""
+        """True if the rise is not significant, or less than a hundredth of the level."""
         return self.low <= 0 or self.rise < 0.01 * self.level
 
 
@@ -321,7 +321,7 @@ def plateaus(samples: Sequence[Sample]) -> dict[str, Plateau]:
 
 
 def draw_samples(samples: Sequence[Sample], path: Path, title: str) -> None:
-    """One panel for each curve."""
+    """Draws one panel for each curve."""
     found = plateaus(samples)
     curves = {}
     for name, meaning in SERIES.items():
@@ -428,7 +428,7 @@ def plan(minutes: float) -> Plan:
 
 
 def fast_motion(minutes: float, goals: Goals) -> Plan:
-    """As fast as the gateway answers, in short notes and short conversations, for so many minutes at most."""
+    """Returns a plan as fast as the gateway answers, with short notes and conversations, for `minutes` at most."""
     seconds = minutes * 60
     return Plan(
         pace=Pace(seconds),
@@ -444,7 +444,7 @@ def fast_motion(minutes: float, goals: Goals) -> Plan:
 
 
 def read_samples(path: Path) -> list[Sample]:
-    """Of a soak that may still go on."""
+    """Returns the samples of a soak that may still be running."""
     return [msgspec.json.decode(line, type=Sample) for line in path.read_bytes().splitlines()]
 
 

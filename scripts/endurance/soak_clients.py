@@ -1,7 +1,7 @@
 """The clients of a soak: some keep notes, one has a conversation, one operates the gateway.
 
-Each knows what it wrote, so the right answer to what it asks is known. An answer may be late only if it
-says that it is stale.
+Each knows what it wrote, so the right answer to what it asks is known. An answer may be outdated only if
+it says that it is stale.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Pace:
-    """By the clock, or, for a run that has to do the same on any machine, by a count of rounds."""
+    """The rounds of a client: by the clock or, for a run that has to do the same on any machine, by a count."""
 
     seconds: float | None = None
     rounds: int | None = None
     pause_s: float = 0.0
-    """Between two rounds of one client."""
+    """The pause between two rounds of one client."""
     is_over: Callable[[], bool] = lambda: False
-    """Asked before each round: whether it was the last one."""
+    """Called before each round; returns True to end."""
 
     async def __call__(self) -> AsyncIterator[int]:
-        """The numbers of the rounds, from 1, until the soak is over."""
+        """Yields the numbers of the rounds, from 1, until the soak is over."""
         ends = None if self.seconds is None else time.monotonic() + self.seconds
         number = 0
         while (
@@ -56,7 +56,7 @@ class Pace:
 
 
 def shuffled(operations: Sequence[T], rng: Random) -> Iterator[T]:
-    """All operations in a random order, again and again: none is left out for long."""
+    """Yields all operations in a random order, again and again: none is left out for long."""
     while True:
         yield from rng.sample(operations, len(operations))
 
@@ -66,22 +66,22 @@ MOST_KEPT = 50
 
 @dataclass
 class Findings:
-    """`errors` and `wrong` have to be empty at the end."""
+    """The results of a soak. `errors` and `wrong` have to be empty at the end."""
 
     done: Counter[str] = field(default_factory=Counter)
-    """How often each activity was done."""
+    """The number of times each activity was done."""
     errors: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     """Answers that missed what is known to exist, or showed what is known to be gone."""
     stale: int = 0
     """Answers that missed something and said so."""
     modes: Counter[str] = field(default_factory=Counter)
-    """How many searches used vectors, how many only words."""
+    """The number of searches with vectors, and of those with words only."""
     search_s: list[float] = field(default_factory=list)
 
     @contextmanager
     def activity(self, name: str, *expected: ErrorKind) -> Iterator[None]:
-        """Counts it, and notes down an error that it should not end with."""
+        """Counts an activity, and records an error that it should not end with."""
         self.done[name] += 1
         try:
             yield
@@ -104,7 +104,7 @@ Result = dict[str, Any]
 async def must_find(
     client: GatewayClient, findings: Findings, path: str, word: str, **params: object
 ) -> None:
-    """A hit in this file that shows this word, also at the lines that it claims."""
+    """Searches for a word; exactly one hit must show it, in this file."""
 
     def fault(results: list[Result]) -> str | None:
         shown = [one for one in results if word in one["snippet"].lower()]
@@ -116,7 +116,7 @@ async def must_find(
 
 
 async def must_not_find(client: GatewayClient, findings: Findings, word: str) -> None:
-    """No hit shows a word that stands in no file any more."""
+    """Searches for a word that is in no file any more; no hit may show it."""
 
     def fault(results: list[Result]) -> str | None:
         shown = [one["path"] for one in results if word in one["snippet"].lower()]
@@ -162,7 +162,7 @@ class Note:
 
 
 class Notes:
-    """All methods are plain file operations, as an editor or an agent does them."""
+    """The notes of one client. All methods are plain file operations, as an editor or an agent does them."""
 
     def __init__(
         self, workspace: Path, name: str, seed: int, bullets: tuple[int, int] = (3, 25)
@@ -170,7 +170,7 @@ class Notes:
         self._bullets = bullets
         self.rng = Random(f"{name} {seed}")
         self.gone: deque[str] = deque(maxlen=_REMEMBERED)
-        """Words that stand in no file any more."""
+        """Words that are in no file any more."""
         self._workspace = workspace
         self._name = name
         self._writer = NoteWriter(words=3_000, seed=self.rng.randrange(1 << 30))
@@ -255,7 +255,7 @@ EDITS: Final = frozenset({"edit", "append", "grow or shrink", "rename"})
 
 
 class NoteClient:
-    """Its notes, and what it does with them."""
+    """A client that writes notes and asks for them."""
 
     def __init__(
         self,
@@ -270,7 +270,7 @@ class NoteClient:
         self._findings = findings
 
     async def keep(self, pace: Pace) -> None:
-        """Over the socket: every connection lasts until it is time to leave."""
+        """Works over the socket: each connection lasts until the operation `leave`."""
         operations = shuffled(self._operations, self._notes.rng)
         async with aclosing(pace()) as rounds:
             while True:
@@ -280,7 +280,7 @@ class NoteClient:
                         return
 
     async def keep_over(self, client: GatewayClient, pace: Pace) -> None:
-        """Over a connection that lasts: the pipe."""
+        """Works over a connection that lasts: the pipe."""
         lasting = [one for one in self._operations if one != "leave"]
         operations = shuffled(lasting, self._notes.rng)
         async with aclosing(pace()) as rounds:
@@ -289,7 +289,7 @@ class NoteClient:
     async def _visit(
         self, client: GatewayClient, operations: Iterator[str], rounds: AsyncIterator[int]
     ) -> bool:
-        """False when the soak is over."""
+        """Works over one connection; returns False when the soak is over."""
         async for _ in rounds:
             operation = next(operations)
             with self._findings.activity(operation):
@@ -320,7 +320,7 @@ class NoteClient:
             self._findings.wrong.append(f"memory_get of {note.path}: {got}")
 
     async def _hang_up(self) -> None:
-        """Requests and half a line, and nobody who waits for the answers."""
+        """Sends requests and half a line, and does not wait for the answers."""
         stream = await reach_owner(self._lock)
         async with stream:
             for number, word in enumerate(("boiler", "heating", self._notes.any().word)):
@@ -371,7 +371,7 @@ class TranscriptClient:
         return Transcript(self._directory, f"session-{self._sessions}")
 
     def _say(self, transcript: Transcript) -> str:
-        """Some turns; returns a word that stands only in the last one."""
+        """Writes some turns; returns a word that is only in the last one."""
         for _ in range(_TURNS_A_ROUND - 1):
             transcript.say(self._writer.sentence(25))
             transcript.work("output " * 200)
@@ -386,7 +386,7 @@ OPERATOR_OPERATIONS: Final = (
     "rebuild", "results", "weights", "chunking", "provider", "nonsense",
 )  # fmt: skip
 CACHED: Final = 3_000
-"""Embeddings that are kept: without a bound they stay for good, by design."""
+"""The number of embeddings that are kept: without a bound they stay for good, by design."""
 _OPERATOR_S: Final = 300.0
 _HEALTH_TRIES: Final = 3
 _MOST_APPENDED: Final = 30_000
@@ -412,7 +412,7 @@ class Operator:
         self.configure()
 
     def configure(self, **changed: object) -> None:
-        """The usual settings, with these in their place."""
+        """Writes the usual settings with these changes."""
         content = {
             "agents": {"defaults": {"memorySearch": self._search | changed}},
             "memory": {"append": {"enabled": True}},
@@ -453,7 +453,7 @@ class Operator:
         return changes[operation]
 
     async def _health(self, client: GatewayClient) -> None:
-        """On a busy machine one may fail for want of time; several in a row may not."""
+        """Checks `health`: on a busy machine one check may fail for lack of time, but not several in a row."""
         for _ in range(_HEALTH_TRIES):
             health: Any = await client.call("health")
             if health["status"] != "failing":
@@ -461,7 +461,7 @@ class Operator:
         self._findings.errors.append(f"health: {health}")
 
     async def _nonsense(self, client: GatewayClient) -> None:
-        """A reload has to refuse this; then the usual settings are back."""
+        """Writes settings that a reload has to refuse, then the usual ones again."""
         self._config.write_text('{"agents": {"defaults": [', encoding="utf-8")
         try:
             await client.call("reload", timeout_s=_OPERATOR_S)

@@ -1,7 +1,7 @@
-"""`./scripts/torture`: runs a cell, a row, a column or all of the fault matrix, and shows what came of it.
+"""`./scripts/torture`: runs a cell, a row, a column or all of the fault matrix, and reports the results.
 
-A table for the terminal, and the part of a document between two marks. Runs are kept in a file of JSON
-lines, so that rows may be run at different times.
+It prints them on the terminal, and writes the part of a document between two marks. Runs are kept in a file of
+JSON lines, so that rows may be run at different times.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def kept(file: Path) -> list[Outcome]:
 
 
 def tallies(outcomes: Sequence[Outcome]) -> dict[tuple[str, str], Tally]:
-    """By fault and activity."""
+    """Returns a tally for each fault and activity."""
     grouped: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     for one in outcomes:
         grouped[one.fault, one.activity].append(one)
@@ -67,7 +67,7 @@ def tallies(outcomes: Sequence[Outcome]) -> dict[tuple[str, str], Tally]:
 
 
 def listing() -> str:
-    """Every cell, with the reason where it is impossible."""
+    """Returns a list of all cells, with the reason if one is impossible."""
     return "\n".join(
         f"{cell.fault.name:14} {cell.activity.name:12} "
         + (f"impossible: {cell.impossible}" if cell.impossible else f"{cell.fault.runs} runs")
@@ -76,7 +76,7 @@ def listing() -> str:
 
 
 def document(outcomes: Sequence[Outcome]) -> str:
-    """The matrix in Markdown: runs, failures if any, and the slowest recovery of each cell."""
+    """Returns the matrix in Markdown: runs, failures if any, and the slowest recovery of each cell."""
     found = tallies(outcomes)
     names = [one.name for one in ACTIVITIES]
     lines = [
@@ -106,7 +106,7 @@ def _shown(cell: Cell, found: dict[tuple[str, str], Tally], reasons: list[str]) 
 
 
 def write_into(page: Path, outcomes: Sequence[Outcome]) -> None:
-    """Replaces what stands between the two marks of a page."""
+    """Replaces the part of a page between the two marks."""
     text = page.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)

@@ -1,7 +1,7 @@
-"""What every fault is: something that happens to a gateway before it starts or while it is at work.
+"""The base of all faults: a fault happens to a gateway before it starts or while it is at work.
 
-A run goes: `before`, start, the activity begins, `inject` at a random instant, `hold_s` while the activity
-goes on, `remove`, and from there the time to the first right answer counts.
+A run is: `before`, start, the activity begins, `inject` at a random instant, `hold_s` while the activity
+goes on, `remove`; from there the time to the first right answer counts.
 """
 
 from __future__ import annotations
@@ -17,55 +17,55 @@ if TYPE_CHECKING:
     from endurance.database import Database
 
 
-class Impossible(Exception):  # noqa: N818 - it is no error, it is said
+class Impossible(Exception):  # noqa: N818 - not an error: it is reported
     """This machine cannot do it; the message says why."""
 
 
 class Fault:
-    """Does nothing by itself. Subclasses override what they need."""
+    """A fault that does nothing. Subclasses override what they need."""
 
     name: ClassVar[str]
     about: ClassVar[str]
     hold_s: ClassVar[float] = 0.0
-    """How long it lasts while the gateway is at work."""
+    """The time for which it lasts while the gateway is at work."""
     needs_host: ClassVar[bool] = False
     needs_database: ClassVar[bool] = False
-    """Whether the index is in PostgreSQL: the fault is one of the server, or of those who share it."""
+    """True if the index is in PostgreSQL: the fault is one of the server, or of others who use it."""
     without_host: ClassVar[bool] = False
     tolerates_damaged: ClassVar[bool] = False
-    """Whether an index may be found damaged and set aside: the fault is the damage."""
+    """True if an index may be found damaged and set aside: the fault is the damage."""
     may_prevent_start: ClassVar[bool] = False
-    """Whether a gateway may refuse to start, with a reason, as long as it lasts."""
+    """True if a gateway may refuse to start, with a reason, as long as the fault lasts."""
     kills_gateway: ClassVar[bool] = False
-    """Whether the gateway ends by it, and a new one has to be started."""
+    """True if the fault ends the gateway, and a new one has to be started."""
     runs: ClassVar[int] = 6
-    """What is usual for one of its cells."""
+    """The usual number of runs of one of its cells."""
     impossible: ClassVar[dict[str, str]] = {}
-    """Activities that it cannot meet, with the reason."""
+    """The activities that it cannot be combined with, and the reasons."""
 
     def require(self) -> None:
         """Raises Impossible where the machine lacks what it needs."""
 
     async def before(self, run: Run) -> None:
-        """While no process runs."""
+        """Prepares the fault while no process runs."""
 
     async def inject(self, run: Run) -> None:
-        """While the gateway is at work."""
+        """Begins the fault while the gateway is at work."""
 
     async def remove(self, run: Run) -> None:
-        """Ends what lasts. The gateway may be gone."""
+        """Ends a fault that lasts. The gateway may be gone."""
 
     async def after(self, run: Run) -> None:
         """Cleans up; called in any case, also when `before` failed."""
 
     def clean(self, root: Path) -> None:
-        """Before the agent below `root` is deleted."""
+        """Cleans up before the agent under `root` is deleted."""
 
     def clean_database(self, database: Database) -> None:
-        """Before the server of a cell goes."""
+        """Cleans up before the server of a cell is stopped."""
 
     def leftovers(self) -> Collection[str]:
-        """Beginnings of names that may stay beside the index."""
+        """Returns the beginnings of names of files that may stay beside the index."""
         return (
             (".main.memory-gateway.sqlite.damaged", "main.memory-gateway.sqlite.damaged")
             if self.tolerates_damaged
@@ -74,13 +74,13 @@ class Fault:
 
 
 class Lasting(Fault):
-    """Stays until it is removed, so it is removed in any case, once more if need be."""
+    """A fault that stays until it is removed, so `after` removes it in any case, even a second time."""
 
     async def after(self, run: Run) -> None:
         await self.remove(run)
 
 
 def require_root() -> None:
-    """For a mount. Raises Impossible."""
+    """Raises Impossible if this user may not mount a file system."""
     if os.geteuid() != 0:
         raise Impossible("only root may mount a tmpfs")

@@ -1,4 +1,4 @@
-"""Faults of the database, where the index is in PostgreSQL: killed, stopped, refusing, full; and of those who share it."""
+"""Faults of a PostgreSQL server with the index: killed, stopped, refusing, full; and faults of others who use it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LOG_SIZE: Final = "512m"
 
 
 class DatabaseFault(Lasting):
-    """The gateway lives on, says why an answer is not whole, and heals by itself."""
+    """The gateway keeps running, says why an answer is incomplete, and recovers by itself."""
 
     needs_database = True
     runs = 2
@@ -163,14 +163,14 @@ class SlowStatements(DatabaseFault):
         lock = "LOCK TABLE memory_gateway.files, memory_gateway.postings, memory_gateway.embeddings"
         await to_thread.run_sync(self._holding.execute, f"{lock} IN ACCESS EXCLUSIVE MODE")
 
-    async def remove(self, run: Run) -> None:  # noqa: ARG002 - as all
+    async def remove(self, run: Run) -> None:  # noqa: ARG002 - the interface of all faults
         holding, self._holding = self._holding, None
         if holding is not None:
             holding.close()
 
 
 class FullServer(DatabaseFault):
-    """Of the tables; where its log fills the disk, PostgreSQL ends, as in `db-kill`."""
+    """Only the disk of the tables is full: without space for its log PostgreSQL ends, as in `db-log-full`."""
 
     name = "db-full"
     about = f"the tables lie on a tmpfs of {_SIZE}, which is filled to the last byte, later freed"
@@ -213,7 +213,7 @@ def _filler(run: Run) -> Path:
 
 
 class RestoredDatabase(DatabaseFault):
-    """Another tenant comes first afterwards, whose rows nobody may see or change."""
+    """Afterwards another tenant indexes first, whose rows nobody else may see or change."""
 
     name = "db-restored"
     about = (
@@ -318,7 +318,7 @@ class LongPaths(DatabaseFault):
     def _write(self, memory: Path) -> None:
         (memory / os.fsdecode(b"caf\xe9.md")).write_text("The greenhouse of nobody.\n")
         at = os.open(memory, os.O_RDONLY)
-        try:  # one by one: the whole would be too long for the system
+        try:  # one directory at a time: the whole path would be too long for the system
             for name in self._names:
                 with suppress(FileExistsError):
                     os.mkdir(name, dir_fd=at)
@@ -341,7 +341,7 @@ def _memory(run: Run) -> Path:
 
 
 class FullLog(DatabaseFault):
-    """PostgreSQL ends by itself where its log has no space, and recovers when it is started again."""
+    """PostgreSQL ends if its log has no space, and recovers when it is started again."""
 
     name = "db-log-full"
     about = (
@@ -388,7 +388,7 @@ class FullLog(DatabaseFault):
 
 
 class TwoLeaders(DatabaseFault):
-    """As if its lease had run out while it was stopped: a second gateway does its work when it goes on."""
+    """The leases of a stopped gateway run out: when it continues, a second gateway does its work."""
 
     name = "two-leaders"
     about = "the gateway is stopped, its leases run out, one of another host takes them over; then it goes on"
@@ -419,13 +419,13 @@ class TwoLeaders(DatabaseFault):
 
 
 async def _leads(run: Run, pid: int) -> bool:
-    """Whether the process has had a lease, be it given back by now."""
+    """Returns whether the process has had a lease, even if it has given it back by now."""
     query = f"SELECT 1 FROM memory_gateway.leases WHERE holder LIKE '% ({pid})'"
     return bool(await _sql(run, query))
 
 
 class DatabaseClock(Clock):
-    """Leases go by the clock of the server, so nobody keeps one for a year or loses it at once."""
+    """Leases follow the clock of the server, so no gateway keeps one for a year or loses it at once."""
 
     name = "db-clock"
     about = "the clock of one gateway jumps an hour back, a year forward, or to just before midnight: leases do not"

@@ -1,4 +1,4 @@
-"""Faults of the disk and of what lies on it: full, failing, read only; damaged pages, foreign side files."""
+"""Faults of the disk and of its files: full, failing, read only; damaged pages, foreign side files."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from fakes.hung_disk import HungDisk
 from gateway.client import GatewayGoneError, RemoteError
 
 WRITES: Final = 200
-"""Each of the first so many writes fails once."""
+"""The number of writes of which each fails once, counted from the first."""
 _SIZE: Final = "24m"
 _SIZE_WITH_MODEL: Final = "112m"
 """A download leaves 64 MiB free."""
 _COLUMNS: Final = 7
-"""Activities that write to the index: a row as a whole has each of its writes fail once."""
+"""The number of activities that write to the index: in a whole row each write fails once."""
 _MODEL_WRITES: Final = 33
-"""Pieces of 64 KiB that a model arrives in; a stride that is prime to it takes the runs to all."""
+"""The number of 64 KiB pieces of a model; with a stride coprime to it, the runs reach all of them."""
 _STRIDE: Final = 7
 _BLOCK: Final = b"\0" * 65536
 _DETACH_S: Final = 5.0
 
 
 class FullDisk(Lasting):
-    """State and index lie on a file system of their own, which is filled while the gateway works."""
+    """State and index are on a file system of their own, which is filled while the gateway works."""
 
     name = "disk-full"
     about = f"a tmpfs of {_SIZE} (with a model {_SIZE_WITH_MODEL}) is filled to the last byte, later freed"
@@ -49,7 +49,7 @@ class FullDisk(Lasting):
         require_root()
 
     async def before(self, run: Run) -> None:
-        """Puts what is there already on the small disk."""
+        """Moves the existing state to the small disk."""
         state = run.agent.state
         if os.path.ismount(state):
             return
@@ -73,7 +73,7 @@ class FullDisk(Lasting):
 
 
 class FailingWrite(Fault):
-    """strace lets the n-th write of each thread fail, in odd runs all that follow as well."""
+    """strace makes the n-th write of each thread fail, in odd runs also all later ones."""
 
     name = "write-error"
     about = (
@@ -97,7 +97,7 @@ class FailingWrite(Fault):
         )  # fmt: skip
 
     def _target(self, run: Run) -> tuple[str, tuple[str, ...], int]:
-        """A call, the file it has to be for (none: any), and n; of the model, where one is fetched."""
+        """Returns the call, options that restrict it to a file, and n. If a model is fetched, the file is the model."""
         if run.agent.hub is None:
             nth = 1 + (run.number * _COLUMNS + run.column) % WRITES
             return "pwrite64", (), nth
@@ -105,7 +105,7 @@ class FailingWrite(Fault):
         return "write", ("-P", str(part)), 1 + run.number * _STRIDE % _MODEL_WRITES
 
     async def remove(self, run: Run) -> None:
-        """Ends the tracer, which lets go of the gateway."""
+        """Ends the tracer, which then detaches from the gateway."""
         ends = time.monotonic() + _DETACH_S
         while run.is_alive and (tracer := _tracer(run.pid)):
             with suppress(ProcessLookupError):
@@ -117,7 +117,7 @@ class FailingWrite(Fault):
 
 
 class ReadOnly(Lasting):
-    """Nothing can be made or written where index and model lie, from before the start."""
+    """From before the start nothing can be created or written in the directories of index and model."""
 
     name = "read-only"
     about = "the directories of index and model cannot be written; later they can"
@@ -137,12 +137,12 @@ class ReadOnly(Lasting):
         for place in run.agent.stores:
             if os.geteuid() != 0:
                 place.chmod(0o700)
-            else:  # a second time there is nothing left to do
+            else:  # a second call finds nothing mounted
                 subprocess.run(["umount", "--lazy", place], capture_output=True, check=False)
 
 
 def fill(filler: Path) -> None:
-    """Writes to it until its disk has no byte left."""
+    """Writes to the file until its disk has no byte left."""
     for block in (_BLOCK, b"\0"):
         with suppress(OSError), filler.open("ab", buffering=0) as file:
             while file.write(block):
@@ -176,7 +176,7 @@ def _cut_a_page(index: Path, rng: Random) -> None:
 
 
 def _flip_bits(index: Path, rng: Random) -> None:
-    """One bit each of three pages."""
+    """Flips one bit in each of three pages."""
     for _ in range(3):
         place = PAGE * rng.randrange(_pages(index)) + rng.randrange(PAGE)
         old = _read(index, max(place, HEADER), 1)
@@ -192,7 +192,7 @@ def _garbage_in_a_page(index: Path, rng: Random) -> None:
 
 
 def _swap_pages(index: Path, rng: Random) -> None:
-    """A lost write: a page holds what belongs to another."""
+    """Gives a page the content of another, as a misdirected write does."""
     one, other = (PAGE * rng.randrange(1, _pages(index)) for _ in range(2))
     _write(index, one, _read(index, other, PAGE))
 
@@ -206,7 +206,7 @@ def _empty(index: Path, _rng: Random) -> None:
 
 
 def _spoil_log(index: Path, rng: Random) -> None:
-    """A write-ahead log that a killed process left, with a garbled frame."""
+    """Garbles a frame of the write-ahead log that a killed process left."""
     log = _beside(index, "-wal")
     if log.exists() and log.stat().st_size > 2 * PAGE:
         _write(log, rng.randrange(32, log.stat().st_size - 64), rng.randbytes(64))
@@ -219,7 +219,7 @@ DAMAGES: Final[tuple[Callable[[Path, Random], None], ...]] = (
 
 
 class DamagedIndex(Fault):
-    """The gateway is killed, or ends in order, and its file is not what it was."""
+    """The gateway is killed or ends in order, and then its file is damaged."""
 
     name = "damage"
     about = "pages cut off, flipped, zeroed, garbled, exchanged; a garbage header; 0 bytes; a garbled log"
@@ -235,7 +235,7 @@ class DamagedIndex(Fault):
 
 
 class StaleSidecars(Fault):
-    """What an earlier index left is found beside another one, or without any."""
+    """Side files of an earlier index are beside another index, or alone."""
 
     name = "sidecars"
     about = "-wal, -shm and -journal of an earlier index beside a new one, beside an older one, or alone"
@@ -244,7 +244,7 @@ class StaleSidecars(Fault):
     runs = 8
 
     async def before(self, run: Run) -> None:
-        """An index of an earlier time, and the log of a process that was killed then."""
+        """Saves an earlier index and the log of a process that was killed then."""
         aside = _aside(run)
         aside.mkdir(exist_ok=True)
         async with run.started() as client:
@@ -277,7 +277,7 @@ class StaleSidecars(Fault):
 
 
 async def end(run: Run) -> None:
-    """The gateway is killed, or ends in order and leaves no log."""
+    """Kills the gateway, or has it end in order without leaving a log."""
     if run.rng.random() < 0.5:
         run.kill()
     elif run.is_alive:
@@ -394,7 +394,7 @@ class HungIndex(_Hung):
 
 
 class SilentPipes(Lasting):
-    """Nobody writes to them: each question about one is answered all the same, and others are not kept."""
+    """Nobody writes to the pipes: a request about one is answered all the same and delays no other request."""
 
     name = "fifos"
     about = (
@@ -406,7 +406,7 @@ class SilentPipes(Lasting):
         with suppress(MemoryGatewayError):
             await run.gateway.call(
                 "health", timeout_s=ANSWER_S
-            )  # it has started: a start refuses them
+            )  # it has started: while starting it refuses pipes
         for pipe in _pipes(run):
             if pipe.exists():
                 pipe.rename(_kept(pipe))
@@ -427,7 +427,7 @@ class SilentPipes(Lasting):
         except TimeoutError:
             run.fail(f"{method} was not answered within {ANSWER_S:g} s")
         except MemoryGatewayError:
-            pass  # it names the pipe, or the process is ending
+            pass  # the error names the pipe, or the process is ending
 
     async def remove(self, run: Run) -> None:
         for pipe in _pipes(run):
@@ -456,7 +456,7 @@ _LONG_NAMES: Final = 40
 
 
 class HostilePatterns(Lasting):
-    """An ignore file of a place that is searched, too: it matches nothing, in no time."""
+    """An ignore file in a further place that is searched: it matches nothing and takes no time."""
 
     name = "patterns"
     about = f"an ignore file whose patterns would be tried for ever, beside {_LONG_NAMES} names of 240 letters"

@@ -28,7 +28,7 @@ _UNSHARE: Final = ("unshare", "--user", "--map-root-user")
 
 
 class NoDescriptors(Fault):
-    """Every other run starts with 64 of them; in the others all that are free are taken away at work."""
+    """Every other run starts with 64 descriptors; in the others all free ones are taken away during the work."""
 
     name = "descriptors"
     about = f"{NOFILE} descriptors from the start, or none left in the middle of the work"
@@ -57,7 +57,7 @@ class NoDescriptors(Fault):
 
 
 class NoThreads(Fault):
-    """Every other run has few from the start; in the others no further one may be started at work."""
+    """Every other run has few threads from the start; in the others no further one may be started during the work."""
 
     name = "threads"
     about = "2 to 6 threads beside the first from the start, or no further one in the middle of the work"
@@ -97,7 +97,7 @@ def _threads(run: Run) -> Path:
 
 
 class NoInotify(Fault):
-    """It has to poll, to say so, and to answer like any other."""
+    """The gateway has to poll, to say so, and to answer as usual."""
 
     name = "inotify"
     about = "no inotify instance can be made"
@@ -125,7 +125,7 @@ class NoInotify(Fault):
 
 
 async def _watching(run: Run) -> dict[str, Any]:
-    """The first status that tells how changes are noticed."""
+    """Returns the first status that says how changes are noticed."""
     with anyio.fail_after(ANSWER_S):
         while True:
             status: dict[str, Any] = await run.gateway.call("status", timeout_s=ANSWER_S)
@@ -186,14 +186,14 @@ def _offset(run: Run) -> Path:
 
 
 def _to_midnight() -> int:
-    """Seconds that bring the clock to half a second before the next midnight, about."""
+    """Returns the seconds that bring the clock to about half a second before the next midnight."""
     now = datetime.now().astimezone()
     midnight = (now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
     return int((midnight - now).total_seconds() - 0.5)
 
 
 async def _write_todays_note(run: Run) -> None:
-    """A note that is named by a day, written while that day ends."""
+    """Writes a note that is named after a day while that day ends."""
     name = time.strftime("%Y-%m-%d")
     note = run.agent.workspace / f"memory/{name}.md"
     note.write_text(f"# {name}\n\n- Written in run {run.number}.\n", encoding="utf-8")

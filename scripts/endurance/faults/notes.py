@@ -1,4 +1,4 @@
-"""What people and editors do to notes while the gateway is at work."""
+"""Faults of notes: changes by people and editors while the gateway is at work."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _POLL_S: Final = 0.2
 
 
 class SavingEditor(Fault):
-    """What was acknowledged is in a note, unless the editor itself wrote over it."""
+    """An acknowledged entry is in a note, unless the editor itself overwrote it."""
 
     name = "saving-editor"
     about = "entries are appended to the log beside an editor that saves it by rename"
@@ -44,7 +44,7 @@ class SavingEditor(Fault):
 
     async def _append(self, run: Run, model: Model) -> None:
         mark = model.new_mark()
-        with suppress(MemoryGatewayError):  # nothing is promised of what is not acknowledged
+        with suppress(MemoryGatewayError):  # nothing is promised for an unacknowledged entry
             text = f"- an agent noted {mark}"
             answer = await run.gateway.call("memory_append", {"text": text}, timeout_s=ANSWER_S)
             model.acknowledge(mark)
@@ -67,14 +67,14 @@ class SavingEditor(Fault):
             run.fail(f"acknowledged and in no note: {lost[:5]} of {len(lost)}")
 
     async def after(self, run: Run) -> None:  # noqa: ARG002 - as every fault has it
-        """The notes are as they were."""
+        """Deletes the notes of the model."""
         if self._model is not None:
             for place in self._model.places:
                 place.unlink(missing_ok=True)
 
 
 class DeletedText(Fault):
-    """A minute after the sync no byte of it is in a file of the gateway."""
+    """A minute after the sync no byte of a deleted note is in a file of the gateway."""
 
     name = "deleted"
     about = "a note with a password is indexed and deleted"
@@ -99,8 +99,11 @@ class DeletedText(Fault):
                 await anyio.sleep(_POLL_S)
 
     async def _left(self, run: Run) -> list[str]:
-        """Read by another process: to close the host's database here would drop the locks on it that this one has."""
-        # 1: in no file; 2: a file went meanwhile
+        """Returns the names of the files that contain the secret.
+
+        Another process reads them: closing the host's database here would release the locks that this one has on it.
+        """
+        # exit code 1: in no file; 2: a file was deleted meanwhile
         found = await anyio.run_process(
             ["grep", "-rlaFs", self._secret, str(run.agent.state)], check=False
         )

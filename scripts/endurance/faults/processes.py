@@ -1,4 +1,4 @@
-"""Faults of processes: killed, stopped, orphaned, more of them than one, and a client that never reads."""
+"""Faults of processes: killed, stopped, orphaned, more than one of them, and a client that never reads."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from gateway.client import GatewayClient, RemoteError
 from gateway.ownership.owner import read_owner
 
 BUSY_GONE_S: Final = 30.0
-"""Two seconds are promised; what it gets on a machine with much other work."""
+"""Two seconds are promised; this is the bound on a busy machine."""
 COLD_STARTS: Final = 20
 _PARENT: Final = ("setsid", "/bin/sh", "-c", 'exec 3<&0; "$@" <&3 & wait', "sh")
-"""Its input stays open, held by us. In a session of its own, as when a chat gateway is started by a terminal
-or a service manager: inside a container whose first process shares the session, a child that has not
-looked yet cannot tell that process from its parent."""
+"""A parent that dies while this process keeps the input open. It has a session of its own, as when a terminal or a
+service manager starts a chat gateway: inside a container whose first process shares the session, a child that has
+not looked yet cannot distinguish that process from its parent."""
 
 
 class Kill(Fault):
@@ -47,7 +47,10 @@ class Kill(Fault):
 
 
 async def _sometimes_after_an_answer(run: Run) -> None:
-    """Where somebody keeps asking and the instant is not yet chosen; else it is soon after the start."""
+    """Waits, in every other run, for a right answer and a random time; otherwise the instant is soon after the start.
+
+    Activities that choose their own instant, or during which nobody asks, are left out.
+    """
     if run.number % 2 == 0 and run.activity not in {"download", "shutdown"}:
         await run.until_answered()
         if run.rng.random() < 0.5:
@@ -72,7 +75,7 @@ class Stop(Fault):
 
 
 class ParentDies(Fault):
-    """The gateway's pipes stay open, held by us: only the parent's death can tell it to end."""
+    """This process keeps the gateway's pipes open: only the death of its parent can make it end."""
 
     name = "parent"
     about = "the parent is killed, its pipes stay open"
@@ -98,7 +101,7 @@ class ParentDies(Fault):
 
 
 class TwoOwners(Fault):
-    """A guest comes, both are asked, the owner is killed: the guest has to take over."""
+    """A guest starts, both are asked, the owner is killed: the guest has to take over."""
 
     name = "two-owners"
     about = "a second gateway on the same index; the first is killed under it"
@@ -129,7 +132,7 @@ class ColdStarts(Fault):
         agent, first = run.agent, run.pid
         answered: list[GatewayClient] = []
         owners: list[int] = []
-        everybody_answered, everybody_told = anyio.Event(), anyio.Event()
+        everybody_answered, everybody_reported = anyio.Event(), anyio.Event()
 
         async def one() -> None:
             async with agent.gateway() as client:
@@ -140,27 +143,27 @@ class ColdStarts(Fault):
                 await everybody_answered.wait()
                 owners.append((await client.call("status", timeout_s=3 * ANSWER_S))["pid"])
                 if len(owners) == self.guests:
-                    everybody_told.set()
-                await everybody_told.wait()
+                    everybody_reported.set()
+                await everybody_reported.wait()
 
         async with anyio.create_task_group() as tasks:
             for _ in range(self.guests):
                 tasks.start_soon(one)
-        # The first one, where it was told to end meanwhile, had a successor.
+        # If the first one was asked to end meanwhile, it had a successor.
         at_once = len(set(owners) - {first}) + (run.is_alive and first in owners)
         if at_once > 1:
             run.fail(f"{at_once} owners of one index")
 
 
 GROWTH_MIB: Final = 38
-"""What a client that never reads may cost, beside the work itself."""
+"""The most memory that a client that never reads may cost, beside the work itself."""
 _QUIET_S: Final = 0.5
 _FLOOD_S: Final = 5.0
 _SETTLED: Final = 3
 
 
 class MuteClient(Fault):
-    """Asks for a long file again and again by the socket, or by a bridge, until nothing is taken."""
+    """Asks for a long file again and again through the socket or a bridge, until nothing more is accepted."""
 
     name = "mute-client"
     about = "a client floods with requests and never reads an answer"
@@ -206,7 +209,7 @@ class MuteClient(Fault):
 
 
 async def _flood(descriptor: int) -> None:
-    """Writes until nothing has been taken for a while."""
+    """Writes until nothing has been accepted for a while."""
     request = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -231,7 +234,7 @@ _HALF_LINE: Final = b'{"jsonrpc":"2.0","id":1,"method":"health","params":{"x":"'
 
 
 class SilentOwner(Fault):
-    """A bridge asks while the owner is stopped: it is told so, with the owner's process."""
+    """A bridge asks while the owner is stopped: it gets an error that names the owner's process."""
 
     name = "silent-owner"
     about = "the owner is stopped while a bridge asks it"
@@ -275,7 +278,7 @@ class HalfLines(Fault):
         before = resident_mib(run.pid)
         owner = read_owner(run.agent.lock)
         if owner is None or owner.socket is None:
-            return  # it ends
+            return  # it is ending
         with ExitStack() as stack:
             try:
                 await to_thread.run_sync(_send_halves, owner.socket, stack)
@@ -301,7 +304,7 @@ _LOGS: Final = ("unread", "deserted", "full", "closed")
 
 
 class DeafLog(Fault):
-    """Nothing waits for standard error; at `debug` there is much to write."""
+    """Nothing may wait for standard error, to which much is written at `debug`."""
 
     name = "stderr"
     about = (

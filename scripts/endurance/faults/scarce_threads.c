@@ -1,5 +1,5 @@
-/* Lets no further thread be started while as many live as the first number of the file SCARCE_THREADS says
-   (0: any number); the second one counts those that live. Preloaded: cc -shared -fPIC. */
+/* Refuses a new thread while as many threads live as the first number in the file SCARCE_THREADS allows
+   (0: any number); the second number counts those that live. Preloaded: cc -shared -fPIC. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-"""Faults of what a gateway asks: the host of its embeddings, the hub of its model, QMD."""
+"""Faults of the services that a gateway uses: the host of its embeddings, the hub of its model, QMD, OpenClaw."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ HUB_KINDS: Final[tuple[Misbehaviour, ...]] = (
     "drop", "stall", "status", "html", "wrong-bytes", "wrong-size", "no-ranges", "circle",
 )  # fmt: skip
 _ANEW: Final = ("wrong-bytes", "wrong-size", "no-ranges")
-"""What is there has to be fetched again: before the hub is well, and after it."""
+"""The kinds after which a file has to be fetched again: once before the hub works, and once after."""
 _HUB_BYTES: Final = 200_000
-"""How much is sent of an answer that breaks off, stops or is cut."""
+"""The number of bytes sent of an answer that breaks off, stops or is cut."""
 
 
 class Provider(Lasting):
-    """Keywords answer all the while, and no vector that was made of it may be stored.
+    """Search by keywords works all the time, and no vector from a bad answer may be stored.
 
-    Where a model is fetched, it is the hub that misbehaves.
+    If a model is fetched, the hub misbehaves instead.
     """
 
     name = "provider"
@@ -54,7 +54,7 @@ class Provider(Lasting):
     runs = len(KINDS)
 
     async def before(self, run: Run) -> None:
-        """Some texts have no vector yet, so that the host is asked."""
+        """Leaves some texts without a vector, so that the host is asked."""
         run.agent.edit()
 
     async def inject(self, run: Run) -> None:
@@ -76,11 +76,11 @@ class Provider(Lasting):
 
 BOMBS: Final = ("bomb", "nested-bomb", "rows", "values")
 _MOST_RESIDENT: Final = 700 << 20
-"""Of the gateway, at any time: an answer of 64 MiB, and what becomes of it, several times."""
+"""The most resident memory of the gateway: several times an answer of 64 MiB and what it expands to."""
 
 
 class Bombs(Fault):
-    """What a host sends is counted as what it becomes, before it is kept."""
+    """An answer of a host is measured by what it expands to, before that is kept."""
 
     name = "bombs"
     about = (
@@ -95,7 +95,7 @@ class Bombs(Fault):
     }
 
     async def before(self, run: Run) -> None:
-        """Some texts have no vector yet, so that the host is asked."""
+        """Leaves some texts without a vector, so that the host is asked."""
         run.agent.edit()
 
     async def inject(self, run: Run) -> None:
@@ -117,7 +117,7 @@ class Bombs(Fault):
 
 
 def _spoil(hub: FakeHub, kind: Misbehaviour) -> None:
-    """The answer under way is broken off, and those that follow are of this kind."""
+    """Breaks off the answer under way; those that follow are of this kind."""
     hub.misbehave(kind, times=None, after=_HUB_BYTES, status=503)
     hub.hang_up()
 
@@ -135,7 +135,7 @@ _VARIANTS: Final = ("kill", "stop", *_BROKEN)
 
 
 class Qmd(Fault):
-    """The builtin engine answers whatever QMD does."""
+    """The builtin engine answers, whatever QMD does."""
 
     name = "qmd"
     about = "QMD is killed, stopped, or a program that fails, hangs, dies, floods or talks nonsense"
@@ -193,7 +193,7 @@ class Qmd(Fault):
 
 
 class PluginInstalled(Fault):
-    """The configuration that the gateway reads is rewritten by OpenClaw, and comes back byte for byte."""
+    """OpenClaw rewrites the configuration that the gateway reads; in the end it is the same byte for byte."""
 
     name = "openclaw"
     about = (
@@ -236,11 +236,11 @@ class PluginInstalled(Fault):
 
 _BY_HAND: Final = 0o640
 _INSTALL_S: Final = 1.5
-"""What an installation takes beside the stand-in, about."""
+"""The approximate seconds that an installation takes with the stand-in."""
 
 
 def _commanding(run: Run, command: str) -> subprocess.Popen[str]:
-    """One of our two commands, in a group of its own with what it runs."""
+    """Starts one of our two commands, in a process group of its own with what it runs."""
     places = ("--config", str(run.agent.config), "--state-dir", str(run.agent.state))
     programs = run.agent.root / "programs"
     path = os.pathsep.join((str(programs), run.agent.environment["PATH"]))

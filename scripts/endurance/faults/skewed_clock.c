@@ -1,5 +1,5 @@
-/* Moves the wall clock of a process by as many seconds as a file holds (a signed 64-bit number).
-   Preloaded: cc -shared -fPIC. The clocks that only go forward stay as they are. */
+/* Shifts the wall clock of a process by the number of seconds in a file (a signed 64-bit number).
+   Preloaded: cc -shared -fPIC. Monotonic clocks are unchanged. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

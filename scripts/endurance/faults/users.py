@@ -34,7 +34,7 @@ class OtherUser(Fault):
 
 
 class Impostor(OtherUser):
-    """Its socket replaces that of the owner, while a second gateway is asked: nothing may be sent to it."""
+    """The socket of another user replaces the owner's while a second gateway is asked: nothing may be sent to it."""
 
     name = "impostor"
     about = "another user listens where the lock file says that the owner does, and a second gateway is asked"
@@ -49,18 +49,18 @@ class Impostor(OtherUser):
             return
         owner = read_owner(run.agent.lock)
         if owner is None or owner.socket is None:
-            return  # it ends
+            return  # it is ending
         with tempfile.TemporaryDirectory(prefix="impostor-") as root:
             await self._take_the_place(run, Path(owner.socket), Path(root))
 
     async def _take_the_place(self, run: Run, path: Path, root: Path) -> None:
         root.chmod(0o755)
-        theirs, heard = root / "theirs", root / "heard"
+        theirs, received = root / "theirs", root / "heard"
         theirs.mkdir()
-        heard.touch()
-        for one in (theirs, heard):
+        received.touch()
+        for one in (theirs, received):
             os.chown(one, OTHER, OTHER)
-        command = [*as_user(OTHER), *IMPOSTOR, theirs / path.name, heard]
+        command = [*as_user(OTHER), *IMPOSTOR, theirs / path.name, received]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
             try:
                 assert process.stdout is not None
@@ -75,11 +75,11 @@ class Impostor(OtherUser):
                     aside.rename(path.parent)
             finally:
                 process.kill()
-        if told := heard.read_bytes():
-            run.fail(f"another user was told {told[:80]!r}")
+        if sent := received.read_bytes():
+            run.fail(f"another user was told {sent[:80]!r}")
 
     async def _ask(self, run: Run) -> None:
-        """The second gateway may be the owner by now, if the first one ends."""
+        """Connects as a command does, then asks a second gateway, which may be the owner by now."""
         try:
             if (stream := await connect_owner(run.agent.lock)) is not None:
                 await stream.aclose()
@@ -117,16 +117,14 @@ class Denied(OtherUser, Lasting):
         run.launch = Launch(prefix=tuple(as_user(OWNER)))
 
     async def inject(self, run: Run) -> None:
-        run.agent.workspace.chmod(
-            0o700
-        )  # first: from one moment to the next nothing in it can be reached
+        run.agent.workspace.chmod(0o700)  # first: it cuts off access to everything in it at once
         give(run.agent.workspace, OTHER)
         ends = time.monotonic() + ANSWER_S
         try:
             while (health := await run.gateway.call("health", timeout_s=ANSWER_S))[
                 "status"
             ] == "ok":
-                await run.ask()  # it looks at the disk
+                await run.ask()  # a search looks at the disk
                 if time.monotonic() > ends:
                     run.fail("`health` is ok while the workspace may not be read")
                     return
