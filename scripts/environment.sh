@@ -1,9 +1,9 @@
-# Keeps the virtual environment in .venv level with a lock file. Sourced by the other scripts.
+# Keeps the virtual environment in .venv in step with a lock file. Sourced by the other scripts.
 #
 #   ensure_environment requirements.lock       what the gateway needs
 #   ensure_environment requirements-dev.lock   that, and what its tests need
 #
-# Does nothing (some milliseconds) when the environment was made from this lock already.
+# Does nothing (some milliseconds) if the environment was already made from this lock.
 
 set -euo pipefail
 
@@ -36,7 +36,7 @@ ensure_environment() {
         return
     fi
     (
-        # Two starts at once set up one after the other; the lock goes with the process.
+        # Starts at the same time set up one after the other; the lock is released when the process ends.
         if command -v flock >/dev/null 2>&1; then
             exec 9>"$root/.setup.lock"
             flock 9
@@ -45,8 +45,8 @@ ensure_environment() {
         say "Setting up $venv from $lock (once; a minute or two) ..."
         [ -x "$venv/bin/python" ] || "$(find_python)" -m venv "$venv"
         rm -f "$venv/requirements.lock" "$venv/requirements-dev.lock"
-        # As a constraint as well: pip before 23.3 takes the newest `name[extra]` whatever the pin of `name` says, and then
-        # refuses it, since it has no hash.
+        # As a constraint as well: pip before 23.3 takes the newest `name[extra]` regardless of the pin of `name`, and
+        # then refuses it, since it has no hash.
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
             --require-hashes --requirement "$root/$lock" --constraint "$root/$lock"
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \

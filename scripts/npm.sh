@@ -5,7 +5,7 @@ set -euo pipefail
 
 say() { printf '%s\n' "$*" >&2; }
 
-# need_npm OTHERWISE: sets `platform` as npm's packages of Node.js are called, or ends with 69.
+# need_npm OTHERWISE: sets `platform` to its name in npm's packages of Node.js, or ends with 69.
 need_npm() {
     case "$(uname -s)-$(uname -m)" in
         Linux-x86_64) platform=linux-x64 ;;
@@ -27,14 +27,14 @@ npm_install() {
 }
 
 # install_once NAME VERSION COST [COMMAND]: prints the path of the program's command, which is called NAME
-# unless COMMAND says otherwise. Where it is not there yet, the caller's `fill DIRECTORY` installs it; a start
-# that is killed meanwhile leaves nothing half made.
+# unless COMMAND says otherwise. If it is not there yet, the caller's `fill DIRECTORY` installs it; a start that
+# is killed meanwhile leaves no unfinished installation.
 install_once() {
     local place=${XDG_CACHE_HOME:-$HOME/.cache}/memory-gateway/$1/$2
     local program=$place/node_modules/.bin/${4:-$1} making=$place.making
     if [ ! -x "$program" ]; then
         mkdir -p "$(dirname "$place")"
-        # Two starts at once install one after the other; the lock goes with the process.
+        # Starts at the same time install one after the other; the lock is released when the process ends.
         if command -v flock >/dev/null 2>&1; then
             exec 9>"$place.lock"
             flock 9

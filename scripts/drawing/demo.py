@@ -1,7 +1,7 @@
 """A picture of the demo for the README: what a terminal shows of a real run, as SVG.
 
-Drawn from the events of one run. Of the answers only the best passage is shown, so that the picture is not
-longer than a screen, and lines are cut where a terminal would fold them. It loads nothing from elsewhere.
+It is drawn from the events of one run. Of each answer only the best passage is shown, so that the picture is not
+longer than a screen, and lines are cut where a terminal would wrap them. The SVG loads nothing from elsewhere.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ PICTURE = Path(__file__).resolve().parents[2] / "docs" / "demo.svg"
 COLUMNS = 100
 
 _FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
-"""Fonts from a server; without them a browser takes its own monospace."""
+"""Fonts from a server; without them a browser uses its own monospace font."""
 
 
 def record() -> list[Event]:
-    """What one run of the demo tells. Raises RuntimeError if something was not found."""
+    """Returns the events of one run of the demo. Raises RuntimeError if something was not found."""
     events: list[Event] = []
     if not anyio.run(run_demo, events.append):
         raise RuntimeError("The demo did not find everything: see `./scripts/run demo`.")

@@ -1,6 +1,6 @@
-"""From imports between units to a Mermaid flowchart. Pure.
+"""Makes a Mermaid flowchart of the imports between units. Pure.
 
-What can be told from the rest is left out: an arrow is drawn only where no longer way leads there, and
+What follows from the rest is left out: an arrow is drawn only if no longer path leads to the same unit, and
 the modules at the root of a floor, which everything above imports, are not drawn.
 """
 
@@ -31,7 +31,7 @@ _BLOCK = re.compile(r"```mermaid\n.*?```", re.DOTALL)
 
 
 def replaced(document: str, picture: str) -> str:
-    """The document with the picture in place of the one it had."""
+    """Returns the document with this picture in place of its old one."""
     text, count = _BLOCK.subn(lambda _: f"```mermaid\n{picture}```", document)
     assert count == 1, "the document has no place for a picture"
     return text
@@ -51,7 +51,7 @@ def mermaid(imports: Iterable[Edge]) -> str:
 
 
 def _needed(edges: set[Edge]) -> set[Edge]:
-    """Without those that a longer way makes plain. Raises ImportCircleError."""
+    """Returns the edges without those that a longer path implies. Raises ImportCircleError."""
     after: dict[Unit, set[Unit]] = {}
     for importer, imported in edges:
         after.setdefault(importer, set()).add(imported)

@@ -1,7 +1,7 @@
 """A picture of recall for its page: one turn as a model reads it, and what a conversation of 50 turns costs, as SVG.
 
-The prompts are put to a real gateway on the sample workspace: a third ask for something noted, the others are what people
-say besides. It loads nothing from elsewhere.
+The prompts are sent to a real gateway on the sample workspace: a third of them ask for something in the notes, the
+others are what people say besides. The SVG loads nothing from elsewhere.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ BESIDES: Final = (
 
 
 def conversation() -> list[str]:
-    """Every third prompt asks for something noted; those come round again, as subjects do."""
+    """Returns prompts of which every third asks for something in the notes; these repeat, as subjects do."""
     notes, besides = cycle(ABOUT_NOTES), cycle(BESIDES)
     return [next(notes) if turn % 3 == 0 else next(besides) for turn in range(TURNS)]
 
@@ -70,16 +70,16 @@ async def ask(prompts: Sequence[str]) -> list[dict[str, Any]]:
             ]
 
 
-def draw(prompts: Sequence[str], told: Sequence[dict[str, Any]]) -> str:
+def draw(prompts: Sequence[str], answers: Sequence[dict[str, Any]]) -> str:
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), highlight=False, markup=False)
-    first = next(number for number, one in enumerate(told) if one["tokens"])
-    for line in told[first]["text"].split("\n"):
+    first = next(number for number, one in enumerate(answers) if one["tokens"])
+    for line in answers[first]["text"].split("\n"):
         console.print(
             Text(line, "dim" if line.startswith("<") else ""), overflow="ellipsis", no_wrap=True
         )
     console.print(Text.assemble(("> ", "green"), (prompts[first], "bold")))
     console.print()
-    tokens = [int(one["tokens"]) for one in told]
+    tokens = [int(one["tokens"]) for one in answers]
     totals = list(accumulate(tokens))
     turns = sum(map(bool, tokens))
     console.print(
@@ -94,10 +94,10 @@ def draw(prompts: Sequence[str], told: Sequence[dict[str, Any]]) -> str:
 
 def main() -> None:
     prompts = conversation()
-    told = anyio.run(ask, prompts)
-    PICTURE.write_text(draw(prompts, told), encoding="utf-8")
-    total = sum(int(one["tokens"]) for one in told)
-    sys.stdout.write(f"{PICTURE.name}: {total:,} tokens in {len(told)} turns\n")
+    answers = anyio.run(ask, prompts)
+    PICTURE.write_text(draw(prompts, answers), encoding="utf-8")
+    total = sum(int(one["tokens"]) for one in answers)
+    sys.stdout.write(f"{PICTURE.name}: {total:,} tokens in {len(answers)} turns\n")
 
 
 if __name__ == "__main__":

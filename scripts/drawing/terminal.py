@@ -1,7 +1,8 @@
 """Pictures of commands on a terminal for the documents: real runs on a pseudo-terminal, as SVG.
 
-The notes are those of tests/data/vault in an empty home, which the pictures call /home/you. Nothing is installed there and
-no program of a client is on the PATH, so that they show the same on every machine. They load nothing from elsewhere.
+The notes are those of tests/data/vault in an empty home, which the pictures call /home/you. Nothing is installed there
+and no program of a client is on the PATH, so that they show the same on every machine. They load nothing from
+elsewhere.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ _HOME: Final = "/home/you"
 
 
 class Scene(NamedTuple):
-    """What is typed: arguments of a command, then keys, each after what has to be on the screen before."""
+    """A run of a command: its arguments, then the keys to type, each after a text that has to be on the screen."""
 
     name: str
     arguments: tuple[str, ...]
     keys: tuple[tuple[str, str], ...] = ()
     until: str = ""
-    """What the last screen shows of a program that does not end by itself."""
+    """A text on the last screen of a program that does not end by itself."""
     rows: int = 60
 
 
@@ -61,7 +62,7 @@ SCENES: Final = (
 
 
 class _Screen(pyte.Screen):
-    """Faint letters, too, which pyte has no name for: they are kept as blinking ones, which nothing here uses."""
+    """A screen that keeps faint letters, which pyte does not know, as blinking ones, which nothing here uses."""
 
     def select_graphic_rendition(self, *attributes: int) -> None:
         super().select_graphic_rendition(*attributes)
@@ -72,18 +73,18 @@ class _Screen(pyte.Screen):
 class _Terminal:
     def __init__(self, descriptor: int, home: Path, rows: int) -> None:
         self._descriptor, self._rows, self._home = descriptor, rows, str(home)
-        self._told = b""
+        self._output = b""
 
     def type(self, keys: str) -> None:
         os.write(self._descriptor, keys.encode())
 
     def screen(self) -> pyte.Screen:
         screen = _Screen(COLUMNS, self._rows)
-        pyte.ByteStream(screen).feed(self._told.replace(self._home.encode(), _HOME.encode()))
+        pyte.ByteStream(screen).feed(self._output.replace(self._home.encode(), _HOME.encode()))
         return screen
 
     def wait_for(self, text: str) -> None:
-        """Until the text is on the screen and nothing more comes; without a text until the program ends."""
+        """Waits until the text is on the screen and nothing more comes; without a text until the program ends."""
         ends = time.monotonic() + WAIT_S
         while time.monotonic() < ends:
             if select.select([self._descriptor], [], [], 1)[0]:
@@ -94,7 +95,7 @@ class _Terminal:
                     if not text:
                         return
                     break
-                self._told += data
+                self._output += data
             elif text and any(text in line for line in self.screen().display):
                 return
         raise TimeoutError(f"{text!r} is not on the screen:\n" + "\n".join(self.screen().display))
@@ -102,7 +103,7 @@ class _Terminal:
 
 @contextmanager
 def empty_home() -> Iterator[Path]:
-    """A home with the vault and nothing else."""
+    """Yields a home with the vault and nothing else."""
     with tempfile.TemporaryDirectory() as directory:
         home = Path(directory).resolve()
         shutil.copytree(VAULT, home / "notes")
@@ -110,7 +111,7 @@ def empty_home() -> Iterator[Path]:
 
 
 def play(scene: Scene, home: Path) -> pyte.Screen:
-    """The last screen of a run."""
+    """Returns the last screen of a run."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", scene.rows, COLUMNS, 0, 0))
     with subprocess.Popen(
@@ -176,7 +177,7 @@ def _colour(name: str) -> str | None:
 
 
 def record(scenes: Sequence[Scene] = SCENES) -> dict[str, str]:
-    """The picture of each scene, played one after the other in one home. Raises TimeoutError."""
+    """Returns the picture of each scene, played one after the other in one home. Raises TimeoutError."""
     with empty_home() as home:
         return {scene.name: draw(scene, play(scene, home)) for scene in scenes}
 

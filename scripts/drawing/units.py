@@ -1,7 +1,7 @@
-"""The import graph of the four floors, coarse enough to be looked at.
+"""The import graph of the four floors, coarse enough to be drawn.
 
-A unit is a package directly below a floor, or directly below the builtin engine, which is as
-large as a floor. The few modules beside packages are the unit named after the floor.
+A unit is a package directly under a floor, or directly under the builtin engine, which is as large as a floor.
+The few modules beside the packages of a floor are one unit without a name.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ FLOORS = ("gateway", "backends", "providers", "config")
 _DEEPER = ("backends.builtin",)
 
 Unit = tuple[str, str]
-"""Floor and name."""
+"""The floor and the name."""
 
 
 def imports_between_units() -> set[tuple[Unit, Unit]]:
-    """Importer and imported, within one floor; what crosses floors is told by the floors' order."""
+    """Returns importers with what they import within one floor; imports across floors follow from the floors' order."""
     graph = grimp.build_graph(*FLOORS, cache_dir=None)
     packages = {name for name in graph.modules if graph.find_children(name)}
     found = set()

@@ -34,17 +34,17 @@ DIST: Final = ROOT / "dist"
 _PATIENCE_S: Final = 900
 
 
-class LeftOut(Exception):  # noqa: N818 - no error: it is told, and the rest is made
+class LeftOut(Exception):  # noqa: N818 - not an error: it is reported, and the rest is made
     """A tool is missing."""
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> None:
-    """Raises CalledProcessError."""
+    """Runs a command. Raises CalledProcessError."""
     subprocess.run(command, cwd=cwd, check=True, timeout=_PATIENCE_S)
 
 
 def tool(name: str) -> str:
-    """One of those that requirements-release.lock brings. Raises LeftOut."""
+    """Returns the path of a tool that requirements-release.lock installs. Raises LeftOut."""
     found = shutil.which(name)
     if found is None:
         raise LeftOut(f"{name} is not installed")
@@ -56,7 +56,7 @@ def sha256(file: Path) -> str:
 
 
 def build_python(target: Path, repository: str | None) -> list[Path]:
-    """The wheel and the source archive; with links into the repository where it is known."""
+    """Builds the wheel and the source archive, with links into the repository if it is known."""
     with tempfile.TemporaryDirectory() as place:
         source = ROOT
         if repository is not None:
@@ -136,7 +136,7 @@ def ask_bundle(place: Path) -> None:
     manifest = json.loads((unpacked / "manifest.json").read_text(encoding="utf-8"))
     chosen = {"${__dirname}": str(unpacked), "${user_config.notes}": str(notes)}
     started = manifest["server"]["mcp_config"]
-    program = os.environ.get("UV") or tool(started["command"])  # uv names itself to what it runs
+    program = os.environ.get("UV") or tool(started["command"])  # set by uv for what it runs
     command = [program, *(chosen.get(one, one) for one in started["args"])]
     about = {
         "protocolVersion": "2025-06-18",
@@ -167,7 +167,7 @@ def ask_bundle(place: Path) -> None:
 
 
 def make_bill_of_materials() -> None:
-    """Of what `requirements.lock` installs: all extras. The tool does not see a version that is dynamic."""
+    """Lists what `requirements.lock` installs: all extras. Adds the version: the tool does not see a dynamic one."""
     bill = DIST / f"memory-gateway-{VERSION}.cdx.json"
     run(
         tool("cyclonedx-py"), "requirements", ROOT / "requirements.lock", "--pyproject", ROOT / "pyproject.toml",

@@ -22,7 +22,7 @@ from publishing.packages import ROOT
 
 EXTRAS: Final = "remote,local,postgres"
 OLD_PIP: Final = "23.1.2"
-"""The oldest that runs on all of these Pythons; Debian 12 and Ubuntu 22.04 have still older ones."""
+"""The oldest pip that runs on all of these Pythons; Debian 12 and Ubuntu 22.04 have even older ones."""
 _PATIENCE_S: Final = 900
 _NOTE: Final = "The boiler is serviced each October.\n"
 _QUESTION: Final = "When is the boiler serviced?"
@@ -37,7 +37,7 @@ class Place(NamedTuple):
     wheel: Path
 
     def run(self, *command: str | Path) -> str:
-        """What it printed. Raises CalledProcessError, with what it complained of shown."""
+        """Returns what the command printed. If it fails, shows its output and raises CalledProcessError."""
         passed = {name: value for name, value in os.environ.items() if not _is_ours(name)}
         done = subprocess.run(
             command, cwd=self.home, env={**passed, "HOME": str(self.home), "PYTHONWARNINGS": "ignore"},
@@ -49,12 +49,12 @@ class Place(NamedTuple):
         return done.stdout
 
     def venv(self) -> Path:
-        """Its Python."""
+        """Makes an environment; returns its Python."""
         self.run(self.python, "-m", "venv", "venv")
         return self.home / "venv/bin/python"
 
     def venv_of_uv(self, *options: str) -> Path:
-        """The program, in an environment that uv fills."""
+        """Makes an environment that uv fills; returns the program."""
         self.run("uv", "venv", "--quiet", "--python", self.python, "venv")
         program = self.home / "venv/bin/memory-gateway"
         self.run(
@@ -97,7 +97,7 @@ def _lowest(place: Place) -> Path:
 
 
 def _lock(place: Place) -> Path:
-    """As scripts/environment.sh does it in a clone."""
+    """Installs as scripts/environment.sh does it in a clone."""
     python, lock = place.venv(), ROOT / "requirements.lock"
     pip = (python, "-m", "pip", "install", "--quiet")
     place.run(*pip, f"pip=={OLD_PIP}")
@@ -108,9 +108,9 @@ def _lock(place: Place) -> Path:
 
 class Way(NamedTuple):
     install: Callable[[Place], Path]
-    """Returns the program."""
+    """Installs the wheel; returns the program."""
     uninstall: tuple[str, ...] = ()
-    """Nothing: the environment is a folder of its own, which is removed."""
+    """The command; if empty, the environment is a folder of its own, which is removed."""
 
 
 WAYS: Final = {
@@ -126,16 +126,16 @@ WAYS: Final = {
 class Tried(NamedTuple):
     installed_s: float
     megabytes: float
-    """Of the home, without the caches of installers."""
+    """The size of the home, without the caches of installers."""
     first_s: float
     """From the command to its answer, the first index included."""
     second_s: float
     left: list[str]
-    """Files that were there after it was removed, but for the caches of installers."""
+    """The files that were left after the removal, without the caches of installers."""
 
 
 def try_way(way: Way, python: str, wheel: Path) -> Tried:
-    """Raises CalledProcessError; SystemExit if the note is not found."""
+    """Installs, asks, and uninstalls. Raises CalledProcessError; SystemExit if the note is not found."""
     with tempfile.TemporaryDirectory(prefix="memory-gateway-") as root:
         place = Place(Path(root) / "home", python, wheel)
         notes = Path(root) / "notes"

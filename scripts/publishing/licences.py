@@ -32,13 +32,13 @@ _IN_WORDS: Final = {
     "License :: OSI Approved :: MIT License": "MIT",
     "License :: OSI Approved :: Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
 }
-"""What older metadata says, and what of it is unambiguous."""
+"""The unambiguous licence names of older metadata."""
 _READ: Final = {
     "jinja2": "BSD-3-Clause",
     "prompt-toolkit": "BSD-3-Clause",
     "pyasn1-modules": "BSD-2-Clause",
 }
-"""Libraries whose metadata is ambiguous ("BSD"); this is what the text beside their code says."""
+"""Libraries whose metadata is ambiguous ("BSD"), with the licence that the text beside their code states."""
 
 
 class Licence(NamedTuple):
@@ -49,14 +49,14 @@ class Licence(NamedTuple):
 
 
 def locked(lock: Path = LOCK) -> list[Requirement]:
-    """The libraries of a lock that belong on this machine."""
+    """Returns the libraries of a lock that apply to this machine."""
     lines = re.findall(r"^[A-Za-z0-9][^\\\n]*", lock.read_text(encoding="utf-8"), re.MULTILINE)
     found = map(Requirement, lines)
     return [one for one in found if one.marker is None or one.marker.evaluate()]
 
 
 def core() -> set[str]:
-    """The names of what is installed without any extra."""
+    """Returns the names of what is installed without any extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     names = set[str]()
     waiting = list(project["dependencies"])
@@ -71,7 +71,7 @@ def core() -> set[str]:
 
 
 def licence_of(library: str) -> Licence:
-    """Raises PackageNotFoundError for a library that is not installed."""
+    """Returns the licence of a library. Raises PackageNotFoundError if it is not installed."""
     about = metadata.metadata(library)
     name = canonicalize_name(library)
     words = [about.get("License-Expression"), _READ.get(name), about.get("License")]
@@ -95,7 +95,7 @@ def table(licences: Iterable[Licence]) -> Iterator[str]:
 
 
 def replaced(page: str, rows: Iterable[str]) -> str:
-    """The page with its table written anew."""
+    """Returns the page with a new table."""
     return re.sub(
         r"^\|.*\|$\n(?:^\|.*\|$\n)*", "\n".join(rows) + "\n", page, count=1, flags=re.MULTILINE
     )

@@ -1,7 +1,7 @@
-"""What is published besides wheel and source archive: made of files of this checkout, with the same bytes each time.
+"""Makes what is published besides wheel and source archive: from this checkout, with the same bytes each time.
 
-An npm package (the plugin for OpenClaw) and an MCP bundle (for Claude Desktop) are made of a folder each, which their
-own tools pack. The marketplace is an archive as it is.
+For the npm package (the plugin for OpenClaw) and the MCP bundle (for Claude Desktop) a folder each is made, which
+their own tools pack. The marketplace is made as an archive.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _EPOCH: Final = 1_580_601_600
 
 
 def project() -> dict[str, Any]:
-    """What pyproject.toml says of the project."""
+    """Returns the table `project` of pyproject.toml."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     described: dict[str, Any] = tomllib.loads(text)["project"]
     return described
 
 
 def fill_source(target: Path, archive: Path, repository: str) -> Path:
-    """The source archive unpacked, and its README as a package index shows it: far from the files that it links to.
+    """Unpacks the source archive and adds the addresses of the project; returns the folder to build from.
 
-    Returns the folder to build from.
+    The links of its README are absolute, since a package index shows it without the files that it links to.
     """
     with tarfile.open(archive) as packed:
         packed.extractall(target, filter="data")
@@ -63,7 +63,7 @@ def fill_source(target: Path, archive: Path, repository: str) -> Path:
 
 
 def linked_to(repository: str, markdown: str) -> str:
-    """Links to files of the repository, and pictures in it, by their addresses at the tag of this release."""
+    """Replaces links to files and pictures of the repository by their addresses at the tag of this release."""
     page = f"https://github.com/{repository}/blob/v{VERSION}/"
     picture = f"https://raw.githubusercontent.com/{repository}/v{VERSION}/"
 
@@ -78,7 +78,7 @@ def linked_to(repository: str, markdown: str) -> str:
 
 
 def fill_npm_package(target: Path, repository: str | None) -> None:
-    """The plugin for OpenClaw with the page that npm shows; npm's provenance wants the repository named."""
+    """Makes the plugin for OpenClaw with the page that npm shows; npm's provenance requires the repository."""
     shutil.copytree(PLUGIN, target, dirs_exist_ok=True)
     shutil.copy(PUBLISH / "openclaw/README.md", target)
     shutil.copy(ROOT / "LICENSE", target)
@@ -90,7 +90,7 @@ def fill_npm_package(target: Path, repository: str | None) -> None:
 
 
 def fill_bundle(target: Path, wheel: Path) -> None:
-    """The folder of the MCP bundle: the wheel, and what has uv install it with its libraries."""
+    """Makes the folder of the MCP bundle: the wheel, and a project by which uv installs it with its libraries."""
     shutil.copytree(PUBLISH / "claude-desktop", target, dirs_exist_ok=True)
     shutil.copy(ROOT / "LICENSE", target)
     shutil.copy(wheel, target)
@@ -111,7 +111,7 @@ def fill_bundle(target: Path, wheel: Path) -> None:
 
 
 def write_marketplace(target: Path) -> None:
-    """The folder that `claude plugin marketplace add` and Codex take, as an archive."""
+    """Writes the folder that `claude plugin marketplace add` and Codex take, as an archive."""
     with (
         target.open("wb") as file,
         gzip.GzipFile("", "wb", fileobj=file, mtime=_EPOCH) as packed,
@@ -130,7 +130,7 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
 
 
 def server_json(repository: str, bundle: str, sha256: str) -> dict[str, Any]:
-    """What the MCP registry is told: the bundle of this release, and its checksum."""
+    """Returns the entry for the MCP registry: the bundle of this release, and its checksum."""
     owner, name = repository.split("/")
     address = f"https://github.com/{repository}"
     return {

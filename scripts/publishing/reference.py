@@ -1,4 +1,4 @@
-"""docs/configuration.md, made from the table of keys."""
+"""Makes docs/configuration.md from the table of keys."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ that OpenClaw would refuse where they stand, and `memory-gateway config --migrat
 
 
 def reference_markdown() -> str:
-    """The whole document."""
+    """Returns the whole document."""
     request = LoadRequest(environment={"HOME": _HOME}, cwd=Path(_HOME))
     rows = describe_rows(load_settings(request))
     defaults = {row.path: row.value_text.replace(_HOME, "~") for row in rows}

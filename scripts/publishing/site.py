@@ -1,6 +1,6 @@
-"""What mkdocs is told besides mkdocs.yml: the pages of the root belong to the site, and links between all of them lead there.
+"""Hooks of mkdocs: the pages of the root belong to the site, and links between all pages lead there.
 
-A link to what is no page (a file of the code) becomes its path alone: the pages do not know where the repository is.
+A link to another file, such as one of the code, becomes its path alone: the pages do not know where the repository is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PAGES: Final = {
     "RELEASING.md": "releasing.md",
     "SECURITY.md": "security-policy.md",
 }
-"""Pages of the root, and what they are called on the site."""
+"""The pages of the root, with their names on the site."""
 _LINK: Final = re.compile(
     r"(?P<picture>!?)\[(?P<text>(?:[^\[\]]|\[[^\[\]]*\])*)\]\((?P<target>[^()\s]+)\)"
 )
@@ -40,7 +40,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 
 def relinked(markdown: str, folder: Path) -> str:
-    """Links as they lead on the site, where all pages lie beside each other; `folder` is where this one lies."""
+    """Returns a page of `folder` with its links for the site, where all pages are in one folder."""
     parts = _FENCE.split(markdown)  # every second one is code, where nothing is a link
     parts[::2] = [_LINK.sub(lambda link: _link(link, folder), part) for part in parts[::2]]
     return "".join(parts)
