@@ -124,8 +124,8 @@ def scored(found: Iterable[Answered], constants: Mapping[str, float]) -> list[Pa
 
 def report(found: Sequence[Answered], console: Console) -> None:
     current = {name: float(getattr(learnt, name)) for name in NAMES}
-    learnt = learn(found)
-    console.print("\n".join(f"{name} = {value}" for name, value in learnt.items()))
+    fitted = learn(found)
+    console.print("\n".join(f"{name} = {value}" for name, value in fitted.items()))
     for by_meaning in (False, True):
         of_mode = [one for one in found if one.by_meaning == by_meaning]
         mode = "with all-MiniLM-L6-v2" if by_meaning else "by words"
@@ -136,7 +136,7 @@ def report(found: Sequence[Answered], console: Console) -> None:
         for name in dict.fromkeys(one.family for one in found):
             family = [one for one in of_mode if one.family == name]
             others = learn([one for one in found if one.family != name])
-            by = [scored(family, constants) for constants in (current, learnt, others)]
+            by = [scored(family, constants) for constants in (current, fitted, others)]
             likely = sum(one.score >= learnt.EVEN for one in by[1])
             table.add_row(name, f"{likely:,}", *(f"{calibration_error(one):.3f}" for one in by))
         console.print(table)
