@@ -123,7 +123,9 @@ class Database:
             for text, vector in self._embedded():
                 if not is_parallel(vector, expected(text)):
                     yield f"the vector of another text at {text[:60]!r}"
-        queries = make_queries((term, n) for term, n in theirs["counts of words"])
+        with closing(self._store(fresh)) as store, store.view() as view:
+            languages = view.keywords.corpus().languages
+        queries = make_queries(((term, n) for term, n in theirs["counts of words"]), languages)
         for query, one, other in zip(
             queries, *(self._answers(of, queries) for of in (settings, fresh)), strict=True
         ):

@@ -31,7 +31,7 @@ from backends.builtin.store.port import long_words
 from backends.builtin.store.sqlite.connections import connect_reader
 from backends.builtin.store.sqlite.store import SqliteView
 from backends.interface import SearchRequest, SyncRequest
-from backends.text.analyser import Analyser
+from backends.ranking.query import QueryAnalyser
 from config.loading.load import load_settings
 from config.settings import Settings, StoreSettings, SyncSettings
 from config.source.discover import LoadRequest
@@ -239,7 +239,9 @@ class Oracle:
 
     def _other_answers(self, index: Path, fresh: Path) -> Iterator[str]:
         """Yields the first query that two indexes of the same content answer differently."""
-        queries = make_queries(_words(fresh))
+        with closing(connect_reader(fresh)) as connection:
+            languages = SqliteView(connection).keywords.corpus().languages
+        queries = make_queries(_words(fresh), languages)
         ours, theirs = (self._answers(path, queries) for path in (index, fresh))
         for query, one, other in zip(queries, ours, theirs, strict=True):
             if one != other:
@@ -274,16 +276,22 @@ def _words(index: Path) -> list[tuple[str, int]]:
         return list(db.execute("SELECT term, doc FROM temp.v"))
 
 
-def make_queries(counts: Iterable[tuple[str, int]]) -> list[str]:
+def make_queries(counts: Iterable[tuple[str, int]], languages: Iterable[str]) -> list[str]:
     """Returns fifty queries of one to four words, from the rarest to the most frequent, always the same.
 
-    `counts` has each word with the number of its chunks. Words whose chunks are not all scored are left out, since
-    only the newest rows are scored, and every index has its own order of rows. So are words that have such a part
-    (`0006md`).
+    `counts` has each word with the number of its chunks, `languages` those of the index. Words whose chunks are not all
+    scored are left out, since only the newest rows are scored, and every index has its own order of rows. So are words
+    that have such a part (`0006md`), or such a stem in one of the languages.
     """
-    concepts = Analyser().concepts
-    rare = ((n, word) for word, n in counts if n <= MIN_SCORED and len(concepts(word)) == 1)
-    words = [word for _, word in sorted(rare)]
+    known = dict(counts)
+    analyser = QueryAnalyser(languages)
+
+    def is_rare(word: str) -> bool:
+        concepts = analyser.analyse(word).concepts
+        terms = (word, *(term for concept in concepts for term in concept.alternatives))
+        return len(concepts) == 1 and all(known.get(term, 0) <= MIN_SCORED for term in terms)
+
+    words = [word for _, word in sorted((n, word) for word, n in known.items() if is_rare(word))]
     if not words:
         return []
     step = max(1, len(words) // QUERIES)

@@ -3,11 +3,13 @@
 import json
 import random
 from collections import Counter
+from io import StringIO
 from itertools import product
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from rich.console import Console
 
 import backends.ranking.learnt
 from backends.ranking.learnt import Signs, likelihood
@@ -264,6 +266,19 @@ def test_the_constants_of_scores_are_learnt_back_from_passages_that_were_drawn_w
     assert set(learnt) == set(fit_scores.NAMES)
     for name, value in learnt.items():
         assert value == pytest.approx(getattr(backends.ranking.learnt, name), abs=0.4)
+
+
+def test_the_table_of_what_was_learnt_is_shown():
+    found = [
+        Answered(
+            family, by_meaning, (Signs(share=share, best_line=0.5, information=3.0),), (answers,)
+        )
+        for family, by_meaning in product("AB", (False, True))
+        for share, answers in ((-0.5, True), (-3.0, False))
+    ]
+    console = Console(width=120, file=StringIO())
+    fit_scores.report(found * 20, console)
+    assert console.file.getvalue().count("learnt from all") == 2
 
 
 def test_what_is_near_by_meaning_says_nothing_about_the_rest():
