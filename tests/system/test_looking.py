@@ -164,6 +164,9 @@ def test_paths_alone_and_lines_in_a_form_of_ones_own(vault, type_in):
     form = "{path}:{line}: {text}"
     shown = type_in("search", *vault.arguments, "Krause", "--format", form).stdout
     assert "memory/boiler.md:11: - [x] Serviced by Krause on 4 March\n" in shown
+    form = '{"path": "{path}"} {path {} {0:x}'
+    shown = type_in("search", *vault.arguments, "Krause", "--format", form).stdout
+    assert shown == '{"path": "memory/boiler.md"} {path {} {0:x}\n'  # other braces are text
     refused = type_in("search", *vault.arguments, "Krause", "--format", "{nothing}")
     assert refused.returncode == 64
     assert "there is no {nothing}" in refused.stderr

@@ -36,6 +36,7 @@ _PLACE: Final = re.compile(r"(?P<path>.+?)(?::|#L)(?P<first>[1-9]\d{0,8})(?:-L?(
 
 
 _FIELDS: Final = ("path", "line", "start", "end", "score", "confidence", "title", "source", "text")
+_FIELD: Final = re.compile(r"\{(\w+)\}")
 _MARKED: Final = re.compile(r"([-*+>]|#{1,6}|\d{1,9}[.)])\s|```|\|")
 _WHY = {
     "small_talk": "Nothing: the prompt has no subject.",
@@ -224,7 +225,10 @@ def _show_on_terminal(
 
 
 def _show_lines(result: SearchAnswer, query: str, form: str | None) -> None:
-    """Prints the hits in this form, else only their paths, each once. Raises CommandLineError for unknown fields."""
+    """Prints the hits in this form, else only their paths, each once. Raises CommandLineError for unknown fields.
+
+    Braces around anything else are text.
+    """
     if form is None:
         for path in dict.fromkeys(hit.path for hit in result.hits):
             output.say(path)
@@ -245,17 +249,17 @@ def _show_lines(result: SearchAnswer, query: str, form: str | None) -> None:
             "source": hit.source,
             "text": best.text.strip(),
         }
-        output.say_text("".join(str(values[one[1:-1]]) if one[:1] == "{" else one for one in parts))
+        output.say_text("".join(str(values[one]) if n % 2 else one for n, one in enumerate(parts)))
 
 
 def _parts(form: str) -> list[str]:
-    """Returns the form split at its fields, which keep their braces. Raises CommandLineError."""
-    parts = re.split(r"(\{\w+\})", form)
-    for one in parts[1::2]:
-        if one[1:-1] not in _FIELDS:
+    """Returns text and names of fields in turn. Raises CommandLineError."""
+    parts = _FIELD.split(form)
+    for name in parts[1::2]:
+        if name not in _FIELDS:
             raise CommandLineError(
-                f"--format: there is no {one}.",
-                remedy=f"There are {', '.join(f'{{{name}}}' for name in _FIELDS)}.",
+                f"--format: there is no {{{name}}}.",
+                remedy=f"There are {', '.join(f'{{{one}}}' for one in _FIELDS)}.",
             )
     return parts
 
