@@ -24,7 +24,14 @@ import msgspec
 from backends.backend_errors import FileUnreadableError, FileUnwritableError
 from config.errors import ConfigInvalidError, ConfigProblem
 from config.host_keys import plain
-from config.runtime.files import copies_of, is_copy, keep_copy, make_directories, replace_file
+from config.runtime.files import (
+    copies_of,
+    denial_of,
+    is_copy,
+    keep_copy,
+    make_directories,
+    replace_file,
+)
 from config.source.editing import (
     BOM,
     member_lines,
@@ -467,11 +474,15 @@ def carry_out(plan: FilePlan) -> Done:
             copy = _copy(plan.path, plan.base, plan.before.mode)
         return Done(copy=copy, lost=_replace(plan, plan.after or b""))
     except OSError as error:
+        denial = denial_of(plan.path.parent, os.W_OK)
+        if denial is not None:
+            remedy = f"Give this user access: {denial.remedy}."
+        elif plan.new is not None:
+            remedy = _PUT_IN_BY_HAND.format(client=plan.client.name)
+        else:
+            remedy = _out_by_hand(plan.client, plan.name)
         raise FileUnwritableError(
-            f"{plan.path} cannot be replaced: {error.strerror}.",
-            remedy=_PUT_IN_BY_HAND.format(client=plan.client.name)
-            if plan.new is not None
-            else _out_by_hand(plan.client, plan.name),
+            f"{plan.path} cannot be replaced: {denial or error.strerror}.", remedy=remedy
         ) from None
 
 

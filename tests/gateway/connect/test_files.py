@@ -198,15 +198,17 @@ def test_what_changes_between_looking_and_writing_is_not_overwritten(there):
     assert left_in(path) == [path.name]
 
 
-def test_a_directory_that_cannot_be_written_is_said_so(unprivileged):
+def test_a_directory_that_cannot_be_written_is_named_with_what_mends_it(unprivileged):
     client = CLIENTS["cursor"]
     with TemporaryDirectory() as home:  # under directories that anybody may enter
         there = Surroundings({"PATH": ""}, Path(home), Path(home))
         path = write(client, there, "{}", mode=0o644)
         path.parent.chmod(0o555)
         Path(home).chmod(0o755)
-        with unprivileged(), pytest.raises(FileUnwritableError, match="cannot be replaced"):
+        with unprivileged(), pytest.raises(FileUnwritableError) as refused:
             join(client, there)
+        assert f"cannot be replaced: {path.parent} belongs to" in str(refused.value)
+        assert (refused.value.remedy or "").startswith("Give this user access: ")
         path.parent.chmod(0o755)
 
 
