@@ -191,8 +191,8 @@ def uninstall(directory: Path, name: str) -> UnitChange:
     if not others:
         units = (directory / SERVICE, directory / SOCKET)
         removed += [path for path in units if path.exists()]
-    if stopped.refused and not removed:
-        return UnitChange(paths=())  # there is no such service
+    if stopped.problem and not removed:
+        return UnitChange(paths=())  # there is no such service, whether or not systemd answers
     for path in removed:
         path.unlink()
     if drop_in.parent.is_dir() and not any(drop_in.parent.iterdir()):

@@ -217,11 +217,17 @@ def test_a_folder_of_notes_gets_a_service_of_its_own(home, manage):
 
 
 def test_without_a_service_manager_it_says_what_is_left_to_do(home, manage):
+    done, _ = manage("uninstall", PATH="/nowhere")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "memory-gateway@main.service is not installed.\n"
     done, _ = manage("install", PATH="/nowhere")
     assert done.returncode == os.EX_UNAVAILABLE
     assert "systemctl --user daemon-reload; systemctl --user enable" in done.stderr
     assert "wrote" in done.stdout
     assert manage("status", PATH="/nowhere")[0].returncode == os.EX_UNAVAILABLE
+    done, _ = manage("uninstall", PATH="/nowhere")
+    assert done.returncode == os.EX_UNAVAILABLE
+    assert "removed" in done.stdout and "systemctl --user disable --now" in done.stderr
 
 
 def test_what_the_service_cannot_see_is_named(home, manage):
