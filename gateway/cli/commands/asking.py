@@ -311,7 +311,7 @@ def get(
     params = _with_lines(GetParams(path, first_line, lines))
     settings = load(options)
     result = with_memory(settings, options, lambda memory: memory.get(params))
-    if _may_be_a_name(result, params.path) and not is_disabled(settings):
+    if _may_be_a_name(result, params.path, settings) and not is_disabled(settings):
         named = replace(params, path=_named(settings, params.path.strip(), options))
         result = with_memory(settings, options, lambda memory: memory.get(named))
     _check_read(result)
@@ -322,12 +322,15 @@ def get(
     return os.EX_OK
 
 
-def _may_be_a_name(result: ReadAnswer, asked: str) -> bool:
-    """Returns whether a path that gave nothing may be a name; the reason why a file may not be read is kept."""
+def _may_be_a_name(result: ReadAnswer, asked: str, settings: Settings) -> bool:
+    """Returns whether a path that gave nothing may be a name. The reason why a file may not be read is kept, unless it
+    is that there is no workspace.
+    """
     from backends.files.roots import MARKDOWN_SUFFIX
 
     name = asked.strip()
-    is_refused = result.status == "error" and name.endswith(MARKDOWN_SUFFIX)
+    is_missing = result.kind == ErrorKind.PATH_NOT_ALLOWED and not settings.workspace.is_dir()
+    is_refused = result.status == "error" and name.endswith(MARKDOWN_SUFFIX) and not is_missing
     return result.status != "ok" and bool(name) and "/" not in name and not is_refused
 
 

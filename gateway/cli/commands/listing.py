@@ -102,6 +102,8 @@ def find_note(vault: Vault, name: str) -> str:
         remedy = f"Do you mean {', '.join(near)}?" if near else listed
         if vault.unread:
             remedy = f"{vault.why_not_all()} {remedy}"
+        elif not vault.notes:
+            remedy = vault.why_missing()
         raise NotThereError(f"There is no note {name}.", remedy=remedy)
     return path
 

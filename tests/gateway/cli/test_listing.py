@@ -198,6 +198,10 @@ def test_where_there_are_no_notes_at_all_the_place_and_the_way_to_others_are_tol
         told = cli(command, "--notes", str(tmp_path / "empty"))
         assert told.code == 1 and "no notes in ~/empty. `memory-gateway setup`" in told.err
     rmtree(cli.workspace)
+    for command in (("get", "house.md"), ("get", "house"), ("links", "house"), ("open", "house")):
+        told = cli(*command)
+        assert told.code == 66 and f"There is no note {command[1]}." in told.err
+        assert "does not exist (yet). `memory-gateway setup` says once where" in told.err
     for command in ("recent", "tags"):
         told = cli(command)
         assert told.code == 1 and f"{cli.workspace} does not exist (yet). `memory-" in told.err
