@@ -59,7 +59,7 @@ CANCEL_METHODS = frozenset({"$/cancelRequest", MCP_CANCEL_METHOD})
 
 
 def alone(frame: bytes | None) -> bytes | None:
-    """Answers a message that is not part of a batch."""
+    """Returns the answer as it is: that of a message outside a batch waits for no other."""
     return frame
 
 

@@ -265,8 +265,11 @@ class Freshness:
         self._sweep_lock = anyio.Lock()
         self._sweeps_started = 0
         self._last_sweep: tuple[int, Stale | None] = (0, None)
+        """Its number, and what it left undone."""
         self._level_generation: int | None = None
+        """The generation of the index that the last whole sync brought up to date; None before that."""
         self._unread: Stale | None = None
+        """What that sync could not read."""
         self.denied: Stale | None = None
         """The files and directories of the last look that this user may not read; None: there are none."""
         self._at_work: frozenset[Task] = frozenset()

@@ -271,6 +271,9 @@ class Indexer:
         return FileOutcome(Change.GONE if is_gone else Change.LATER)
 
     def _get_ready(self, found: FoundFile, options: TaskOptions) -> _Ready | FileOutcome:
+        """Reads and prepares a note. One that vanished or is skipped is removed from the index at once; its outcome is
+        returned, as is that of one that could not be read.
+        """
         match self._read(found):
             case _Text(read, text):
                 if not options.force and self._holds(read):

@@ -137,7 +137,7 @@ class Change(Enum):
     """Its content was indexed already: only the time stamp was new, or it was written again by force."""
     GONE = auto()
     LATER = auto()
-    """It was changing while it was read; the next sync reads it again."""
+    """It changed meanwhile, its place became unavailable, or the work was ended; the next sync tries it again."""
     SKIPPED = auto()
     """A rule leaves it out."""
     DENIED = auto()
