@@ -18,9 +18,17 @@ def prefer_installed() -> None:
     here = os.path.dirname(os.path.abspath(__file__))
     ours = here if os.path.isdir(os.path.join(here, "gateway")) else os.path.dirname(here)
     named = [os.curdir, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    others = {os.path.abspath(one) for one in named} - {ours}
-    sys.path.sort(key=lambda one: os.path.abspath(one) in others)
+    others = {_absolute(one) for one in named} - {ours}
+    sys.path.sort(key=lambda one: _absolute(one) in others)
     sys.path.insert(0, ours)
+
+
+def _absolute(path: str) -> str:
+    """Returns a relative path as it is where the working directory is gone: it leads nowhere."""
+    try:
+        return os.path.abspath(path)
+    except FileNotFoundError:
+        return path
 
 
 def refuse_elsewhere() -> None:

@@ -148,7 +148,7 @@ def _explain(error: BaseException, options: Options) -> int:
     shown = (
         error
         if isinstance(error, MemoryGatewayError)
-        else shortage(error) or denied(error) or _apology(error, options)
+        else shortage(error) or denied(error) or _lost_directory(error) or _apology(error, options)
     )
     with suppress(OSError):
         if shown is not error and options.log_level == "debug":
@@ -157,6 +157,15 @@ def _explain(error: BaseException, options: Options) -> int:
     output.settle()
     is_full = isinstance(shown, IndexFullError) or shown.remedy == DISK_IS_FULL
     return os.EX_TEMPFAIL if is_full else EXIT_CODES[shown.kind]
+
+
+def _lost_directory(error: BaseException) -> NotThereError | None:
+    """Returns an error for a working directory that was removed; None if `error` has another cause."""
+    if not isinstance(error, FileNotFoundError) or error.filename is not None:
+        return None
+    return NotThereError(
+        "The working directory does not exist any more.", remedy="Change to another directory."
+    )
 
 
 def _report(error: MemoryGatewayError, options: Options) -> None:

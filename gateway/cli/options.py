@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from config.errors import (
     ConfigInvalidError,
-    ConfigNotFoundError,
     ConfigProblem,
     ErrorKind,
     MemoryGatewayError,
@@ -143,22 +142,16 @@ def load_request(options: Options) -> LoadRequest:
 
 
 def openclaw_request(options: Options) -> LoadRequest:
-    """Returns what to load by the options alone. Raises ConfigNotFoundError, CommandLineError."""
+    """Returns what to load by the options alone. Raises CommandLineError."""
     for flag, value in (("--workspace", options.workspace), ("--agent", options.agent)):
         if options.notes is not None and value is not None:
             raise CommandLineError(
                 f"--notes and {flag} do not go together.",
                 remedy="A folder of notes has neither agents nor a workspace: leave one of them out.",
             )
-    try:
-        here = Path.cwd()
-    except FileNotFoundError:
-        raise ConfigNotFoundError(
-            "The working directory does not exist any more.", remedy="Change to another directory."
-        ) from None
     return LoadRequest(
         environment=os.environ,
-        cwd=here,
+        cwd=Path.cwd(),
         agent_id=options.agent,
         config_path=options.config,
         state_dir=options.state_dir,

@@ -48,6 +48,19 @@ def test_the_command_line_is_ours(theirs, home, command):
     assert VERSION in done.stdout, done
 
 
+@pytest.mark.parametrize("command", ["search boiler", "setup", "connect", "serve", "--version"])
+def test_where_the_working_directory_is_gone_the_installed_command_says_so(tmp_path, home, command):
+    (script := tmp_path / "memory-gateway").write_text(
+        "from memory_gateway import main\nraise SystemExit(main())\n", encoding="utf-8"
+    )
+    (gone := tmp_path / "gone").mkdir()
+    shell = f'rmdir "{gone}"; exec "{sys.executable}" "{script}" {command}'
+    done = started(["sh", "-c", shell], gone, home)
+    expected = VERSION if command == "--version" else "working directory does not exist any more"
+    assert expected in done.stdout + done.stderr
+    assert "fault" not in done.stderr and "Traceback" not in done.stderr
+
+
 def test_python_m_gateway_runs_ours_where_only_the_name_of_a_floor_below_is_taken(theirs, home):
     (theirs / "gateway.py").unlink()
     done = started([sys.executable, "-m", "gateway", "config", "check"], theirs, home)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from config.errors import ConfigNotFoundError
 from gateway.cli.options import Options, load
 
 
@@ -24,12 +23,3 @@ def test_every_shared_option_reaches_the_settings(tmp_path, monkeypatch):
     assert settings.workspace == tmp_path / "notes"
     assert settings.state_dir == tmp_path / "state"
     assert settings.config_path == tmp_path / "my.json"
-
-
-def test_a_working_directory_that_is_gone_is_a_clear_error(tmp_path, monkeypatch):
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
-    with pytest.raises(ConfigNotFoundError, match="working directory"):
-        load(Options())
