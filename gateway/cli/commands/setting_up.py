@@ -91,6 +91,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     is_default: bool
     is_workspace: bool
     """True if it is the workspace that commands use anyway: nothing has to be written."""
+    is_known: bool = False
+    """True if our own file says so already."""
     replaces: str | None = None
     """The name of the folder that was the default until now."""
 
@@ -204,6 +206,9 @@ def _plan(options: Options, given: str | None, name: str | None, *, yes: bool) -
         folder=folder,
         is_default=is_default,
         is_workspace=is_workspace,
+        is_known=chosen in known.by_name
+        and _means(known, chosen, folder.path)
+        and (known.default == chosen or not is_default),
         replaces=known.default if is_default and known.default != chosen else None,
     )
 
@@ -286,6 +291,9 @@ def _show(plan: Plan) -> None:
         output.say("No note is in it yet: of a folder of notes, files that end in .md are read.")
     if plan.is_workspace:
         output.say("Commands use it already, with the settings of openclaw.json.")
+        return
+    if plan.is_known:
+        output.say(f"{_own_path()} names it already.")
         return
     output.say(f"{_own_path()}:")
     for line in _member_lines(plan):

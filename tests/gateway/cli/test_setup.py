@@ -87,6 +87,16 @@ def test_what_is_only_shown_writes_nothing(newcomer):
     assert files(newcomer) == before
 
 
+def test_what_our_own_file_says_already_is_not_shown_as_added(newcomer):
+    assert "names it already" not in newcomer("setup", "--yes", "--no-clients").out
+    before = files(newcomer)
+    again = newcomer("setup", "--yes", "--no-clients").out
+    assert "config.json5 names it already.\n" in again and "  + " not in again
+    assert files(newcomer) == before
+    other = str(folder(newcomer, "other", "Bees."))
+    assert "  + " in newcomer("setup", "--dry-run", "--no-clients", other).out
+
+
 def test_a_client_that_was_connected_before_stays_connected(newcomer):
     other = folder(newcomer, "other", "Bees.")
     newcomer("connect", "codex", "--notes", str(other), "--yes")
