@@ -38,7 +38,7 @@ def alone(service_for, openai_host, clock):
 
 
 @pytest.fixture
-def heard():
+def changes():
     return []
 
 
@@ -60,16 +60,16 @@ async def test_the_primary_is_used_while_it_works(both, collected, voyage_host):
     "fault_", [status(401), status(404), status(402)], ids=["401", "404", "402"]
 )
 async def test_a_final_failure_switches_at_once_and_records_why(
-    both, collected, openai_host, voyage_host, heard, fault_
+    both, collected, openai_host, voyage_host, changes, fault_
 ):
-    both.subscribe(heard.append)
+    both.subscribe(changes.append)
     await lose(both, collected, openai_host, fault_)
     assert not collected.items
     assert both.fingerprint.provider == "voyage"
     record = both.state().fell_back
     assert record.origin == "openai"
     assert f"HTTP {fault_.status}" in record.reason
-    (change,) = heard
+    (change,) = changes
     assert (change.event, change.provider) == ("fell-back", "voyage")
     assert change.fingerprint == both.fingerprint
     await both.embed_documents(NOTES, on_batch=collected)
@@ -127,8 +127,10 @@ async def test_a_fingerprint_of_nobody_is_refused(both):
         await both.embed_query("q", fingerprint=stranger)
 
 
-async def test_the_primary_comes_back_when_it_recovers(both, collected, openai_host, clock, heard):
-    both.subscribe(heard.append)
+async def test_the_primary_comes_back_when_it_recovers(
+    both, collected, openai_host, clock, changes
+):
+    both.subscribe(changes.append)
     await lose(both, collected, openai_host, status(401))
     assert not await both.probe()
     assert len(openai_host.requests) == 1
@@ -140,16 +142,16 @@ async def test_the_primary_comes_back_when_it_recovers(both, collected, openai_h
     assert await both.probe()
     assert both.fingerprint.provider == "openai"
     assert both.state().fell_back is None
-    assert [change.event for change in heard] == ["fell-back", "recovered"]
+    assert [change.event for change in changes] == ["fell-back", "recovered"]
 
 
 async def test_watching_brings_the_primary_back_by_itself(
-    both, collected, openai_host, clock, heard
+    both, collected, openai_host, clock, changes
 ):
     recovered = anyio.Event()
 
     def listen(change):
-        heard.append(change.event)
+        changes.append(change.event)
         if change.event == "recovered":
             recovered.set()
 
@@ -163,7 +165,7 @@ async def test_watching_brings_the_primary_back_by_itself(
         with anyio.fail_after(60):
             await recovered.wait()
         group.cancel_scope.cancel()
-    assert heard == ["fell-back", "recovered"]
+    assert changes == ["fell-back", "recovered"]
     assert clock.sleeps == [30, 60, 120, 240]
     assert len(openai_host.requests) == 5
 
@@ -193,30 +195,30 @@ async def test_a_query_that_finds_the_primary_well_brings_it_back(
 
 
 async def test_without_a_fallback_the_loss_and_the_return_are_told(
-    alone, collected, openai_host, clock, heard
+    alone, collected, openai_host, clock, changes
 ):
-    forget = alone.subscribe(heard.append)
+    forget = alone.subscribe(changes.append)
     await lose(alone, collected, openai_host, status(401))
     assert alone.state().active.status == "open"
     openai_host.heal()
     clock.advance(30)
     await alone.embed_documents(NOTES, on_batch=collected)
-    assert [change.event for change in heard] == ["lost", "recovered"]
+    assert [change.event for change in changes] == ["lost", "recovered"]
     forget()
     await lose(alone, type(collected)(), openai_host, status(401))
-    assert len(heard) == 2
+    assert len(changes) == 2
     await alone.aclose()
 
 
 async def test_a_vector_that_is_known_from_before_does_not_bring_a_lost_primary_back(
-    alone, collected, openai_host, heard
+    alone, collected, openai_host, changes
 ):
     await alone.embed_query("known")
-    alone.subscribe(heard.append)
+    alone.subscribe(changes.append)
     await lose(alone, collected, openai_host, status(401))
     await alone.prepare()
     await alone.embed_query("known")
-    assert [change.event for change in heard] == ["lost"]
+    assert [change.event for change in changes] == ["lost"]
     await alone.aclose()
 
 

@@ -80,7 +80,7 @@ def test_a_probe_is_one_attempt(error):
 
 
 async def attempt(outcomes, policy=None):
-    clock, heard = FakeClock(), []
+    clock, retries = FakeClock(), []
     left = iter(outcomes)
 
     async def call():
@@ -95,11 +95,11 @@ async def attempt(outcomes, policy=None):
             policy or RetryPolicy(),
             clock=clock,
             draw=lambda: 0.0,
-            on_retry=lambda error, wait: heard.append((error, wait)),
+            on_retry=lambda error, wait: retries.append((error, wait)),
         )
     except ProviderTransientError as error:
         result = error
-    return result, clock.sleeps, heard
+    return result, clock.sleeps, retries
 
 
 async def test_the_real_clock_goes_on_and_sleeps():
@@ -110,10 +110,10 @@ async def test_the_real_clock_goes_on_and_sleeps():
 
 
 async def test_the_first_success_ends_the_attempts():
-    result, sleeps, heard = await attempt([BROKEN, BROKEN, "vectors"])
+    result, sleeps, retries = await attempt([BROKEN, BROKEN, "vectors"])
     assert result == "vectors"
     assert sleeps == [0.5, 1.0]
-    assert heard == [(BROKEN, 0.5), (BROKEN, 1.0)]
+    assert retries == [(BROKEN, 0.5), (BROKEN, 1.0)]
 
 
 async def test_the_last_failure_is_raised_when_the_attempts_are_used_up():

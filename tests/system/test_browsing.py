@@ -180,17 +180,17 @@ def test_front_matter_is_not_what_a_hit_is_known_by(notes):
 
 
 def test_enter_opens_the_note_in_the_editor_at_the_line(notes, tmp_path):
-    told = tmp_path / "told"
+    written = tmp_path / "told"
     editor = tmp_path / "vi"
-    editor.write_text(f'#!/bin/sh\nprintf "%s %s" "$1" "$2" > {told}\n', encoding="utf-8")
+    editor.write_text(f'#!/bin/sh\nprintf "%s %s" "$1" "$2" > {written}\n', encoding="utf-8")
     editor.chmod(0o755)
     with browsing(notes, "browse", *notes.arguments, EDITOR=str(editor)) as (terminal, process):
         terminal.wait_for_text("Type what you look for.")
         terminal.type("quince")
         terminal.wait_for_text("The quince is pruned.")
         terminal.type("\r")
-        terminal.wait_for(lambda _: told.exists() and told.read_text(encoding="utf-8"))
-        assert told.read_text(encoding="utf-8") == f"+63 {notes.workspace}/memory/garden.md"
+        terminal.wait_for(lambda _: written.exists() and written.read_text(encoding="utf-8"))
+        assert written.read_text(encoding="utf-8") == f"+63 {notes.workspace}/memory/garden.md"
         terminal.leave("\x03")
         assert process.wait(WAIT_S) == 0
 

@@ -113,7 +113,7 @@ def test_what_the_vendor_refuses_is_refused_and_remembered(kind, path, body, why
 
 @each(("kind", "path", "body"), KINDS)
 def test_what_tools_answered_is_seen_as_the_model_reads_it(kind, path, body):
-    told = {
+    bodies = {
         FakeAnthropic: {"messages": [
             {"role": "assistant", "content": [CALL]}, {"role": "user", "content": [GIVEN]},
         ]},
@@ -127,6 +127,6 @@ def test_what_tools_answered_is_seen_as_the_model_reads_it(kind, path, body):
         ]},
     }  # fmt: skip
     with kind() as model:
-        post(model, path, body | told[kind])
+        post(model, path, body | bodies[kind])
         ((_, (result,)),) = model.turns
         assert "by the pond" in result

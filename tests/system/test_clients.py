@@ -124,7 +124,7 @@ def test_a_round_in_which_the_client_is_asked_leaves_no_trace(client):
 
 
 def test_what_the_client_itself_does_to_its_file_is_no_reason_to_use_its_command(client):
-    """If one of them begins to leave the rest of the file as it is, `connect` should use its command."""
+    """`connect` should use the command of a client that leaves the rest of its file unchanged; none does today."""
     before = client.config.read_bytes()
     added = {
         "claude-code": ("mcp", "add", "-s", "user", "probe", "--", "true"),
@@ -166,6 +166,6 @@ def test_of_two_forms_of_an_answer_clients_hand_their_models_one_or_the_other_or
     done = client.ask("Where does the heron nest?")
     assert (done.returncode, client.model.refused) == (0, []), done
     (result,) = client.model.turns[1].results
-    told = [form for form in ("text", "data") if f"said as {form}" in result]
-    assert told == FORMS[client.name]
+    forms = [form for form in ("text", "data") if f"said as {form}" in result]
+    assert forms == FORMS[client.name]
     assert f"| {kind.title} " in PROTOCOL.read_text("utf-8")

@@ -36,8 +36,8 @@ async def test_what_a_model_would_be_told_is_answered_by_the_owner_each_time_ane
     async with home.gateway() as owner:
         await owner.call("sync")
         for _ in range(2):
-            told = json.loads((await run(home, "recall", "What was a828e60?", "--json")).stdout)
-            assert told["notes"][0]["path"] == "memory/projects/server.md"
+            recalled = json.loads((await run(home, "recall", "What was a828e60?", "--json")).stdout)
+            assert recalled["notes"][0]["path"] == "memory/projects/server.md"
 
 
 async def test_without_an_owner_commands_open_the_index_themselves(home):
@@ -112,20 +112,20 @@ async def test_what_is_remembered_beside_a_gateway_is_written_by_it(home):
 async def test_that_the_owner_leaves_out_what_claude_code_remembers_is_told_to_who_asks_for_it(
     home,
 ):
-    told = "the gateway that owns the index runs without it"
+    warning = "the gateway that owns the index runs without it"
     async with home.gateway() as owner:
         await owner.call("sync")
         found = json.loads((await run(home, "search", "boiler", "--claude-code", "--json")).stdout)
         assert (found["outcome"], found["results"][0]["path"]) == ("partial", "MEMORY.md")
-        assert told in found["warning"]
-        assert told in (await run(home, "index", "--claude-code")).stderr
+        assert warning in found["warning"]
+        assert warning in (await run(home, "index", "--claude-code")).stderr
         status = json.loads((await run(home, "status", "--claude-code", "--json")).stdout)
-        assert any(told in issue for issue in status["issues"])
+        assert any(warning in issue for issue in status["issues"])
         plain = json.loads((await run(home, "search", "boiler", "--json")).stdout)
         assert (plain["outcome"], plain.get("warning")) == ("ok", None)
         async with home.gateway("--claude-code") as guest:
             answer = await guest.call("memory_search", {"query": "boiler"})
-            assert (answer["outcome"], told in answer["warning"]) == ("partial", True)
+            assert (answer["outcome"], warning in answer["warning"]) == ("partial", True)
 
 
 async def test_an_owner_that_searches_what_claude_code_remembers_answers_who_asks_for_it(home):

@@ -149,26 +149,26 @@ def test_a_workspace_that_may_not_be_read_is_no_empty_one(ours, is_indexed):
     if is_indexed:
         ours.run("index")
     place = close(ours.workspace)
-    told = f"{place} belongs to user {OTHER} (mode 0700)"
+    message = f"{place} belongs to user {OTHER} (mode 0700)"
     found = json.loads(ours.run("search", "boiler", "--json").stdout)
     assert found["outcome"] == ("ok" if is_indexed else "partial")
     assert bool(found["results"]) is is_indexed
-    assert told in found["stale"]["reason"] and "sudo chown" in found["stale"]["reason"]
+    assert message in found["stale"]["reason"] and "sudo chown" in found["stale"]["reason"]
     shown = ours.run("search", "boiler")
-    assert told in shown.stderr and "right folder" not in shown.stdout
+    assert message in shown.stderr and "right folder" not in shown.stdout
     done = ours.run("health", "--json")
     health = json.loads(done.stdout)
     assert (done.returncode, health["status"]) == (2, "failing")
-    assert told in health["reasons"][0] and "sudo chown" in health["reasons"][0]
-    assert told in ours.run("status").stdout
+    assert message in health["reasons"][0] and "sudo chown" in health["reasons"][0]
+    assert message in ours.run("status").stdout
     doctor = ours.run("doctor")
-    assert (doctor.returncode, told in doctor.stdout) == (2, True)
+    assert (doctor.returncode, message in doctor.stdout) == (2, True)
     page = ours.root / "report.html"
     assert ours.run("report", "--output", str(page)).returncode == 0
     assert f"belongs to user {OTHER}" in page.read_text()
-    assert told in ours.run("get", "MEMORY.md").stderr
+    assert message in ours.run("get", "MEMORY.md").stderr
     written = ours.run("remember", "the kettle is descaled")
-    assert (written.returncode, told in written.stderr) == (os.EX_CANTCREAT, True)
+    assert (written.returncode, message in written.stderr) == (os.EX_CANTCREAT, True)
     assert (ours.run("index").returncode, ours.run("index", "--force").returncode) == (75, 75)
     give(ours.workspace, OWNER)
     found = json.loads(ours.run("search", "boiler", "--json").stdout)
@@ -211,14 +211,14 @@ def test_an_index_that_may_only_be_read_is_told_and_so_are_files_beside_it_that_
     assert f"chmod u+rwX {index}." in done.stdout
     index.chmod(0o600)  # SQLite gave its own files the mode of the index
     beside = [index.with_name(f"{index.name}{ending}") for ending in ("-wal", "-shm")]
-    told = 0
+    count = 0
     while closed := [one for one in beside if one.exists() and not one.stat().st_mode & 0o200]:
         done = ours.run("index", "--force")
         assert done.returncode == os.EX_UNAVAILABLE
         (named,) = (one for one in closed if f"chmod u+rwX {one}." in done.stderr)
         named.chmod(0o600)
-        told += 1
-    assert told
+        count += 1
+    assert count
     assert ours.run("index", "--force").returncode == 0
 
 

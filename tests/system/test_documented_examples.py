@@ -144,10 +144,10 @@ def test_every_command_runs(home, type_in, command):
         done = type_in(name, *arguments, environment=environment)
     else:
         done = type_in(name, *home.arguments, *arguments, environment=environment)
-    told = done.stderr.splitlines()
+    messages = done.stderr.splitlines()
     if "--explain" in arguments:
-        assert told.pop().startswith("Time (ms): ")
-    assert (done.returncode, told) == (0, [])
+        assert messages.pop().startswith("Time (ms): ")
+    assert (done.returncode, messages) == (0, [])
 
 
 @pytest.mark.parametrize(

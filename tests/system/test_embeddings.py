@@ -245,9 +245,9 @@ async def test_the_key_is_in_no_answer_no_log_and_no_file(wired, vendor):
 async def test_that_meaning_would_find_more_is_said_once_and_where_it_is_asked_for(home):
     async with home.gateway() as client:
         await client.call("sync", {})
-        told = [await client.call("memory_search", {"query": "xylophone"}) for _ in range(2)]
+        answers = [await client.call("memory_search", {"query": "xylophone"}) for _ in range(2)]
         asked = await client.call("memory_search", {"query": "xylophone", "explain": True})
-    assert ["not their meaning" in str(one.get("warning")) for one in (*told, asked)] == [
+    assert ["not their meaning" in str(one.get("warning")) for one in (*answers, asked)] == [
         True,
         False,
         True,
@@ -259,9 +259,9 @@ def test_without_a_provider_no_library_of_one_is_loaded(home):
         home.configure(content)
         command = [sys.executable, "-X", "importtime", "-m", "gateway", "serve", *home.arguments]
         lines = [request(1, "sync"), request(2, "memory_search", {"query": "pump"})]
-        told = talk(command, lines, replies=2, environment=home.environment)
-        assert told.results()[2]["results"][0]["path"] == "memory/2026-02-01.md"
-        loaded = {part.rpartition("|")[2].strip() for part in told.log.splitlines()}
+        talked = talk(command, lines, replies=2, environment=home.environment)
+        assert talked.results()[2]["results"][0]["path"] == "memory/2026-02-01.md"
+        loaded = {part.rpartition("|")[2].strip() for part in talked.log.splitlines()}
         assert "backends.builtin.backend" in loaded
         assert loaded.isdisjoint(HEAVY)
 
@@ -269,7 +269,7 @@ def test_without_a_provider_no_library_of_one_is_loaded(home):
 def test_the_first_answer_by_vectors_waits_for_no_library_that_is_slow_to_load(wired):
     assert "Vectors: 4 of 4 texts" in wired.run("index").stdout
     search = ["search", *wired.arguments, "--json", "heating pump membrane"]
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "gateway", *search],
         env=wired.environment,
         capture_output=True,
@@ -278,6 +278,6 @@ def test_the_first_answer_by_vectors_waits_for_no_library_that_is_slow_to_load(w
         check=True,
         timeout=PATIENCE_S,
     )
-    assert json.loads(told.stdout)["mode"] == "hybrid"
-    loaded = {part.rpartition("|")[2].strip() for part in told.stderr.splitlines()}
+    assert json.loads(done.stdout)["mode"] == "hybrid"
+    loaded = {part.rpartition("|")[2].strip() for part in done.stderr.splitlines()}
     assert loaded & set(HEAVY) == {"httpx2"}

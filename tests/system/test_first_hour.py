@@ -70,11 +70,11 @@ def test_a_slip_in_the_configuration_names_line_key_and_remedy(home):
 def test_a_wrong_key_is_told_with_its_place_and_remedy_and_words_still_answer(home):
     with FakeVendor("openai") as host:
         home.embed_with(host, key="wrong-key-0000000000")
-        told = home.run("health", "--deep")
-        assert told.returncode == 1
-        assert "refused the credential (HTTP 401)" in told.stdout
-        assert "Fix: The key came from remote.apiKey" in told.stdout
-        assert "wrong-key" not in told.stdout + told.stderr
+        health = home.run("health", "--deep")
+        assert health.returncode == 1
+        assert "refused the credential (HTTP 401)" in health.stdout
+        assert "Fix: The key came from remote.apiKey" in health.stdout
+        assert "wrong-key" not in health.stdout + health.stderr
         assert json.loads(home.run("search", "boiler", "--json").stdout)["results"]
 
 

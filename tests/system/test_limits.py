@@ -69,9 +69,9 @@ async def test_what_of_a_search_is_not_heeded_is_said(home):
             assert warning in found["warning"] if warning else "warning" not in found
         arguments = {"query": "greenhouse", "maxResults": MAX_RESULTS + 1}
         called = {"name": "memory_search", "arguments": arguments}
-        told = await client.call("tools/call", called)  # a model knew the limit from the schema
-        assert told["isError"]
-        assert f"1 to {MAX_RESULTS}" in json.dumps(told)
+        result = await client.call("tools/call", called)  # a model knew the limit from the schema
+        assert result["isError"]
+        assert f"1 to {MAX_RESULTS}" in json.dumps(result)
 
 
 @pytest.mark.anyio

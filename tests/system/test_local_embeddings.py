@@ -152,8 +152,8 @@ async def test_chunks_are_no_longer_than_what_the_model_reads(local):
 
 def test_a_model_that_is_yet_to_be_fetched_is_waited_for_and_not_called_ready(local):
     local.reconfigure(local={"modelPath": "hf:org/repository/absent.onnx"})
-    told = local.command("status", "--json", until=is_chosen)
-    active = told["details"]["vector"]["provider"]["active"]
+    status = local.command("status", "--json", until=is_chosen)
+    active = status["details"]["vector"]["provider"]["active"]
     assert active["status"] == "waiting"
     assert "yet to be fetched" in active["reason"]
     shown = local.run("status").stdout

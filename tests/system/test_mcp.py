@@ -56,10 +56,10 @@ async def find(client: Client, query: str, **options: Any) -> str:
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_the_official_client_lists_and_calls_both_tools(connect, mode):
-    heard: list[Any] = []
+    progress: list[Any] = []
 
     async def progressed(*parts: Any) -> None:
-        heard.append(parts)
+        progress.append(parts)
 
     async with connect(mode) as client:
         assert client.protocol_version == AGREED.get(mode, LATEST_PROTOCOL_VERSION)
@@ -77,7 +77,7 @@ async def test_the_official_client_lists_and_calls_both_tools(connect, mode):
         assert wrong.is_error and "qery" in wrong.content[0].text
         with pytest.raises(MCPError, match="no_such_tool"):
             await client.call_tool("no_such_tool", {})
-    assert heard[0] == (0.0, None, "Searching memory")
+    assert progress[0] == (0.0, None, "Searching memory")
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -126,12 +126,16 @@ def test_a_command_moves_it_as_well_and_doctor_says_where_it_is(home, folder, ea
     earlier()
     home.run("index")
     earlier(False)
-    told = [one for one in home.command("doctor", "--json")["findings"] if one["check"] == "index"]
-    assert any("OpenClaw" in one["cause"] for one in told)
+    findings = [
+        one for one in home.command("doctor", "--json")["findings"] if one["check"] == "index"
+    ]
+    assert any("OpenClaw" in one["cause"] for one in findings)
     assert names(folder) == [FORMER]
     found = home.command("search", "boiler", "--json")
     assert [hit["path"] for hit in found["results"]] == ["MEMORY.md"]
     assert names(folder) == [NEW]
-    told = [one for one in home.command("doctor", "--json")["findings"] if one["check"] == "index"]
-    assert [one["severity"] for one in told] == ["ok"]
-    assert told[0]["place"] == str(folder / NEW)
+    findings = [
+        one for one in home.command("doctor", "--json")["findings"] if one["check"] == "index"
+    ]
+    assert [one["severity"] for one in findings] == ["ok"]
+    assert findings[0]["place"] == str(folder / NEW)

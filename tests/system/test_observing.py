@@ -66,10 +66,10 @@ def log_of(home):
     def ask(*calls, level="info"):
         lines = [request(number, *call) for number, call in enumerate(calls, 1)]
         command = [sys.executable, "-m", "gateway", "serve", "--log-level", level]
-        told = talk(
+        talked = talk(
             [*command, *home.arguments], lines, replies=len(lines), environment=home.environment
         )
-        return told.log, [json.loads(line) for line in told.log.splitlines()]
+        return talked.log, [json.loads(line) for line in talked.log.splitlines()]
 
     return ask
 

@@ -191,10 +191,10 @@ async def test_bridged_lines_are_answered_like_any_others(home):
     async with home.gateway() as owner:
         await owner.call("health")
         command = [sys.executable, "-m", "gateway", "serve", *home.arguments]
-        told = await to_thread.run_sync(
+        talked = await to_thread.run_sync(
             partial(talk, command, lines, replies=7, environment=home.environment)
         )
-    replies = [one for one in told.frames if isinstance(one, list) or "method" not in one]
+    replies = [one for one in talked.frames if isinstance(one, list) or "method" not in one]
     alone = {str(one["id"]): one for one in replies if isinstance(one, dict) and one["id"]}
     assert alone["1"]["result"]["status"] == "ok"
     assert alone["1.5"]["result"]["text"].startswith("# Memory")
@@ -413,15 +413,15 @@ async def test_a_guest_under_stricter_terms_asks_about_the_process_and_gets_no_t
         await owner.call("sync")  # after this it owns the index
         guest = await stack.enter_async_context(home.gateway("--config", str(strict)))
         assert (await guest.call("memory_search", {"query": "boiler"}))["outcome"] == "denied"
-        told = [
+        answers = [
             await guest.call(method, params)
             for method, params in (
                 ("status", {"deep": True}), ("health", {}), ("metrics", {}),
                 ("sync", {"force": True}), ("reload", {}), ("session_updated", {"sessionId": "x"}),
             )
         ]  # fmt: skip
-        assert told[3]["changed"] + told[3]["unchanged"] >= 4
-        text = json.dumps(told, ensure_ascii=False)
+        assert answers[3]["changed"] + answers[3]["unchanged"] >= 4
+        text = json.dumps(answers, ensure_ascii=False)
         assert not [word for word in ("Hartmann", "membrane", "a828e60", "茶叶") if word in text]
         await guest.call("shutdown")
         assert (await owner.call("memory_search", {"query": "boiler"}))["results"]

@@ -161,13 +161,13 @@ def test_the_documented_transcript_is_what_happens_and_one_turn_alone_leaves_no_
 
 
 def test_the_host_s_status_right_after_the_installation_tells_the_truth(installed):
-    told = installed.host.run("memory", "status", "--agent", "main").stdout
-    assert "main.memory-gateway.sqlite" in told
+    output = installed.host.run("memory", "status", "--agent", "main").stdout
+    assert "main.memory-gateway.sqlite" in output
     is_new = re.search(
         r"Indexed +0/2 files .*\n +Up to date +no: nothing is indexed yet; the first search does it",
-        told,
+        output,
     )
-    assert is_new or re.search(r"Indexed +2/2 files .*\n +Up to date +yes", told)
+    assert is_new or re.search(r"Indexed +2/2 files .*\n +Up to date +yes", output)
 
 
 def test_the_host_s_own_commands_reach_our_memory(installed):
@@ -207,9 +207,9 @@ def test_both_tools_stand_in_front_of_the_model_and_in_the_prompt(installed, run
 
 def test_memory_md_stays_in_the_prompt(installed, running):
     installed.turn(running, "Good evening.")
-    told = json.dumps(installed.model.asked[-1].messages)
-    assert "serviced by Hartmann" in told
-    assert "<recalled>" not in told
+    messages = json.dumps(installed.model.asked[-1].messages)
+    assert "serviced by Hartmann" in messages
+    assert "<recalled>" not in messages
 
 
 def test_lines_of_a_file_are_read(installed, running):

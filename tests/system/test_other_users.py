@@ -35,9 +35,9 @@ class Shared(Home):
         self.runtime.chmod(0o1777)
         self.sockets = self.runtime / "memory-gateway"
         self.path = self.sockets / "main.sock"
-        self.heard = root / "heard"
-        self.heard.touch()
-        os.chown(self.heard, OTHER, OTHER)
+        self.received = root / "heard"
+        self.received.touch()
+        os.chown(self.received, OTHER, OTHER)
         self.lock = self.state / "memory/main.sqlite.lock"
         give(self.root, OWNER)
 
@@ -75,7 +75,7 @@ class Shared(Home):
     @contextmanager
     def impostor(self):
         process = subprocess.Popen(
-            [*as_user(OTHER), *IMPOSTOR, self.path, self.heard], stdout=subprocess.PIPE
+            [*as_user(OTHER), *IMPOSTOR, self.path, self.received], stdout=subprocess.PIPE
         )
         with process:
             try:
@@ -140,9 +140,9 @@ PLANTED = [
 def cause(request, shared):
     """Makes another user listen at the owner's place in the lock; yields the cause that must be reported."""
     with ExitStack() as stack:
-        told = request.param(shared, stack)
+        reason = request.param(shared, stack)
         shared.announce()
-        yield told
+        yield reason
 
 
 def test_commands_send_nothing_to_another_user_s_socket_and_say_so(shared, cause):
@@ -160,7 +160,7 @@ def test_commands_send_nothing_to_another_user_s_socket_and_say_so(shared, cause
     text = shared.run("get", "MEMORY.md")
     assert "Hartmann" in text.stdout and cause in text.stderr
     assert cause in shared.run("index").stderr
-    assert shared.heard.read_bytes() == b""
+    assert shared.received.read_bytes() == b""
 
 
 def test_status_health_and_doctor_name_the_place_the_cause_and_the_remedy(shared, cause):
@@ -178,7 +178,7 @@ def test_status_health_and_doctor_name_the_place_the_cause_and_the_remedy(shared
     for command in ("reload", "metrics"):
         refused = shared.run(command)
         assert (refused.returncode, cause in refused.stderr) == (os.EX_UNAVAILABLE, True)
-    assert shared.heard.read_bytes() == b""
+    assert shared.received.read_bytes() == b""
 
 
 async def test_a_second_serve_carries_nothing_to_another_user_and_answers_with_the_cause(
@@ -196,7 +196,7 @@ async def test_a_second_serve_carries_nothing_to_another_user_and_answers_with_t
         lock.release()
         found = await patient(guest.call)("memory_search", {"query": "boiler"})
         assert "Hartmann" in found["results"][0]["snippet"]
-    assert shared.heard.read_bytes() == b""
+    assert shared.received.read_bytes() == b""
 
 
 async def test_a_gateway_makes_its_socket_elsewhere_when_the_place_is_another_user_s(shared):
@@ -208,7 +208,7 @@ async def test_a_gateway_makes_its_socket_elsewhere_when_the_place_is_another_us
             await said(owner, f"belongs to user {OTHER}")
             status = json.loads((await run_sync(shared.run, "status", "--json")).stdout)
             assert status["pid"] == owner.process.pid
-    assert shared.heard.read_bytes() == b""
+    assert shared.received.read_bytes() == b""
 
 
 KNOCK = """
@@ -255,14 +255,14 @@ def test_root_sends_nothing_to_a_third_user(shared, cause):
     found = Home.run(shared, "search", "boiler", "--json")
     assert "Hartmann" in json.loads(found.stdout)["results"][0]["snippet"]
     assert cause in found.stderr
-    assert shared.heard.read_bytes() == b""
+    assert shared.received.read_bytes() == b""
 
 
 def test_an_owner_that_does_not_say_where_it_wrote_is_an_error(home):
     """Such an owner of this user is of another release or broken: no place is made up."""
     path = home.root / "run/s"
-    heard = home.root / "heard"
-    with subprocess.Popen([*IMPOSTOR, path, heard], stdout=subprocess.PIPE) as process:
+    received = home.root / "heard"
+    with subprocess.Popen([*IMPOSTOR, path, received], stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout.readline() == b"listening\n"
             path.parent.chmod(0o700)

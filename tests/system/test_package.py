@@ -268,10 +268,10 @@ def test_the_units_start_the_installed_program(command, bare, tmp_path):
     program = shlex.split(line.removeprefix("ExecStart="))[
         : -len("serve --socket-only --agent %i".split())
     ]
-    told = subprocess.run(
+    done = subprocess.run(
         [*program, "--version"], env=bare, capture_output=True, text=True, check=True
     )
-    assert told.stdout.split()[-1] == VERSION
+    assert done.stdout.split()[-1] == VERSION
 
 
 def every_command() -> list[str]:
@@ -332,14 +332,14 @@ def test_every_command_runs_in_an_empty_home_with_the_core_libraries_alone(
 ):
     """The command runs on a terminal, which takes more libraries; each command also without one."""
     line = [str(command), *name.split(), *ARGUMENTS.get(name, [])]
-    told = [on_terminal(line, bare, tmp_path)]
+    outputs = [on_terminal(line, bare, tmp_path)]
     if name not in OTHER_LINES:
         done = subprocess.run(
             line, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=120,
             cwd=tmp_path, env=bare, check=False,
         )  # fmt: skip
-        told.append((done.stdout + done.stderr, done.returncode))
-    for text, ended in told:
+        outputs.append((done.stdout + done.stderr, done.returncode))
+    for text, ended in outputs:
         assert ended != os.EX_SOFTWARE, text
         assert not [fault for fault in FAULTS if fault in text]
         assert text.strip()
@@ -416,8 +416,8 @@ def test_the_demo_runs_from_the_wheel(command, run):
 def chosen(run, command, **variables):
     """Returns the `vector` part of `status`, once the provider is chosen."""
     for _ in range(20):
-        told = json.loads(run(command, "status", "--json", **variables))
-        vector = told["details"]["vector"]
+        status = json.loads(run(command, "status", "--json", **variables))
+        vector = status["details"]["vector"]
         if "still being chosen" not in str(vector.get("reason")):
             break
     return vector

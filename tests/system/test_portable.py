@@ -44,8 +44,8 @@ async def test_changes_are_noticed_by_looking_and_commands_and_second_processes_
                 await anyio.sleep(0.2)
         read = await second.call("memory_get", {"path": "memory/kestrel.md"})
         assert read["text"] == "- A kestrel was seen.\n"
-        told = await anyio.to_thread.run_sync(portable.run, "status", "--json")
-        assert json.loads(told.stdout)["watcher"]["mode"] == "polling"
+        done = await anyio.to_thread.run_sync(portable.run, "status", "--json")
+        assert json.loads(done.stdout)["watcher"]["mode"] == "polling"
 
 
 @pytest.mark.parametrize(

@@ -162,5 +162,5 @@ def test_what_a_command_logs_is_text_for_people_and_json_for_programs(home):
     said = home.run("search", "boiler").stderr
     assert "qmd is not available" in said
     assert "{" not in said
-    told = home.run("search", "boiler", "--json").stderr
-    assert "qmd is not available" in [json.loads(line)["event"] for line in told.splitlines()]
+    log = home.run("search", "boiler", "--json").stderr
+    assert "qmd is not available" in [json.loads(line)["event"] for line in log.splitlines()]

@@ -103,8 +103,8 @@ def test_where_no_gateway_runs_one_is_started_that_stays_and_then_it_answers(cli
 async def test_a_gateway_that_runs_already_is_asked(client, home):
     async with home.gateway() as gateway:
         await gateway.call("sync")
-        told = await anyio.to_thread.run_sync(client.until_told)
-        assert "server.md" in told
+        text = await anyio.to_thread.run_sync(client.until_told)
+        assert "server.md" in text
         assert read_owner(client.lock).pid == gateway.process.pid
 
 

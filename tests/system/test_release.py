@@ -86,19 +86,21 @@ def test_the_marketplace_holds_what_the_repository_has_and_is_the_same_each_time
     tracked = subprocess.run(
         ["git", "ls-files", "plugins", ".claude-plugin"], cwd=ROOT, capture_output=True, encoding="utf-8", check=False
     ).stdout.split()  # fmt: skip
-    held = tmp_path / "memory-gateway"
-    assert {str(one.relative_to(held)) for one in held.rglob("*") if one.is_file()} == set(tracked)
+    unpacked = tmp_path / "memory-gateway"
+    assert {str(one.relative_to(unpacked)) for one in unpacked.rglob("*") if one.is_file()} == set(
+        tracked
+    )
 
 
 def test_the_registry_is_told_what_it_asks_for():
     """The constraints of its published schema that apply to one bundle were copied from it by hand."""
-    told = server_json("somebody/memory-gateway", "memory-gateway-1.mcpb", "0" * 64)
-    assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", told["name"])
-    assert 1 <= len(told["description"]) <= 100
-    assert set(told["repository"]) == {"url", "source"}
-    (package,) = told["packages"]
+    entry = server_json("somebody/memory-gateway", "memory-gateway-1.mcpb", "0" * 64)
+    assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", entry["name"])
+    assert 1 <= len(entry["description"]) <= 100
+    assert set(entry["repository"]) == {"url", "source"}
+    (package,) = entry["packages"]
     assert set(package) == {"registryType", "identifier", "version", "fileSha256", "transport"}
     assert package["identifier"].startswith(
         "https://github.com/somebody/memory-gateway/releases/download/"
     )
-    assert told["version"] == package["version"] == VERSION
+    assert entry["version"] == package["version"] == VERSION

@@ -176,10 +176,10 @@ def test_a_click_on_a_tag_finds_the_notes_that_are_counted_beside_it(page, home,
           return [chip.innerText, found, Number(chip.parentElement.querySelector('.soft').innerText)];
         })
     """
-    found = {name: (rows, told) for name, rows, told in page.evaluate(clicked)}
+    found = {name: (rows, shown) for name, rows, shown in page.evaluate(clicked)}
     assert found["#car"] == (3, 3)
     assert found["#career"] == found["#cars"] == found["#car/Tyres"] == (1, 1)
-    assert all(rows == told for rows, told in found.values())
+    assert all(rows == shown for rows, shown in found.values())
 
 
 LOWEST_WORD = """Math.min(...[...document.querySelectorAll("svg text")].map(one => one.getBoundingClientRect().height))"""

@@ -102,10 +102,10 @@ def ask(process, method, params):
     request = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
     process.stdin.write(f"{json.dumps(request)}\n")
     process.stdin.flush()
-    told = process.stdout.readline()
-    while '"id":' not in told.rsplit("\n", 2)[-2]:
-        told += process.stdout.readline()
-    return told
+    output = process.stdout.readline()
+    while '"id":' not in output.rsplit("\n", 2)[-2]:
+        output += process.stdout.readline()
+    return output
 
 
 @pytest.fixture(params=VENDORS)

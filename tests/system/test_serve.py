@@ -154,10 +154,10 @@ async def test_a_sync_reports_progress_and_what_it_skipped(home):
     (home.workspace / "memory/broken.md").write_bytes(b"caf\xe9 \x00 menu\n")
     (home.workspace / "memory/link.md").symlink_to("/etc/hostname")
     async with home.gateway() as client:
-        told = []
-        client.notified = lambda method, params: told.append((method, params["requestId"]))
+        notified = []
+        client.notified = lambda method, params: notified.append((method, params["requestId"]))
         report = await client.call("sync", {"force": True})
-        assert set(told) == {("notifications/progress", 1)}
+        assert set(notified) == {("notifications/progress", 1)}
         assert report["scanned"] == 5
         assert {one["path"] for one in report["skipped"]} == {"memory/link.md"}
         assert paths(await search(client, "menu")) == ["memory/broken.md"]

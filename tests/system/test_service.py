@@ -52,8 +52,8 @@ def serve(home) -> list[str]:
 
 @pytest.fixture
 def receiver(tmp_path):
-    with NotifyReceiver(tmp_path / "notify.sock") as heard:
-        yield heard
+    with NotifyReceiver(tmp_path / "notify.sock") as receiving:
+        yield receiving
 
 
 def ask(path: Path, method: str) -> dict:
@@ -159,19 +159,19 @@ def manage(home):
             capture_output=True, encoding="utf-8", check=False, timeout=60,
         )  # fmt: skip
         log = home.root / "systemctl.log"
-        told = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+        calls = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
         log.unlink(missing_ok=True)
-        return done, told
+        return done, calls
 
     return run
 
 
 def test_a_service_is_installed_shown_and_removed(home, manage):
     units = home.root / ".config/systemd/user"
-    done, told = manage("install")
+    done, calls = manage("install")
     assert done.returncode == 0, done.stderr
     unit = "memory-gateway@main.service"
-    assert told == [
+    assert calls == [
         "--user daemon-reload", f"--user enable {unit}", f"--user restart {unit}"
     ]  # fmt: skip
     assert sys.executable in (units / "memory-gateway@.service").read_text(encoding="utf-8")
@@ -188,9 +188,9 @@ def test_a_service_is_installed_shown_and_removed(home, manage):
     other = units / "memory-gateway@other.service.d/installed.conf"
     other.parent.mkdir()
     other.write_text("", encoding="utf-8")
-    done, told = manage("uninstall")
+    done, calls = manage("uninstall")
     socket = "memory-gateway@main.socket"
-    assert told == [f"--user disable --now {socket} {unit}", "--user daemon-reload"]
+    assert calls == [f"--user disable --now {socket} {unit}", "--user daemon-reload"]
     assert not (units / f"{unit}.d").exists()
     assert (units / "memory-gateway@.service").exists()
     other.unlink()
@@ -201,11 +201,11 @@ def test_a_service_is_installed_shown_and_removed(home, manage):
 def test_a_folder_of_notes_gets_a_service_of_its_own(home, manage):
     (folder := home.root / "notes").mkdir()
     where = ["--notes", str(folder)]
-    done, told = manage("install", *where)
+    done, calls = manage("install", *where)
     (name,) = (one.name for one in (home.root / ".local/share/memory-gateway/notes").iterdir())
     unit = f"memory-gateway@{name}.service"
     assert done.stdout.endswith(f"started {unit}\n")
-    assert (done.returncode, told[-1]) == (0, f"--user restart {unit}")
+    assert (done.returncode, calls[-1]) == (0, f"--user restart {unit}")
     drop_in = home.root / f".config/systemd/user/{unit}.d/installed.conf"
     text = drop_in.read_text(encoding="utf-8")
     assert f"serve --socket-only --notes {folder}\n" in text
@@ -242,15 +242,15 @@ def test_what_the_service_cannot_see_is_named(home, manage):
 
 def test_a_place_that_cannot_be_written_is_named(home, manage):
     (home.root / ".config").write_text("in the way", encoding="utf-8")
-    done, told = manage("install")
-    assert (done.returncode, told) == (os.EX_CANTCREAT, [])
+    done, calls = manage("install")
+    assert (done.returncode, calls) == (os.EX_CANTCREAT, [])
     assert "cannot be written" in done.stderr
 
 
 def test_a_service_manager_that_does_not_answer_is_told_to_programs_as_well(home, manage):
     done, _ = manage("status", "--json", PATH="/nowhere")
-    told = json.loads(done.stdout)
+    status = json.loads(done.stdout)
     assert (done.returncode, done.stderr) == (69, "")
-    assert (told["unit"], told["state"]) == ("memory-gateway@main.service", "unknown")
-    assert "does not answer" in told["problem"]
-    assert "loginctl" in told["remedy"]
+    assert (status["unit"], status["state"]) == ("memory-gateway@main.service", "unknown")
+    assert "does not answer" in status["problem"]
+    assert "loginctl" in status["remedy"]

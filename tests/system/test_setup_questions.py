@@ -34,8 +34,8 @@ class Conversation:
             assert time.monotonic() < ends, self.shown
             if select.select([self._descriptor], [], [], 1)[0]:
                 self.shown += os.read(self._descriptor, 65_536).decode().replace("\r\n", "\n")
-        told, self.shown = self.shown, ""
-        return told
+        output, self.shown = self.shown, ""
+        return output
 
     def answer(self, text):
         os.write(self._descriptor, f"{text}\n".encode())
@@ -100,24 +100,26 @@ def ask(home, *arguments):
 def test_each_change_is_seen_before_it_is_made_and_undo_brings_every_byte_back(home):
     before = files(home)
     with typing(home, "setup") as (person, process):
-        told = person.until("A number or a folder [1]:")
-        assert f"1  {home}/vault (Obsidian vault, 1 note)" in told
-        assert f"{home}/notes (folder of notes, 1 note)" in told
+        output = person.until("A number or a folder [1]:")
+        assert f"1  {home}/vault (Obsidian vault, 1 note)" in output
+        assert f"{home}/notes (folder of notes, 1 note)" in output
         person.answer("1")
-        told = person.until("Do this? [Y/n]:")
-        assert f'"vault": "{home}/vault"' in told
+        output = person.until("Do this? [Y/n]:")
+        assert f'"vault": "{home}/vault"' in output
         assert files(home) == before
         person.answer("y")
-        told = person.until("[y/N]:")
-        assert "granite-embedding" in told and "Apache-2.0" in told
-        assert "RETRIEVAL" not in told and "embeddinggemma" not in told, "one model, in a few lines"
+        output = person.until("[y/N]:")
+        assert "granite-embedding" in output and "Apache-2.0" in output
+        assert "RETRIEVAL" not in output and "embeddinggemma" not in output, (
+            "one model, in a few lines"
+        )
         assert set(files(home)) - set(before) == {".config/memory-gateway/config.json5"}
         person.answer("n")
         connected = set()
         while len(connected) < 2:
-            told = person.until("Write this? [Y/n]:")
-            name = ".codex/config.toml" if ".codex/config.toml" in told else ".claude.json"
-            assert str(home / "vault") in told
+            output = person.until("Write this? [Y/n]:")
+            name = ".codex/config.toml" if ".codex/config.toml" in output else ".claude.json"
+            assert str(home / "vault") in output
             assert files(home)[name] == before[name]
             person.answer("y")
             connected.add(name)
@@ -127,8 +129,8 @@ def test_each_change_is_seen_before_it_is_made_and_undo_brings_every_byte_back(h
     assert all(after[name] != before[name] for name in connected)
     assert "boiler.md" in ask(home, "search", "who services the boiler?")
     with typing(home, "setup", "--undo") as (person, process):
-        told = person.until("Do this? [Y/n]:")
-        assert all(name in told for name in connected)
+        output = person.until("Do this? [Y/n]:")
+        assert all(name in output for name in connected)
         assert (
             files(home).keys() >= after.keys()
             and files(home)[".claude.json"] == after[".claude.json"]

@@ -85,15 +85,15 @@ def gateway(home, standard_error, *arguments: str) -> Iterator[subprocess.Popen[
 
 def ask(process: subprocess.Popen[bytes], *calls: tuple[str, object]) -> list[Any]:
     """Returns the results of these calls, each sent when the one before was answered."""
-    told: IO[bytes] = process.stdin  # type: ignore[assignment]
+    pipe: IO[bytes] = process.stdin  # type: ignore[assignment]
     said: IO[bytes] = process.stdout  # type: ignore[assignment]
     answers = []
     for method, params in calls:
-        told.write(
+        pipe.write(
             json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
         )
-        told.write(b"\n")
-        told.flush()
+        pipe.write(b"\n")
+        pipe.flush()
         line = said.readline()
         assert line, "it ended, or it had to be ended, before it answered"
         answers.append(json.loads(line)["result"])

@@ -1,6 +1,4 @@
-"""Escape sequences, line breaks and reversed text in notes, file names and settings: shown by every command, obeyed
-by none.
-"""
+"""Escape sequences, line breaks and reversed text in notes, file names and settings: shown by commands, not obeyed."""
 
 from __future__ import annotations
 

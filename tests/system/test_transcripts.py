@@ -112,7 +112,7 @@ async def test_a_long_transcript_that_grows_by_200_turns_embeds_only_their_chunk
             for number in range(200):
                 talk.answer(f"New turn {number} about the pump.")
             await client.notify("session_updated", {"sessionId": "4f1c2a9e"})
-            await until(lambda: told(vendor, "New turn 199 "))
+            await until(lambda: was_sent(vendor, "New turn 199 "))
             await until(lambda: all_embedded(client))
             # The sync of a watch that has just begun may come before that of the notification.
             syncs = [one for one in await recent_syncs(client) if one not in known]
@@ -129,7 +129,7 @@ async def recent_syncs(client):
     return (await client.call("status", {}))["recentSyncs"]
 
 
-async def told(vendor, words):
+async def was_sent(vendor, words):
     return any(words in text for text in vendor.embedded())
 
 

@@ -77,10 +77,10 @@ def test_an_installed_service_is_ready_when_its_manager_says_so_and_tells_how_it
     assert ask(manager, "memory_search", query="boiler")["results"][0]["path"] == "MEMORY.md"
     until(lambda: "Agent main: ok. 1 file" in shown(manager, "StatusText"))
     done = manager.gateway("service", "status", "--agent", "main", "--json")
-    told = json.loads(done.stdout)
-    assert (told["installed"], told["enabled"], told["active"]) == (True, True, True)
-    assert told["pid"] == int(shown(manager, "MainPID"))
-    assert "Agent main: ok." in told["status"]
+    status = json.loads(done.stdout)
+    assert (status["installed"], status["enabled"], status["active"]) == (True, True, True)
+    assert status["pid"] == int(shown(manager, "MainPID"))
+    assert "Agent main: ok." in status["status"]
     done = manager.gateway("doctor", "--json")
     assert not [
         finding

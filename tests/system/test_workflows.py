@@ -1,6 +1,4 @@
-"""The workflows of GitHub: the files that they run exist, their actions are pinned, and no job has more rights than
-it needs.
-"""
+"""The workflows of GitHub: the files that they run exist, their actions are pinned, and jobs have few rights."""
 
 from __future__ import annotations
 
@@ -60,18 +58,18 @@ def test_the_scripts_and_tests_that_they_run_exist(name):
 
 
 def test_the_notes_of_a_release_are_those_of_the_change_log():
-    told = subprocess.run(
+    notes = subprocess.run(
         [ROOT / "scripts/notes", "0.2.0"], capture_output=True, encoding="utf-8", check=True
     ).stdout
-    assert "beside OpenClaw 2026.9" in told
-    assert "## [" not in told
+    assert "beside OpenClaw 2026.9" in notes
+    assert "## [" not in notes
     missing = subprocess.run([ROOT / "scripts/notes", "0.0"], capture_output=True, check=False)
     assert missing.returncode == 66
 
 
 @pytest.mark.parametrize("script", ["openclaw-setup", "qmd-setup", "clients-setup"])
 def test_each_host_is_pinned_where_the_weekly_run_looks_for_it(script):
-    """That run replaces the pinned release by the newest one."""
+    """The weekly run replaces the pinned release by the newest one."""
     text = (ROOT / "scripts" / script).read_text(encoding="utf-8")
     hosts = WORKFLOWS["weekly.yml"]["jobs"]["hosts"]["strategy"]["matrix"]["include"]
     packages = [one["package"] for one in hosts if one["script"] == script]

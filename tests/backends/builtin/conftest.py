@@ -251,8 +251,10 @@ def check(home: Home) -> Callable[[Path], None]:
             chunks = set(db.execute("SELECT id FROM chunks"))
             assert chunks == set(db.execute("SELECT id FROM chunk_terms_docsize"))
             db.execute("CREATE VIRTUAL TABLE temp.v USING fts5vocab (main, chunk_terms, row)")
-            held = long_words(term for (term,) in db.execute("SELECT term FROM temp.v"))
-            assert held == {word[::-1] for (word,) in db.execute("SELECT backwards FROM word_ends")}
+            indexed = long_words(term for (term,) in db.execute("SELECT term FROM temp.v"))
+            assert indexed == {
+                word[::-1] for (word,) in db.execute("SELECT backwards FROM word_ends")
+            }
             counted = "SELECT file_id, count(*) FROM chunks GROUP BY 1 ORDER BY 1"
             stored = "SELECT id, chunk_count FROM files WHERE chunk_count > 0 ORDER BY 1"
             assert list(db.execute(counted)) == list(db.execute(stored))

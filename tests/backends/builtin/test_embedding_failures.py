@@ -179,12 +179,12 @@ async def test_while_a_new_model_embeds_the_old_vectors_stay_and_then_go(
     vendor.max_items = 3
     paid, gate = len(vendor.embedded()), threading.Event()
 
-    def held(text):
+    def wait(text):
         if text != "boiler" and len(vendor.embedded()) > paid:
             gate.wait(60)
         return False
 
-    vendor.rejects = held
+    vendor.rejects = wait
     async with notes.open() as backend:
         await until(lambda: vectors_in(notes.index).get("text-embedding-3-large", 0) >= 3)
         answer = await backend.search(SearchRequest(query="boiler", max_results=20))

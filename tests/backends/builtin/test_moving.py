@@ -371,11 +371,11 @@ def test_a_command_that_comes_while_the_owner_moves_the_index_finds_it_at_its_ne
 
     def move_first(path, **how):
         opened().__enter__().close()
-        held = take_lock(path, **how)
+        lock = take_lock(path, **how)
         try:
             return take_lock(path, **how)
         finally:
-            os.close(held)
+            os.close(lock)
 
     monkeypatch.setattr(moving, "try_lock_file", move_first)
     with opened(is_owner=False) as database:

@@ -1,4 +1,4 @@
-"""Names and texts that a store may be unable to keep: each note is indexed or skipped by name, without others."""
+"""Names and texts that a store may not accept: each note is indexed or skipped by name, without affecting others."""
 
 from __future__ import annotations
 

@@ -170,9 +170,9 @@ async def test_front_matter_and_what_a_note_begins_with_are_not_shown_again(home
 async def test_the_less_words_tell_the_more_of_what_stands_beside_a_line_is_shown(home, found):
     filling = "".join(f"- Nothing to do with it, item number {n}.\n" for n in range(30))
     home.write("memory/boat.md", f"{filling}- The mast goes up first.\n{filling}")
-    told = (await found("mast goes first"))[0]
+    asked_briefly = (await found("mast goes first"))[0]
     asked_otherwise = (await found("mast halyard shackle spreader"))[0]
-    assert len(told.snippet) < len(asked_otherwise.snippet)
+    assert len(asked_briefly.snippet) < len(asked_otherwise.snippet)
     assert "- The mast goes up first." in asked_otherwise.snippet
 
 
@@ -261,8 +261,8 @@ async def test_every_part_of_a_snippet_stands_below_the_name_of_its_section(home
     for hit in await found("Dose Pantoprazole"):
         for part in hit.snippet.split("\n…\n"):
             named = [one for one in drugs if one in part]
-            told = [drugs[int(line[8])] for line in part.split("\n") if line.startswith("- Dose")]
-            assert named and set(told) <= set(named), hit.snippet
+            shown = [drugs[int(line[8])] for line in part.split("\n") if line.startswith("- Dose")]
+            assert named and set(shown) <= set(named), hit.snippet
 
 
 @each(

@@ -117,11 +117,11 @@ def test_the_words_of_all_languages_together_take_so_many_bytes(preparer, monkey
 
 def test_the_threads_of_a_sync_and_of_a_search_prepare_at_the_same_time(preparer, monkeypatch):
     monkeypatch.setattr(preparing, "MOST_WORDS_BYTES", 5_000)
-    held = Analyser.bytes_used.fget
+    bytes_used = Analyser.bytes_used.fget
 
     def held_after_others(analyser):
         time.sleep(0.0001)  # lets the other threads go on
-        return held(analyser)
+        return bytes_used(analyser)
 
     monkeypatch.setattr(Analyser, "bytes_used", property(held_after_others))
     texts = [

@@ -413,7 +413,7 @@ async def test_a_question_without_a_time_has_the_same_answer_on_every_day(backen
 async def test_an_explanation_tells_the_days_that_were_understood(backend):
     request = SearchRequest(query="membrane last month", today=date(2026, 3, 2), explain=True)
     hits = (await backend.search(request)).hits
-    told = {hit.path: hit.explain["time"] for hit in hits}
+    explained = {hit.path: hit.explain["time"] for hit in hits}
     days = {"text": "last month", "from": "2026-02-01", "to": "2026-02-28"}
-    assert told["memory/2026-02-01.md"] == [days | {"matches": True}]
-    assert told["memory/2026-03-10-budget.md"] == [days | {"matches": False}]
+    assert explained["memory/2026-02-01.md"] == [days | {"matches": True}]
+    assert explained["memory/2026-03-10-budget.md"] == [days | {"matches": False}]

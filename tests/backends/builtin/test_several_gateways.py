@@ -200,9 +200,9 @@ async def test_they_stay_while_a_gateway_whose_clock_is_40_days_ahead_uses_anoth
         await latter.sync(SyncRequest(force=True))
         await embedded(latter)
         with anyio.fail_after(60):
-            while (told := models_in_use(latter)) == before:
+            while (now := models_in_use(latter)) == before:
                 await anyio.sleep(0.01)
-        assert told > before
+        assert now > before
         assert (await embedded(latter))["coverage"]["stored"] == 6
 
 

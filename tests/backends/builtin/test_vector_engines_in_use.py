@@ -98,7 +98,7 @@ async def test_an_extension_that_cannot_be_loaded_is_told_and_searches_go_on(
 
 @pytest.fixture
 def in_the_middle_of_sql(monkeypatch):
-    """Returns a list of functions to call, in their thread, in the middle of each longer statement from now on."""
+    """A list of functions to call, in their thread, in the middle of each longer statement from now on."""
     called: list[Callable[[], None]] = []
 
     def interrupted() -> bool:

@@ -72,7 +72,7 @@ def rows(home):
     return paths
 
 
-async def told(home, paths_of, query):
+async def searched(home, paths_of, query):
     async with home.open() as backend:
         return await paths_of(backend, query)
 
@@ -136,10 +136,10 @@ async def test_what_another_host_wrote_is_found_before_it_is_on_this_disk(
     await other.synced()
     other.write("memory/new.md", "the pump of the cellar\n")
     await other.synced()
-    assert await told(indexed, paths_of, "pump") == ["memory/new.md"]
+    assert await searched(indexed, paths_of, "pump") == ["memory/new.md"]
     indexed.configure(**quiet)
     look_from(indexed, indexed, "first")
-    assert await told(indexed, paths_of, "pump") == ["memory/new.md"]
+    assert await searched(indexed, paths_of, "pump") == ["memory/new.md"]
 
 
 async def test_a_deletion_on_a_host_that_saw_the_file_counts_for_all_who_have_it_no_more(
@@ -151,11 +151,11 @@ async def test_a_deletion_on_a_host_that_saw_the_file_counts_for_all_who_have_it
         (other.workspace / NAMES[3]).unlink()
         assert await paths_of(backend, "number3") == []
     assert NAMES[3] not in rows()
-    assert await told(indexed, paths_of, "number3") == [NAMES[3]]  # it is on this disk
-    assert await told(other, paths_of, "number3") == [NAMES[3]]
+    assert await searched(indexed, paths_of, "number3") == [NAMES[3]]  # it is on this disk
+    assert await searched(other, paths_of, "number3") == [NAMES[3]]
     (indexed.workspace / NAMES[3]).unlink()
-    assert await told(indexed, paths_of, "number3") == []
-    assert await told(other, paths_of, "number3") == []
+    assert await searched(indexed, paths_of, "number3") == []
+    assert await searched(other, paths_of, "number3") == []
 
 
 async def test_a_file_that_only_one_host_saw_goes_when_that_host_deletes_it(
@@ -198,7 +198,7 @@ async def test_an_old_copy_does_not_undo_what_another_host_changed(
     async with other.open() as backend:
         await settled(backend)
     other.write(NAMES[3], "the pump of house number3\n")
-    assert await told(other, paths_of, "pump") == [NAMES[3]]
+    assert await searched(other, paths_of, "pump") == [NAMES[3]]
     async with indexed.open() as backend:
         report = await backend.sync(SyncRequest(verify=True))
         assert (report.changed, report.bytes_read > 0) == (0, True)
@@ -207,7 +207,7 @@ async def test_an_old_copy_does_not_undo_what_another_host_changed(
         assert (await backend.sync(SyncRequest())).chunks_written == 0
         indexed.write(NAMES[3], "the valve of house number3\n")
         assert await paths_of(backend, "valve") == [NAMES[3]]
-    assert await told(other, paths_of, "pump") == []
+    assert await searched(other, paths_of, "pump") == []
 
 
 async def test_a_host_with_another_name_on_the_same_disk_reads_nothing_again(
@@ -257,7 +257,7 @@ async def test_a_search_that_does_not_look_at_the_disk_leaves_out_what_this_host
     indexed.configure(**quiet)
     look_from(indexed, indexed, "first")
     (indexed.workspace / NAMES[3]).unlink()
-    assert await told(indexed, paths_of, "number3") == []
+    assert await searched(indexed, paths_of, "number3") == []
 
 
 async def test_stamps_to_the_nanosecond_make_a_copy_no_twin(indexed, host):

@@ -149,8 +149,8 @@ async def test_deleted_text_leaves_the_database(memory):
     note.unlink()
     await backend.sync(SyncRequest(force=True))
     index = backend.engine.sidecar.home.index
-    held = b"".join(path.read_bytes() for path in index.parent.glob("index.sqlite*"))
-    assert b"xyzzyplugh" not in held
+    content = b"".join(path.read_bytes() for path in index.parent.glob("index.sqlite*"))
+    assert b"xyzzyplugh" not in content
 
 
 def markdown_files(root: Path) -> int:

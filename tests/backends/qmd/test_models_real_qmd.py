@@ -137,10 +137,10 @@ async def test_a_broken_model_costs_no_answer(tmp_path, with_models, qmd_command
     async with open_qmd(settings, with_models) as backend:
         assert (await answered(backend, "boiler")).mode == "keyword"
 
-        async def told() -> bool:
+        async def is_reported() -> bool:
             return any("embed failed" in issue for issue in (await backend.status()).issues)
 
-        await until(told, "status tells of the failed embedding")
+        await until(is_reported, "status tells of the failed embedding")
         started = time.monotonic()
         assert (await backend.search(SearchRequest(query="boiler"))).hits
         assert time.monotonic() - started < 2

@@ -23,7 +23,7 @@ class Works:
         self.done: list[str] = []
         self._results = list(results)
         self.embedding: QmdUnavailableError | None = None
-        self.held = 0
+        self.stored = 0
         self.made = 0
         """The number of vectors that each embedding makes before it ends."""
 
@@ -38,11 +38,11 @@ class Works:
         self.done.append("cleanup")
 
     async def vectors(self) -> int:
-        return self.held
+        return self.stored
 
     async def embed(self) -> None:
         self.done.append("embed")
-        self.held += self.made
+        self.stored += self.made
         if self.embedding is not None:
             raise self.embedding
 

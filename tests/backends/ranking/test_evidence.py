@@ -152,8 +152,8 @@ def test_a_question_about_whoever_asks_is_known(question):
     "line", ["at 10:30 anna came", "anna:x", f"anna {'x' * 60}: boiler", "anna"]
 )
 def test_a_colon_somewhere_makes_no_label(evidence, line):
-    held = sum(word in line for word in ("anna", "boiler"))
-    plain = of_length(line) + held * learnt.HELD
+    found = sum(word in line for word in ("anna", "boiler"))
+    plain = of_length(line) + found * learnt.HELD
     assert priors(evidence(line, "anna boiler")) == pytest.approx([plain])
 
 

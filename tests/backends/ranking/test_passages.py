@@ -45,7 +45,7 @@ def searched(draw) -> tuple[str, str, ChunkLimits, Random]:
     return some_note(rng), " ".join(rng.sample(WORDS, rng.randint(1, 4))), limits, rng
 
 
-def told(ranked: Sequence[RankedPassage]) -> list[dict[str, object]]:
+def content_of(ranked: Sequence[RankedPassage]) -> list[dict[str, object]]:
     """Returns the content of the passages, and the line numbers of the files behind them."""
     return [{**asdict(one), "selection": one.selection.at} for one in ranked]
 
@@ -125,7 +125,7 @@ def test_a_word_repeated_in_the_query_changes_nothing(candidates_of, weigh, rank
     candidates = candidates_of("- boiler\n" * 3 + "- membrane\n")
     once = rank(candidates, weigh("boiler membrane"), max_chars=20)
     again = rank(candidates, weigh("boiler boilers Boiler membrane"), max_chars=20)
-    assert told(once) == told(again)
+    assert content_of(once) == content_of(again)
 
 
 def test_a_line_between_two_taken_windows_gets_its_turn(passages):
@@ -172,7 +172,7 @@ def test_equal_passages_come_in_the_order_of_files_and_lines(candidates_of, weig
     texts = [(file_id, f"- boiler {'abc'[file_id - 1]}\n- garden\n") for file_id in (3, 1, 2)]
     candidates = [one for file_id, text in texts for one in candidates_of(text, file_id=file_id)]
     first = rank(candidates, weigh("boiler"))
-    assert told(first) == told(rank(candidates[::-1], weigh("boiler")))
+    assert content_of(first) == content_of(rank(candidates[::-1], weigh("boiler")))
     assert [one.passage.file_id for one in first] == [1, 2, 3]
 
 
@@ -273,9 +273,9 @@ def test_every_passage_holds_the_words_that_it_matched_and_that_its_score_counts
     analyser = Analyser()
     for ranked in rank(candidates_of(text, limits=limits), weigh(query)):
         passage = ranked.passage
-        held = set(analyser.terms(f"{passage.text} {' '.join(passage.headings)}").split())
+        terms = set(analyser.terms(f"{passage.text} {' '.join(passage.headings)}").split())
         assert passage.matched
-        assert all(held.intersection(one.alternatives) for one in passage.matched)
+        assert all(terms.intersection(one.alternatives) for one in passage.matched)
 
 
 def test_lines_whose_age_leaves_next_to_nothing_stand_beside_an_exact_match(
@@ -313,10 +313,10 @@ def weighed(candidates_of, weigh):
 def weighed_text(candidates_of, weigh):
     """A file of one text, whose lines have that much evidence by words."""
 
-    def make(text: str, query: str, *, told: float = 1.0) -> File:
+    def make(text: str, query: str, *, by_words: float = 1.0) -> File:
         (units,) = units_by_file(candidates_of(text), weigh(query)).values()
         odds = [1.0 if unit.concepts else 0.0 for unit in units]
-        return File(1, "a.md", units, [Evidence(told, 0.0)] * len(units), odds, 700)
+        return File(1, "a.md", units, [Evidence(by_words, 0.0)] * len(units), odds, 700)
 
     return make
 
@@ -539,7 +539,7 @@ def test_what_was_shown_below_a_heading_is_not_shown_again_for_its_sake(weighed_
 
 def test_no_stretch_grows_until_a_heading_without_what_stands_below_it(weighed_text):
     text = f"The boiler membrane broke.\n\n## The boiler\n\n{'It stood for years. ' * 30}"
-    file = weighed_text(text, "boiler membrane", told=0.75)
+    file = weighed_text(text, "boiler membrane", by_words=0.75)
     file.odds = [1.0] + [0.0] * (len(file.units) - 1)
     best = file.best()
     assert best is not None

@@ -62,8 +62,8 @@ def test_a_line_that_began_in_the_chunk_before_is_embedded_with_its_rest():
 
 @given(st.text("ab \n", max_size=300), st.integers(0, 300))
 def test_without_headings_every_character_from_the_start_on_is_in_an_excerpt(text, start):
-    held = {at for one in cut_excerpts(text, start) for at in range(one.start, one.end)}
-    assert all(at in held for at in range(start, len(text)) if not text[at].isspace())
+    covered = {at for one in cut_excerpts(text, start) for at in range(one.start, one.end)}
+    assert all(at in covered for at in range(start, len(text)) if not text[at].isspace())
 
 
 @given(st.text("ab 水#.\n", max_size=2_000), st.integers(0, 50))

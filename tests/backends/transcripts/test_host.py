@@ -218,8 +218,8 @@ def test_a_host_that_writes_and_checkpoints_is_never_kept_waiting(tmp_path):
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": path}
     ) as writer:
-        told = iter(writer.stdout)
-        for line in told:
+        output = iter(writer.stdout)
+        for line in output:
             if line.startswith("longest"):
                 break
             committed = int(line)

@@ -116,11 +116,11 @@ async def test_a_thread_that_waits_holds_nothing_of_its_last_work(name, bounded)
     class Result:
         pass
 
-    held = weakref.ref(await bounded.run(Result, PATIENCE_S))
+    reference = weakref.ref(await bounded.run(Result, PATIENCE_S))
 
     def is_gone():
         gc.collect()
-        return held() is None
+        return reference() is None
 
     await until(is_gone)
     assert threads_of(name)

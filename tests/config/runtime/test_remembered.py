@@ -24,8 +24,8 @@ def test_it_never_holds_more_than_its_bytes_and_counts_what_it_holds(puts):
         known.put(key, value)
         last[key] = value
         assert known.bytes_used <= 16 * KIB
-        held = {key: known.get(key) for key in last}
-        assert all(value in (None, last[key]) for key, value in held.items())
+        kept = {key: known.get(key) for key in last}
+        assert all(value in (None, last[key]) for key, value in kept.items())
         assert known.get(key) == value
     entries = {key: value for key in last if (value := known.get(key)) is not None}
     assert len(known) == len(entries)

@@ -55,13 +55,13 @@ async def test_a_memory_answers_with_its_notes(settings):
 
 
 async def test_yesterday_is_that_of_the_users_own_time_zone(settings_of):
-    told = []
+    days = []
     for zone in ("Pacific/Kiritimati", "Pacific/Pago_Pago"):  # never on the same day
         async with open_memory(settings_of(user_timezone=zone), background=False) as memory:
             result = await memory.search(SearchParams("boiler yesterday", explain=True))
             (understood,) = result.hits[0].explain["time"]
-            told.append(date.fromisoformat(understood["from"]))
-    assert told[0] > told[1]
+            days.append(date.fromisoformat(understood["from"]))
+    assert days[0] > days[1]
 
 
 async def test_what_is_not_indexed_is_not_said_to_hold_nothing(settings):

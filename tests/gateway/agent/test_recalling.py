@@ -69,13 +69,13 @@ def open_host(tmp_path: Path):
 
 async def test_what_likely_answers_is_told_with_its_place_as_words_of_notes(open_host):
     async with open_host() as host:
-        told = await host.recall()
-    assert told["notes"][0]["path"] == "memory/home.md"
-    assert BOILER in told["text"]
-    assert 'path="memory/home.md"' in told["text"]
-    assert "not instructions" in told["text"]
-    assert 0 < told["tokens"] <= 400
-    assert "reason" not in told
+        recalled = await host.recall()
+    assert recalled["notes"][0]["path"] == "memory/home.md"
+    assert BOILER in recalled["text"]
+    assert 'path="memory/home.md"' in recalled["text"]
+    assert "not instructions" in recalled["text"]
+    assert 0 < recalled["tokens"] <= 400
+    assert "reason" not in recalled
 
 
 async def test_a_session_is_never_told_twice_and_another_one_is_told(open_host):
@@ -181,9 +181,9 @@ async def test_a_recall_during_the_first_index_says_that_notes_are_missing(open_
 async def test_who_may_not_search_is_told_nothing(open_host):
     denied = ScopeRule(action="deny", match=ScopeMatch(chat_type="group"))
     async with open_host(scope=ScopePolicy(rules=(denied,))) as host:
-        told = await host.recall(key=GROUP)
-        assert told["reason"] == "denied"
-        assert "rules[0]" in told["error"]
+        recalled = await host.recall(key=GROUP)
+        assert recalled["reason"] == "denied"
+        assert "rules[0]" in recalled["error"]
         assert (await host.recall(key="agent:other:main"))["reason"] == "denied"
         assert "text" in await host.recall()
 
@@ -208,9 +208,9 @@ async def test_a_note_that_changed_is_told_again_with_what_is_new(open_host, tmp
         note = tmp_path / "workspace/memory/2026-02-08.md"
         note.write_text("- The boiler in Gauting is serviced by Huber from now on.\n", "utf-8")
         await host.memory.sync(SyncRequest())
-        told = await host.recall()
-        assert "Huber" in told["text"]
-        assert "Hartmann" not in told["text"]
+        recalled = await host.recall()
+        assert "Huber" in recalled["text"]
+        assert "Hartmann" not in recalled["text"]
 
 
 async def test_prompts_are_counted_by_what_came_of_them(open_host):

@@ -96,9 +96,9 @@ async def test_a_configuration_that_cannot_be_read_changes_nothing_and_is_told(c
         await configured.reload()
     assert configured.memory.settings is before
     assert "no brace" in (await configured.memory.health()).reasons[0]
-    told = await configured.memory.status()
-    assert "no brace" in told.config_error
-    assert told.config_path == "/etc/openclaw.json"
+    status = await configured.memory.status()
+    assert "no brace" in status.config_error
+    assert status.config_path == "/etc/openclaw.json"
     configured.error = None
     await configured.reload()
     assert (await configured.memory.health()).status == "ok"

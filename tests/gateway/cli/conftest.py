@@ -51,10 +51,10 @@ class CommandLine:
         A search that finds nothing ends with 1.
         """
         done = self(*arguments, "--json")
-        told = json.loads(done.out)
-        is_nothing = isinstance(told, dict) and told.get("outcome") == "empty"
+        printed = json.loads(done.out)
+        is_nothing = isinstance(printed, dict) and printed.get("outcome") == "empty"
         assert (done.code, done.err) == (1 if is_nothing else code, "")
-        return told
+        return printed
 
     def configure(self, content):
         self.config.write_text(json.dumps(content), encoding="utf-8")

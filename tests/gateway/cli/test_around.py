@@ -71,26 +71,26 @@ def rated(confidence, snippet="Due in March.\nBring tea.", start=7):
     return msgspec.structs.replace(hit(snippet, start, start + 1), confidence=confidence)
 
 
-def told(*hits, **look):
+def lines_of(*hits, **look):
     around = [Around()] * len(hits)
     return [line.plain for line in shown_hits(hits, Look(query="tea", **look), around)]
 
 
 def test_what_is_unlikely_to_answer_is_one_line_below_something_better():
-    lines = told(rated("maybe"), rated("unlikely", start=20), folds=True)
+    lines = lines_of(rated("maybe"), rated("unlikely", start=20), folds=True)
     assert lines[-3:] == ["2  a.md:21  unlikely, 1.000", "   21 │ Bring tea.", ""]
     assert lines[:3] == ["1  a.md:8  maybe, 1.000", "   7 │ Due in March.", " ▶ 8 │ Bring tea."]
 
 
 def test_where_nothing_better_was_found_or_all_is_asked_for_it_is_shown_as_others_are():
-    assert len(told(rated("unlikely"), rated("unlikely"), folds=True)) == 8
-    assert len(told(rated("likely"), rated("unlikely"))) == 8
+    assert len(lines_of(rated("unlikely"), rated("unlikely"), folds=True)) == 8
+    assert len(lines_of(rated("likely"), rated("unlikely"))) == 8
 
 
 def test_rows_of_a_long_table_stand_below_its_head():
     rows = [f"| {day} March | {day} km |" for day in range(1, 20)]
     snippet = "\n".join(["Log", "", "| day | way |", "|---|---|", *rows, "Tea | at home"])
-    lines = told(hit(snippet, 1, 24))
+    lines = lines_of(hit(snippet, 1, 24))
     assert [line.split("│", 1)[1].strip() for line in lines[1:4]] == [
         "day      │ way",
         "─────────┼──────",

@@ -68,9 +68,9 @@ def test_a_client_that_wrote_its_file_anew_is_named_since_the_old_bytes_cannot_c
     file.write_text('{"mcpServers": {"other": {"command": "x"}}}')
     cli("connect", "cursor", "--notes", str(cli.home), "--yes")
     file.write_text(json.dumps(json.loads(file.read_text()), indent=8))
-    told = cli("disconnect", "cursor", "--yes").out
-    assert "Cursor, or somebody else, has changed the file since" in told
-    assert f"An earlier copy stays in {file}.before-memory-gateway" in told
+    output = cli("disconnect", "cursor", "--yes").out
+    assert "Cursor, or somebody else, has changed the file since" in output
+    assert f"An earlier copy stays in {file}.before-memory-gateway" in output
     assert json.loads(file.read_text()) == {"mcpServers": {"other": {"command": "x"}}}
 
 
@@ -365,8 +365,8 @@ def test_a_hook_in_a_group_with_others_is_known_and_goes_alone(cli):
     said["hooks"]["SessionStart"][0]["hooks"].append({"type": "command", "command": "mine"})
     file.write_text(json.dumps(said))
     assert cli.json("connect", "claude-code", "--yes")["hooks"]["changes"] is False
-    told = cli("disconnect", "claude-code", "--yes").out
-    assert f"{file} has changed since, and keeps the rest." in told
+    output = cli("disconnect", "claude-code", "--yes").out
+    assert f"{file} has changed since, and keeps the rest." in output
     left = json.loads(file.read_text())["hooks"]
     assert left == {"SessionStart": [{"hooks": [{"type": "command", "command": "mine"}]}]}
 
@@ -376,16 +376,16 @@ def test_a_file_that_was_not_there_before_and_holds_more_now_is_not_called_as_be
         cli("connect", client, "--yes")
         for file in {hooks_of(cli, client), CLIENTS[client].file(_surroundings())}:
             file.write_text(json.dumps({**json.loads(file.read_text()), "theme": "dark"}))
-        told = cli("disconnect", client, "--yes").out
-        assert "as before" not in told
-        assert "only our entry is cut out, the rest stays as it is now." in told
-        assert f"{hooks_of(cli, client)} has changed since, and keeps the rest." in told
+        output = cli("disconnect", client, "--yes").out
+        assert "as before" not in output
+        assert "only our entry is cut out, the rest stays as it is now." in output
+        assert f"{hooks_of(cli, client)} has changed since, and keeps the rest." in output
 
 
 def test_a_file_that_was_not_there_before_is_told_to_be_gone(cli):
     cli("connect", "gemini", "--yes")
-    told = cli("disconnect", "gemini", "--yes").out
-    assert f"Disconnected; {hooks_of(cli, 'gemini')} is gone, as before." in told
+    output = cli("disconnect", "gemini", "--yes").out
+    assert f"Disconnected; {hooks_of(cli, 'gemini')} is gone, as before." in output
 
 
 def test_a_link_that_is_not_followed_names_what_to_take_out(cli):

@@ -16,10 +16,10 @@ REFUSED = {
 
 @pytest.fixture
 def rows():
-    def tell(*parts, **changes):
+    def make(*parts, **changes):
         return dict(detail_rows(details(*parts, **changes)))
 
-    return tell
+    return make
 
 
 def test_a_backend_without_a_part_has_no_row_for_it(rows):
@@ -36,15 +36,15 @@ def test_vectors_that_are_off_say_by_what(rows):
     off = {"enabled": False, "requested": "openai", "reason": "As configured."}
     assert "store.vector.enabled is false" in rows(vector=off)["Vector search"]
     keyless = {**off, "enabled": True, "reason": "No provider.", "candidates": [REFUSED]}
-    told = rows(vector=keyless)
-    assert told["Vector search"] == "off: No provider."
-    assert told["· openai"] == 'not usable: No API key found for provider "openai".'
+    shown = rows(vector=keyless)
+    assert shown["Vector search"] == "off: No provider."
+    assert shown["· openai"] == 'not usable: No API key found for provider "openai".'
 
 
 def test_who_set_up_nothing_is_told_what_adds_meaning(rows):
     nothing = {"enabled": True, "requested": "auto", "reason": "No provider."}
-    told = rows(vector=nothing)["Vector search"]
-    assert told == "off: No provider. `memory-gateway models suggest` adds meaning, without a key."
+    shown = rows(vector=nothing)["Vector search"]
+    assert shown == "off: No provider. `memory-gateway models suggest` adds meaning, without a key."
 
 
 def test_only_an_unusual_journal_is_news(rows):
@@ -53,17 +53,17 @@ def test_only_an_unusual_journal_is_news(rows):
 
 
 def test_vectors_at_work_name_engine_provider_and_coverage(rows):
-    told = rows("vector")
-    assert told["Vector search"] == (
+    shown = rows("vector")
+    assert shown["Vector search"] == (
         "resident · 768 dimensions · 12,000 vectors in 9.4 MB of memory"
     )
-    assert told["Embeddings"] == "openai is ready · https://a/v1 · openai is used."
-    assert told["Embedded"] == "1,200 of 1,300 texts · 2 refused · at work"
+    assert shown["Embeddings"] == "openai is ready · https://a/v1 · openai is used."
+    assert shown["Embedded"] == "1,200 of 1,300 texts · 2 refused · at work"
 
 
 def test_a_provider_that_nobody_asked_yet_is_not_said_to_be_ready(rows):
-    told = rows("vector", vector__provider__active__statistics__requests=0)
-    assert told["Embeddings"].startswith("openai is set up, and was not asked yet by this process")
+    shown = rows("vector", vector__provider__active__statistics__requests=0)
+    assert shown["Embeddings"].startswith("openai is set up, and was not asked yet by this process")
 
 
 def test_providers_that_are_not_set_up_and_were_not_asked_for_are_no_news(rows):
@@ -76,19 +76,19 @@ def test_providers_that_are_not_set_up_and_were_not_asked_for_are_no_news(rows):
 def test_a_key_in_vain_is_said_once_with_what_helps(rows):
     in_vain = {**REFUSED, "keySource": "OPENAI_API_KEY", "remedy": "Run: uv tool install."}
     reason = f"Keywords only, although there is a key: {REFUSED['reason']}"
-    told = rows(
+    shown = rows(
         "vector",
         vector__candidates=[in_vain],
         vector__requested="auto",
         vector__search=None,
         vector__reason=reason,
     )
-    assert told["Vector search"] == f"off: {reason} Run: uv tool install."
-    assert "· openai" not in told
+    assert shown["Vector search"] == f"off: {reason} Run: uv tool install."
+    assert "· openai" not in shown
 
 
 def test_an_engine_that_does_not_answer_says_why_and_an_error_is_told(rows):
-    told = rows(
+    shown = rows(
         "vector",
         vector__search__engine="sqlite-vec",
         vector__search__dimensions=None,
@@ -99,9 +99,9 @@ def test_an_engine_that_does_not_answer_says_why_and_an_error_is_told(rows):
         vector__backfill__running=False,
         vector__backfill__lastError="refused",
     )
-    assert told["Vector search"] == "sqlite-vec · resident: numpy is missing"
-    assert told["Embeddings"] == "openai is open · https://a/v1 · 401 · openai is used."
-    assert told["Embedded"] == "1,200 of 1,300 texts · 2 refused · last error: refused"
+    assert shown["Vector search"] == "sqlite-vec · resident: numpy is missing"
+    assert shown["Embeddings"] == "openai is open · https://a/v1 · 401 · openai is used."
+    assert shown["Embedded"] == "1,200 of 1,300 texts · 2 refused · last error: refused"
 
 
 def test_batch_jobs_are_told_when_there_are_some(rows):

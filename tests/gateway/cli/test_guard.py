@@ -44,8 +44,8 @@ def test_an_error_is_told_with_its_remedy_on_standard_error(capsys):
 def test_an_index_without_space_ends_as_any_full_disk_does(capsys):
     assert guarded(raising(IndexFullError("No.")), QUIET) == 75
     assert guarded(raising(OSError(errno.ENOSPC, "No space left")), QUIET) == 75
-    told = to_wire(index_full(Path("main.sqlite"), OSError(errno.ENOSPC, "No space left")))
-    assert guarded(raising(RemoteError(told.code, told.message, told.data)), QUIET) == 75
+    wired = to_wire(index_full(Path("main.sqlite"), OSError(errno.ENOSPC, "No space left")))
+    assert guarded(raising(RemoteError(wired.code, wired.message, wired.data)), QUIET) == 75
 
 
 def test_with_json_the_error_is_one_document_on_standard_output(capfd):
@@ -114,9 +114,9 @@ def test_what_the_machine_lacks_is_no_fault_of_ours(error, cause, remedy, capsys
 
 def test_where_there_is_no_space_is_told():
     error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/srv/full/index")
-    told = shortage(error)
-    assert told is not None
-    assert "(/srv/full/index)" in told.message
+    found = shortage(error)
+    assert found is not None
+    assert "(/srv/full/index)" in found.message
 
 
 def test_a_shortage_shows_its_traceback_when_debugging(capsys):

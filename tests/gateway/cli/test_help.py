@@ -109,9 +109,9 @@ def test_the_help_of_all_tells_every_exit_code_and_where_files_are(capsys):
     assert run_app(["help"]) == 0
     _, _, after = capsys.readouterr().out.partition("Exit codes:")
     codes, _, files = after.partition("Files and variables:")
-    told = set(map(int, re.findall(r"\b\d+\b", codes)))
+    listed = set(map(int, re.findall(r"\b\d+\b", codes)))
     own = {NOT_RUNNING, INTERRUPTED, BROKEN_PIPE}
-    assert told == {*EXIT_CODES.values(), *HEALTH_CODES.values(), *own}
+    assert listed == {*EXIT_CODES.values(), *HEALTH_CODES.values(), *own}
     for name in ("OPENCLAW_STATE_DIR", "OPENCLAW_CONFIG_PATH", "XDG_DATA_HOME", "OPENAI_API_KEY"):
         assert name in files
 

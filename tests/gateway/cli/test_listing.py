@@ -119,8 +119,8 @@ def test_a_note_is_opened_in_the_editor_at_the_line(vault, tmp_path, monkeypatch
     monkeypatch.setenv("EDITOR", str(editor))
     monkeypatch.delenv("VISUAL", raising=False)
     assert vault("open", "Boiler", "--line", "3").code == 0
-    told = (tmp_path / "told").read_text(encoding="utf-8")
-    assert told == f"+3 {tmp_path}/vault/house/Heizung.md\n"
+    arguments = (tmp_path / "told").read_text(encoding="utf-8")
+    assert arguments == f"+3 {tmp_path}/vault/house/Heizung.md\n"
     assert vault("open", "1").code == 66
 
 
@@ -136,8 +136,8 @@ def test_the_number_of_a_hit_opens_it_at_its_line_in_obsidian_too(vault, tmp_pat
     assert vault("open", "2", "--editor", "vi").code == 0
     assert (tmp_path / "vi.told").read_text(encoding="utf-8") == f"+6 {place}\n"
     assert vault("open", "2", "--editor", "obsidian").code == 0
-    told = (tmp_path / "xdg-open.told").read_text(encoding="utf-8")
-    assert told == f"obsidian://open?path={place}\n"
+    arguments = (tmp_path / "xdg-open.told").read_text(encoding="utf-8")
+    assert arguments == f"obsidian://open?path={place}\n"
     assert vault("open", "3").code == 66
 
 
@@ -186,25 +186,25 @@ def test_a_folder_that_may_not_be_read_is_told_instead_of_nothing(
     monkeypatch.setattr("gateway.cli.vault.scan", scanned)
     place = Path(tmp_path, "vault", closed)
     for command in (("recent",), ("tags",), ("search", "--tag", "x"), ("links", "Heizung")):
-        told = vault(*command).err
-        assert f"Notes may be missing: {place} cannot be read (Permission denied)." in told
-        assert "There are no notes" not in told and "No note has" not in told
+        messages = vault(*command).err
+        assert f"Notes may be missing: {place} cannot be read (Permission denied)." in messages
+        assert "There are no notes" not in messages and "No note has" not in messages
     assert vault("recent").code == code
 
 
 def test_where_there_are_no_notes_at_all_the_place_and_the_way_to_others_are_told(cli, tmp_path):
     (tmp_path / "empty").mkdir()
     for command in ("recent", "tags"):
-        told = cli(command, "--notes", str(tmp_path / "empty"))
-        assert told.code == 1 and "no notes in ~/empty. `memory-gateway setup`" in told.err
+        done = cli(command, "--notes", str(tmp_path / "empty"))
+        assert done.code == 1 and "no notes in ~/empty. `memory-gateway setup`" in done.err
     rmtree(cli.workspace)
     for command in (("get", "house.md"), ("get", "house"), ("links", "house"), ("open", "house")):
         told = cli(*command)
         assert told.code == 66 and f"There is no note {command[1]}." in told.err
         assert "does not exist (yet). `memory-gateway setup` says once where" in told.err
     for command in ("recent", "tags"):
-        told = cli(command)
-        assert told.code == 1 and f"{cli.workspace} does not exist (yet). `memory-" in told.err
+        done = cli(command)
+        assert done.code == 1 and f"{cli.workspace} does not exist (yet). `memory-" in done.err
 
 
 def test_a_list_of_hits_says_how_long_it_took_only_when_it_explains(vault):

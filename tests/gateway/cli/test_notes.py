@@ -214,10 +214,10 @@ def test_notes_in_other_encodings_are_found_read_and_told_of(cli, folder):
         text = cli.json("get", "--notes", str(folder), name)["text"]
         assert hit["path"] == name and word in text and hit["snippet"].strip() == text.strip()
     assert cli.json("search", "--notes", str(folder), "茶叶 价格")["results"] == []
-    told = {one.split()[0]: one for one in cli.json("status", "--notes", str(folder))["issues"]}
-    assert "windows-1252" in told["latin.md"] and "utf-16-le" in told["unmarked.md"]
-    assert "wide.md" not in told  # its byte-order mark says what it is
-    assert "U+FFFD" in told["torn.md"] and "not searched" in told["what.md"]
+    issues = {one.split()[0]: one for one in cli.json("status", "--notes", str(folder))["issues"]}
+    assert "windows-1252" in issues["latin.md"] and "utf-16-le" in issues["unmarked.md"]
+    assert "wide.md" not in issues  # its byte-order mark says what it is
+    assert "U+FFFD" in issues["torn.md"] and "not searched" in issues["what.md"]
 
 
 def test_doctor_examines_a_folder_of_notes(cli, folder):

@@ -124,14 +124,14 @@ def test_nothing_found_in_an_empty_index_names_what_is_there_and_is_not_indexed(
 
 
 def test_what_a_remark_explains_is_not_said_twice():
-    told = no_match(SearchParams("x"), 0, "~/ws", ("Away.",), ("a.md: away",), is_explained=True)
-    assert told == "No matches. Nothing is indexed in ~/ws."
+    text = no_match(SearchParams("x"), 0, "~/ws", ("Away.",), ("a.md: away",), is_explained=True)
+    assert text == "No matches. Nothing is indexed in ~/ws."
 
 
 def test_who_has_no_workspace_yet_is_told_how_to_search_a_folder():
     issues = ("/home/me/.openclaw/workspace does not exist (yet).",)
-    told = no_match(SearchParams("x"), 0, "~/.openclaw/workspace", issues)
-    assert "does not exist (yet). `memory-gateway setup` says once where your notes are; " in told
+    text = no_match(SearchParams("x"), 0, "~/.openclaw/workspace", issues)
+    assert "does not exist (yet). `memory-gateway setup` says once where your notes are; " in text
 
 
 def test_a_weaker_answer_says_so():

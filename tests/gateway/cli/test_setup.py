@@ -161,11 +161,11 @@ def test_a_name_may_be_in_any_script_and_no_option_or_number(newcomer):
 def test_another_default_and_a_folder_without_notes_are_said_before_anything_is_written(newcomer):
     assert newcomer("setup", "--yes", "--no-clients").code == 0
     (newcomer.home / "empty").mkdir()
-    told = newcomer("setup", str(newcomer.home / "empty"), "--dry-run", "--no-clients").out
-    assert "empty (folder of notes, 0 notes)\nNo note is in it yet: " in told
-    assert "It is searched instead of vault, which stays as `-n vault`; " in told
-    told = newcomer("setup", str(newcomer.home / "vault"), "--dry-run", "--no-clients").out
-    assert "instead of" not in told
+    output = newcomer("setup", str(newcomer.home / "empty"), "--dry-run", "--no-clients").out
+    assert "empty (folder of notes, 0 notes)\nNo note is in it yet: " in output
+    assert "It is searched instead of vault, which stays as `-n vault`; " in output
+    output = newcomer("setup", str(newcomer.home / "vault"), "--dry-run", "--no-clients").out
+    assert "instead of" not in output
 
 
 def test_options_and_variables_that_mean_openclaw_go_before_setup(newcomer, monkeypatch):
@@ -180,8 +180,8 @@ def test_options_and_variables_that_mean_openclaw_go_before_setup(newcomer, monk
 
 def test_the_workspace_of_openclaw_is_proposed_first_and_needs_nothing(newcomer):
     newcomer.write("MEMORY.md", "The boiler of the agent.\n")
-    told = newcomer("setup", "--yes", "--no-clients").out
-    assert "OpenClaw workspace" in told and "Commands use it already" in told
+    output = newcomer("setup", "--yes", "--no-clients").out
+    assert "OpenClaw workspace" in output and "Commands use it already" in output
     assert not (newcomer.home / ".config").exists()
 
 
@@ -278,8 +278,8 @@ def test_folders_and_a_default_that_were_written_by_hand_outlive_setup(newcomer)
     newcomer("setup", "--yes", "--no-clients", str(newcomer.home / "work"))
     newcomer("setup", "--yes", "--no-clients")
     assert first(newcomer, "boiler") == ["vault.md"]
-    told = newcomer("setup", "--undo", "--yes").out
-    assert "loses the name vault, and what setup noted; the rest stays." in told
+    output = newcomer("setup", "--undo", "--yes").out
+    assert "loses the name vault, and what setup noted; the rest stays." in output
     assert "".join(file.read_text().split()) == "".join(text.split())
     assert first(newcomer, "boiler") == ["work.md"]
     assert "There is nothing to undo" in newcomer("setup", "--undo", "--yes").out

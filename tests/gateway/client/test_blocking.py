@@ -24,7 +24,7 @@ class Peer:
         self.connection = connection
         self._lines = connection.makefile("rb")
 
-    def hear(self) -> Any:
+    def receive(self) -> Any:
         return json.loads(self._lines.readline())
 
     def say(self, **frame: object) -> None:
@@ -63,22 +63,22 @@ def calling(client) -> Iterator[Callable[..., Future[Any]]]:
 
 
 def test_a_call_has_its_result_and_others_are_told_meanwhile(peer, client, calling):
-    told = []
-    client.notified = lambda method, params: told.append((method, params))
+    notified = []
+    client.notified = lambda method, params: notified.append((method, params))
     result = calling("status", {"probe": False})
-    asked = peer.hear()
+    asked = peer.receive()
     assert (asked["method"], asked["params"]) == ("status", {"probe": False})
     peer.say(method="progress", params={"files": 3})
     peer.say(id=asked["id"] + 100, result="of nobody")
     peer.say(id=asked["id"], result={"ok": True})
     assert result.result(PATIENCE_S) == {"ok": True}
-    assert told == [("progress", {"files": 3})]
+    assert notified == [("progress", {"files": 3})]
 
 
 def test_what_the_gateway_refuses_is_raised_with_its_remedy(peer, calling):
     result = calling("memory_get", {"path": "../x"})
     data = {"kind": "invalid_params", "remedy": "Name a note."}
-    peer.say(id=peer.hear()["id"], error={"code": -32602, "message": "No.", "data": data})
+    peer.say(id=peer.receive()["id"], error={"code": -32602, "message": "No.", "data": data})
     with pytest.raises(RemoteError, match=r"No\.") as caught:
         result.result(PATIENCE_S)
     assert (caught.value.code, caught.value.remedy) == (-32602, "Name a note.")
@@ -86,7 +86,7 @@ def test_what_the_gateway_refuses_is_raised_with_its_remedy(peer, calling):
 
 def test_an_answer_in_many_pieces_is_one(peer, calling):
     result = calling("memory_search", {"query": "boiler"})
-    line = json.dumps({"jsonrpc": "2.0", "id": peer.hear()["id"], "result": "Kessel ü" * 5000})
+    line = json.dumps({"jsonrpc": "2.0", "id": peer.receive()["id"], "result": "Kessel ü" * 5000})
     raw = line.encode() + b"\n"
     for start in range(0, len(raw), 997):
         peer.connection.sendall(raw[start : start + 997])
@@ -98,8 +98,8 @@ def test_a_gateway_that_goes_away_is_told_from_one_that_is_late(peer, calling):
     with pytest.raises(DeadlineExceededError, match=r"status did not answer in 0\.05 s"):
         late.result(PATIENCE_S)
     gone = calling("status")
-    peer.hear()
-    peer.hear()
+    peer.receive()
+    peer.receive()
     peer.close()
     with pytest.raises(GatewayGoneError, match="closed the connection"):
         gone.result(PATIENCE_S)
@@ -107,7 +107,7 @@ def test_a_gateway_that_goes_away_is_told_from_one_that_is_late(peer, calling):
 
 def test_what_is_no_json_rpc_is_told_as_such(peer, calling):
     result = calling("status")
-    peer.hear()
+    peer.receive()
     peer.connection.sendall(b"HTTP/1.1 400 Bad Request\n")
     with pytest.raises(GatewayGoneError, match="400 Bad Request"):
         result.result(PATIENCE_S)
@@ -115,9 +115,9 @@ def test_what_is_no_json_rpc_is_told_as_such(peer, calling):
 
 def test_one_that_works_gives_signs_of_life_and_is_waited_for(peer, calling):
     result = calling("sync", timeout_s=math.inf, look_after_s=0.02, patience_s=PATIENCE_S)
-    asked = peer.hear()
+    asked = peer.receive()
     for _ in range(3):
-        sign = peer.hear()
+        sign = peer.receive()
         assert sign["method"] == "$/cancelRequest"
         peer.say(id=sign["id"], result=None)
     peer.say(id=asked["id"], result="done")

@@ -82,10 +82,10 @@ async def test_a_call_that_is_cancelled_here_stops_its_work_there(bench):
 
 
 async def test_notifications_reach_the_callback(bench):
-    heard = []
-    async with bench.client(notified=lambda *heard_now: heard.append(heard_now)) as client:
+    notified_of = []
+    async with bench.client(notified=lambda *one: notified_of.append(one)) as client:
         assert await client.call("tell") == "told"
-    assert heard == [("notifications/progress", {"done": 1})]
+    assert notified_of == [("notifications/progress", {"done": 1})]
 
 
 async def test_a_notification_is_sent_without_waiting_for_anything(bench):

@@ -62,29 +62,31 @@ async def test_no_owner_and_a_dead_one_are_fine(settings, severities):
 
 async def test_an_owner_whose_socket_is_dead_is_told(settings, root, worst):
     lock = place_of(settings).lock
-    held = OwnerLock.acquire(lock)
+    owned = OwnerLock.acquire(lock)
     path = root / "s"
     with closing(socket.socket(socket.AF_UNIX)) as dead:
         dead.bind(str(path))
-    held.announce(OwnerRecord(pid=os.getpid(), workspace=str(settings.workspace), socket=str(path)))
+    owned.announce(
+        OwnerRecord(pid=os.getpid(), workspace=str(settings.workspace), socket=str(path))
+    )
     one = worst(await check_owner(settings))
-    held.release()
+    owned.release()
     assert (one.severity, one.place) == ("warning", str(path))
 
 
 async def test_an_owner_that_says_nothing_is_an_error(settings, root, worst, monkeypatch):
     monkeypatch.setattr(index, "TIMEOUT_S", 0.1)
     lock = place_of(settings).lock
-    held = OwnerLock.acquire(lock)
+    owned = OwnerLock.acquire(lock)
     path = root / "s"
     with closing(socket.socket(socket.AF_UNIX)) as silent:
         silent.bind(str(path))
         silent.listen()
-        held.announce(
+        owned.announce(
             OwnerRecord(pid=os.getpid(), workspace=str(settings.workspace), socket=str(path))
         )
         one = worst(await check_owner(settings))
-    held.release()
+    owned.release()
     assert (one.severity, "did not answer" in one.cause) == ("error", True)
 
 

@@ -26,7 +26,7 @@ Ask = Callable[..., Awaitable[Any]]
 
 
 class Desk:
-    """A client: `await desk.ask("tools/call", name=..., arguments=...)`; `heard` has the notifications."""
+    """A client: `await desk.ask("tools/call", name=..., arguments=...)`; the notifications are in `heard`."""
 
     def __init__(self, registry: Any, memory: Memory) -> None:
         self.registry = registry
@@ -39,7 +39,7 @@ class Desk:
         context = RequestContext(
             session=self.session,
             request_id="1",
-            notify=lambda name, told: self.heard.append((name, told)),
+            notify=lambda name, content: self.heard.append((name, content)),
         )
         decoded = decode_params(method, found.params, msgspec.json.encode(params))
         return msgspec.to_builtins(await found.handler(decoded, context))

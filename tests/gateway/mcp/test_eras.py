@@ -68,8 +68,8 @@ def test_a_stateless_request_must_carry_revision_and_capabilities(meta):
 
 
 def test_wrong_arguments_are_told_the_model_since_the_revision_that_says_so():
-    told = {name: revision_of(None, name).explains_arguments for name in HANDSHAKE_REVISIONS}
-    assert told == {
+    explained = {name: revision_of(None, name).explains_arguments for name in HANDSHAKE_REVISIONS}
+    assert explained == {
         "2025-11-25": True,
         "2025-06-18": False,
         "2025-03-26": False,

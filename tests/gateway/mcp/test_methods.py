@@ -196,9 +196,11 @@ async def test_progress_is_told_to_who_asks_for_it_and_counts_up(desk, monkeypat
         "tools/call", name="memory_search", arguments=arguments, _meta={"progressToken": token}
     )
     assert {method for method, _ in desk.heard} == {"notifications/progress"}
-    told = [params for _, params in desk.heard]
-    assert {params["progressToken"] for params in told} == {token}
-    assert [params["progress"] for params in told] == sorted(params["progress"] for params in told)
+    progress = [params for _, params in desk.heard]
+    assert {params["progressToken"] for params in progress} == {token}
+    assert [params["progress"] for params in progress] == sorted(
+        params["progress"] for params in progress
+    )
 
 
 @pytest.mark.parametrize("meta", [None, {}, {"progressToken": None}, {"progressToken": True}])

@@ -105,8 +105,8 @@ async def test_failures_are_counted_and_go_through():
 
 def test_the_counts_of_providers_and_what_waits_for_vectors_are_read_off_a_status(tmp_path):
     off = write_status(make_settings(tmp_path), None)
-    told = details("vector", vector__provider__fallback=None)
-    status = msgspec.structs.replace(off, enabled=True, details=told)
+    parts = details("vector", vector__provider__fallback=None)
+    status = msgspec.structs.replace(off, enabled=True, details=parts)
     found = {
         (family.name, *one.labels): one.value
         for family in families_of(status)

@@ -24,9 +24,9 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(params=["path", "abstract"])
 def receiver(request, tmp_path, monkeypatch):
-    with NotifyReceiver(tmp_path / "notify" if request.param == "path" else None) as heard:
-        monkeypatch.setenv("NOTIFY_SOCKET", heard.address)
-        yield heard
+    with NotifyReceiver(tmp_path / "notify" if request.param == "path" else None) as receiving:
+        monkeypatch.setenv("NOTIFY_SOCKET", receiving.address)
+        yield receiving
 
 
 @pytest.fixture
@@ -120,9 +120,9 @@ async def test_a_notifier_without_a_way_to_send_is_silent():
     assert not silent.listens
 
 
-async def until(heard: list[str], start: str) -> None:
+async def until(messages: list[str], start: str) -> None:
     with anyio.fail_after(60):
-        while not any(message.startswith(start) for message in heard):
+        while not any(message.startswith(start) for message in messages):
             await anyio.sleep(0.01)
 
 
@@ -130,18 +130,18 @@ async def test_ready_waits_for_an_index_that_cannot_answer_yet(tmp_path):
     settings = make_settings(tmp_path, search={"provider": "none"})
     store = StoreSettings(path=tmp_path / "state" / "main.sqlite")
     settings = replace(settings, search=replace(settings.search, store=store))
-    heard: list[str] = []
+    messages: list[str] = []
     async with open_memory(settings, background=False) as memory:
         await memory.health()
         store.path.parent.rename(tmp_path / "away")
         store.path.parent.write_text("in the way", encoding="utf-8")
-        async with supervised(Notifier(heard.append), memory):
-            await until(heard, "STATUS=Cannot answer yet")
-            assert "READY=1" not in heard
+        async with supervised(Notifier(messages.append), memory):
+            await until(messages, "STATUS=Cannot answer yet")
+            assert "READY=1" not in messages
             store.path.parent.unlink()
             (tmp_path / "away").rename(store.path.parent)
-            await until(heard, "READY=1")
-            await until(heard, "STATUS=Agent main: ok")
+            await until(messages, "READY=1")
+            await until(messages, "STATUS=Agent main: ok")
 
 
 async def test_where_nobody_listens_nothing_is_supervised(tmp_path):

@@ -44,7 +44,7 @@ class Machine:
         self.config.write_text(WRITTEN_BY_HAND)
         self.config.chmod(0o640)
         self.bin = root / "bin"
-        self.told: list[str] = []
+        self.messages: list[str] = []
         self.behave(**behaviour)
 
     def behave(self, **behaviour: Any) -> None:
@@ -53,7 +53,7 @@ class Machine:
     def host(self) -> Any:
         path = f"{self.bin}{os.pathsep}/usr/bin{os.pathsep}/bin"
         overlay = host_overlay(str(self.state), str(self.config))
-        return find_host({"PATH": path}, None, overlay, self.told.append)
+        return find_host({"PATH": path}, None, overlay, self.messages.append)
 
     def install(self) -> dict[str, Any]:
         host = self.host()
@@ -202,9 +202,9 @@ def test_extended_attributes_come_back_and_other_names_of_the_file_are_told(mach
     os.link(machine.config, other)
     plan = plan_installation(machine.host(), machine.state)
     assert (plan.loses_attributes, plan.names) == (("user.origin",), 2)
-    told = "\n".join(_plan_lines(plan))
-    assert "extended attributes (user.origin); they come back" in told
-    assert "2 names (hard links): the others keep what it says now" in told
+    lines = "\n".join(_plan_lines(plan))
+    assert "extended attributes (user.origin); they come back" in lines
+    assert "2 names (hard links): the others keep what it says now" in lines
     machine.install()
     if is_changed:
         machine.config.write_text(json.dumps(machine.read() | {"ui": {"seamColor": "red"}}))
@@ -326,8 +326,8 @@ def test_a_host_that_waits_for_its_locked_plugins_is_waited_for_with_a_word(mach
     monkeypatch.setattr(program, "_LONG_S", 0.1)
     machine.behave(locked_s=1)
     assert machine.install()["plugin"]["status"] == "loaded"
-    assert "is not done after 0 s" in machine.told[0]
-    assert "locks them for 5 minutes" in machine.told[0]
+    assert "is not done after 0 s" in machine.messages[0]
+    assert "locks them for 5 minutes" in machine.messages[0]
 
 
 def test_of_two_installations_at_once_the_second_touches_nothing(machine):
@@ -357,7 +357,7 @@ def test_a_host_that_takes_too_long_is_ended_whole_and_all_is_as_before(machine,
     with pytest.raises(HostError, match="and was ended") as raised:
         install(host, machine.state, plan)
     assert "See what else of OpenClaw runs" in str(raised.value.remedy)
-    assert len(machine.told) == 1
+    assert len(machine.messages) == 1
     worker = int((machine.state / "worker.pid").read_text())
     deadline = time.monotonic() + PATIENCE_S
     while not has_ended(worker):  # the system takes its time to end a killed program

@@ -112,15 +112,15 @@ def test_of_a_long_line_the_beginning_is_told_and_all_of_it_counts_as_shown():
 
 def test_lines_that_were_cut_off_a_long_list_are_told_another_time():
     steps = [f"{n}. Turn valve {n} of the heating to the right until it clicks." for n in range(40)]
-    told: list[str] = []
+    shown: list[str] = []
     seen: set[str] = set()
     reason = None
     while reason is None:
         one = choose([hit("\n".join(steps))], is_shown=seen.__contains__, max_tokens=400)
-        told += [line for part in one.parts for line in part.text.split("\n")]
+        shown += [line for part in one.parts for line in part.text.split("\n")]
         seen.update(line for part in one.parts for line in part.shown.split("\n"))
         reason = one.reason
-    assert [line.removesuffix(" …") for line in told] == steps
+    assert [line.removesuffix(" …") for line in shown] == steps
     assert reason == "already_shown"
 
 

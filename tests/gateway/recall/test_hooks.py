@@ -53,8 +53,8 @@ def test_where_there_is_nothing_to_say_nothing_is_said(client):
 
 def test_the_answer_names_the_event_that_it_answers():
     found = event("gemini", hook_event_name="BeforeAgent", prompt="boiler")
-    told = in_form("gemini", found, "notes")
-    assert told == {
+    answer = in_form("gemini", found, "notes")
+    assert answer == {
         "hookSpecificOutput": {"hookEventName": "BeforeAgent", "additionalContext": "notes"}
     }
 

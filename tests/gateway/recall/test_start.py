@@ -11,14 +11,14 @@ def loaded(path, role, text, status="ok"):
 
 
 def test_files_that_are_there_are_told_as_words_of_notes():
-    told = started_block(
+    block = started_block(
         [
             loaded("MEMORY.md", "longterm", "- The boiler.</note></recalled>\n"),
             loaded("USER.md", "user", "", "not_found"),
         ]
     )
-    assert '<note path="MEMORY.md">\n- The boiler.&lt;/note>&lt;/recalled>\n</note>' in told.text
-    assert "USER.md" not in told.text
+    assert '<note path="MEMORY.md">\n- The boiler.&lt;/note>&lt;/recalled>\n</note>' in block.text
+    assert "USER.md" not in block.text
     assert started_block([loaded("USER.md", "user", "", "not_found")]).text == ""
 
 
@@ -28,7 +28,7 @@ def test_long_files_are_cut_to_what_clients_take_whole():
         loaded(f"{role}.md", role, line * 400)
         for role in ("longterm", "user", "today", "yesterday")
     ]
-    told = started_block(files)
-    assert len(told.text) < 10_000
-    assert told.text.count("are left out; memory_get reads them") == 4
-    assert all(one.text in told.text or len(one.text) < 5_000 for one in told.files)
+    block = started_block(files)
+    assert len(block.text) < 10_000
+    assert block.text.count("are left out; memory_get reads them") == 4
+    assert all(one.text in block.text or len(one.text) < 5_000 for one in block.files)

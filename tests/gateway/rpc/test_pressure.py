@@ -93,10 +93,10 @@ async def test_memory_stays_flat_while_a_client_does_not_read(connect):
         try:
             await anyio.wait_all_tasks_blocked()
             gc.collect()
-            held, _ = tracemalloc.get_traced_memory()
+            allocated, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-        assert held < 500_000
+        assert allocated < 500_000
 
 
 async def test_progress_that_is_not_read_is_replaced_by_newer_progress(connect):

@@ -59,7 +59,7 @@ async def test_a_full_pipe_leaves_the_loop_free_and_can_be_cancelled(pipe):
 
 
 async def passed_through(pipe, data):
-    """What arrives of some data that is written meanwhile."""
+    """Returns the part of the data, written meanwhile, that arrives."""
 
     async def write() -> None:
         writer = DescriptorWriter(pipe[1])

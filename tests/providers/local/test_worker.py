@@ -54,7 +54,7 @@ class Dialogue:
         self.process.stdin.write(b"".join(map(frame, messages)))
         self.process.stdin.flush()
 
-    def hear(self):
+    def receive(self):
         while not self._replies:
             piece = os.read(self.process.stdout.fileno(), 1 << 16)
             assert piece, self.process.stderr.read().decode()
@@ -66,7 +66,7 @@ class Dialogue:
         self.say(Embed(number, lane, list(texts)))
         found = {}
         while len(found) < len(texts):
-            reply = self.hear()
+            reply = self.receive()
             if isinstance(reply, Computed):
                 rows = np.frombuffer(reply.vectors, "<f4").reshape(len(reply.positions), -1)
                 found.update(zip(reply.positions, rows, strict=True))
@@ -91,7 +91,7 @@ def talk():
 def worker(talk, model):
     dialogue = talk()
     dialogue.say(order(model))
-    assert dialogue.hear() == Opened(32)
+    assert dialogue.receive() == Opened(32)
     return dialogue
 
 
@@ -108,7 +108,7 @@ def test_fewer_dimensions_are_the_leading_ones_normalised_again(talk, worker, mo
     whole = worker.vectors("query", "some text")[0]
     narrow = talk()
     narrow.say(order(model, dimensions=8))
-    assert narrow.hear() == Opened(8)
+    assert narrow.receive() == Opened(8)
     cut = narrow.vectors("query", "some text")[0]
     assert np.allclose(cut, whole[:8] / np.linalg.norm(whole[:8]), atol=1e-6)
 
@@ -116,10 +116,10 @@ def test_fewer_dimensions_are_the_leading_ones_normalised_again(talk, worker, mo
 def test_a_text_beyond_the_limit_is_cut_and_counted(talk, model):
     short = talk()
     short.say(order(model, 16))
-    short.hear()
+    short.receive()
     for number, (text, tokens) in enumerate([("x" * 500, 16), ("x", 3)], start=1):
         short.say(Embed(number, "document", [text]))
-        reply = short.hear()
+        reply = short.receive()
         assert (reply.cut, reply.tokens) == (number == 1, tokens)
     whole, beginning = short.vectors("document", "x" * 500, "x" * 14, number=3)
     assert np.allclose(whole, beginning, atol=1e-5)
@@ -130,7 +130,7 @@ def test_it_answers_a_ping_and_a_query_while_documents_are_computed(worker):
     worker.say(Embed(1, "document", documents), Embed(2, "query", ["where"]), Ping())
     seen = []
     while not (any(isinstance(each, Pong) for each in seen) and any_vector(seen, 2)):
-        seen.append(worker.hear())
+        seen.append(worker.receive())
     done = sum(len(each.positions) for each in seen if isinstance(each, Computed))
     assert done < len(documents)
 
@@ -142,11 +142,11 @@ def any_vector(replies, number):
 def test_what_is_cancelled_stops_between_batches(worker):
     documents = ["x " * 400] * 2_000
     worker.say(Embed(1, "document", documents))
-    worker.hear()
+    worker.receive()
     worker.say(Cancel(1), Embed(2, "document", ["x"]))
     seen = []
     while not any_vector(seen, 2):
-        seen.append(worker.hear())
+        seen.append(worker.receive())
     assert sum(len(one.positions) for one in seen if isinstance(one, Computed)) < len(documents)
 
 
@@ -175,7 +175,7 @@ def test_a_library_that_is_missing_is_said_to_be(talk, model, tmp_path):
         missing.write_text("raise ImportError('no such thing')", encoding="utf-8")
     without = talk(PYTHONPATH=str(tmp_path))
     without.say(order(model))
-    assert "no such thing" in without.hear().message
+    assert "no such thing" in without.receive().message
     assert without.process.wait(60) == 0
 
 
@@ -183,7 +183,7 @@ def test_a_truncated_model_is_refused_in_the_engines_own_words(talk, model):
     model.write_bytes(model.read_bytes()[:-5000])
     broken = talk()
     broken.say(order(model))
-    reply = broken.hear()
+    reply = broken.receive()
     assert isinstance(reply, Refused)
     assert any(word in reply.message for word in ("tensor", "file", "Protobuf"))
 
@@ -193,9 +193,9 @@ def test_a_text_that_the_engine_refuses_is_reported_and_the_worker_lives(talk, t
     path = write_embedder(tmp_path / "tiny/model.onnx", context=80)
     worker = talk()
     worker.say(order(path))
-    worker.hear()
+    worker.receive()
     worker.say(Embed(1, "document", ["x" * 100]))
-    reply = worker.hear()
+    reply = worker.receive()
     assert isinstance(reply, Failed)
     assert "refused" in reply.message
     assert worker.vectors("document", "abc", number=2).shape == (1, 32)
@@ -211,13 +211,13 @@ def test_a_model_that_reads_no_texts_is_refused(talk, tmp_path):
     onnx.save(graph, str(path))
     worker = talk()
     worker.say(order(path))
-    assert "not texts" in worker.hear().message
+    assert "not texts" in worker.receive().message
 
 
 @pytest.mark.promises_seconds
 def test_the_end_of_the_pipe_ends_it_in_the_middle_of_its_work(worker):
     worker.say(Embed(1, "document", ["x " * 400] * 500))
-    worker.hear()
+    worker.receive()
     started = time.monotonic()
     worker.process.stdin.close()
     assert worker.process.wait(60) == 0

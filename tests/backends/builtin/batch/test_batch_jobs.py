@@ -69,10 +69,10 @@ async def test_no_key_is_in_what_is_uploaded(embedding_home, vendor, batches, ba
     uploaded = b"".join(content for _, content in batches.files.values())
     assert b"The boiler number" in uploaded
     assert vendor.key.encode() not in uploaded
-    told = [
+    shown = [
         (one.path, one.body, job.marks) for one in vendor.requests for job in batches.jobs.values()
     ]
-    assert vendor.key not in repr(told)
+    assert vendor.key not in repr(shown)
 
 
 @pytest.mark.every_store

@@ -145,8 +145,8 @@ def test_the_index_says_what_the_file_says(tmp_path_factory, steps):
             assert text.rstrip("\n") in between
         for number, turn in said.items():
             marks = {word for word in turn.split() if word.startswith("mark")}
-            held = [text for first, last, text in indexed if first <= number <= last]
-            assert all(any(mark in text for text in held) for mark in marks)
+            texts = [text for first, last, text in indexed if first <= number <= last]
+            assert all(any(mark in text for text in texts) for mark in marks)
 
 
 @pytest.mark.parametrize("size", [0, 1, 300])

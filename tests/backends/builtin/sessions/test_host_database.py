@@ -301,12 +301,12 @@ async def test_a_database_without_what_is_needed_is_never_guessed_at(talking, ho
     host.db.execute("PRAGMA user_version = 99")
     async with talking.open() as backend:
         await backend.sync(SyncRequest())
-        told = (await backend.status()).details.sessions.database
-        assert (told.version, told.known, told.failure) == (99, False, None)
+        database = (await backend.status()).details.sessions.database
+        assert (database.version, database.known, database.failure) == (99, False, None)
         host.db.execute("ALTER TABLE session_nodes RENAME COLUMN current_session_id TO other")
         await backend.sync(SyncRequest())
-        told = (await backend.status()).details.sessions.database
-        assert "session_nodes.current_session_id" in told.failure
+        database = (await backend.status()).details.sessions.database
+        assert "session_nodes.current_session_id" in database.failure
         with pytest.raises(MemoryGatewayError, match="current_session_id"):
             await backend.read(ReadRequest(path="sessions/one"))
 
@@ -426,8 +426,8 @@ async def test_a_database_that_another_one_replaced_is_told_as_such(
         report = await backend.sync(SyncRequest())
         weak = await backend.weaknesses()
         assert await paths_of(backend, "ladder drill") == ["sessions/two", "sessions/old.jsonl"]
-    told = f"the host's database {host.path} has none of 1 indexed conversations: another one is"
-    assert told in (report.error or "") and any(told in one for one in weak)
+    message = f"the host's database {host.path} has none of 1 indexed conversations: another one is"
+    assert message in (report.error or "") and any(message in one for one in weak)
     assert "directory of transcripts" not in str((report, weak))
 
 

@@ -100,14 +100,14 @@ UNSAFE = {
 
 @pytest.mark.parametrize("what", MENDED)
 def test_what_was_changed_by_hand_is_named_by_check_and_made_anew_by_migrate(changed, what):
-    statement, told = MENDED[what]
+    statement, message = MENDED[what]
     assert changed.problems() == ()
     changed.sql(statement)
     (problem,) = changed.problems()
-    assert problem.startswith(told)
+    assert problem.startswith(message)
     assert problem.endswith("Run `store migrate`.")
     *done, last = changed.migrate()
-    assert any(one.startswith(told) and one.endswith("It is made anew.") for one in done)
+    assert any(one.startswith(message) and one.endswith("It is made anew.") for one in done)
     assert "is as it should be" in last
     assert changed.problems() == ()
     assert len(changed.migrate()) == 1
@@ -118,14 +118,14 @@ def test_tables_that_do_not_keep_agents_apart_are_not_used_before_they_were_made
     changed, what
 ):
     """They do not even give an empty answer."""
-    statement, told = UNSAFE[what]
+    statement, message = UNSAFE[what]
     changed.sql(statement)
     with pytest.raises(IndexUnavailableError) as caught:
         changed.problems()
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "store migrate" in caught.value.remedy
     done = changed.migrate()
-    assert any(one.startswith(told) for one in done)
+    assert any(one.startswith(message) for one in done)
     assert all("USING true" not in one for one in policies(changed))
     if what == "the words":
         assert "words are missing" in changed.problems()[0]
@@ -166,16 +166,16 @@ COLUMNS = {
 
 @pytest.mark.parametrize("what", COLUMNS)
 def test_a_column_that_is_another_one_is_named_with_what_to_do_and_nothing_is_done(changed, what):
-    statement, told = COLUMNS[what]
+    statement, message = COLUMNS[what]
     if "C.utf8" in statement:
         changed.sql("ALTER TABLE stamps DROP CONSTRAINT stamps_agent_id_viewpoint_fkey")
     changed.sql(statement)
-    assert any(one.startswith(told) for one in changed.problems())
+    assert any(one.startswith(message) for one in changed.problems())
     with pytest.raises(IndexUnavailableError) as caught:
         changed.migrate()
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "DROP SCHEMA" in caught.value.remedy
-    assert any(one.startswith(told) for one in changed.problems())
+    assert any(one.startswith(message) for one in changed.problems())
 
 
 def test_switched_off_and_foreign_triggers_are_named(changed):
@@ -208,9 +208,9 @@ RIGHTS = {
 
 @pytest.mark.parametrize("what", RIGHTS)
 def test_rights_that_a_gateway_lacks_or_must_not_have_are_named_and_mended(changed, what):
-    statement, told = RIGHTS[what]
+    statement, message = RIGHTS[what]
     changed.sql(statement)
-    assert changed.problems()[0].startswith(told)
+    assert changed.problems()[0].startswith(message)
     assert "store migrate --role" in changed.problems()[0]
     changed.migrate()
     assert changed.problems() == ()

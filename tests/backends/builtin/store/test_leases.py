@@ -213,8 +213,8 @@ def test_works_are_independent_and_each_view_of_the_files_is_verified_for_itself
         assert here.lease("embedding", LONG_S)
         assert there.lease("batch", LONG_S)
         with there.view() as view:
-            held = view.details().leases
-        assert set(held) == {"verify here", "verify there", "embedding", "batch"}
+            leases = view.details().leases
+        assert set(leases) == {"verify here", "verify there", "embedding", "batch"}
 
 
 def test_agents_do_not_share_leases(postgres_settings):

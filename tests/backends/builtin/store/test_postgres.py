@@ -127,8 +127,10 @@ class TestTenants:
             connection.execute(f"SET LOCAL mg.agent = '{mine._agent}'")
             connection.execute(f"SET LOCAL mg.tenant = '{settings.tenant}'")
             connection.execute("SET LOCAL mg.name = 'main'")
-            held = {table: rows(connection, table) for table in AGENT_TABLES}
-            assert held["agents"] == held["files"] == held["embeddings"] == held["stamps"] == 1
+            counts = {table: rows(connection, table) for table in AGENT_TABLES}
+            assert (
+                counts["agents"] == counts["files"] == counts["embeddings"] == counts["stamps"] == 1
+            )
             for table in AGENT_TABLES:
                 found = connection.execute(f"SELECT DISTINCT agent_id FROM {table}").fetchall()
                 assert found in ([(mine._agent,)], [])
@@ -226,9 +228,9 @@ class TestSchema:
     def test_of_several_that_migrate_at_once_one_makes_the_tables(self, empty):
         address = Address.of(empty(SUPERUSER))
         with ThreadPoolExecutor(4) as threads:
-            told = list(threads.map(lambda _: migrate(address, role=SERVING), range(4)))
-        assert sum(f"now has version {SCHEMA_VERSION}" in one[-1] for one in told) == 1
-        assert sum("is as it should be" in one[-1] for one in told) == 3
+            outputs = list(threads.map(lambda _: migrate(address, role=SERVING), range(4)))
+        assert sum(f"now has version {SCHEMA_VERSION}" in one[-1] for one in outputs) == 1
+        assert sum("is as it should be" in one[-1] for one in outputs) == 3
 
     def test_a_role_that_is_missing_is_told_with_its_remedy(self, empty):
         with pytest.raises(IndexUnavailableError, match="There is no role nobody_else") as caught:
@@ -242,8 +244,8 @@ class TestSchema:
             connection.execute(f"GRANT CREATE ON DATABASE {connection.info.dbname} TO owner")
         try:
             for _ in range(2):
-                told = migrate(Address.of(empty("owner")), role="owner")
-            assert "is as it should be" in told[-1]
+                output = migrate(Address.of(empty("owner")), role="owner")
+            assert "is as it should be" in output[-1]
             with closing(PostgresStore(empty("owner"), "main", viewpoint="here")) as store:
                 fill(store, fingerprint)
                 assert store.check().problems == ()
@@ -435,9 +437,11 @@ class TestEncodings:
         )
         for role, use in ((SUPERUSER, lambda at: migrate(Address.of(at))), (SERVING, ask)):
             at = msgspec.structs.replace(settings, url=Secret(postgres_server.url(name, role=role)))
-            with pytest.raises(IndexUnavailableError, match=f"has the encoding {encoding}") as told:
+            with pytest.raises(
+                IndexUnavailableError, match=f"has the encoding {encoding}"
+            ) as caught:
                 use(at)
-            assert "ENCODING 'UTF8'" in told.value.remedy
+            assert "ENCODING 'UTF8'" in caught.value.remedy
 
     SETTINGS = (
         ("client_encoding", "LATIN1"),
@@ -516,13 +520,13 @@ class TestEncodings:
             searcher = Searcher(MemorySearchSettings(store=settings))
             query = QueryVector(unit(vector), fingerprint)
             with store.view() as view:
-                told = [
+                found = [
                     searcher.search(view, SearchRequest(query=words, min_score=0.0), query).hits
                     for words in ("Kessel Zürich", "水泵", "boiler hums 🔧")
                 ]
             problems = [one for one in store.check().problems if "SUPERUSER" not in one]
-        assert all(told)
-        return told, problems
+        assert all(found)
+        return found, problems
 
 
 def unit(vector):
@@ -622,10 +626,10 @@ class TestSecrets:
         settings = msgspec.structs.replace(settings, url=Secret(url))
         with pytest.raises(IndexUnavailableError) as caught:
             ask(settings)
-        told = (
+        output = (
             f"{caught.value} {caught.value.remedy} {Address.of(settings)!r} {Address.of(settings)}"
         )
-        assert "hunter2secret" not in told
+        assert "hunter2secret" not in output
         assert caught.value.remedy
 
     def test_the_password_may_stand_in_a_file_that_changes(self, settings, tmp_path):

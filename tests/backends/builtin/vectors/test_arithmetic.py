@@ -105,7 +105,7 @@ def used(*embeddings):
     return np.array(sorted(embeddings), np.int64)
 
 
-def held(segments):
+def ids_of(segments):
     return [one.embeddings.tolist() for one in segments]
 
 
@@ -115,7 +115,7 @@ def test_small_segments_become_one_and_full_ones_are_left_alone():
     everything = np.arange(30_000)
     result = arranged([full, *small], everything)
     assert result[0] is full
-    assert held(result[1:]) == [[20_000, 20_001, 20_002, 20_003]]
+    assert ids_of(result[1:]) == [[20_000, 20_001, 20_002, 20_003]]
     assert result[1].coded.scales.tolist() == [20_000, 20_001, 20_002, 20_003]
     assert len(arranged([range_segment(0, SEGMENT_ROWS - 1), *small], everything)) == 2
 
@@ -123,7 +123,7 @@ def test_small_segments_become_one_and_full_ones_are_left_alone():
 def test_a_segment_is_copied_only_when_a_quarter_of_it_is_not_in_use():
     whole = segment(1, 2, 3, 4, 5, 6, 7, 8)
     assert arranged([whole], used(1, 2, 3, 4, 5, 6))[0] is whole
-    assert held(arranged([whole], used(1, 2, 3, 4, 5))) == [[1, 2, 3, 4, 5]]
+    assert ids_of(arranged([whole], used(1, 2, 3, 4, 5))) == [[1, 2, 3, 4, 5]]
     assert arranged([whole], used()) == ()
 
 

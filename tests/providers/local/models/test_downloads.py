@@ -79,13 +79,13 @@ async def test_an_address_is_downloaded_too(fetch, hub, cache, data):
 
 
 async def test_progress_begins_with_what_is_there_and_ends_with_everything(fetch, data):
-    told = []
+    progress = []
     await stop_after(fetch, 300_000)
-    await fetch(on_progress=lambda done, total: told.append((done, total)))
-    assert told[0][0] >= 200_000
-    assert told == sorted(told)
-    assert told[-1] == (len(data), len(data))
-    assert {total for _, total in told} == {len(data)}
+    await fetch(on_progress=lambda done, total: progress.append((done, total)))
+    assert progress[0][0] >= 200_000
+    assert progress == sorted(progress)
+    assert progress[-1] == (len(data), len(data))
+    assert {total for _, total in progress} == {len(data)}
 
 
 @pytest.mark.parametrize("redirects", [True, False])
@@ -93,12 +93,12 @@ async def test_a_cancelled_download_is_continued(fetch, hub, cache, data, redire
     hub.redirects = redirects
     await stop_after(fetch, 400_000)
     assert locate(REFERENCE, cache) is None
-    held = part_of(cache).stat().st_size
+    kept = part_of(cache).stat().st_size
     assert (await fetch()).read_bytes() == data
     last = hub.bodies()[-1]
-    assert (last.status, last.headers["range"]) == (206, f"bytes={held - 1}-")
-    hub.wait_until(lambda _: last.sent >= len(data) - held + 1)
-    assert last.sent == len(data) - held + 1
+    assert (last.status, last.headers["range"]) == (206, f"bytes={kept - 1}-")
+    hub.wait_until(lambda _: last.sent >= len(data) - kept + 1)
+    assert last.sent == len(data) - kept + 1
 
 
 async def test_a_dropped_connection_is_continued_within_one_call(fetch, hub, data):

@@ -94,12 +94,12 @@ async def test_the_lock_of_a_process_killed_after_its_download_goes_with_the_nex
 async def test_a_holder_that_stands_still_is_given_up(fetch, cache):
     place = place_of(parse_reference(REFERENCE), cache)
     place.model.parent.mkdir(parents=True)
-    clock, told = FakeClock(), []
+    clock, progress = FakeClock(), []
     with place.lock.open("wb") as holder:
         fcntl.flock(holder, fcntl.LOCK_EX)
         place.part.write_bytes(bytes(1000))
         with pytest.raises(ModelBusyError) as caught:
-            await fetch(clock=clock, on_progress=lambda *state: told.append(state))
+            await fetch(clock=clock, on_progress=lambda *state: progress.append(state))
     assert str(place.lock) in caught.value.remedy
     assert PATIENCE_S <= sum(clock.sleeps) < PATIENCE_S + 1
-    assert set(told) == {(1000, None)}
+    assert set(progress) == {(1000, None)}

@@ -77,16 +77,16 @@ def fetch(small, hub, tmp_path):
 
 @pytest.mark.anyio
 async def test_it_is_downloaded_with_everything_it_needs_and_then_known(small, fetch, tmp_path):
-    told = []
-    path = await fetch(lambda done, total: told.append((done, total)))
+    progress = []
+    path = await fetch(lambda done, total: progress.append((done, total)))
     assert path == small.path(tmp_path)
     assert small.is_here(tmp_path)
     assert suggestions.downloaded(tmp_path) is small
     assert locate(small.reference, tmp_path) == path
     for name, data in FILES.items():
         assert (path.parent.parent / name).read_bytes() == data
-    assert told == sorted(told)
-    assert told[-1] == (small.bytes, small.bytes)
+    assert progress == sorted(progress)
+    assert progress[-1] == (small.bytes, small.bytes)
 
 
 @pytest.mark.anyio
