@@ -117,10 +117,8 @@ def upgrade(options: Options, file: typed.ReleaseFile = None, *, yes: typed.RunI
 
     It does not look for a newer release, and sends nothing; the installer that it names does.
     """
-    if file is not None and not _is_there(file):
-        raise NotThereError(
-            f"There is no file {file}.", remedy="Name the newer release as it is called."
-        )
+    if file is not None:
+        file = _release(file)
     plan = plan_upgrade(file)
     if plan.needs_file and yes:
         raise CommandLineError(
@@ -143,11 +141,17 @@ def upgrade(options: Options, file: typed.ReleaseFile = None, *, yes: typed.RunI
     return os.EX_OK
 
 
-def _is_there(file: str) -> bool:
-    """Returns whether it is a file, also with extras in brackets, or an address, which is not looked up."""
-    return "://" in file or any(
-        Path(one).exists() for one in (file, file.rpartition("[")[0] or file)
-    )
+def _release(named: str) -> str:
+    """Returns an address as it is, and the path of a file, also with extras in brackets, from the root: installers look
+    a bare name up in the package index, and install what a stranger has there. Raises NotThereError.
+    """
+    if "://" in named:
+        return named
+    if not any(Path(one).exists() for one in (named, named.rpartition("[")[0] or named)):
+        raise NotThereError(
+            f"There is no file {named}.", remedy="Name the newer release as it is called."
+        )
+    return str(Path(named).absolute())
 
 
 def _show(plan: Upgrade, *, as_json: bool) -> None:

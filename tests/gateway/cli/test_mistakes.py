@@ -133,7 +133,7 @@ def test_a_refusal_has_one_shape(cli, arguments, expected):
     assert found["error"]["message"]
 
 
-def test_a_release_that_is_named_is_checked_and_named_again(cli, tmp_path):
+def test_a_release_that_is_named_is_checked_and_named_again(cli, tmp_path, monkeypatch):
     missing = cli("upgrade", str(tmp_path / "x.whl"))
     assert missing.code == os.EX_NOINPUT and f"There is no file {tmp_path}/x.whl." in missing.err
     (tmp_path / "a b.whl").touch()
@@ -141,6 +141,11 @@ def test_a_release_that_is_named_is_checked_and_named_again(cli, tmp_path):
         shown = cli("upgrade", named)
         assert shown.code == 0
         assert f"`memory-gateway upgrade '{named}' --yes` runs this." in shown.err
+    monkeypatch.chdir(tmp_path)
+    (
+        tmp_path / "requests"
+    ).touch()  # by its bare name an installer would look it up in the package index
+    assert f"{tmp_path}/requests\n" in cli("upgrade", "requests").out
     address = "https://example.com/m.whl"
     assert f"`memory-gateway upgrade {address} --yes`" in cli("upgrade", address).err
 
