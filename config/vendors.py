@@ -31,14 +31,14 @@ _DAY_S: Final = 24 * 3600.0
 
 
 class ModelLimits(msgspec.Struct, frozen=True):
-    """The limits of a request at the vendor's own address, as documented."""
+    """The limits of a request at the vendor's own address, as documented; what is not documented is cautious."""
 
-    input_tokens: int
+    input_tokens: int = 8192
     """The most tokens of one text."""
-    items: int
-    tokens: int
+    items: int = 512
+    tokens: int = 64_000
     """The most tokens of all texts together."""
-    size_bytes: int
+    size_bytes: int = 8 * _MIB
     models: str = ""
     """The start of the names of the models that these limits apply to."""
 
@@ -159,7 +159,7 @@ _ROWS: Final = (
         "MISTRAL_API_KEY",
         "https://api.mistral.ai/v1",
         "mistral-embed",
-        limits=(ModelLimits(8192, 512, 16_000, 8 * _MIB),),
+        limits=(ModelLimits(tokens=16_000),),
     ),
     Vendor(
         "deepinfra",

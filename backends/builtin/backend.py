@@ -18,7 +18,8 @@ from backends.backend_errors import IndexUnavailableError, out_of_reach
 from backends.builtin.embedding.semantics import Meaning, Semantics
 from backends.builtin.forgetting import forget
 from backends.builtin.index_status import probe_weaknesses, report_status, try_out
-from backends.builtin.searching import Found, Searcher, links_in, resolve_links
+from backends.builtin.links import links_in, resolve_links
+from backends.builtin.searching import Found, Searcher
 from backends.builtin.store.leasing import LeaseHolder
 from backends.builtin.store.opening import connect
 from backends.builtin.store.port import READERS, SCRUB_LIMIT_S, IndexDamagedError, Store, View

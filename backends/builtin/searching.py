@@ -1,29 +1,23 @@
-"""One search over the builtin index, from the request to the hits: words looked up, lanes, filters, decay.
-
-Wiki links are looked up here, too: they lead to a file of that name, else to a note with that alias or title; if
-there are several, to the one with the shortest path.
-"""
+"""One search over the builtin index, from the request to the hits: words looked up, lanes, filters, decay."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
-from itertools import accumulate, count, islice
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from itertools import count, islice
+from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 from msgspec.structs import replace
 
+from backends.builtin.links import links_in, resolve_links
 from backends.builtin.store.port import (
     Corpus,
     FileCard,
     FileReads,
     KeywordReads,
-    Lookup,
     Matches,
-    NoteNames,
     TurnRange,
     Unavailable,
     VectorAnswer,
@@ -32,7 +26,8 @@ from backends.builtin.store.port import (
     Word,
     WordPart,
 )
-from backends.files.roots import MARKDOWN_SUFFIX, Filter, composed
+from backends.builtin.term_counts import Frequencies, TermCounts, lookup
+from backends.files.roots import Filter
 from backends.interface import Hit, Mode, SameLine, SearchRequest, Stretch
 from backends.ranking import learnt
 from backends.ranking.evidence import KEYWORDS_ONLY, Lanes
@@ -40,102 +35,14 @@ from backends.ranking.fusion import Explanation, PassageRanker, RankedPassage, e
 from backends.ranking.learnt import confidence_of
 from backends.ranking.lines import Candidate
 from backends.ranking.passages import Lines
-from backends.ranking.query import Concept, Query, QueryAnalyser, Weights, speaks_of_oneself
+from backends.ranking.query import Query, QueryAnalyser, Weights, speaks_of_oneself
 from backends.ranking.spelling import Misspelt
-from backends.text.frontmatter import INLINE_CODE
 from backends.text.times import Days, asks_last, asks_when
 from backends.transcripts.source import is_file
-from config.runtime.remembered import Remembered, size_of
 from config.settings import DecaySettings, MemorySearchSettings, Source
 
 if TYPE_CHECKING:
     from providers.provider_interface import QueryVector, Vector
-
-
-COMMON: Final = 1_000
-"""A word in more chunks than these is common: its count is kept, and used again as long as `DRIFT` allows."""
-DRIFT: Final = 64
-"""A kept count is used until the index has grown or shrunk by more than one in so many chunks."""
-COUNTS_BYTES: Final = 4 * 1024 * 1024
-
-
-class TermCounts(msgspec.Struct, frozen=True, gc=False):
-    """The number of chunks, and how many of them contain each term of one query."""
-
-    documents: int
-    """All chunks of the index."""
-    by_term: Mapping[str, int]
-    """The chunks with each term; for a prefix, with the most frequent term that begins with it."""
-
-
-class Frequencies:
-    """The counts of one index. Any thread may call."""
-
-    def __init__(self) -> None:
-        self._remembered: Remembered[str, tuple[int, int]] = Remembered(
-            COUNTS_BYTES, lambda term, counts: size_of(term, counts, *counts)
-        )
-        """The count of each common word, and the number of all chunks when it was counted."""
-
-    def of(self, keywords: KeywordReads, query: Query, documents: int) -> TermCounts:
-        """Returns the counts of a query's terms. `documents`: all chunks, as this view sees them."""
-        return TermCounts(documents, self.count(keywords, words_of(query), documents))
-
-    def count(
-        self, keywords: KeywordReads, words: Iterable[Word], documents: int
-    ) -> dict[str, int]:
-        """Returns in how many chunks each word is."""
-        counts = {word: self._recalled(word, documents) for word in words}
-        unknown = [word for word, count in counts.items() if count is None]
-        for word, number in zip(unknown, keywords.count(unknown), strict=True):
-            counts[word] = number
-            if number > COMMON and not word.is_prefix:
-                self._remembered.put(word.term, (number, documents))
-        return {word.term: count or 0 for word, count in counts.items()}
-
-    def _recalled(self, word: Word, documents: int) -> int | None:
-        count, before = self._remembered.get(word.term) or (0, 0)
-        is_current = DRIFT * abs(documents - before) <= documents
-        return count if count and is_current and not word.is_prefix else None
-
-
-def words_of(query: Query) -> Iterator[Word]:
-    """Yields the words of a query whose counts the index has to give."""
-    for concept in (*query.concepts, *query.related):
-        yield from (Word(term, concept.is_prefix) for term in concept.alternatives)
-
-
-MIN_SCORED: Final = 1_000
-"""The chunks that a query may score in an index of any size, which takes a millisecond."""
-MAX_SCORED: Final = 40_000
-SCORED_SHARE: Final = 20
-"""Between these bounds: one in so many chunks of the index."""
-ENOUGH: Final = 200
-"""The number of scored chunks at which no further word is looked up."""
-MAX_CONCEPTS: Final = 64
-"""The most concepts of a query that are looked up, the rarest of them: more would distinguish nothing new."""
-
-
-def lookup(query: Query, counts: TermCounts, permitted: int) -> Lookup:
-    """Returns what to look up. `permitted`: the number of chunks of the files that may answer."""
-    documents = counts.documents
-    most = min(MAX_SCORED, max(MIN_SCORED, documents // SCORED_SHARE))
-    return Lookup(list(tiers(query, counts, most * documents // max(1, permitted))), most, ENOUGH)
-
-
-def tiers(query: Query, counts: TermCounts, most: int) -> Iterator[list[Concept]]:
-    """Yields the rarest concepts that are in at most `most` chunks together, then each further one alone."""
-    size = {
-        concept: sum(counts.by_term[term] for term in concept.alternatives)
-        for concept in query.concepts
-    }
-    known = [concept for concept in query.concepts if size[concept]]
-    by_rarity = sorted(known, key=size.__getitem__)[:MAX_CONCEPTS]
-    running = accumulate(size[concept] for concept in by_rarity)
-    together = sum(min(chunks, counts.documents) <= most for chunks in running)
-    if together:
-        yield by_rarity[:together]
-    yield from ([concept] for concept in by_rarity[together:])
 
 
 MONTH_DAYS: Final = 30
@@ -590,42 +497,3 @@ def _hit(
         headings=passage.headings,
         also_in=also_in,
     )
-
-
-MAX_LINKS: Final = 100
-"""The most links of one text that an answer has."""
-_LINK: Final = r"\[\[([^\[\]|#\n]{1,300})(?:#[^\[\]|\n]{0,300})?(?:\|[^\[\]\n]{0,300})?\]\]"
-
-
-def links_in(text: str, most: int | None = MAX_LINKS) -> tuple[str, ...]:
-    """Returns the names that wiki links lead to, without headings and shown names; links in code are left out."""
-    text = re.sub(INLINE_CODE, " ", text) if "`" in text and "[[" in text else text
-    names = (match[1].strip() for match in re.finditer(_LINK, text))
-    return tuple(dict.fromkeys(filter(None, names)))[:most]
-
-
-class NamedFiles(Protocol):
-    def names(self) -> Sequence[NoteNames]:
-        """Returns the names of all notes, those with short paths first."""
-        ...
-
-
-def resolve_links(files: NamedFiles, names: Iterable[str]) -> dict[str, str]:
-    """Returns the paths of the notes that these names lead to; other names are left out."""
-    wanted = {name: _key(name) for name in names}
-    if not wanted:
-        return {}
-    by_key: dict[str, str] = {}
-    notes = files.names()
-    for note in notes:
-        parts = _key(note.path).split("/")
-        for start in range(len(parts)):
-            by_key.setdefault("/".join(parts[start:]), note.path)
-    for note in notes:
-        for name in (*note.aliases, note.title):
-            by_key.setdefault(_key(name), note.path)
-    return {name: by_key[key] for name, key in wanted.items() if key in by_key}
-
-
-def _key(name: str) -> str:
-    return composed(name.strip()).removesuffix(MARKDOWN_SUFFIX).removeprefix("./").casefold()

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from backends.builtin.searching import links_in, resolve_links
+from backends.builtin.links import links_in, resolve_links
 from backends.builtin.store.port import NoteNames
 from backends.chunking import document_title
 from backends.files.reading import FileContent, FileUnreadable, read_for_index

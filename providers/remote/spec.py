@@ -31,7 +31,7 @@ _UNKNOWN = "No provider of this id is known here (adapters of the chat gateway's
 _MEANT = {"google": "gemini", "google-gemini": "gemini"}
 # A host of which only the protocol is known, not the limits: small enough for a server that embeds
 # some thousand tokens a second to answer within one request's time.
-_COMPATIBLE = ModelLimits(8192, 512, 64_000, 8 << 20)
+_COMPATIBLE = ModelLimits()
 _BY_TASK_TYPE = ("gemini-embedding-001", "gemini-embedding-exp", "text-embedding", "embedding-001")
 
 _LIKE_A_SECRET_CHARS = 8

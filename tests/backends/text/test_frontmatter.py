@@ -3,7 +3,7 @@ from datetime import date
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.builtin.searching import links_in
+from backends.builtin.links import links_in
 from backends.text.frontmatter import (
     FrontMatter,
     has_tag,
