@@ -269,7 +269,7 @@ class Freshness:
         self._level_generation: int | None = None
         """The generation of the index that the last whole sync brought up to date; None before that."""
         self._unread: Stale | None = None
-        """What that sync could not read."""
+        """The files that the last whole sync could not read."""
         self.denied: Stale | None = None
         """The files and directories of the last look that this user may not read; None: there are none."""
         self._at_work: frozenset[Task] = frozenset()
