@@ -200,7 +200,7 @@ def staleness(stale: Stale) -> str:
     files = counted(stale.files, "file")
     return (
         f"Note: {files} not up to date in this answer: {stale.reason.rstrip('.')}. "
-        "`memory-gateway index` brings the index up to date."
+        "`memory-gateway index` brings the index up to date, or says why it cannot."
     )
 
 

@@ -146,7 +146,7 @@ def test_a_weaker_answer_says_so():
         "Note: answered without openai: no key",
         (
             "Note: 2 files not up to date in this answer: a sync is indexing them. "
-            "`memory-gateway index` brings the index up to date."
+            "`memory-gateway index` brings the index up to date, or says why it cannot."
         ),
     ]
 
