@@ -187,20 +187,21 @@ def _missing_notes(settings: Settings) -> Iterator[Observation]:
         )
 
 
-_CORRECT: Final = "correct agents.defaults.workspace or --workspace."
-
-
 def _check_workspace(settings: Settings) -> Iterator[Observation]:
     workspace = settings.workspace
     place = str(workspace)
-    what = "The workspace" if settings.notes_folder is None else "The folder of notes"
+    if settings.notes_folder is None:
+        what, correct = "The workspace", "correct agents.defaults.workspace or --workspace"
+    else:
+        what, correct = "The folder of notes", "correct --notes"
+    correct += ", or name a folder of notes: memory-gateway setup."
     if not _is_directory(workspace) or not _may(workspace, os.R_OK | os.X_OK):
         there = _exists(workspace) or denial_of(workspace) is not None
         yield finding.observe(
             "error" if there else "warning",
             f"{what} {'cannot be read' if there else 'does not exist'}.",
             place,
-            fix=_fix(workspace, os.R_OK, _CORRECT) if there else f"Create it, or {_CORRECT}",
+            fix=_fix(workspace, os.R_OK, correct) if there else f"Create it, or {correct}",
         )
         return
     roots = MemoryRoots.of(settings)

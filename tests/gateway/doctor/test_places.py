@@ -96,6 +96,13 @@ def test_places_of_notes_that_do_not_exist_are_noted(settings, root, with_search
     shutil.rmtree(root / "workspace")
     missing = [one for one in check_places(settings) if "does not exist" in one.cause]
     assert severities(missing) == ["warning"]
+    ways = "correct {}, or name a folder of notes: memory-gateway setup."
+    assert missing[0].fix == "Create it, or " + ways.format(
+        "agents.defaults.workspace or --workspace"
+    )
+    notes = replace(settings, notes_folder=settings.workspace)
+    missing = [one for one in check_places(notes) if "does not exist" in one.cause]
+    assert missing[0].fix == "Create it, or " + ways.format("--notes")
 
 
 def test_open_files_with_keys_are_told_without_the_key(settings, root, with_search, worst):
