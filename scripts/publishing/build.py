@@ -10,6 +10,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -208,6 +209,8 @@ def main() -> None:
         help="where releases are",
     )
     asked = parser.parse_args()
+    if asked.repository is not None and not re.fullmatch(r"[^/\s]+/[^/\s]+", asked.repository):
+        parser.error(f"--repository {asked.repository}: write it as OWNER/NAME")
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir()
     steps: dict[str, Callable[[], None]] = {

@@ -182,6 +182,9 @@ def main() -> None:
         "--way", nargs="+", default=list(WAYS), choices=WAYS, help="all if none is named"
     )
     asked = parser.parse_args()
+    for python in asked.python:
+        if shutil.which(python) is None:
+            parser.error(f"--python {python}: there is no such program")
     wheels = list((ROOT / "dist").glob("*.whl"))
     if len(wheels) != 1:
         raise SystemExit("There is no wheel in dist/: ./scripts/build makes it")

@@ -9,8 +9,11 @@ import subprocess
 import tarfile
 import tomllib
 
+import pytest
+
 from gateway.mcp.tools import tool_list
 from gateway.version import VERSION
+from publishing import build, installs
 from publishing.packages import (
     ROOT,
     fill_bundle,
@@ -20,6 +23,22 @@ from publishing.packages import (
     server_json,
     write_marketplace,
 )
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "told"),
+    [
+        (build, ["--repository", "memory-gateway"], "write it as OWNER/NAME"),
+        (installs, ["--python", "/nowhere/python"], "there is no such program"),
+    ],
+)
+def test_a_mistyped_option_is_told_before_anything_is_made(
+    module, arguments, told, monkeypatch, capsys
+):
+    monkeypatch.setattr("sys.argv", ["x", *arguments])
+    with pytest.raises(SystemExit, match="2"):
+        module.main()
+    assert f"{' '.join(arguments)}: {told}" in capsys.readouterr().err
 
 
 def test_the_npm_package_names_its_repository_and_says_how_the_program_is_installed(tmp_path):
