@@ -32,8 +32,13 @@ from backends.ranking.lines import Candidate, Unit, units_by_file
 from backends.ranking.names import is_heading, name_of_file
 from backends.ranking.passages import Passage, to_passage
 from backends.ranking.query import Weights
-from backends.ranking.repeats import Repeats, in_words
-from backends.ranking.selection import File, Selection, best_selections
+from backends.ranking.selection import (
+    File,
+    Repeats,
+    Selection,
+    best_selections,
+    in_words,
+)
 from backends.text.analyser import fold, normalise
 
 ASSURED: Final = 3

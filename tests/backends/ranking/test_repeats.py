@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.ranking.repeats import Repeats, in_words
+from backends.ranking.selection import Repeats, in_words
 
 WATER = "- **Water** the tomatoes every morning, before eight."
 
