@@ -247,9 +247,19 @@ class _Opened:
         return await Conversations(self._memory).append(params, _OPERATOR)
 
     async def recall(self, params: RecallParams) -> RecallResult:
+        """Waits for a sync if the index is behind, as `search` does."""
         from gateway.agent.recalling import recall
 
-        return await recall(self._memory, params, _OPERATOR.session, "command line")
+        person = "command line"
+        result = await recall(self._memory, params, _OPERATOR.session, person)
+        if result.stale is None:
+            return result
+        try:
+            await self._memory.sync(SyncRequest(reason="search"))
+        except IndexUnavailableError:
+            return result  # it says that it is stale
+        self._memory.shown.forget(person)
+        return await recall(self._memory, params, _OPERATOR.session, person)
 
     async def forget(self, params: ForgetParams) -> ForgetReport:
         return await self._memory.forget(params.request())

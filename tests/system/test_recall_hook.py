@@ -287,6 +287,13 @@ def test_a_prompt_shows_people_what_a_model_would_be_told(home):
     assert home.run("recall").returncode == os.EX_USAGE
 
 
+def test_a_command_that_recalls_waits_until_the_index_is_up_to_date(home):
+    home.configure({"agents": {"defaults": {"memorySearch": {"sync": {"searchBudgetMs": 0}}}}})
+    shown = home.run("recall", PROMPT)
+    assert '<passage path="memory/projects/server.md"' in shown.stdout
+    assert shown.stderr == ""
+
+
 def test_the_hook_imports_nothing_that_the_interpreter_has_not_loaded(home, client):
     client.until_told()
     code = "import sys; from memory_gateway import main; sys.exit(main())"

@@ -74,6 +74,7 @@ def connected(settings):
         found = connection.execute(
             "SELECT pid FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid != pg_backend_pid()"
+            " AND backend_type = 'client backend'"
         )
         return {pid for (pid,) in found}
 
