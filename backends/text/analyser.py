@@ -366,23 +366,26 @@ words, two words would be left of `मेरा पासपोर्ट नं�
 """
 _LATIN_LANGUAGES: Final = tuple(name for name in _STOP_WORDS if name not in _OTHER_SCRIPTS)
 _LETTERS_OF: Final = {
-    "spanish": "áéíñóúü",
-    "portuguese": "áâãàçéêíóôõú",
-    "french": "àâæçéèêëîïôœùûü",
-    "german": "äöüß",
-    "italian": "àèéìòù",
-    "dutch": "ëéèïö",
-    "swedish": "åäö",
-    "danish": "åæø",
-    "norwegian": "åæø",
-    "finnish": "äö",
-    "turkish": "çğıöşüâ",
-    "polish": "ąćęłńóśźż",
-    "czech": "áčďéěíňóřšťúůýž",
-    "hungarian": "áéíóöőúüű",
-    "romanian": "ăâîșțşţ",
-    # Without a stemmer: its words are no evidence for others.
-    "vietnamese": "àáâãèéêìíòóôõùúýăđĩũơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ",
+    language: frozenset(letters)
+    for language, letters in {
+        "spanish": "áéíñóúü",
+        "portuguese": "áâãàçéêíóôõú",
+        "french": "àâæçéèêëîïôœùûü",
+        "german": "äöüß",
+        "italian": "àèéìòù",
+        "dutch": "ëéèïö",
+        "swedish": "åäö",
+        "danish": "åæø",
+        "norwegian": "åæø",
+        "finnish": "äö",
+        "turkish": "çğıöşüâ",
+        "polish": "ąćęłńóśźż",
+        "czech": "áčďéěíňóřšťúůýž",
+        "hungarian": "áéíóöőúüű",
+        "romanian": "ăâîșțşţ",
+        # Without a stemmer: its words are no evidence for others.
+        "vietnamese": "àáâãèéêìíòóôõùúýăđĩũơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ",
+    }.items()
 }
 """Letters that English lacks, by language: a word that has no others may be of that language."""
 _SAMPLE_CHARS: Final = 3_000
@@ -487,18 +490,19 @@ def _words_in(text: str) -> set[str]:
 
 def _words_by_letters(words: set[str]) -> Counter[str]:
     """Returns, by language, how many of these words, without stop words, may be of it by letters that English lacks."""
-    found = Counter[str]()
-    for word in words - _languages_by_stop_word().keys():
-        if not word.isascii():
-            found[PERSIAN] += 0 if _PERSIAN_LETTERS.isdisjoint(word) else _LEAST_FOUND
-            found["finnish"] += any(pair in word for pair in _FINNISH)
-            found.update(_languages_by_letters(word.translate(_NO_ASCII)))
-    return found
+    stop_words = _languages_by_stop_word()
+    others = (word for word in words if not word.isascii() and word not in stop_words)
+    return Counter(chain.from_iterable(map(_languages_by_letters, others)))
 
 
-@lru_cache(maxsize=1024)
-def _languages_by_letters(letters: str) -> tuple[str, ...]:
-    return tuple(name for name, known in _LETTERS_OF.items() if set(letters) <= set(known))
+@lru_cache(maxsize=4096)
+def _languages_by_letters(word: str) -> tuple[str, ...]:
+    """Returns the languages that a word counts for, as often as it does."""
+    if not _PERSIAN_LETTERS.isdisjoint(word):
+        return (PERSIAN,) * _LEAST_FOUND
+    letters = word.translate(_NO_ASCII)
+    found = tuple(name for name, known in _LETTERS_OF.items() if known.issuperset(letters))
+    return (*found, "finnish") if any(pair in word for pair in _FINNISH) else found
 
 
 COMPOUNDING: Final = frozenset({"german", "dutch", "swedish", "danish", "norwegian", "finnish"})
