@@ -516,12 +516,12 @@ def may_hold_compounds(text: str) -> bool:
     return most >= max(found.values(), default=0)
 
 
-ANALYSER_VERSION: Final = 9
+ANALYSER_VERSION: Final = 10
 """Increases with every change of the terms of a text: stored indexes are then rebuilt."""
 
 _MAX_TERM = 64
 WORDS_BYTES: Final = 6 * 1024 * 1024
-"""The most bytes of one analyser's remembered words: some 30,000 words."""
+"""The bytes of some 30,000 words."""
 
 _UNSPACED_LETTER = f"[{UNSPACED}]"
 _LETTERS_RUN = f"(?:[^\\W{UNSPACED}]++|[{MARKS}])++"
@@ -553,9 +553,10 @@ _ANY_TOKEN = f"{_LETTERS_RUN}(?:{_JOINT}{_LETTERS_RUN})*|[{UNSPACED}]++|[{EMOJI}
 class Analyser:
     """Analyses texts in one (Latin-script) language. Cheap to create; remembers words."""
 
-    def __init__(self, language: str = DEFAULT_LATIN) -> None:
+    def __init__(self, language: str = DEFAULT_LATIN, words_bytes: int = WORDS_BYTES) -> None:
+        """`words_bytes`: the memory for words."""
         self.language = language
-        self._words: Remembered[str, str] = Remembered(WORDS_BYTES, _word_bytes)
+        self._words: Remembered[str, str] = Remembered(words_bytes, _word_bytes)
 
     @property
     def bytes_used(self) -> int:

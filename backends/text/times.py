@@ -12,7 +12,7 @@ from calendar import monthrange
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -52,6 +52,7 @@ def date_of(path: str) -> date | None:
     return date_in(path.rpartition("/")[2].removesuffix(".md"))
 
 
+@lru_cache(maxsize=64)  # every chunk of a note has its headings
 def date_in(name: str) -> date | None:
     """Returns the date in a name or a heading, if it has a year."""
     if not any(map(str.isdigit, name)):

@@ -42,6 +42,8 @@ MOST_BYTES: Final = 1_000_000
 """The most bytes of one note: more would take memory twice, and long work belongs where its time is limited."""
 PATIENCE_S: Final = 30.0
 """The time to wait for the rows of some notes, which take hundredths of that on an idle machine."""
+_WORDS_BYTES: Final = 16 * 1024 * 1024
+"""Twice what the gateway has for them, for a short time: a backlog has more different words than notes of a day."""
 _NICER: Final = 5
 _PIECE_BYTES: Final = 1 << 18
 
@@ -177,7 +179,7 @@ def main() -> None:
 
     threading.Thread(target=read, daemon=True).start()
     send, order = sender(replies), orders.get()
-    preparer = Preparer(order.limits)
+    preparer = Preparer(order.limits, words_bytes=_WORDS_BYTES)
     while True:
         is_same = order.pipeline == preparer.notes_pipeline
         send([_prepared(preparer, *note) if is_same else None for note in order.notes])

@@ -39,8 +39,8 @@ MAX_LINES: Final = 500_000
 """The most lines of one note: a line costs memory of its own, however short it is."""
 MAX_SECONDS: Final = 60.0
 """The most processor time for one note. Ordinary text takes a second for some megabytes."""
-MOST_WORDS_BYTES: Final = 8 * 1024 * 1024
-"""The memory for analysed words, of all languages together."""
+WORDS_BYTES: Final = 8 * 1024 * 1024
+"""The memory for analysed words, of all languages together; one of them may take three quarters of it."""
 _READABLE: Final = 0.8
 """The share of a model's input that a chunk may fill. The rest is for prompts, and for texts with more tokens than
 are estimated."""
@@ -70,10 +70,17 @@ class EndedError(Exception):
 class Preparer:
     """Prepares files with one set of limits; keeps the analysers, which remember words. For any thread."""
 
-    def __init__(self, limits: ChunkLimits, *, give_way: Callable[[], None] = lambda: None) -> None:
-        """`give_way` is called repeatedly during the work."""
+    def __init__(
+        self,
+        limits: ChunkLimits,
+        *,
+        give_way: Callable[[], None] = lambda: None,
+        words_bytes: int = WORDS_BYTES,
+    ) -> None:
+        """`give_way` is called repeatedly during the work. `words_bytes`: see `WORDS_BYTES`."""
         self.limits = limits
         self.give_way = give_way
+        self._words_bytes = words_bytes
         self._analysers: dict[str, Analyser] = {}
         self._choosing = threading.Lock()
         self.pipeline = (
@@ -96,13 +103,14 @@ class Preparer:
         tick = _ticking(is_wanted, self.give_way)
         facts = read_front_matter(text)
         text = without_noise(text)
-        note_date = date_of(path) or facts.day or date_in(document_title(text) or "")
+        title = document_title(text) or ""
+        note_date = date_of(path) or facts.day or date_in(title)
         file_language = guess_latin_language(text)
         languages = set()
         chunks = []
         end = 0
-        title = document_title(text) or ""
         about_file = f"{path} {title} {date_words(note_date)} {facts.words}".rstrip(" ")
+        file_terms: dict[str, str] = {}
         for chunk in chunk_markdown(text, self.limits, tick=tick):
             tick()
             chunk_text = text[chunk.start : chunk.end]
@@ -117,7 +125,10 @@ class Preparer:
             excerpts = _excerpts(chunk_text, max(0, end - chunk.start), units)
             end = chunk.end
             days = _days_of(chunk.headings, note_date)
-            context = analyser.terms(f"{about_file} {' '.join(chunk.headings)} {days}".rstrip(" "))
+            if language not in file_terms:
+                file_terms[language] = analyser.terms(about_file)
+            above = analyser.terms(f"{' '.join(chunk.headings)} {days}")
+            context = " ".join(filter(None, (file_terms[language], above)))
             chunks.append(_prepared(chunk, chunk_text, terms, context, excerpts))
         return PreparedFile(
             tuple(chunks), note_date.isoformat() if note_date else None, frozenset(languages), facts
@@ -134,9 +145,11 @@ class Preparer:
 
     def _analyser(self, language: str) -> Analyser:
         with self._choosing:
-            analyser = self._analysers.pop(language, None) or Analyser(language)
+            analyser = self._analysers.pop(language, None) or Analyser(
+                language, self._words_bytes * 3 // 4
+            )
             self._analysers[language] = analyser  # the one used last at the end
-            while self._sum() > MOST_WORDS_BYTES:
+            while self._sum() > self._words_bytes:
                 del self._analysers[next(iter(self._analysers))]
             return analyser
 

@@ -6,7 +6,6 @@ from datetime import date
 
 import pytest
 
-from backends.builtin.syncing import preparing
 from backends.builtin.syncing.preparing import Preparer
 from backends.chunking import HEADING_SEPARATOR, ChunkLimits
 from backends.text.analyser import Analyser, stop_words_of
@@ -95,8 +94,8 @@ def test_the_pipeline_names_the_limits(preparer):
     assert preparer.pipeline == Preparer(ChunkLimits()).pipeline
 
 
-def test_the_words_of_all_languages_together_take_so_many_bytes(preparer, monkeypatch):
-    monkeypatch.setattr(preparing, "MOST_WORDS_BYTES", 40_000)
+def test_the_words_of_all_languages_together_take_so_many_bytes():
+    preparer = Preparer(ChunkLimits(), words_bytes=40_000)
     languages = {
         "english": "the and of to is",
         "german": "der und nicht ist ein",
@@ -115,8 +114,8 @@ def test_the_words_of_all_languages_together_take_so_many_bytes(preparer, monkey
     assert [chunk.terms for chunk in again.chunks] == first
 
 
-def test_the_threads_of_a_sync_and_of_a_search_prepare_at_the_same_time(preparer, monkeypatch):
-    monkeypatch.setattr(preparing, "MOST_WORDS_BYTES", 5_000)
+def test_the_threads_of_a_sync_and_of_a_search_prepare_at_the_same_time(monkeypatch):
+    preparer = Preparer(ChunkLimits(), words_bytes=5_000)
     bytes_used = Analyser.bytes_used.fget
 
     def held_after_others(analyser):
