@@ -234,7 +234,7 @@ class BuiltinBackend:
         if meaning.vector is not None:
             self._semantics.searched(meaning.vector.fingerprint)
         if not found.hits and stale is None:
-            stale = self._freshness.denied
+            stale = self._freshness.last_look.denied
         is_partial = stale is not None and self._lacks_a_place(request)
         return SearchAnswer(
             hits=found.hits,
@@ -306,8 +306,8 @@ class BuiltinBackend:
     def _lacks_a_place(self, request: SearchRequest) -> bool:
         """Returns whether an answer may be in a place that the last look at the disk could not read."""
         asks_conversations = request.sources is None or "sessions" in request.sources
-        lacks = self._freshness.lacks_conversations and asks_conversations
-        return lacks or self._freshness.is_denied
+        look = self._freshness.last_look
+        return (look.lacks_conversations and asks_conversations) or look.is_denied
 
     def _unread(self, meaning: Meaning, found: Found) -> str | None:
         """Returns why a query with a vector was answered by keywords; None if it was not."""

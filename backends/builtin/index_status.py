@@ -253,7 +253,7 @@ def probe_weaknesses(
     for one in retained:
         if one.remedy and one.place == MemoryRoots.of(settings).base:
             raise FileUnreadableError(_sentence(one))
-    lost = _lost(len(freshness.unreadable) + freshness.unlisted)
+    lost = _lost(len(freshness.unreadable) + freshness.last_look.unlisted)
     return (*_away(retained), *lost, *_unwritable(settings), *semantics.weaknesses())
 
 

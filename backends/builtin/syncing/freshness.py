@@ -15,6 +15,8 @@ from functools import partial
 from typing import Final
 
 import anyio
+import msgspec
+from msgspec.structs import replace
 
 from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import IndexDamagedError, View
@@ -57,6 +59,24 @@ SLICE_PATIENCE_S: Final = 1.0
 """The time by which one file may exceed the budget of a search."""
 _INDEXED_BYTES_PER_S: Final = 2_000_000
 """The speed of a modest machine. A file that would take longer than a search may wait is left to a sync."""
+
+
+class LastLook(msgspec.Struct, frozen=True, gc=False):
+    """The findings of the last look at the disk that are not files to index."""
+
+    retained: tuple[Retained, ...] | None = None
+    """Files that are gone from the disk and stay in the index for now; None before the first look."""
+    unlisted: int = 0
+    """Directories that could not be listed."""
+    lacks_conversations: bool = False
+    """True if some conversations could not be listed."""
+    denied: Stale | None = None
+    """The files and directories that this user may not read; None: there are none."""
+
+    @property
+    def is_denied(self) -> bool:
+        """True if there is a place of notes, a directory or a file that this user may not read."""
+        return self.denied is not None or any(one.remedy for one in self.retained or ())
 
 
 class Tally:
@@ -153,6 +173,10 @@ class Tally:
     def is_begun(self) -> bool:
         return self._done > 0
 
+    def look(self) -> LastLook:
+        denied = _stale(self.denied_files, self.denied)
+        return LastLook(self.retained, self.unlisted, self.lacks_conversations, denied)
+
     def progress(self) -> SyncProgress:
         return SyncProgress(
             done=self._done,
@@ -240,6 +264,22 @@ def _is_uneventful(report: SyncReport) -> bool:
     return report.complete and not (report.added or report.changed or report.removed)
 
 
+class _RunningSync(msgspec.Struct, gc=False):
+    """The running sync, as searches meet it."""
+
+    tally: Tally
+    tasks: frozenset[Task]
+    """The tasks that it found at its start."""
+    left: Collection[Task] = ()
+    """Those of them that the last search left to it."""
+    survey: Survey | None = None
+    """The survey of a search that left everything to it."""
+
+
+def _left_to(running: _RunningSync | None) -> Survey | None:
+    return None if running is None else running.survey
+
+
 class Freshness:
     """The syncs of one index."""
 
@@ -270,15 +310,7 @@ class Freshness:
         """The generation of the index that the last whole sync brought up to date; None before that."""
         self._unread: Stale | None = None
         """The files that the last whole sync could not read."""
-        self.denied: Stale | None = None
-        """The files and directories of the last look that this user may not read; None: there are none."""
-        self._at_work: frozenset[Task] = frozenset()
-        """The tasks that the running sync found at its start."""
-        self._syncing: Tally | None = None
-        self._left: frozenset[Task] = frozenset()
-        """Those of them that the last search left to the sync."""
-        self._last_look: Survey | None = None
-        """The survey of a search that left everything to the running sync."""
+        self._at_work: _RunningSync | None = None
         self._logged_faults: Remembered[str, bool] = Remembered(_FAULTS_BYTES, size_of)
         self._has_unreported = False
         """True if chunks were written, in whatever thread, and `on_written` has not been called since."""
@@ -286,12 +318,7 @@ class Freshness:
         self.recent = RecentSyncs()
         self.unreadable: tuple[SkippedFile, ...] = ()
         """Files that the last whole sync could not index, with reasons."""
-        self._retained: tuple[Retained, ...] | None = None
-        """Files that the last look found gone from the disk and left in the index; None before the first look."""
-        self.unlisted = 0
-        """Directories that the last look could not list."""
-        self.lacks_conversations = False
-        """True if the last look could not list some conversations."""
+        self.last_look = LastLook()
 
     async def sync(self, request: SyncRequest, progress: ProgressCallback | None) -> SyncReport:
         """Indexes everything that differs. One runs at a time; a second waits and then runs.
@@ -305,8 +332,7 @@ class Freshness:
             error: str | None = "ended before every change was indexed"
             try:
                 tally.begin(await self._survey(request))
-                self._at_work = frozenset(tally.tasks)
-                self._syncing = tally
+                self._at_work = _RunningSync(tally, frozenset(tally.tasks))
                 async with helped(self._indexer.preparer, _sizes(request, tally)) as helper:
                     await self._work_off(tally, helper, force=request.force, progress=progress)
                 error = None
@@ -319,19 +345,14 @@ class Freshness:
                 error = str(failure)
                 raise
             finally:
-                self.running = None
-                self._at_work = self._left = frozenset()
-                self._syncing = self._last_look = None
+                self.running = self._at_work = None
                 self._report_written()
                 report = tally.report(request, time.perf_counter() - started, error)
                 self.recent.add(report)
             self.unreadable = tuple(tally.unreadable)
-            self.unlisted = tally.unlisted
-            self.lacks_conversations = tally.lacks_conversations
-            self._retained = tally.retained
+            self.last_look = tally.look()
             self._level_generation = generation
             self._unread = _unread(tally)
-            self.denied = _stale(tally.denied_files, tally.denied)
             return report
 
     def is_syncing(self) -> bool:
@@ -403,20 +424,16 @@ class Freshness:
                 )
             except TimeoutError:
                 return "the disk did not answer in time"
-            self._retained = survey.plan.retained
-        return "; ".join(one.explanation for one in self._retained or ()) or None
+            self.last_look = replace(self.last_look, retained=survey.plan.retained)
+        return "; ".join(one.explanation for one in self.last_look.retained or ()) or None
 
     def retained(self, view: View) -> tuple[Retained, ...]:
         """Returns the files that the last look found gone from the disk and left in the index.
 
         Before the first look only whole places that are unavailable, so that nobody has to wait for it. Blocks.
         """
-        return self._surveyor.missing(view) if self._retained is None else self._retained
-
-    @property
-    def is_denied(self) -> bool:
-        """True if the last look found a place of notes, a directory or a file that this user may not read."""
-        return self.denied is not None or any(one.remedy for one in self._retained or ())
+        known = self.last_look.retained
+        return self._surveyor.missing(view) if known is None else known
 
     async def out_of_reach(self, path: str) -> str | None:
         """Returns why a note that was not found may still exist: its place is unavailable."""
@@ -434,11 +451,10 @@ class Freshness:
         try:
             survey = await self._look(budget_s)
             tally.begin(survey)
-            self._retained, self.unlisted = tally.retained, tally.unlisted
-            self.lacks_conversations = tally.lacks_conversations
+            self.last_look = replace(tally.look(), denied=self.last_look.denied)
             await self._index_within(tally, budget_s)
             self._leave(tally, survey)
-            self.denied = _stale(tally.denied_files, tally.denied)
+            self.last_look = tally.look()
         except TimeoutError:
             return Stale(files=len(tally.pending), reason="the disk did not answer in time")
         except IndexDamagedError:
@@ -450,16 +466,18 @@ class Freshness:
             return Stale(files=len(tally.pending), reason=self._fault(fault))
         finally:
             self._report_written()
-        return _staleness(tally, syncing=bool(self._at_work))
+        return _staleness(tally, syncing=self._at_work is not None and bool(self._at_work.tasks))
 
     def _leave(self, tally: Tally, survey: Survey) -> None:
-        """Leaves the rest to the running sync."""
+        """Leaves the rest to the running sync, if there is one."""
+        running = self._at_work
+        if running is None:
+            return
         left = [task for task in tally.tasks if task.path in tally.pending]
-        self._left = self._at_work.intersection(left)
-        is_all = not tally.is_begun and len(left) == len(tally.tasks) == len(self._left)
-        self._last_look = survey if is_all and self._syncing is not None else None
-        if self._syncing is not None:
-            tally.pending -= {task.path for task in self._left} - self._syncing.pending
+        running.left = running.tasks.intersection(left)
+        is_all = not tally.is_begun and len(left) == len(tally.tasks) == len(running.left)
+        running.survey = survey if is_all else None
+        tally.pending -= {task.path for task in running.left} - running.tally.pending
 
     def _fault(self, fault: Exception) -> str:
         """Returns the text by which an answer reports an internal fault; each cause is logged once."""
@@ -475,10 +493,10 @@ class Freshness:
         shortest_s, longest_s = SURVEY_PATIENCE_S
         patience_s = min(max(shortest_s, _SURVEY_MARGIN * self._survey_s), longest_s)
         started = time.perf_counter()
-        last = self._last_look
+        last = _left_to(self._at_work)
         look = partial(self._surveyor.survey, last=last)
         survey = await self._looking.run(look, patience_s, queue_s=budget_s)
-        if last is not self._last_look:  # the sync to which it was left has ended meanwhile
+        if last is not _left_to(self._at_work):  # the sync to which it was left has ended meanwhile
             survey = await self._looking.run(self._surveyor.survey, patience_s, queue_s=budget_s)
         self._survey_s = time.perf_counter() - started
         return survey
@@ -490,10 +508,9 @@ class Freshness:
         working on it, would use up the whole budget of every search until that sync ends.
         """
         deadline = time.perf_counter() + budget_s
+        left = self._at_work.left if self._at_work else ()
         changed = [
-            task
-            for task in tally.tasks
-            if task.path not in tally.outdated and task not in self._left
+            task for task in tally.tasks if task.path not in tally.outdated and task not in left
         ]
         here_and_now = TaskOptions(patience_s=0.0)
         fitting = [

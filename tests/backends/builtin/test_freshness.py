@@ -257,7 +257,7 @@ async def test_a_search_that_looked_while_a_sync_worked_and_answers_after_it_is_
         tasks.start_soon(sync)
         await anyio.to_thread.run_sync(indexer.is_reached.wait, 60)
         with anyio.fail_after(60):
-            while freshness._last_look is None:
+            while freshness._at_work is None or freshness._at_work.survey is None:
                 await freshness.sweep(0.05)
         monkeypatch.setattr(indexer.surveyor, "survey", slow)
         assert await freshness.sweep(0.001) is None  # time for one file
