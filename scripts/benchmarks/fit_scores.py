@@ -10,7 +10,8 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from multiprocessing import Pool
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -110,16 +111,26 @@ def _row(signs: Signs) -> list[float]:
 
 
 def scored(found: Iterable[Answered], constants: Mapping[str, float]) -> list[Passage]:
-    """Scores passages as a search does: no score is higher than the one before."""
-    for name, value in constants.items():
-        setattr(learnt, name, value)
+    """Scores passages as a search with these constants does: no score is higher than the one before."""
     passages = []
-    for one in found:
-        ceiling = 1.0
-        for signs, answers_it in zip(one.signs, one.answers, strict=True):
-            ceiling = min(ceiling, score_of(learnt.likelihood(signs)))
-            passages.append(Passage(ceiling, answers_it))
+    with _learnt(constants):
+        for one in found:
+            ceiling = 1.0
+            for signs, answers_it in zip(one.signs, one.answers, strict=True):
+                ceiling = min(ceiling, score_of(learnt.likelihood(signs)))
+                passages.append(Passage(ceiling, answers_it))
     return passages
+
+
+@contextmanager
+def _learnt(constants: Mapping[str, float]) -> Iterator[None]:
+    """Gives constants these values for the time of the block: what else this process scores keeps its own."""
+    before = {name: getattr(learnt, name) for name in constants}
+    try:
+        vars(learnt).update(constants)
+        yield
+    finally:
+        vars(learnt).update(before)
 
 
 def report(found: Sequence[Answered], console: Console) -> None:

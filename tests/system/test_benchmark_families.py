@@ -268,7 +268,8 @@ def test_the_constants_of_scores_are_learnt_back_from_passages_that_were_drawn_w
         assert value == pytest.approx(getattr(backends.ranking.learnt, name), abs=0.4)
 
 
-def test_the_table_of_what_was_learnt_is_shown():
+def test_the_table_of_what_was_learnt_is_shown_and_searches_keep_their_constants():
+    before = dict(vars(backends.ranking.learnt))
     found = [
         Answered(
             family, by_meaning, (Signs(share=share, best_line=0.5, information=3.0),), (answers,)
@@ -279,6 +280,7 @@ def test_the_table_of_what_was_learnt_is_shown():
     console = Console(width=120, file=StringIO())
     fit_scores.report(found * 20, console)
     assert console.file.getvalue().count("learnt from all") == 2
+    assert vars(backends.ranking.learnt) == before
 
 
 def test_what_is_near_by_meaning_says_nothing_about_the_rest():
