@@ -308,7 +308,13 @@ async def pods(system: System, server: EmbeddingServer, database: Database) -> A
         (empty / "memory").mkdir(parents=True)
         for view in ("pod-0", "pod-empty"):
             await first_answer(
-                empty, root / view, system, server, {**store, "view": view}, fills=True
+                empty,
+                root / view,
+                system,
+                server,
+                {**store, "view": view},
+                fills=True,
+                is_empty=True,
             )
         with (
             closing(
@@ -319,7 +325,7 @@ async def pods(system: System, server: EmbeddingServer, database: Database) -> A
             rows.view() as seen,
         ):
             left = len(list(seen.files.all_cards(with_tags=False)))
-        yield f"an empty mount, of a pod that had seen the notes and of one that had not: {NOTES - left} files removed"
+        yield f"the first sync of an empty directory, of a pod that had seen the notes and of one that had not: {NOTES - left} files removed"
 
 
 def prepared(
@@ -338,8 +344,12 @@ async def first_answer(
     store: dict[str, Any],
     *,
     fills: bool = False,
+    is_empty: bool = False,
 ) -> tuple[float, int]:
-    """Returns the seconds from the start of the process to its answer, and how many hits it had."""
+    """Returns the seconds from the start of the process to its answer, and how many hits it had.
+
+    With `fills` it syncs, and waits for the vectors unless the workspace `is_empty`.
+    """
     arguments = prepared(workspace, state, system.settings(server), store)
     started = time.perf_counter()
     async with spawn_gateway(arguments) as client:
@@ -347,7 +357,7 @@ async def first_answer(
         seconds = time.perf_counter() - started
         if fills:
             await client.call("sync", {}, timeout_s=600)
-            if system.model:
+            if system.model and not is_empty:
                 await embedded(client)
     return seconds, len(found)
 
