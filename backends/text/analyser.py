@@ -491,11 +491,14 @@ def _words_in(text: str) -> set[str]:
 def _words_by_letters(words: set[str]) -> Counter[str]:
     """Returns, by language, how many of these words, without stop words, may be of it by letters that English lacks."""
     stop_words = _languages_by_stop_word()
-    others = (word for word in words if not word.isascii() and word not in stop_words)
-    return Counter(chain.from_iterable(map(_languages_by_letters, others)))
+    languages = (
+        _known_languages(word) if len(word) <= _MAX_TERM else _languages_by_letters(word)
+        for word in words
+        if not word.isascii() and word not in stop_words
+    )
+    return Counter(chain.from_iterable(languages))
 
 
-@lru_cache(maxsize=4096)
 def _languages_by_letters(word: str) -> tuple[str, ...]:
     """Returns the languages that a word counts for, as often as it does."""
     if not _PERSIAN_LETTERS.isdisjoint(word):
@@ -503,6 +506,10 @@ def _languages_by_letters(word: str) -> tuple[str, ...]:
     letters = word.translate(_NO_ASCII)
     found = tuple(name for name, known in _LETTERS_OF.items() if known.issuperset(letters))
     return (*found, "finnish") if any(pair in word for pair in _FINNISH) else found
+
+
+_known_languages = lru_cache(maxsize=4096)(_languages_by_letters)
+"""For words; runs of scripts without spaces may be as long as a note."""
 
 
 COMPOUNDING: Final = frozenset({"german", "dutch", "swedish", "danish", "norwegian", "finnish"})

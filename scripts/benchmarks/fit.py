@@ -13,6 +13,7 @@ import sqlite3
 import tempfile
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date
 from functools import partial
 from multiprocessing import Pool
@@ -90,13 +91,23 @@ async def index_all(found: Mapping[str, list[Collection]], place: Path) -> list[
 
 def pages(one: Indexed, *, weights: Weights, by_meaning: bool) -> tuple[str, list[Page]]:
     """Returns the family of one workspace, and the pages that its questions get."""
-    for name, value in weights.items():
-        setattr(learnt, name, value)
-    found = [
-        Page.of(question, msgspec.to_builtins(hits))
-        for question, hits in answers(one, by_meaning=by_meaning)
-    ]
+    with learnt_as(weights):
+        found = [
+            Page.of(question, msgspec.to_builtins(hits))
+            for question, hits in answers(one, by_meaning=by_meaning)
+        ]
     return one.family, found
+
+
+@contextmanager
+def learnt_as(values: Mapping[str, float]) -> Iterator[None]:
+    """Gives what was learnt these values for the time of the block: what else this process scores keeps its own."""
+    before = {name: getattr(learnt, name) for name in values}
+    try:
+        vars(learnt).update(values)
+        yield
+    finally:
+        vars(learnt).update(before)
 
 
 def answers(

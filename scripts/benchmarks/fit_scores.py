@@ -10,8 +10,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from multiprocessing import Pool
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -24,7 +23,7 @@ from rich.console import Console
 from backends.ranking import learnt
 from backends.ranking.learnt import Signs, score_of
 from benchmarks.families import families
-from benchmarks.fit import Indexed, answers, index_all
+from benchmarks.fit import Indexed, answers, index_all, learnt_as
 from benchmarks.questions import Collection
 from benchmarks.reliability import Passage, calibration_error, without_answer
 from benchmarks.running import figures
@@ -113,24 +112,13 @@ def _row(signs: Signs) -> list[float]:
 def scored(found: Iterable[Answered], constants: Mapping[str, float]) -> list[Passage]:
     """Scores passages as a search with these constants does: no score is higher than the one before."""
     passages = []
-    with _learnt(constants):
+    with learnt_as(constants):
         for one in found:
             ceiling = 1.0
             for signs, answers_it in zip(one.signs, one.answers, strict=True):
                 ceiling = min(ceiling, score_of(learnt.likelihood(signs)))
                 passages.append(Passage(ceiling, answers_it))
     return passages
-
-
-@contextmanager
-def _learnt(constants: Mapping[str, float]) -> Iterator[None]:
-    """Gives constants these values for the time of the block: what else this process scores keeps its own."""
-    before = {name: getattr(learnt, name) for name in constants}
-    try:
-        vars(learnt).update(constants)
-        yield
-    finally:
-        vars(learnt).update(before)
 
 
 def report(found: Sequence[Answered], console: Console) -> None:

@@ -161,7 +161,10 @@ def _milliseconds(seconds: float) -> str:
 
 
 async def _run(options: argparse.Namespace, command: str) -> None:
-    (collection, *_) = locomo(options.data)
+    collections = locomo(options.data)
+    if not collections:
+        raise SystemExit(f"{options.data} has no conv-*/, a workspace with a questions.json.")
+    collection = collections[0]
     step = max(1, len(collection.questions) // options.questions)
     collection = collection._replace(questions=collection.questions[::step][: options.questions])
     rows: dict[str, list[Recall]] = {}

@@ -39,7 +39,7 @@ MAX_LINES: Final = 500_000
 """The most lines of one note: a line costs memory of its own, however short it is."""
 MAX_SECONDS: Final = 60.0
 """The most processor time for one note. Ordinary text takes a second for some megabytes."""
-WORDS_BYTES: Final = 8 * 1024 * 1024
+MOST_WORDS_BYTES: Final = 8 * 1024 * 1024
 """The memory for analysed words, of all languages together; one of them may take three quarters of it."""
 _READABLE: Final = 0.8
 """The share of a model's input that a chunk may fill. The rest is for prompts, and for texts with more tokens than
@@ -75,9 +75,9 @@ class Preparer:
         limits: ChunkLimits,
         *,
         give_way: Callable[[], None] = lambda: None,
-        words_bytes: int = WORDS_BYTES,
+        words_bytes: int = MOST_WORDS_BYTES,
     ) -> None:
-        """`give_way` is called repeatedly during the work. `words_bytes`: see `WORDS_BYTES`."""
+        """`give_way` is called repeatedly during the work. `words_bytes`: see `MOST_WORDS_BYTES`."""
         self.limits = limits
         self.give_way = give_way
         self._words_bytes = words_bytes
@@ -109,7 +109,8 @@ class Preparer:
         languages = set()
         chunks = []
         end = 0
-        about_file = f"{path} {title} {date_words(note_date)} {facts.words}".rstrip(" ")
+        # A line each: numbers of two of them are no large number written in groups.
+        about_file = "\n".join((path, title, date_words(note_date), facts.words))
         file_terms: dict[str, str] = {}
         for chunk in chunk_markdown(text, self.limits, tick=tick):
             tick()
@@ -127,7 +128,7 @@ class Preparer:
             days = _days_of(chunk.headings, note_date)
             if language not in file_terms:
                 file_terms[language] = analyser.terms(about_file)
-            above = analyser.terms(f"{' '.join(chunk.headings)} {days}")
+            above = analyser.terms("\n".join((*chunk.headings, days)))
             context = " ".join(filter(None, (file_terms[language], above)))
             chunks.append(_prepared(chunk, chunk_text, terms, context, excerpts))
         return PreparedFile(
