@@ -277,8 +277,9 @@ _ENTRY: Final = f'plugins.entries["{PLUGIN_ID}"]'
 
 def allow_recall(host: OpenClawHost) -> None:
     """Lets the plugin show the model before each turn what is in memory; the host must allow it to read prompts."""
-    for place in (f"{_ENTRY}.config.recall", f"{_ENTRY}.hooks.allowConversationAccess"):
-        host.run("config", "set", place, "true", "--strict-json")
+    places = (f"{_ENTRY}.config.recall", f"{_ENTRY}.hooks.allowConversationAccess")
+    changes = [{"path": place, "value": True} for place in places]
+    host.run("config", "set", "--batch-json", msgspec.json.encode(changes).decode())
 
 
 def _loaded(host: OpenClawHost) -> dict[str, object]:

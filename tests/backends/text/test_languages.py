@@ -131,9 +131,9 @@ def test_arabic_is_not_taken_for_persian():
 def test_long_runs_of_a_script_without_spaces_are_not_remembered():
     tracemalloc.start()
     try:
-        for number in range(2_000):
+        for number in range(200):
             run = "".join(chr(0x4E00 + (number * 31 + at * 7) % 20_000) for at in range(1_000))
             assert guess_latin_language(run) == "english"
-        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+        assert tracemalloc.get_traced_memory()[0] < 100_000
     finally:
         tracemalloc.stop()
