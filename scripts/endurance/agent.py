@@ -47,6 +47,7 @@ class Home:
     """The directories of one gateway, and its command."""
 
     log_level = "warning"
+    command: Sequence[str] = COMMAND
 
     def __init__(self, state: Path, workspace: Path) -> None:
         self.workspace = workspace
@@ -77,7 +78,7 @@ class Home:
             self.arguments,
             patience_s=ANSWER_S,
             environment={**self.environment, **(environment or {})},
-            command=(*prefix, *COMMAND),
+            command=(*prefix, *self.command),
         )
 
 

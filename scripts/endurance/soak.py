@@ -9,6 +9,7 @@ import argparse
 import json
 import math
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -79,6 +80,7 @@ async def fail_now_and_then(
 NOTE_CLIENTS: Final = 3
 _BULLETS: Final = 12
 _LONG_S: Final = 600.0
+_SMALL: Final = Path(__file__).with_name("small_memories.py")
 _LOG: Final = "SOAK_LOG"
 """The variable that names the file to which the gateway's log goes."""
 
@@ -120,6 +122,8 @@ class Plan:
     """The most turns of a conversation."""
     record: Path | None = None
     """The file to which each sample is appended as it is taken."""
+    memories: int = 1
+    """The divisor of what the gateway may remember; see `small_memories`."""
     quiet_notes: int = 150
     """The number of notes that nobody touches."""
     seed: int = 1
@@ -154,6 +158,8 @@ async def soak(root: Path, plan: Plan) -> Outcome:
     findings = Findings()
     plan = plan.towards(findings)
     home = Home(root / "state", root / "workspace")
+    if plan.memories > 1:
+        home.command = (sys.executable, "-P", str(_SMALL), str(plan.memories), "serve")
     NoteWriter(seed=plan.seed).workspace(home.workspace, plan.quiet_notes, _BULLETS)
     with FakeVendor("openai") as vendor:
         rng = Random(plan.seed)
@@ -459,6 +465,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--searches", type=int, help="in fast motion, until so much was done")
     parser.add_argument("--edits", type=int, default=0, help="with --searches: files changed")
     parser.add_argument("--sessions", type=int, default=0, help="with --searches: conversations")
+    parser.add_argument(
+        "--memories", type=int, default=1, metavar="N", help="divide what is remembered by N"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--samples", type=Path, metavar="FILE", help="append each sample to it")
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the samples")
@@ -474,7 +483,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.searches is not None:
         goals = Goals(options.searches, options.edits, options.sessions)
         chosen = fast_motion(options.minutes, goals)
-    chosen = replace(chosen, seed=options.seed, record=options.samples)
+    chosen = replace(chosen, seed=options.seed, record=options.samples, memories=options.memories)
     with tempfile.TemporaryDirectory(prefix="soak-") as root:
         outcome = anyio.run(partial(soak, Path(root), chosen))
     if options.plot:

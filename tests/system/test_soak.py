@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +16,7 @@ from endurance.soak_clients import NOTE_OPERATIONS, OPERATOR_OPERATIONS, Pace
 
 pytestmark = pytest.mark.anyio
 
+SCRIPTS = Path(__file__).parents[2] / "scripts"
 NOTE_ROUNDS = 2 * len(NOTE_OPERATIONS)
 OPERATOR_ROUNDS = len(OPERATOR_OPERATIONS)
 PLAN = Plan(
@@ -20,6 +25,7 @@ PLAN = Plan(
     operating=Pace(rounds=OPERATOR_ROUNDS, pause_s=0.02),
     provider_faults=Pace(rounds=4 * len(FAULTS), pause_s=0.05),
     samples=Pace(rounds=20, pause_s=0.05),
+    memories=16,  # entries are forgotten while others are in use
     quiet_notes=20,
 )
 
@@ -58,3 +64,25 @@ def test_samples_that_resemble_their_neighbours_count_for_less():
 
 def test_quarters_are_medians_that_one_spike_does_not_move():
     assert quarters([1, 1, 99, 5, 5, 5, 5, 5, 5, 3, 3, 99]) == (1, 3)
+
+
+def test_memories_that_are_divided_forget_as_much_earlier():
+    held = """
+from config.runtime.remembered import Remembered
+from endurance.small_memories import divide_memories
+
+def held():
+    memory = Remembered(1 << 20, lambda key, value: 1000)
+    for number in range(2000):
+        memory.put(number, number)
+    return len(memory)
+
+before = held()
+divide_memories(16)
+print(before / held())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", held], env={**os.environ, "PYTHONPATH": str(SCRIPTS)},
+        capture_output=True, encoding="utf-8", check=True,
+    )  # fmt: skip
+    assert 10 < float(done.stdout) < 25
