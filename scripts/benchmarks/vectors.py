@@ -73,8 +73,8 @@ def fill(database: SqliteStore, vectors: Vectors) -> float:
             ],
         )
         connection.executemany(
-            "INSERT INTO chunks (file_id, start, start_line, end_line, identity, headings, text,"
-            " terms, context) VALUES (?, ?, 1, 1, ?, '', '', '', '')",
+            "INSERT INTO chunks (file_id, start, start_line, end_line, identity, text, words)"
+            " VALUES (?, ?, 1, 1, ?, '', x'')",
             [
                 (number // CHUNKS_A_FILE + 1, number, text_hash)
                 for number, text_hash in enumerate(hashes)
