@@ -139,8 +139,8 @@ class Names:
         return unit if is_title and not line.endswith(_ENDS) else None
 
     def _title_by_looks(self, number: int) -> tuple[int, str] | None:
-        """Returns the level and the text of a setext heading, a heading in HTML, or a line that is on its own and in
-        bold, in capitals or with a colon at its end.
+        """Returns the level and the text of a setext heading, a heading in HTML, or a line that is wholly in bold or in
+        capitals or has a colon at its end. Models write such titles without a blank line above or below.
         """
         units, at = self._units, self._lines[number]
         line = units[at].text.rstrip()
@@ -152,15 +152,12 @@ class Names:
             return None
         if may_be_underlined and not below.strip(below[0]) and len(below) >= _LEAST_UNDERLINE:
             return _UNDERLINES.index(below[0]) + 1, line
-        follows = number and self._lines[number - 1] == at - 1
-        if follows and units[at].start - units[at - 1].end <= 1:
-            return None
         if html := _HTML_HEADING.match(line):
             return int(html[1]), _TAG.sub(" ", line)
-        is_title = (
-            _BOLD.fullmatch(line) is not None
-            or (line.endswith(_COLONS) and len(line) <= _MOST_ANNOUNCED)
-            or (line.isupper() and not line.endswith(_ENDS))
+        if _BOLD.fullmatch(line):
+            return _BELOW_HEADINGS, line
+        is_title = (line.endswith(_COLONS) and len(line) <= _MOST_ANNOUNCED) or (
+            line.isupper() and not line.endswith(_ENDS)
         )
         return (_BELOW_HEADINGS, line) if is_title else None
 
