@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from backends.builtin.store.port import Store
 
 
-MOST_LINES: Final = 200_000
-"""The most lines of all conversations together, some 20 MB. The least recently active ones are forgotten first."""
+MOST_LINES: Final = 50_000
+"""The most lines of all conversations together, some 5 MB. The least recently active ones are forgotten first."""
 MOST_LINES_EACH: Final = 20_000
 _SHORTEST: Final = 8
 """The weight of the letters and digits of a line that says something by itself."""

@@ -1,4 +1,4 @@
-"""`gateway serve` whose memories (`Remembered`) are a part of their size: all are soon full, so what grows later leaks."""
+"""`gateway serve` with memories that are a part of their size: all are soon full, so what grows later leaks."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from config.runtime.remembered import Remembered
+from gateway import recalled
 
 
 def divide_memories(divisor: int) -> None:
     """Makes each memory of this process, from now on, forget at a `divisor`-th of its bytes."""
+    recalled.MOST_LINES //= divisor  # type: ignore[misc]
+    recalled.MOST_LINES_EACH //= divisor  # type: ignore[misc]
     begin = Remembered.__init__
 
     def begin_small(self: Any, most_bytes: int, size: Callable[..., int]) -> None:
