@@ -126,7 +126,9 @@ _SELECT_LANGUAGES: Final = """
     )
     SELECT language FROM found WHERE language IS NOT NULL
 """
-_COUNT_TERM: Final = "SELECT doc FROM temp.term_statistics WHERE term = ?"
+_COUNT_TERMS: Final = """
+    SELECT value, (SELECT doc FROM temp.term_statistics WHERE term = value) FROM carray(?)
+"""
 _COUNT_PREFIX: Final = "SELECT max(doc) FROM temp.term_statistics WHERE term >= ? AND term < ?"
 
 _SELECT_BEGUN: Final = "SELECT term FROM temp.term_statistics WHERE term > ? AND term < ? LIMIT ?"
@@ -177,7 +179,13 @@ class SqliteKeywords:
         )
 
     def count(self, words: Sequence[Word]) -> list[int]:
-        return [self._count(word) for word in words]
+        exact = tuple({word.term for word in words if not word.is_prefix})
+        rows = self._connection.execute(_COUNT_TERMS, (apsw.carray(exact),)) if exact else ()
+        counts = dict(rows)
+        return [
+            (self._count_prefix(word.term) if word.is_prefix else counts[word.term]) or 0
+            for word in words
+        ]
 
     def longer(self, parts: Sequence[WordPart]) -> list[list[str]]:
         return [self._longer(part) for part in parts]
@@ -185,10 +193,11 @@ class SqliteKeywords:
     def matches(self, lookup: Lookup, file_ids: Sequence[int] | None) -> SqliteMatches:
         return SqliteMatches(self._connection, lookup, file_ids)
 
-    def _count(self, word: Word) -> int:
-        bindings = (word.term, f"{word.term}\U0010ffff") if word.is_prefix else (word.term,)
-        statement = _COUNT_PREFIX if word.is_prefix else _COUNT_TERM
-        return self._connection.execute(statement, bindings).get or 0
+    def _count_prefix(self, start: str) -> int | None:
+        count: int | None = self._connection.execute(
+            _COUNT_PREFIX, (start, f"{start}\U0010ffff")
+        ).get
+        return count
 
     def _longer(self, part: WordPart) -> list[str]:
         step = -1 if part.is_end else 1
