@@ -163,10 +163,13 @@ def test_long_lines_of_a_note_are_broken_between_words(notes):
     notes.write("memory/long.md", "Zebrafish: " + "wonderfully " * 20)
     with browsing(notes, "browse", *notes.arguments) as (terminal, _):
         terminal.type("zebrafish")
-        shown = terminal.wait_for_text("▶ 1 │ Zebrafish:")
-        note = [line.split("│")[-1].strip() for line in shown.splitlines() if "│" in line]
-        said = " ".join(note).split()
-        assert said.count("wonderfully") == 20, shown
+        terminal.wait_for_text("▶ 1 │ Zebrafish:")
+
+        def said(shown: str) -> list[str]:
+            note = [line.split("│")[-1].strip() for line in shown.splitlines() if "│" in line]
+            return " ".join(note).split()
+
+        terminal.wait_for(lambda shown: said(shown).count("wonderfully") == 20)
 
 
 def test_front_matter_is_not_what_a_hit_is_known_by(notes):
