@@ -154,10 +154,10 @@ class Names:
             return _UNDERLINES.index(below[0]) + 1, line
         if html := _HTML_HEADING.match(line):
             return int(html[1]), _TAG.sub(" ", line)
-        if _BOLD.fullmatch(line):
-            return _BELOW_HEADINGS, line
-        is_title = (line.endswith(_COLONS) and len(line) <= _MOST_ANNOUNCED) or (
-            line.isupper() and not line.endswith(_ENDS)
+        is_title = (
+            _BOLD.fullmatch(line) is not None
+            or (line.endswith(_COLONS) and len(line) <= _MOST_ANNOUNCED)
+            or (line.isupper() and not line.endswith(_ENDS))
         )
         return (_BELOW_HEADINGS, line) if is_title else None
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import anyio
 import pytest
 
-from fakes.openclaw import MAIN, OpenClaw, RunningHost, install_openclaw
+from fakes.openclaw import MAIN, HostError, OpenClaw, RunningHost, install_openclaw
 from fakes.openclaw_model import FakeModel, ToolCall
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shares_a_host]
@@ -191,10 +191,11 @@ def test_the_doctor_of_the_host_finds_no_fault_of_ours(beside, running):
 
 
 async def test_what_our_former_release_broke_works_after_our_update_on_what_we_left(install):
-    """A host refuses to start while that index is where a former release put it."""
     host, home, _ = install()
     make_former_index(home)
     former = (home.state / FORMER_INDEX).stat().st_ino
+    with pytest.raises(HostError, match="not a legacy memory index"), host.gateway():
+        pass
     async with home.gateway() as client:
         assert await finds_the_greenhouse(client)
         assert not (home.state / FORMER_INDEX).exists()

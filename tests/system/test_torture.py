@@ -27,9 +27,11 @@ from fakes.wire import embedding
 pytestmark = pytest.mark.anyio
 
 SPREAD = (
-    ("kill", "conversations"), ("descriptors", "first-index"), ("kill", "download"), ("damage", "search"),
-    ("sidecars", "re-sync"), ("provider", "search"), ("mute-client", "rebuild"), ("db-kill", "search"),
-    ("two-leaders", "re-sync"), ("saving-editor", "search"), ("openclaw", "re-sync"),
+    ("kill", "conversations"), ("stop", "search"),
+    ("two-owners", "search"), ("descriptors", "first-index"), ("inotify", "re-sync"),
+    ("kill", "download"), ("damage", "search"), ("sidecars", "re-sync"), ("provider", "search"),
+    ("mute-client", "rebuild"), ("denied", "re-sync"), ("db-kill", "search"), ("two-leaders", "re-sync"),
+    ("saving-editor", "search"), ("deleted", "re-sync"), ("openclaw", "re-sync"),
 )  # fmt: skip
 
 

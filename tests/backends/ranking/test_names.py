@@ -44,8 +44,10 @@ def fits(candidates_of, weigh):
         '<h2 id="b">The boiler</h2>',
     ],
 )
-def test_what_stands_below_a_title_is_known_by_it_until_the_next_one(fits, title):
-    found = fits(f"It was cold.\n\n{title}\n\nLeaks.\n\nIs old.\n\n# Pump\n\nRuns.\n", "boiler")
+@pytest.mark.parametrize("between", ["\n\n", "\n"])
+def test_what_stands_below_a_title_is_known_by_it_until_the_next_one(fits, title, between):
+    text = between.join(("It was cold.", title, "Leaks.", "Is old.", "# Pump", "Runs.\n"))
+    found = fits(text, "boiler")
     assert found[title.partition("\n")[0]] == "name"
     assert [found[line] for line in ("It was cold.", "Leaks.", "Is old.", "Runs.")] == [0, 1, 1, 0]
 
@@ -67,29 +69,6 @@ def test_what_stands_below_a_title_is_known_by_it_until_the_next_one(fits, title
 def test_any_other_line_names_nothing(fits, line):
     found = fits(f"It was cold.\n\n{line}\n\nLeaks.\n", "boiler")
     assert set(found.values()) == {0}
-
-
-@each(
-    "title",
-    [
-        "## Boiler",
-        "Boiler\n------",
-        "<h2>Boiler</h2>",
-        "**Boiler**",
-        "__Boiler__",
-        "BOILER",
-        "Boiler:",
-    ],
-)
-def test_a_title_between_two_lines_without_blank_ones_names_what_is_below_it(fits, title):
-    found = fits(f"It was cold.\n{title}\n- Leaks.\nIs old.\n# Pump\nRuns.\n", "boiler")
-    assert found[title.partition("\n")[0]] == "name"
-    assert [found[line] for line in ("It was cold.", "- Leaks.", "Is old.", "Runs.")] == [
-        0,
-        1,
-        1,
-        0,
-    ]
 
 
 def test_a_title_within_a_section_does_not_take_its_name_away(fits):

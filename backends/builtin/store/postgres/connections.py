@@ -216,11 +216,13 @@ class Address(NamedTuple):
             **_SETTINGS,
             "default_transaction_isolation": "read committed",
             "default_transaction_read_only": "off",
-            "statement_timeout": "0",  # an index of many vectors takes minutes
         }
         with self.translating_errors(), closing(self.connect()) as connection:
             if connection.info.server_version >= TRANSACTION_TIMEOUT_FROM:
                 settings["transaction_timeout"] = "0"
+            # An index of many vectors takes minutes. First, and as what looks nothing up: the other settings would
+            # already meet a strict limit of the database.
+            connection.execute("SET statement_timeout = 0")
             connection.execute(*_setting(settings, local=False))
             yield connection
 

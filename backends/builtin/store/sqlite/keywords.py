@@ -179,11 +179,12 @@ class SqliteKeywords:
         )
 
     def count(self, words: Sequence[Word]) -> list[int]:
-        exact = tuple({word.term for word in words if not word.is_prefix})
-        rows = self._connection.execute(_COUNT_TERMS, (apsw.carray(exact),)) if exact else ()
-        counts = dict(rows)
+        terms = tuple({word.term for word in words if not word.is_prefix})
+        counts = (
+            dict(self._connection.execute(_COUNT_TERMS, (apsw.carray(terms),))) if terms else {}
+        )
         return [
-            (self._count_prefix(word.term) if word.is_prefix else counts[word.term]) or 0
+            self._count_prefix(word.term) if word.is_prefix else counts[word.term] or 0
             for word in words
         ]
 
@@ -193,11 +194,8 @@ class SqliteKeywords:
     def matches(self, lookup: Lookup, file_ids: Sequence[int] | None) -> SqliteMatches:
         return SqliteMatches(self._connection, lookup, file_ids)
 
-    def _count_prefix(self, start: str) -> int | None:
-        count: int | None = self._connection.execute(
-            _COUNT_PREFIX, (start, f"{start}\U0010ffff")
-        ).get
-        return count
+    def _count_prefix(self, start: str) -> int:
+        return self._connection.execute(_COUNT_PREFIX, (start, f"{start}\U0010ffff")).get or 0
 
     def _longer(self, part: WordPart) -> list[str]:
         step = -1 if part.is_end else 1

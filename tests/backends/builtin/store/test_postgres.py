@@ -396,11 +396,11 @@ class TestLargeNotes:
         with slow.writer() as writer:
             assert writer.files.remove("memory", "memory/a.md")
 
-    def test_one_of_150000_different_words_is_published_to_its_last_word(self, open_store):
+    def test_one_of_400000_different_words_is_published_to_its_last_word(self, open_store):
         store = open_store()
-        Shelf(store).write("memory/a.md", words_of(150_000))
+        Shelf(store).write("memory/a.md", words_of(400_000))
         with store.view() as view:
-            assert view.keywords.count([Word("w149999x", is_prefix=False)]) == [1]
+            assert view.keywords.count([Word("w399999x", is_prefix=False)]) == [1]
 
     def test_its_counts_are_written_in_steps_as_well(self, open_store, monkeypatch):
         monkeypatch.setattr("backends.builtin.store.postgres.transactions._STEP_TERMS", 7)
