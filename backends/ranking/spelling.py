@@ -19,8 +19,6 @@ their ends.
 _MOST_WORDS: Final = 4
 _MOST_TERMS: Final = 4
 """The most for each word."""
-_MOST_REPLACED: Final = 2
-"""The most words whose second letter is replaced: each costs half a millisecond, for some fifty lookups."""
 SLIP_SHARE: Final = 0.3
 """The weight of such a term relative to the word: on LoCoMo, REALTALK, RealMem and BEAM, with a misspelling in each
 question, .25 and .3 found most, and without misspellings nothing was lost by them.
@@ -57,13 +55,14 @@ class Misspelt:
         """
         unread = iter(longer)
         meant: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        replaced = 0
+        is_replaced = False
         for name, word in self._words:
             terms = {term for _ in _halves(word) for term in next(unread) if is_slip(word, term)}
             meant[name].update(dict.fromkeys(sorted(terms)[:_MOST_TERMS]))
-            if not terms and replaced < _MOST_REPLACED and (others := _by_second_letter(word)):
+            # In one word only: some fifty lookups take half a millisecond.
+            if not (terms or is_replaced) and (others := _by_second_letter(word)):
                 meant[name].update(dict.fromkeys(others))
-                replaced += 1
+                is_replaced = True
         return tuple(
             Concept(tuple(terms), SLIP_SHARE, instead_of=name)
             for name, terms in meant.items()

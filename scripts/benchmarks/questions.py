@@ -7,9 +7,12 @@ sample workspace and the vault, which are part of this repository.
 from __future__ import annotations
 
 import json
+import random
+import re
+import string
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from gateway.sample import sample_workspace
 
@@ -32,6 +35,30 @@ class Question(NamedTuple):
     evidence: tuple[Evidence, ...]
     before: str | None = None
     """Only notes dated earlier than this day may answer."""
+
+    def with_slip(self, rng: random.Random) -> Question:
+        """Returns it with a slip of the pen in one of its words: a letter left out, added or changed, or two that
+        changed places, neither the first nor the last. Without a word of five letters it is as it was.
+        """
+        words = [match for match in _LONG_WORD.finditer(self.query) if match[0].isalpha()]
+        if not words:
+            return self
+        chosen = rng.choice(words)
+        word, at, letter = chosen[0], rng.randrange(1, len(chosen[0]) - 2), rng.choice(_LETTERS)
+        slip = rng.choice(
+            (
+                word[:at] + word[at + 1 :],
+                word[:at] + letter + word[at:],
+                word[:at] + letter + word[at + 1 :],
+                word[:at] + word[at + 1] + word[at] + word[at + 2 :],
+            )
+        )
+        query = self.query[: chosen.start()] + slip + self.query[chosen.end() :]
+        return self._replace(query=query)
+
+
+_LONG_WORD: Final = re.compile(r"\w{5,}")
+_LETTERS: Final = string.ascii_lowercase
 
 
 class Collection(NamedTuple):

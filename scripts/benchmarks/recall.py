@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import anyio
 from rich.console import Console
@@ -228,6 +229,10 @@ def _share(successes: int, n: int) -> str:
     return f"{successes / n:.3f} ({low:.2f}-{high:.2f})"
 
 
+SLIPPED: Final = ("LoCoMo", "REALTALK", "RealMem", "BEAM")
+_SLIPS_SEED: Final = 7
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--locomo", type=Path, help="directory with conv-*/ workspaces")
@@ -240,6 +245,9 @@ def main() -> None:
     )
     parser.add_argument(
         "--only", nargs="+", metavar="SET", help="names as the tables have them: BEAM, vault, ..."
+    )
+    parser.add_argument(
+        "--slips", action="store_true", help=f"ask those of {', '.join(SLIPPED)} with a slip each"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep the families' figures")
     parser.add_argument("--max-results", type=int, help="default: the gateway's own, 6")
@@ -269,6 +277,8 @@ def main() -> None:
         help=f"write the families' figures into docs/benchmarks.md and {FAMILIES_KEPT}",
     )
     options = parser.parse_args()
+    if options.slips and (options.publish or options.reliability):
+        parser.error("--slips: figures with slips are not those that are published.")
     anyio.run(_run, options)
 
 
@@ -284,6 +294,13 @@ async def _run(options: argparse.Namespace) -> None:
     }
     if options.locomo:
         sets[ELSEWHERE] = elsewhere(sets["LoCoMo"])
+    if options.slips:
+        rng = random.Random(_SLIPS_SEED)
+        for name in (name for name in SLIPPED if name in sets):
+            sets[name] = [
+                one._replace(questions=[asked.with_slip(rng) for asked in one.questions])
+                for one in sets[name]
+            ]
     if unknown := set(options.only or ()) - set(sets):
         sys.exit(f"There is no set {', '.join(sorted(unknown))}, but {', '.join(sets)}.")
     sets = {name: one for name, one in sets.items() if not options.only or name in options.only}

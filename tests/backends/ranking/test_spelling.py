@@ -59,13 +59,13 @@ def test_a_slip_in_the_second_letter_of_a_short_word_is_looked_for_letter_by_let
     assert is_slip("mayer", word) is (word != "mary")
 
 
-def test_letter_by_letter_only_two_words_are_looked_for_for_which_nothing_else_is_found():
+def test_letter_by_letter_only_the_first_word_is_looked_for_for_which_nothing_else_is_found():
     query = QueryAnalyser().analyse("Mayer beker meson petch")
     longer = [["mayor"], *[[]] * 7]
     found = {one.instead_of: one.alternatives for one in Misspelt(query, {}).found(longer)}
     assert found.pop("mayer") == ("mayor",)
-    assert list(found) == ["beker", "meson"]
-    assert "baker" in found["beker"] and "mason" in found["meson"]
+    assert list(found) == ["beker"]
+    assert "baker" in found["beker"]
 
 
 def test_known_short_and_numbered_words_mean_nothing_else():
