@@ -86,6 +86,11 @@ class Ageing:
 CANDIDATES: Final = 100
 """Candidates in a block: all from one lane, or half from each. Ranking weighs each of their lines, which takes most of
 the time of a search."""
+WEAK: Final = 0.15
+"""Candidates with less than this share of the best BM25 score are a block of their own, which is ranked only if the
+others are too few: they have half of the lines, and hardly ever the answer."""
+LEAST_BLOCK: Final = 16
+"""The candidates by words that are ranked first whatever their scores, so that they are seldom too few."""
 MAX_WANTED: Final = 200
 MAX_BLOCKS: Final = 40
 """After some thousand candidates nothing relevant follows."""
@@ -116,6 +121,12 @@ def _cosines(answer: VectorAnswer | Unavailable | None) -> dict[int, float]:
     """Returns the cosines by excerpt id, best first; none if no engine can search."""
     hits = answer.hits if isinstance(answer, VectorAnswer) else ()
     return {hit.excerpt_id: hit.cosine for hit in hits}
+
+
+def _weak(found: Sequence[Candidate], *, besides: Collection[int]) -> set[int]:
+    """Returns the ids of the candidates that words hardly find; none of `besides`, which vectors find."""
+    least = WEAK * max([one.bm25 for one in found], default=0.0)
+    return {one.chunk_id for one in found[LEAST_BLOCK:] if one.bm25 < least}.difference(besides)
 
 
 class Candidates:
@@ -157,7 +168,10 @@ class Candidates:
             )
             found = [one for one in by_words if one.chunk_id not in seen] + others
             seen.update(one.chunk_id for one in found)
-            yield self._measured(found)
+            weak = _weak(found, besides=set(chunks))
+            yield self._measured([one for one in found if one.chunk_id not in weak])
+            if weak:
+                yield self._measured([one for one in found if one.chunk_id in weak])
             if max(len(by_words), len(by_meaning)) < self._block or number >= MAX_BLOCKS:
                 return
 

@@ -180,6 +180,7 @@ class PassageRanker:
         self._repeats = Repeats()
         self._ceiling = 1.0
         self._promises = background is not None and lanes.text > 0
+        self._met_unrelated = False
         self._shown = 0
         self._whole = 0.0
         """The sum of the odds of all lines of the first candidates."""
@@ -209,18 +210,23 @@ class PassageRanker:
             if strength.highest < LEAST_SCORE:
                 if strength.highest >= self._min_score:
                     unrelated.append((selection, strength))
+                self._met_unrelated = True
                 continue
             signs = self._signs(selection, strength)
             yield from self._shown_as(selection, strength, signs, is_assured=is_assured)
-            if self.is_done:
+            if self._fell_short:
                 return
         for selection, strength in unrelated:
             yield from self._shown_as(selection, strength, None, is_assured=False)
 
     @property
-    def is_done(self) -> bool:
-        """True if nothing more can reach the minimum score."""
+    def _fell_short(self) -> bool:
         return self._ceiling < self._min_score
+
+    @property
+    def is_done(self) -> bool:
+        """True if no further block, whose candidates are weaker in either lane, can reach the minimum score."""
+        return self._fell_short or (self._met_unrelated and self._min_score >= LEAST_SCORE)
 
     def _shown_as(
         self, selection: Selection, strength: _Strength, signs: Signs | None, *, is_assured: bool
@@ -233,7 +239,7 @@ class PassageRanker:
         self._repeats.show([unit.text for unit in units])
         score = score_of(likelihood(signs)) if signs else strength.highest
         self._ceiling = min(self._ceiling, score)
-        if self.is_done:
+        if self._fell_short:
             return
         self._shown += 1
         background, cosine = self._background, strength.cosine

@@ -227,6 +227,8 @@ class Layout:
 
     def _parent_of_item(self, item: int) -> int | None:
         """Returns the parent of a list item, or the line that announces the list; None if the unit is not an item."""
+        if item in self._parents:
+            return self._parents[item]
         indent = _indent_of_item(self.units[item].text)
         if indent is None:
             return None

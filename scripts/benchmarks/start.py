@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -40,14 +41,22 @@ COMMAND_FILES = 100
 """The notes in the workspace on which the commands are measured."""
 BARE = "import sys; sys.modules['rich'] = None; import apsw, msgspec, anyio, structlog"
 """structlog imports rich if that is installed; the gateway prevents it."""
-QUERIES = (
-    "When did she start the new job?",
-    "support group meeting",
-    "Which book was recommended last month?",
-    "painting of a sunset over a lake",
-    "What did they decide about the adoption agency?",
-    "camping trip with the children",
-)
+FIRST_QUERY: Final = "When did she start the new job?"
+_WORDS_ASKED: Final = 5
+_LONG_WORD: Final = re.compile(r"\w{4,}")
+
+
+def questions(workspace: Path, count: int, seed: int = 17) -> list[str]:
+    """Returns some words of as many lines of the notes."""
+    notes = sorted(workspace.rglob("*.md"))
+    lines = [
+        words
+        for note in notes
+        for line in note.read_text(encoding="utf-8").splitlines()
+        if len(words := _LONG_WORD.findall(line)) >= _WORDS_ASKED
+    ]
+    rng = random.Random(seed)
+    return [" ".join(rng.sample(rng.choice(lines), _WORDS_ASKED)) for _ in range(count)]
 
 
 def bare_interpreter_s() -> float:
@@ -60,7 +69,7 @@ async def cold_start(arguments: list[str], mode: str = "keyword") -> tuple[float
     """Returns the seconds from the start to the first reply, which has to be of this mode, and the resident bytes."""
     started = time.perf_counter()
     async with spawn_gateway(arguments) as client:
-        answer = await client.call("memory_search", {"query": QUERIES[0]}, timeout_s=30)
+        answer = await client.call("memory_search", {"query": FIRST_QUERY}, timeout_s=30)
         seconds = time.perf_counter() - started
         if answer["mode"] != mode:
             raise ValueError(f"answered by {answer['mode']}, not {mode}: {answer.get('warning')}")
@@ -75,13 +84,18 @@ async def build(arguments: list[str]) -> int:
         return int(status["chunks"])
 
 
-async def warm_latencies(arguments: list[str]) -> list[float]:
+async def warm_latencies(arguments: list[str], asked: Sequence[str]) -> list[float]:
+    """Returns the milliseconds of each search. Raises ValueError if one finds nothing, which takes less."""
     async with spawn_gateway(arguments) as client:
         await client.call("sync", {}, timeout_s=60)
         latencies = []
-        for number in range(WARM_SEARCHES):
-            query = {"query": QUERIES[number % len(QUERIES)]}
-            latencies.append((await timed(client.call("memory_search", query, timeout_s=30)))[1])
+        for query in asked:
+            answer, latency = await timed(
+                client.call("memory_search", {"query": query}, timeout_s=30)
+            )
+            if not answer["results"]:
+                raise ValueError(f"nothing found for {query!r}")
+            latencies.append(latency)
         return latencies
 
 
@@ -98,7 +112,7 @@ _ASKED: Final = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "memory_search",
-    "params": {"query": QUERIES[0]},
+    "params": {"query": FIRST_QUERY},
 }
 
 
@@ -248,7 +262,7 @@ async def measure(workspace: Path, table: Table) -> Measured:
             seconds, size = await cold_start(arguments)
             cold.append(seconds)
             resident.append(size)
-        warm = await warm_latencies(arguments)
+        warm = await warm_latencies(arguments, questions(workspace, WARM_SEARCHES))
     yardstick, first = percentile(bare, 0.5), percentile(cold, 0.5)
     table.add_row(
         workspace.name,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from backends.builtin import term_counts
+from backends.builtin.searching import LEAST_BLOCK, Candidates
 from backends.builtin.store.port import PreparedChunk, PreparedFile, ReadFile
 from backends.builtin.store.sqlite.keywords import pack, unpack
 from backends.builtin.store.sqlite.store import SqliteStore
@@ -70,6 +71,16 @@ class Pile:
             )
             return [(one.text, one.bm25) for one in matches.best(limit, offset)[0]]
 
+    def blocks(self, *words):
+        """Returns the texts of each block of candidates."""
+        with self.store.view() as view:
+            query = query_of(*words)
+            documents = view.keywords.corpus().documents
+            counts = self.frequencies.of(view.keywords, query, documents)
+            matches = view.keywords.matches(lookup(query, counts, documents), None)
+            blocks = list(Candidates(matches, wanted=24, vectors=None))
+        return [[one.text for one in block] for block in blocks]
+
     def texts(self, *words, **options):
         return [text for text, _ in self.found(*words, **options)]
 
@@ -86,6 +97,21 @@ def narrow(monkeypatch):
     """An index in which few chunks may be scored."""
     monkeypatch.setattr(term_counts, "MIN_SCORED", 40)
     monkeypatch.setattr(term_counts, "ENOUGH", 5)
+
+
+@pytest.mark.parametrize("strong", [1, LEAST_BLOCK, 30, 70])
+def test_candidates_that_words_hardly_find_are_a_block_of_their_own(pile, strong):
+    pile.write("a.md", *(["boiler said"] * strong + ["said so"] * (70 - strong)))
+    first, *rest = pile.blocks("boiler", "said")
+    assert first[:strong] == ["boiler said"] * strong
+    assert len(first) == max(strong, LEAST_BLOCK)
+    assert [len(block) for block in rest] == ([70 - len(first)] if len(first) < 70 else [])
+
+
+def test_candidates_that_words_find_alike_are_one_block(pile):
+    pile.write("a.md", *(f"boiler said {number}" for number in range(70)))
+    (block,) = pile.blocks("boiler", "said")
+    assert len(block) == 70
 
 
 def names(groups):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from backends.ranking.evidence import Background, Lanes
-from backends.ranking.fusion import calibrate
+from backends.ranking.fusion import PassageRanker, calibrate
 from backends.ranking.learnt import EVEN, LEAST_SCORE, score_of
 from backends.ranking.lines import Excerpt
 
@@ -127,6 +127,20 @@ def test_the_least_score_leaves_out_what_scores_less_and_changes_nothing_else(no
         assert [(one.passage.text, one.score) for one in ranked] == [
             (text, score) for text, score in every if score >= least
         ]
+
+
+@pytest.mark.parametrize(("least", "is_done"), [(0.0, False), (LEAST_SCORE, True), (0.5, True)])
+def test_where_a_block_has_unrelated_candidates_weaker_ones_are_only_asked_for_below_the_usual_score(
+    notes, weigh, least, is_done
+):
+    related, unrelated = notes(("The boiler is old.", 0.2), ("Note.", 0.25))
+    ranker = PassageRanker(
+        weigh("boiler"), max_chars=700, min_score=least, lanes=BOTH, background=BACKGROUND
+    )
+    assert texts(ranker.rank([related])) == ["The boiler is old."]
+    assert not ranker.is_done
+    list(ranker.rank([unrelated]))
+    assert ranker.is_done == is_done
 
 
 def test_what_neither_words_nor_a_vector_relate_to_the_question_comes_last(notes, both):
