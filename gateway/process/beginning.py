@@ -35,25 +35,6 @@ def is_orphan(parent: int) -> bool:
         return True
 
 
-MOST_ARENAS: Final = 2
-_VARIABLE: Final = "MALLOC_ARENA_MAX"
-_M_ARENA_MAX: Final = -8
-"""From glibc's malloc.h."""
-
-
-def limit_arenas() -> None:
-    """Limits the arenas of glibc's malloc, before this process starts threads. Its own variable takes precedence."""
-    from config.runtime import IS_LINUX  # noqa: PLC0415 - behind the question who the parent is
-
-    if not IS_LINUX or _VARIABLE in os.environ:
-        return
-    import ctypes  # noqa: PLC0415 - costs a millisecond, and only this process needs it
-
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:  # musl has none
-        mallopt(_M_ARENA_MAX, MOST_ARENAS)
-
-
 def forbid_core_dumps() -> None:
     """Forbids core dumps of this process and its children. The hard limit stays: a debugger may raise it again."""
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)

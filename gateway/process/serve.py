@@ -33,11 +33,11 @@ from gateway.hook import Route, connect
 from gateway.notify import Notifier
 from gateway.ownership.host import Host, Pipe
 from gateway.ownership.owner import check_workspace, place_of, read_owner
+from gateway.process.allocator import give_back_regularly, limit_arenas
 from gateway.process.beginning import (
     OUTSIDE,
     PARENT,
     is_orphan,
-    limit_arenas,
     load_codecs,
     settle_collector,
     share_interpreter,
@@ -124,6 +124,7 @@ async def _run(
         tasks.start_soon(_receive_signals, shutdown, host, tasks)
         tasks.start_soon(ending.limit, host.closing, shutdown, writer)
         tasks.start_soon(notifier.keep_alive)
+        tasks.start_soon(give_back_regularly)
         if not socket_only:
             tasks.start_soon(end_with_parent, PARENT, shutdown)
         await host.run()

@@ -1,4 +1,4 @@
-"""The bound on malloc's arenas, in processes of their own."""
+"""The bound on malloc's arenas, and the memory that is given back, in processes of their own."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.process.beginning import MOST_ARENAS
+from gateway.process.allocator import MOST_ARENAS
 
-PROGRAM = """
+THREADS = """
 import threading
 from fakes.arenas import arenas_of
-from gateway.process.beginning import limit_arenas
+from gateway.process.allocator import limit_arenas
 
 limit_arenas()
 everybody = threading.Barrier(9)
@@ -34,26 +34,60 @@ everybody.wait()
 """
 
 
-def arenas(**environment):
-    """Returns the number of arenas with eight threads at work."""
+FREED = """
+import anyio
+from pathlib import Path
+from gateway.process.allocator import give_back_regularly
+
+def resident_pages():
+    return int(Path("/proc/self/statm").read_text().split()[1])
+
+async def main():
+    before = resident_pages()
+    blocks = [bytearray(4096) for _ in range(10_000)]
+    kept = blocks[999::1000]
+    blocks.clear()
+    most = before + len(kept) * 100
+    assert resident_pages() > most
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(give_back_regularly, 0.01)
+        with anyio.fail_after(30):
+            while resident_pages() > most:
+                await anyio.sleep(0.01)
+        tasks.cancel_scope.cancel()
+    print(len(kept))  # which stay until here
+
+anyio.run(main)
+"""
+
+
+def run(program, **environment):
+    """Returns the number that a process with this program prints."""
     tests = Path(__file__).parents[2]
     paths = os.pathsep.join([str(tests), str(tests.parent)])
     inherited = {name: value for name, value in os.environ.items() if name != "MALLOC_ARENA_MAX"}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", program],
         env={**inherited, "PYTHONPATH": paths, **environment},
         capture_output=True, encoding="utf-8", timeout=60, check=True,
     )  # fmt: skip
     return int(done.stdout)
 
 
-def test_eight_threads_share_a_few_arenas():
-    assert arenas() <= MOST_ARENAS
-
-
-@pytest.mark.skipif(
-    sys.platform != "linux" or not os.confstr("CS_GNU_LIBC_VERSION"),
-    reason="it is glibc's variable",
+of_glibc = pytest.mark.skipif(
+    sys.platform != "linux" or not os.confstr("CS_GNU_LIBC_VERSION"), reason="it is of glibc"
 )
+
+
+def test_eight_threads_share_a_few_arenas():
+    assert run(THREADS) <= MOST_ARENAS
+
+
+@of_glibc
 def test_who_set_the_variable_decides():
-    assert MOST_ARENAS < arenas(MALLOC_ARENA_MAX="6") <= 6
+    assert MOST_ARENAS < run(THREADS, MALLOC_ARENA_MAX="6") <= 6
+
+
+@of_glibc
+def test_what_lies_free_below_a_block_that_stays_is_given_back():
+    assert run(FREED) == 10
