@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from itertools import count, islice
 from typing import TYPE_CHECKING, Final, cast
@@ -87,10 +87,10 @@ CANDIDATES: Final = 100
 """Candidates in a block: all from one lane, or half from each. Ranking weighs each of their lines, which takes most of
 the time of a search."""
 WEAK: Final = 0.15
-"""Candidates with less than this share of the best BM25 score are a block of their own, which is ranked only if the
-others are too few: they have half of the lines, and hardly ever the answer."""
-LEAST_BLOCK: Final = 16
-"""The candidates by words that are ranked first whatever their scores, so that they are seldom too few."""
+"""Candidates with less than this share of the best BM25 score are ranked only if the others of their block are too few:
+they have half of the lines, and hardly ever the answer."""
+LEAST_OF_LANE: Final = 16
+"""The first candidates of each lane, which are ranked first whatever their scores: so they are seldom too few."""
 MAX_WANTED: Final = 200
 MAX_BLOCKS: Final = 40
 """After some thousand candidates nothing relevant follows."""
@@ -123,12 +123,6 @@ def _cosines(answer: VectorAnswer | Unavailable | None) -> dict[int, float]:
     return {hit.excerpt_id: hit.cosine for hit in hits}
 
 
-def _weak(found: Sequence[Candidate], *, besides: Collection[int]) -> set[int]:
-    """Returns the ids of the candidates that words hardly find; none of `besides`, which vectors find."""
-    least = WEAK * max([one.bm25 for one in found], default=0.0)
-    return {one.chunk_id for one in found[LEAST_BLOCK:] if one.bm25 < least}.difference(besides)
-
-
 class Candidates:
     """The candidates of one query, in blocks with at least `wanted` of each lane, if it has so many."""
 
@@ -154,7 +148,8 @@ class Candidates:
         )
         """None without vectors."""
 
-    def __iter__(self) -> Iterator[list[Candidate]]:
+    def __iter__(self) -> Iterator[Iterator[list[Candidate]]]:
+        """Yields each block in two parts, the second of candidates that words hardly find; none is empty."""
         seen: set[int] = set()
         for number in count():
             by_meaning = self._by_meaning(number)
@@ -168,12 +163,21 @@ class Candidates:
             )
             found = [one for one in by_words if one.chunk_id not in seen] + others
             seen.update(one.chunk_id for one in found)
-            weak = _weak(found, besides=set(chunks))
-            yield self._measured([one for one in found if one.chunk_id not in weak])
-            if weak:
-                yield self._measured([one for one in found if one.chunk_id in weak])
+            first = {*chunks[:LEAST_OF_LANE], *(one.chunk_id for one in by_words[:LEAST_OF_LANE])}
+            yield map(self._measured, filter(None, self._by_strength(found, first)))
             if max(len(by_words), len(by_meaning)) < self._block or number >= MAX_BLOCKS:
                 return
+
+    def _by_strength(
+        self, found: Sequence[Candidate], first: Collection[int]
+    ) -> tuple[list[Candidate], list[Candidate]]:
+        best = max([one.bm25 for one in found], default=0.0) if self.keywords else 0.0
+        strong: list[Candidate] = []
+        weak: list[Candidate] = []
+        for one in found:
+            is_strong = one.bm25 >= WEAK * best or one.chunk_id in first
+            (strong if is_strong else weak).append(one)
+        return strong, weak
 
     def _by_meaning(self, number: int) -> list[int]:
         if self._vectors is None:
@@ -298,7 +302,7 @@ class Searcher:
         ageing = Ageing(view.files, settings.decay, today, information)
         ranked = [
             (one, explain(one, lanes, ranker.files) if request.explain else None)
-            for one in islice(_ranked(ranker, map(ageing.aged, candidates)), wanted)
+            for one in islice(_ranked(ranker, candidates, ageing), wanted)
         ]
         hits = tuple(_hits(view, ranker, ranked, query, counts))
         return Found(
@@ -368,14 +372,16 @@ class Searcher:
 
 
 def _ranked(
-    ranker: PassageRanker, blocks: Iterable[Sequence[Candidate]]
+    ranker: PassageRanker, candidates: Candidates, ageing: Ageing
 ) -> Iterator[RankedPassage]:
     """Yields passages until a block adds none, or its last ones score too little: the rest is weaker in either lane."""
-    for block in blocks:
-        passage = None
-        for passage in ranker.rank(block):
-            yield passage
-        if passage is None or ranker.is_done:
+    for block in candidates:
+        passage, fell_short = None, False
+        for part in block:
+            for passage in ranker.rank(ageing.aged(part)):
+                yield passage
+            fell_short = fell_short or ranker.fell_short
+        if passage is None or fell_short:
             return
 
 

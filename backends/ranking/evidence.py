@@ -140,18 +140,19 @@ def weigh_units(
     weights: Weights,
     background: Background | None,
     *,
+    best_before: float = 0.0,
     names: Sequence[str] = (),
     asks_when: bool = False,
 ) -> list[Evidence]:
     """Returns the evidence of each unit of the file with these names, in order. Those that say nothing have none and
-    are no neighbours.
+    are no neighbours. `best_before`: the score of the best of its chunks that were weighed before.
     """
     found = [NO_EVIDENCE] * len(units)
     lines = [at for at, unit in enumerate(units) if unit.text.strip(_SIGNS).strip()]
     by_line = [units[at].concepts for at in lines]
     meanings = _meanings(units, background)
     coverage = weights.coverage
-    of_file = learnt.FILE * max([unit.chunk_score for unit in units], default=0.0)
+    of_file = learnt.FILE * max([best_before, *(unit.chunk_score for unit in units)])
     of_line, of_around, of_chunk = learnt.LINE, learnt.AROUND, learnt.CHUNK
     of_length, most = _of_length(learnt.LENGTH), learnt.text()
     # A trusted model shows the same by itself.

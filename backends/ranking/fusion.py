@@ -177,10 +177,13 @@ class PassageRanker:
         self._asks_when = asks_when
         self._asks_last = asks_last
         self._taken: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
+        self._best_chunks: defaultdict[int, float] = defaultdict(float)
+        """The score of the best chunk of each file."""
         self._repeats = Repeats()
         self._ceiling = 1.0
         self._promises = background is not None and lanes.text > 0
-        self._met_unrelated = False
+        self.fell_short = False
+        """True once a passage of the last candidates scores less than the minimum: those after it do, too."""
         self._shown = 0
         self._whole = 0.0
         """The sum of the odds of all lines of the first candidates."""
@@ -196,6 +199,7 @@ class PassageRanker:
         relates to the question comes last, with the score of the stronger lane. Scores never rise: after a passage that
         is placed by rank fusion or by `Assurance`, the next ones have at most its score.
         """
+        self.fell_short = False
         weighed = self._weighed(candidates)
         files = self._files(weighed, self._lanes)
         assurance = Assurance()
@@ -210,23 +214,13 @@ class PassageRanker:
             if strength.highest < LEAST_SCORE:
                 if strength.highest >= self._min_score:
                     unrelated.append((selection, strength))
-                self._met_unrelated = True
                 continue
             signs = self._signs(selection, strength)
             yield from self._shown_as(selection, strength, signs, is_assured=is_assured)
-            if self._fell_short:
+            if self.fell_short:
                 return
         for selection, strength in unrelated:
             yield from self._shown_as(selection, strength, None, is_assured=False)
-
-    @property
-    def _fell_short(self) -> bool:
-        return self._ceiling < self._min_score
-
-    @property
-    def is_done(self) -> bool:
-        """True if no further block, whose candidates are weaker in either lane, can reach the minimum score."""
-        return self._fell_short or (self._met_unrelated and self._min_score >= LEAST_SCORE)
 
     def _shown_as(
         self, selection: Selection, strength: _Strength, signs: Signs | None, *, is_assured: bool
@@ -238,9 +232,10 @@ class PassageRanker:
             return
         self._repeats.show([unit.text for unit in units])
         score = score_of(likelihood(signs)) if signs else strength.highest
-        self._ceiling = min(self._ceiling, score)
-        if self._fell_short:
+        if score < self._min_score:
+            self.fell_short = True
             return
+        self._ceiling = min(self._ceiling, score)
         self._shown += 1
         background, cosine = self._background, strength.cosine
         yield RankedPassage(
@@ -303,22 +298,20 @@ class PassageRanker:
                 return
 
     def _weighed(self, candidates: Iterable[Candidate]) -> list[_Weighed]:
-        weights, background = self._weights, self._background
-        return [
-            _Weighed(
-                file_id,
-                path,
+        weighed = []
+        for (file_id, path, names), units in units_by_file(candidates, self._weights).items():
+            before = self._best_chunks[file_id]
+            self._best_chunks[file_id] = max([before, *(unit.chunk_score for unit in units)])
+            evidence = weigh_units(
                 units,
-                weigh_units(
-                    units,
-                    weights,
-                    background,
-                    names=(name_of_file(path), *names),
-                    asks_when=self._asks_when,
-                ),
+                self._weights,
+                self._background,
+                best_before=before,
+                names=(name_of_file(path), *names),
+                asks_when=self._asks_when,
             )
-            for (file_id, path, names), units in units_by_file(candidates, weights).items()
-        ]
+            weighed.append(_Weighed(file_id, path, units, evidence))
+        return weighed
 
     def _files(self, weighed: Sequence[_Weighed], lanes: Lanes) -> list[File]:
         evidence = [one.evidence for one in weighed]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import gc
 from contextlib import contextmanager
+from itertools import chain
 from types import FunctionType
 
 import numpy as np
 import pytest
 
-from backends.builtin.searching import Searcher
+from backends.builtin.searching import LEAST_OF_LANE, Candidates, Searcher, VectorLane
 from backends.builtin.store.opening import connect
+from backends.builtin.term_counts import Frequencies, lookup
 from backends.interface import SearchRequest
+from backends.ranking.query import QueryAnalyser
 from config.settings import HybridSettings, QuerySettings, VectorStoreSettings
 from providers.provider_interface import Fingerprint, QueryVector
 
@@ -194,6 +197,28 @@ async def test_asking_for_fewer_gives_the_first_of_them(shelf, home):
             shelf.search("boiler valve", axis(3), max_results=count).hits
             == (everything.hits[:count])
         )
+
+
+@pytest.mark.parametrize("is_enabled", [True, False], ids=["both", "vectors"])
+async def test_candidates_that_neither_lane_finds_well_are_a_part_of_their_own(
+    shelf, home, is_enabled
+):
+    for number in range(40):
+        home.write(f"memory/tea{number:02}.md", f"Tea of day {number}.\n")
+    await home.synced()
+    for number in range(40):
+        shelf.give(f"memory/tea{number:02}.md", axis(0, towards=1, share=0.1 + number / 10))
+    with shelf.store.view() as view:
+        query = QueryAnalyser(["english"]).analyse("boiler")
+        counts = Frequencies().of(view.keywords, query, view.keywords.corpus().documents)
+        matches = view.keywords.matches(lookup(query, counts, 43), None)
+        lane = VectorLane.open(view, QueryVector(axis(0), OURS), None)
+        candidates = Candidates(matches, wanted=24, vectors=lane, keywords=is_enabled)
+        parts = chain.from_iterable(candidates)
+        first, *others = [[one.path for one in part] for part in parts]
+    nearest = [f"memory/tea{number:02}.md" for number in range(LEAST_OF_LANE - 1)]
+    assert first[:LEAST_OF_LANE] == ["memory/boiler.md", *nearest]
+    assert [len(part) for part in (first, *others)] == ([16, 27] if is_enabled else [43])
 
 
 class TestVectorsOnly:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import pytest
 
 from backends.builtin import term_counts
-from backends.builtin.searching import LEAST_BLOCK, Candidates
+from backends.builtin.searching import LEAST_OF_LANE, Candidates
 from backends.builtin.store.port import PreparedChunk, PreparedFile, ReadFile
 from backends.builtin.store.sqlite.keywords import pack, unpack
 from backends.builtin.store.sqlite.store import SqliteStore
@@ -71,15 +73,15 @@ class Pile:
             )
             return [(one.text, one.bm25) for one in matches.best(limit, offset)[0]]
 
-    def blocks(self, *words):
-        """Returns the texts of each block of candidates."""
+    def parts(self, *words):
+        """Returns the texts of each part of the candidates."""
         with self.store.view() as view:
             query = query_of(*words)
             documents = view.keywords.corpus().documents
             counts = self.frequencies.of(view.keywords, query, documents)
             matches = view.keywords.matches(lookup(query, counts, documents), None)
-            blocks = list(Candidates(matches, wanted=24, vectors=None))
-        return [[one.text for one in block] for block in blocks]
+            parts = chain.from_iterable(Candidates(matches, wanted=24, vectors=None))
+            return [[one.text for one in part] for part in parts]
 
     def texts(self, *words, **options):
         return [text for text, _ in self.found(*words, **options)]
@@ -99,19 +101,19 @@ def narrow(monkeypatch):
     monkeypatch.setattr(term_counts, "ENOUGH", 5)
 
 
-@pytest.mark.parametrize("strong", [1, LEAST_BLOCK, 30, 70])
-def test_candidates_that_words_hardly_find_are_a_block_of_their_own(pile, strong):
+@pytest.mark.parametrize("strong", [1, LEAST_OF_LANE, 30, 70])
+def test_candidates_that_words_hardly_find_are_a_part_of_their_own(pile, strong):
     pile.write("a.md", *(["boiler said"] * strong + ["said so"] * (70 - strong)))
-    first, *rest = pile.blocks("boiler", "said")
+    first, *rest = pile.parts("boiler", "said")
     assert first[:strong] == ["boiler said"] * strong
-    assert len(first) == max(strong, LEAST_BLOCK)
-    assert [len(block) for block in rest] == ([70 - len(first)] if len(first) < 70 else [])
+    assert len(first) == max(strong, LEAST_OF_LANE)
+    assert [len(part) for part in rest] == ([70 - len(first)] if len(first) < 70 else [])
 
 
-def test_candidates_that_words_find_alike_are_one_block(pile):
+def test_candidates_that_words_find_alike_are_one_part(pile):
     pile.write("a.md", *(f"boiler said {number}" for number in range(70)))
-    (block,) = pile.blocks("boiler", "said")
-    assert len(block) == 70
+    (part,) = pile.parts("boiler", "said")
+    assert len(part) == 70
 
 
 def names(groups):

@@ -129,18 +129,31 @@ def test_the_least_score_leaves_out_what_scores_less_and_changes_nothing_else(no
         ]
 
 
-@pytest.mark.parametrize(("least", "is_done"), [(0.0, False), (LEAST_SCORE, True), (0.5, True)])
-def test_where_a_block_has_unrelated_candidates_weaker_ones_are_only_asked_for_below_the_usual_score(
-    notes, weigh, least, is_done
-):
-    related, unrelated = notes(("The boiler is old.", 0.2), ("Note.", 0.25))
-    ranker = PassageRanker(
-        weigh("boiler"), max_chars=700, min_score=least, lanes=BOTH, background=BACKGROUND
+def test_candidates_ranked_later_belong_to_a_file_that_words_found(candidates_of, weigh):
+    boiler, sea = (
+        replace(*candidates_of(text), bm25=bm25)
+        for text, bm25 in (
+            ("The boiler of the old house is serviced in October.", 9.0),
+            ("The house is by the sea.", 0.5),
+        )
     )
-    assert texts(ranker.rank([related])) == ["The boiler is old."]
-    assert not ranker.is_done
-    list(ranker.rank([unrelated]))
-    assert ranker.is_done == is_done
+
+    def scores(*parts):
+        ranker = PassageRanker(weigh("boiler house October serviced"), max_chars=700)
+        return [[one.text_share for one in ranker.rank([part])] for part in parts]
+
+    _, [after] = scores(boiler, replace(sea, chunk_id=2, start=1_000))
+    [[alone]] = scores(sea)
+    assert after > alone
+
+
+def test_a_part_that_falls_short_says_so_until_the_next_one(notes, weigh):
+    found = notes(("The boiler is old.", None), ("A house without.", None))
+    ranker = PassageRanker(weigh("boiler house"), max_chars=700, min_score=0.9)
+    assert list(ranker.rank(found)) == []
+    assert ranker.fell_short
+    list(ranker.rank([]))
+    assert not ranker.fell_short
 
 
 def test_what_neither_words_nor_a_vector_relate_to_the_question_comes_last(notes, both):
