@@ -29,7 +29,7 @@ from backends.text.analyser import UNSPACED, guess_latin_language, script_langua
 from backends.text.frontmatter import INLINE_CODE, has_tag, read_front_matter, without_noise
 from backends.text.times import date_in, date_of, mentions_time
 from config.settings import Settings
-from gateway.cli.options import PROGRAM
+from gateway.cli.options import PROGRAM, WHERE_NOTES
 
 _SLIP, _NEAR, _FAR = 0.85, 0.75, 0.6
 """The least similarity of two names: one is the other with a typo, may be meant, or is at least worth showing."""
@@ -179,8 +179,7 @@ class Vault:
         from gateway.cli.terminal import short_path
 
         nothing = f"There are no notes in {short_path(self.roots.base)}."
-        remedy = f"`{PROGRAM} setup` says once where your notes are; --notes DIR names any folder of Markdown."
-        return " ".join((nothing, *self.issues, remedy))
+        return " ".join((nothing, *self.issues, WHERE_NOTES))
 
     def why_not_all(self) -> str:
         """Returns which notes cannot be read; there has to be one."""

@@ -13,7 +13,7 @@ from rich.text import Text
 from backends.interface import BREADCRUMB, GAP, Hit, SearchAnswer, Stale
 from backends.ranking.query import QueryAnalyser
 from backends.text.analyser import UNSPACED, Analyser, normalise, tokens
-from gateway.cli.options import PROGRAM
+from gateway.cli.options import PROGRAM, WHERE_NOTES
 from gateway.cli.terminal import counted, duration, size
 from gateway.escaping import visible_line
 from gateway.tools.search import SearchParams
@@ -159,8 +159,7 @@ def no_match(
             return f"No matches. Nothing is indexed in {workspace}, where this is not: {what}."
         if issues:
             return (
-                f"No matches. Nothing is indexed in {workspace}: {' '.join(issues)} "
-                f"`{PROGRAM} setup` says once where your notes are; --notes DIR searches any folder of Markdown."
+                f"No matches. Nothing is indexed in {workspace}: {' '.join((*issues, WHERE_NOTES))}"
             )
         return (
             f"No matches. Nothing is indexed: is {workspace} the right folder? "

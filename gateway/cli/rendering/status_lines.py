@@ -19,7 +19,7 @@ from backends.interface import (
     VectorDetails,
     VectorStatus,
 )
-from gateway.cli.options import PROGRAM
+from gateway.cli.options import PROGRAM, WHERE_NOTES
 from gateway.cli.terminal import aligned, counted, duration, short_path, size
 from gateway.doctor.finding import SEVERITIES, Diagnosis, Finding, Severity
 from gateway.tools.status import Health, StatusResult
@@ -187,6 +187,8 @@ def _events(status: StatusResult) -> Iterator[tuple[str, str]]:
     for skipped in status.skipped:
         yield "Skipped", f"{skipped.path}: {skipped.reason}"
     yield from (("Issue", issue) for issue in status.issues)
+    if status.issues and not any(source.indexed for source in status.sources):
+        yield "Remedy", WHERE_NOTES
     yield from (("Warning", warning) for warning in status.warnings)
 
 

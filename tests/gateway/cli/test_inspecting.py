@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from shutil import rmtree
 
 import pytest
 
@@ -13,6 +14,7 @@ def test_status_is_aligned_and_shortens_the_home_directory(indexed):
     assert (done.code, done.err) == (0, "")
     rows = done.out.splitlines()
     assert rows[0] == "Memory of agent main"
+    assert not any(row.startswith("  Remedy") for row in rows)
     assert any(re.fullmatch(r"  Indexed +4/4 files · \d+ chunks", row) for row in rows)
     assert any(re.fullmatch(r"  Workspace +~/\.openclaw/workspace", row) for row in rows)
     assert any(re.fullmatch(r"  Configuration +all defaults", row) for row in rows)
@@ -21,6 +23,14 @@ def test_status_is_aligned_and_shortens_the_home_directory(indexed):
 def test_status_can_bring_the_index_up_to_date_first(cli):
     assert cli.json("status").get("files", 0) == 0
     assert cli.json("status", "--index")["files"] == 4
+
+
+def test_status_says_where_the_notes_can_be_named_while_there_are_none(cli):
+    rmtree(cli.workspace)
+    rows = cli("status").out.splitlines()
+    (issue,) = (at for at, row in enumerate(rows) if row.startswith("  Issue"))
+    assert rows[issue].endswith("does not exist (yet).")
+    assert re.fullmatch(r"  Remedy +`memory-gateway setup` says once where .*", rows[issue + 1])
 
 
 def test_health_of_a_sound_memory_is_ok(indexed):
