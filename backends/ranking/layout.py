@@ -51,6 +51,7 @@ class Layout:
         self.units = units
         self._parents: dict[int, int | None] = {}
         self._paths: dict[int, tuple[str, ...]] = {}
+        self._texts_below: dict[int, int | None] = {}
 
     def adjoin(self, at: int) -> bool:
         """Returns whether nothing but a newline separates this unit and the next."""
@@ -133,6 +134,21 @@ class Layout:
         ):
             return self.code_around(at) is None
         return False
+
+    def text_below(self, at: int) -> int | None:
+        """Returns the first unit below that is neither blank nor a heading, if nothing but such ones is in between."""
+        known, passed = self._texts_below, []
+        while at not in known:
+            passed.append(at)
+            below = at + 1
+            if not self.adjoin(at):
+                known[at] = None
+            elif self.units[below].text.strip() and not self.is_heading(below):
+                known[at] = below
+            else:
+                at = below
+        known.update(dict.fromkeys(passed, known[at]))
+        return known[at]
 
     def code_around(self, at: int) -> range | None:
         """Returns the code block that a unit is in, if any."""

@@ -190,12 +190,8 @@ class File:
         """Returns whether a unit announces something that was shown, without which it says nothing."""
         if not self.layout.announces(at):
             return False
-        below = at + 1
-        while below < len(self.units) and self.layout.adjoin(below - 1):
-            if self.units[below].text.strip() and not self.layout.is_heading(below):
-                return self._taken[below]
-            below += 1
-        return False
+        below = self.layout.text_below(at)
+        return below is not None and self._taken[below]
 
     def _adds(self, at: int, chosen: Collection[int], room: int) -> bool:
         """Returns whether a unit fits, repeats nothing, and has evidence of its own or is beside one that has: that its

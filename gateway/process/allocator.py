@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -47,8 +48,4 @@ async def give_back_regularly(every_s: float = GIVE_BACK_EVERY_S) -> None:
 
 def _function(name: str) -> Callable[..., int] | None:
     """Returns a function of glibc; None with another C library."""
-    if not IS_LINUX:
-        return None
-    import ctypes  # noqa: PLC0415 - costs a millisecond, and only a process that serves needs it
-
-    return getattr(ctypes.CDLL(None), name, None)
+    return getattr(ctypes.CDLL(None), name, None) if IS_LINUX else None

@@ -187,7 +187,7 @@ def _events(status: StatusResult) -> Iterator[tuple[str, str]]:
     for skipped in status.skipped:
         yield "Skipped", f"{skipped.path}: {skipped.reason}"
     yield from (("Issue", issue) for issue in status.issues)
-    if status.issues and not any(source.indexed for source in status.sources):
+    if status.issues and not any(one.on_disk or one.indexed for one in status.sources):
         yield "Remedy", WHERE_NOTES
     yield from (("Warning", warning) for warning in status.warnings)
 

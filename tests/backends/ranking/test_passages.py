@@ -14,6 +14,7 @@ from backends.chunking import ChunkLimits
 from backends.interface import GAP
 from backends.ranking.evidence import NO_EVIDENCE, Evidence
 from backends.ranking.fusion import PassageRanker, RankedPassage
+from backends.ranking.layout import Layout
 from backends.ranking.lines import units_by_file
 from backends.ranking.names import is_heading
 from backends.ranking.passages import Lines, Passage
@@ -630,3 +631,24 @@ def test_a_definition_is_shown_below_its_term_and_a_warning_below_its_name(passa
     for one in passages(text, "filling lease warning"):
         for stretch in one.text.split(GAP):
             assert not stretch.endswith(head.split("\n")[0])
+
+
+def test_the_first_text_below_each_line_is_found_through_headings_and_blank_lines(
+    candidates_of, weigh
+):
+    (units,) = units_by_file(candidates_of("# a\n\n# b\ntext\nmore\n# c"), weigh("text")).values()
+    layout = Layout(units)
+    assert [layout.text_below(at) for at in range(6)] == [3, 3, 3, 4, None, None]
+
+
+def test_the_time_to_find_the_text_below_many_headings_grows_with_their_number_only(
+    candidates_of, weigh
+):
+    def cost(count: int) -> float:
+        (units,) = units_by_file(candidates_of("# x\n" * count), weigh("x")).values()
+        layout, begin = Layout(units), time.process_time()
+        assert {layout.text_below(at) for at in range(count)} == {None}
+        return time.process_time() - begin
+
+    cost(1_000)
+    assert cost(20_000) < 40 * max(cost(2_000), 0.002)

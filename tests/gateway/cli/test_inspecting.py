@@ -26,7 +26,11 @@ def test_status_can_bring_the_index_up_to_date_first(cli):
 
 
 def test_status_says_where_the_notes_can_be_named_while_there_are_none(cli):
+    cli.configure({"agents": {"defaults": {"memorySearch": {"extraPaths": ["~/gone"]}}}})
+    told = cli("status").out
+    assert "gone does not exist (yet)." in told and "Remedy" not in told  # notes wait for the index
     rmtree(cli.workspace)
+    cli.configure({})
     rows = cli("status").out.splitlines()
     (issue,) = (at for at, row in enumerate(rows) if row.startswith("  Issue"))
     assert rows[issue].endswith("does not exist (yet).")
