@@ -109,7 +109,7 @@ class Cluster:
     async def stop_leader(self, chance: random.Random) -> None:
         """Stops the leader for longer than its lease, while it waits for vectors."""
         self._vendor.delay_s = 3.0
-        await self.edit(chance)
+        await self.write(chance)
         number = None
         with anyio.move_on_after(30):
             while (number := await self.leader()) is None:  # noqa: ASYNC110 - of another process
@@ -169,12 +169,20 @@ class Cluster:
         }
 
     async def edit(self, chance: random.Random, *, without: int | None = None) -> None:
-        """Writes or removes a note; counts a search that does not find what was written."""
-        path = self.workspace / "memory" / f"note-{chance.randrange(60):02}.md"
+        """Writes a note, or removes one."""
+        path = self._note(chance)
         if path.exists() and chance.random() < 0.1:
             path.unlink()
             self.counts["removed"] += 1
-            return
+        else:
+            await self.write(chance, without=without)
+
+    def _note(self, chance: random.Random) -> Path:
+        return self.workspace / "memory" / f"note-{chance.randrange(60):02}.md"
+
+    async def write(self, chance: random.Random, *, without: int | None = None) -> None:
+        """Writes a note that has texts to be embedded; counts a search that does not find it."""
+        path = self._note(chance)
         word = f"zeta{chance.randrange(10**9)}"
         lines = [f"- Visit {word} of the boiler, entry {n} {word}x{n}." for n in range(6)]
         text = "\n".join([*lines, ""])
