@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET
 
-from config import paths
+from config import host_keys, paths
 from config.describe import short_name
 from config.errors import (
     ConfigInvalidError,
@@ -27,7 +27,6 @@ from config.errors import (
     MemoryGatewayError,
 )
 from config.host_keys import OWN_ENTRY_PATH, is_own_entry, search_place
-from config.host_keys import SEARCH as HOSTS_SEARCH
 from config.keys.tree import ANY_ITEM, ANY_NAME, Given, Key, Section
 from config.loading.load import load_found, normalize_agent_id, read_found
 from config.runtime.files import (
@@ -353,8 +352,8 @@ def _hosts_accept(at: KeyPath, value: object) -> bool:
     place = search_place(at)
     if place is None or place[-2:] != ("memory", "search"):
         return True
-    accepts = HOSTS_SEARCH.get(".".join(map(str, at[len(place) :])))
-    return accepts is None or accepts(value)
+    key = ".".join(map(str, at[len(place) :]))
+    return key not in host_keys.SEARCH or host_keys.accepts(key, value)
 
 
 def _place_instead(

@@ -12,12 +12,13 @@ that slot or at the command line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from config.keys.tree import OWN_ENTRY
+from config.runtime.decoding import prepared
 from config.settings import Settings
 from config.source.located import KeyPath, Located
 
@@ -34,88 +35,41 @@ SEARCH_PLACES: Final[tuple[KeyPath, ...]] = (
     ("agents", "entries", "*", "memory", "search"),
 )
 
-Accepts = Callable[[object], bool]
+
+class _HostsExtraPath(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    path: str
+    pattern: str = ""
 
 
-def _flag(value: object) -> bool:
-    return isinstance(value, bool)
+_Count = Annotated[float, msgspec.Meta(gt=0, multiple_of=1)]
 
-
-def _text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _words(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
-def _count(value: object) -> bool:
-    return (
-        not isinstance(value, bool)
-        and isinstance(value, int | float)
-        and value > 0
-        and (float(value).is_integer())
-    )
-
-
-def _share(value: object) -> bool:
-    return not isinstance(value, bool) and isinstance(value, int | float) and 0 <= value <= 1
-
-
-def _sources(value: object) -> bool:
-    return isinstance(value, list) and all(one in ("memory", "sessions") for one in value)
-
-
-def _paths(value: object) -> bool:
-    return isinstance(value, list) and all(map(_path, value))
-
-
-def _path(value: object) -> bool:
-    if isinstance(value, str):
-        return True
-    return (
-        isinstance(value, dict)
-        and "path" in value
-        and value.keys() <= {"path", "pattern"}
-        and all(map(_text, value.values()))
-    )
-
-
-def _texts(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_text, value.values()))
-
-
-def _anything(_value: object) -> bool:
-    return True
-
-
-SEARCH: Final[Mapping[str, Accepts]] = {
-    "enabled": _flag,
-    "rememberAcrossConversations": _flag,
-    "sources": _sources,
-    "extraPaths": _paths,
-    "multimodal": _anything,
-    "experimental.sessionMemory": _flag,
-    "provider": _text,
-    "remote.baseUrl": _text,
-    "remote.apiKey": _text,
-    "remote.headers": _texts,
-    "remote.batch.enabled": _flag,
-    "fallback": _text,
-    "model": _text,
-    "inputType": _words,
-    "queryInputType": _words,
-    "documentInputType": _words,
-    "outputDimensionality": _count,
-    "local.modelPath": _text,
-    "store.fts": _anything,
-    "store.vector.enabled": _flag,
-    "store.vector.extensionPath": _text,
-    "query.maxResults": _count,
-    "query.minScore": _share,
-    "cache.enabled": _flag,
+SEARCH: Final[Mapping[str, Any]] = {
+    "enabled": bool,
+    "rememberAcrossConversations": bool,
+    "sources": list[Literal["memory", "sessions"]],
+    "extraPaths": list[str | _HostsExtraPath],
+    "multimodal": Any,
+    "experimental.sessionMemory": bool,
+    "provider": str,
+    "remote.baseUrl": str,
+    "remote.apiKey": str,
+    "remote.headers": dict[str, str],
+    "remote.batch.enabled": bool,
+    "fallback": str,
+    "model": str,
+    "inputType": str,
+    "queryInputType": str,
+    "documentInputType": str,
+    "outputDimensionality": _Count,
+    "local.modelPath": str,
+    "store.fts": Any,
+    "store.vector.enabled": bool,
+    "store.vector.extensionPath": str,
+    "query.maxResults": _Count,
+    "query.minScore": Annotated[float, msgspec.Meta(ge=0, le=1)],
+    "cache.enabled": bool,
 }
-"""Dotted keys below `memory.search`, each with a check of the values that the host certainly accepts."""
+"""Dotted keys below `memory.search`, each with the type of the values that the host certainly accepts."""
 
 _MEMORY: Final = frozenset({"citations"})
 COMPACTION_ONLY_OURS: Final = frozenset(
@@ -130,6 +84,17 @@ def search_place(at: KeyPath) -> KeyPath | None:
         if len(at) >= len(place) and all(p in ("*", a) for p, a in zip(place, at, strict=False)):
             return at[: len(place)]
     return None
+
+
+def accepts(key: str, value: object) -> bool:
+    """Returns whether the host accepts this value for a key below `memory.search`."""
+    if key not in SEARCH:
+        return False
+    try:
+        msgspec.convert(value, prepared(SEARCH[key]))
+    except (msgspec.ValidationError, UnicodeEncodeError):  # the latter: half of a character
+        return False
+    return True
 
 
 def is_own_entry(at: KeyPath) -> bool:
@@ -194,23 +159,13 @@ def why_disabled(settings: Settings) -> str:
     return switches(settings)[0].reason
 
 
-def _obeys_host(settings: Settings) -> bool:
-    """Returns whether the switches of OpenClaw's own memory apply to us, because we replace that memory."""
-    return settings.started_as == "sidecar" and settings.memory_slot != PLUGIN_ID
-
-
 def _enabled(settings: Settings) -> Switch | None:
     if settings.search.enabled:
         return None
     key = settings.enabled_key or "enabled"
-    if not is_hosts_switch(key):
+    if not key.endswith("memory.search.enabled"):
         return _obeyed(f"{key} = false", "set it to true to switch it on")
     return _by_host(settings, f"{key} = false")
-
-
-def is_hosts_switch(key: str) -> bool:
-    """Returns whether this `enabled` is the one of OpenClaw's own memory search."""
-    return key.endswith("memory.search.enabled")
 
 
 def _slot(settings: Settings) -> Switch | None:
@@ -220,7 +175,8 @@ def _slot(settings: Settings) -> Switch | None:
 
 
 def _by_host(settings: Settings, key: str) -> Switch:
-    if _obeys_host(settings):
+    """Returns a switch of OpenClaw's own memory, which applies to us only where we replace that memory."""
+    if settings.started_as == "sidecar" and settings.memory_slot != PLUGIN_ID:
         return _obeyed(key, "remove it to switch it on")
     started = {
         "service": "as a service",

@@ -20,8 +20,7 @@ from config.host_keys import (
     COMPACTION_ONLY_OURS,
     HOST_RELEASE,
     OWN_ENTRY_PATH,
-    SEARCH,
-    SEARCH_PLACES,
+    accepts,
     is_disabled,
     is_own_entry,
     plain,
@@ -48,9 +47,6 @@ from config.source.environment import AnyVariable
 from config.source.json5 import LEXEME, parse_json5
 from config.source.located import KeyPath, Located, Reading, descend, render_path
 
-_HOSTS_SEARCH: Final = frozenset(
-    {place for place in SEARCH_PLACES if place[-2:] == ("memory", "search")}
-)
 _FIRST_STRICT: Final = tuple(map(int, HOST_RELEASE.split(".")))
 _AGENT_ITEM: Final = 3
 """Length of the path of an agent's own object."""
@@ -196,7 +192,7 @@ def _members(node: Located) -> list[tuple[str | int, Located]]:
 def _hosts_accept(at: KeyPath) -> bool:
     place = search_place(at)
     if place is not None:
-        return _is_hosts_place(place) and tolerates(at)
+        return place[-2:] == ("memory", "search") and tolerates(at)
     if at[:3] == ("agents", "defaults", "compaction"):
         return ".".join(map(str, at[3:])) not in COMPACTION_ONLY_OURS
     return tolerates(at)
@@ -206,11 +202,6 @@ def _excludes(at: KeyPath, node: Located) -> bool:
     """Returns whether these are extra paths with `exclude`, which the host does not know."""
     is_list = at[-1] == "extraPaths" and isinstance(node.value, list)
     return is_list and any("exclude" in one for one in plain(node) if isinstance(one, dict))
-
-
-def _is_hosts_place(place: KeyPath) -> bool:
-    general = tuple("*" if i == 2 and place[0] == "agents" else p for i, p in enumerate(place))
-    return place == ("memory", "search") or general in _HOSTS_SEARCH
 
 
 def _refuse_unreadable(reading: Reading, refused: Sequence[_Found]) -> None:
@@ -299,11 +290,12 @@ def _target(given: Given, levels: _Levels) -> KeyPath:
     if section.name != "memorySearch":
         return (*OWN_ENTRY_PATH, *section.name.split("."), *names)
     # The host's `enabled` switches its own memory; the older place switched ours.
-    accepts = SEARCH.get(key.path) if key.path != "enabled" else None
     agent = levels.agent(given.at)
     own = (*given.at[:_AGENT_ITEM], "memory", "search") if agent else ("memory", "search")
     home = (*OWN_ENTRY_PATH, "agents", agent, "search") if agent else (*OWN_ENTRY_PATH, "search")
-    is_hosts = accepts is not None and accepts(plain(given.node)) and levels.is_alone(given)
+    is_hosts = (
+        key.path != "enabled" and accepts(key.path, plain(given.node)) and levels.is_alone(given)
+    )
     return (own if is_hosts and not levels.stands((*own, *names)) else home) + names
 
 
