@@ -7,7 +7,16 @@ the group that the field is in.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform, overload
+from typing import (
+    Any,
+    ClassVar,
+    Literal,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    dataclass_transform,
+    overload,
+)
 
 import msgspec
 from msgspec import NODEFAULT
@@ -35,56 +44,32 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     """Further paths of the same section."""
 
 
-@overload
-def setting(
-    kind: Kind[ValueT], meaning: str, *, path: str | None = ..., section: str | None = ...
-) -> ValueT: ...
+class _Options(TypedDict, total=False):
+    """The further members of a declaration that a setting may have."""
+
+    path: str
+    section: str
+    merge: Literal["replace", "concatenate"]
+    aliases: tuple[str, ...]
 
 
 @overload
 def setting(
-    kind: Kind[ValueT],
-    meaning: str,
-    *,
-    default: None,
-    path: str | None = ...,
-    section: str | None = ...,
+    kind: Kind[ValueT], meaning: str, *, default: None, **options: Unpack[_Options]
 ) -> ValueT | None: ...
 
 
 @overload
 def setting(
-    kind: Kind[ValueT],
-    meaning: str,
-    *,
-    default: ValueT,
-    path: str | None = ...,
-    section: str | None = ...,
-    merge: Literal["replace", "concatenate"] = ...,
-    aliases: tuple[str, ...] = ...,
+    kind: Kind[ValueT], meaning: str, *, default: ValueT = ..., **options: Unpack[_Options]
 ) -> ValueT: ...
 
 
 def setting(
-    kind: Kind[Any],
-    meaning: str,
-    *,
-    default: object = NODEFAULT,
-    path: str | None = None,
-    section: str | None = None,
-    merge: Literal["replace", "concatenate"] = "replace",
-    aliases: tuple[str, ...] = (),
+    kind: Kind[Any], meaning: str, *, default: object = NODEFAULT, **options: Unpack[_Options]
 ) -> object:
     """Declares a field that a file may fill. Without a default it depends on the agent (`loading.build`)."""
-    return Declared(
-        kind=kind,
-        meaning=meaning,
-        default=default,
-        path=path,
-        section=section,
-        merge=merge,
-        aliases=aliases,
-    )
+    return Declared(kind=kind, meaning=meaning, default=default, **options)
 
 
 def group(
