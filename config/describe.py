@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from config.keys.kinds import ApiKey, Headers, WebAddress
 from config.keys.tree import OWN_ENTRY
 from config.secrets import MASK
-from config.sections import SECTIONS
+from config.sections import FIELDS, SECTIONS
 from config.settings import SettingOrigin, Settings
 from config.source.located import KeyPath, render_path
 
@@ -110,11 +110,8 @@ def _identity(settings: Settings) -> Iterator[Row]:
 
 
 def _keys(settings: Settings) -> Iterator[Row]:
-    for section in SECTIONS:
-        for key in section.keys:
-            if key.field:
-                value = attrgetter(key.field)(settings)
-                yield _row(settings, section.documented(key), key.kind.render(value))
+    for name, key in FIELDS.items():
+        yield _row(settings, name, key.kind.render(attrgetter(key.field)(settings)))
 
 
 def _free_names(settings: Settings) -> Iterator[Row]:

@@ -6,6 +6,7 @@ choose between others.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -177,6 +178,11 @@ SECTIONS: Final[tuple[Section, ...]] = (
     MODELS,
     AUTH,
 )
+
+FIELDS: Final[Mapping[str, Key]] = {
+    section.documented(key): key for section in SECTIONS for key in section.keys if key.field
+}
+"""The keys that fill a field of the settings, by their documented paths."""
 
 _PLACES_IN_OWN_FILE: Final = (
     (SEARCH, ""),

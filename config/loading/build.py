@@ -17,7 +17,7 @@ from config.host_keys import OWN_ENTRY_PATH, is_own_entry
 from config.keys.kinds import Unresolved
 from config.keys.tree import ANY_NAME, Given, Key
 from config.paths import Directories
-from config.sections import SECTIONS
+from config.sections import FIELDS
 from config.settings import (
     AuthProfileRef,
     AuthSettings,
@@ -255,11 +255,9 @@ def default_settings(dirs: Directories) -> Settings:
 def build_settings(chosen: Mapping[str, Chosen], dirs: Directories) -> Settings:
     """Returns the defaults with every chosen value in its field."""
     values: dict[str, object] = {}
-    for section in SECTIONS:
-        for key in section.keys:
-            found = chosen.get(section.documented(key))
-            if key.field and found:
-                values.update(_settled(key.field, key, found.value, dirs))
+    for name, key in FIELDS.items():
+        if name in chosen:
+            values.update(_settled(key.field, key, chosen[name].value, dirs))
     if "search.store.path" in values:
         values["search.store.former_path"] = None
     values["search.sessions_in_private_only"] = remembers_in_private_only(chosen)
@@ -356,14 +354,12 @@ def _named(chosen: Iterable[Chosen], section: str) -> Iterator[tuple[str, Key, o
 
 def changed_keys(old: Settings, new: Settings) -> tuple[str, ...]:
     """Returns the documented paths of keys with another value, and the names of variables with another API key."""
-    return (*_fields(old, new), *_free_names(old, new))
-
-
-def _fields(old: Settings, new: Settings) -> Iterator[str]:
-    for section in SECTIONS:
-        for key in section.keys:
-            if key.field and _value_of(old, key.field) != _value_of(new, key.field):
-                yield section.documented(key)
+    fields = (
+        name
+        for name, key in FIELDS.items()
+        if _value_of(old, key.field) != _value_of(new, key.field)
+    )
+    return (*fields, *_free_names(old, new))
 
 
 def _value_of(settings: Settings, field: str) -> tuple[object, object]:

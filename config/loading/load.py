@@ -25,7 +25,7 @@ from config.loading.build import (
     settings_of_notes,
 )
 from config.paths import Directories, claude_dir, default_workspace
-from config.sections import OWN_FILE_SECTIONS, SECTIONS
+from config.sections import FIELDS, OWN_FILE_SECTIONS, SECTIONS
 from config.settings import ExtraPath, SettingOrigin, Settings, StoreSettings
 from config.source.discover import FoundConfig, LoadRequest, discover, notes_folder
 from config.source.environment import Variables, gather_variables
@@ -255,11 +255,8 @@ def _key_of(chosen: Chosen | None) -> str | None:
 
 def _key_origins(chosen: Mapping[str, Chosen]) -> Iterator[tuple[str, SettingOrigin]]:
     """Yields an origin for every key that fills a field, given or not, and for keys below free names."""
-    for section in SECTIONS:
-        for key in section.keys:
-            name = section.documented(key)
-            if key.field:
-                yield name, chosen[name].origin if name in chosen else _DEFAULT
+    for name in FIELDS:
+        yield name, chosen[name].origin if name in chosen else _DEFAULT
     for name, item in chosen.items():
         if item.given and ANY_NAME in item.given.leaf.key.path:
             yield name, item.origin
