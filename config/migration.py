@@ -45,7 +45,7 @@ from config.settings import Settings
 from config.source.discover import INCLUDE, LoadRequest, discover, resolve_includes
 from config.source.environment import AnyVariable
 from config.source.json5 import LEXEME, parse_json5
-from config.source.located import KeyPath, Located, Reading, descend, render_path
+from config.source.located import KeyPath, Located, Reading, descend, members_of, render_path
 
 _FIRST_STRICT: Final = tuple(map(int, HOST_RELEASE.split(".")))
 _AGENT_ITEM: Final = 3
@@ -95,12 +95,9 @@ def find_moves(root: Located, environment: Mapping[str, str]) -> tuple[Move, ...
 def is_of_today(root: Located) -> bool:
     """Returns whether the file was written by a release of the host that refuses the older places."""
     touched = descend(root, "meta", "lastTouchedVersion")
-    match = re.match(r"(\d+)\.(\d+)\.", touched.value) if touched and _is_text(touched) else None
+    text = touched.value if touched and isinstance(touched.value, str) else ""
+    match = re.match(r"(\d+)\.(\d+)\.", text)
     return match is not None and (int(match[1]), int(match[2])) >= _FIRST_STRICT
-
-
-def _is_text(node: Located) -> bool:
-    return isinstance(node.value, str)
 
 
 def migrate(data: bytes, path: Path, environment: Mapping[str, str]) -> Migration:
@@ -170,8 +167,7 @@ class _Found(msgspec.Struct, frozen=True):
 
 def _refused(tree: Branch, node: Located, at: KeyPath, root: Located) -> Iterator[_Found]:
     """Yields the innermost members that the host refuses, with what they mean here."""
-    members = _members(node)
-    for name, member in members:
+    for name, member in members_of(node).items():
         child = tree.children.get(ANY_ITEM if isinstance(name, int) else name)
         child = child or tree.children.get(ANY_NAME)
         path = (*at, name)
@@ -181,12 +177,6 @@ def _refused(tree: Branch, node: Located, at: KeyPath, root: Located) -> Iterato
             yield from _refused(child, member, path, root)
         elif not _hosts_accept(path) or _excludes(path, member):
             yield _Found(path, member, None if isinstance(child, Branch) else child)
-
-
-def _members(node: Located) -> list[tuple[str | int, Located]]:
-    if isinstance(node.value, dict):
-        return list(node.value.items())
-    return list(enumerate(node.value)) if isinstance(node.value, list) else []
 
 
 def _hosts_accept(at: KeyPath) -> bool:
@@ -263,7 +253,7 @@ class _Levels:
 
     def stands(self, path: KeyPath) -> bool:
         """Returns whether the file has a member at this path, even a null."""
-        return _at(self._root, path) is not None
+        return descend(self._root, *path) is not None
 
 
 def _move(found: _Found, given: Given | None, levels: _Levels) -> Move:
@@ -299,14 +289,6 @@ def _target(given: Given, levels: _Levels) -> KeyPath:
     return (own if is_hosts and not levels.stands((*own, *names)) else home) + names
 
 
-def _at(root: Located, path: KeyPath) -> Located | None:
-    node: Located | None = root
-    for name in path:
-        members = dict(_members(node)) if node is not None else {}
-        node = members.get(name)
-    return node
-
-
 class _Cut(msgspec.Struct, frozen=True, order=True):
     start: int
     end: int
@@ -340,7 +322,9 @@ class _Editor:
         gone = {move.node.offset for move in moves}
         # A member that is already at the new place has no value, or it would be the one in force.
         in_own_entry = [move.to for move in moves if move.to is not None and is_own_entry(move.to)]
-        gone |= {node.offset for to in in_own_entry if (node := _at(self._root, to)) is not None}
+        gone |= {
+            node.offset for to in in_own_entry if (node := descend(self._root, *to)) is not None
+        }
         edits = list(self._cuts(self._root, (), gone))
         cut = [(one.start, one.end) for one in edits]
         grown: dict[int, tuple[Located, dict[str, object]]] = {}
@@ -358,7 +342,7 @@ class _Editor:
         return _without_last_commas(text) if self._plain_json else text
 
     def _cuts(self, node: Located, at: KeyPath, gone: set[int]) -> Iterator[_Cut]:
-        for name, member in _members(node):
+        for name, member in members_of(node).items():
             path = (*at, name)
             if isinstance(name, str) and self._vanishes(member, path, gone):
                 yield self._cut(member, gone)
@@ -476,8 +460,7 @@ class _Editor:
             # With includes the number counts other items, too: take the one that contains the member.
             items = node.value if isinstance(node.value, list) else []
             return next((i for i in items if i.offset <= move.node.offset < i.end), None)
-        found = node.value.get(name) if isinstance(node.value, dict) else None
-        return found if isinstance(found, Located) else None
+        return descend(node, name)
 
     def _insertion(self, container: Located, tree: dict[str, object]) -> _Cut:
         position = container.start + 1
@@ -516,7 +499,7 @@ def _is_memorys(at: KeyPath) -> bool:
 
 
 def _descendants(node: Located) -> Iterator[Located]:
-    for _, member in _members(node):
+    for member in members_of(node).values():
         yield member
         yield from _descendants(member)
 

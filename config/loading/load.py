@@ -392,7 +392,7 @@ def listed_agents(root: Located, reading: Reading) -> tuple[AgentEntry, ...]:
 def agents_in_own_entry(root: Located, home: KeyPath) -> tuple[tuple[str, KeyPath], ...]:
     """Returns ids and paths of the agents that our own entry configures; they need not be listed anywhere."""
     path = (*home, "agents")
-    node = descend(root, *map(str, path))
+    node = descend(root, *path)
     members = node.value if node and isinstance(node.value, dict) else {}
     return tuple((normalize_agent_id(name), (*path, name)) for name in members)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from config.source.json5 import LEXEME, error_at, parse_json5, require_object
-from config.source.located import KeyPath, Located, render_path, type_words
+from config.source.located import KeyPath, Located, descend, render_path, type_words
 
 BOM: Final = "\ufeff"
 
@@ -33,7 +33,7 @@ def with_member(text: str, path: Path, at: KeyPath, value: object) -> str:
         return f"{bom}{{\n{member}\n}}\n"
     node, depth = parse_object(text, path), 0
     while depth < len(at):
-        below = _step(node, at[depth])
+        below = descend(node, at[depth])
         if below is None:
             _require_members(node, at[:depth])
             return bom + _insert(text, node, str(at[depth]), _nested(at[depth + 1 :], value))
@@ -87,13 +87,6 @@ def member_lines(name: str, value: object) -> list[str]:
 def split_bom(text: str) -> tuple[str, str]:
     """Returns a byte order mark, if the text begins with one, and the rest."""
     return (BOM, text[1:]) if text.startswith(BOM) else ("", text)
-
-
-def _step(node: Located, name: str | int) -> Located | None:
-    if isinstance(name, int):
-        return node.value[name] if isinstance(node.value, list) else None
-    found = node.value.get(name) if isinstance(node.value, dict) else None
-    return found if isinstance(found, Located) else None
 
 
 def _require_members(node: Located, at: KeyPath) -> None:

@@ -61,13 +61,19 @@ class SettingOrigin(msgspec.Struct, frozen=True, kw_only=True):
     """For a file its key path and line (`agents.defaults.memorySearch.provider, line 12`)."""
 
 
-def descend(node: Located, *names: str) -> Located | None:
+def members_of(node: Located) -> dict[str | int, Located]:
+    """Returns the members of an object by name, or the items of a list by index; of other values none."""
+    if isinstance(node.value, list):
+        return dict(enumerate(node.value))
+    return node.value if isinstance(node.value, dict) else {}
+
+
+def descend(node: Located, *names: str | int) -> Located | None:
     """Returns the member that `names` lead to from `node`, or None if there is none."""
+    found: Located | None = node
     for name in names:
-        if not isinstance(node.value, dict) or name not in node.value:
-            return None
-        node = node.value[name]
-    return node
+        found = members_of(found).get(name) if found is not None else None
+    return found
 
 
 def render_path(path: KeyPath) -> str:
