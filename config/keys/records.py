@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 from config.keys.kinds import FreeText, Kind, OneOf, PathText, TextKind, ValueT
 from config.keys.tree import Branch, Key, Section, Unknown, build_tree, walk
 from config.paths import Directories
+from config.runtime.decoding import prepared
 from config.source.located import KeyPath, Located, Reading, descend, type_words
 
 ChatType = Literal["direct", "group", "channel", "dm"]
@@ -34,7 +35,7 @@ class QmdPath(msgspec.Struct, frozen=True, kw_only=True):
     pattern: str = "**/*.md"
 
 
-class ScopeMatch(msgspec.Struct, frozen=True, kw_only=True):
+class ScopeMatch(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     channel: str | None = None
     chat_type: ChatType | None = None
     key_prefix: str | None = None
@@ -236,24 +237,9 @@ class Scope(Record[ScopePolicy], frozen=True):
     def render(self, value: Any) -> Any:
         if value is None:
             return None
-        return {"default": value.default, "rules": [_plain_rule(rule) for rule in value.rules]}
+        return {"default": value.default, "rules": msgspec.to_builtins(list(value.rules))}
 
 
 def _rule(rule: dict[str, Any]) -> ScopeRule:
-    match = ScopeMatch(
-        channel=rule.get("match.channel"),
-        chat_type=rule.get("match.chatType"),
-        key_prefix=rule.get("match.keyPrefix"),
-        raw_key_prefix=rule.get("match.rawKeyPrefix"),
-    )
-    return ScopeRule(action=rule["action"], match=match)
-
-
-def _plain_rule(rule: ScopeRule) -> dict[str, object]:
-    match = {
-        "channel": rule.match.channel,
-        "chatType": rule.match.chat_type,
-        "keyPrefix": rule.match.key_prefix,
-        "rawKeyPrefix": rule.match.raw_key_prefix,
-    }
-    return {"action": rule.action, "match": {k: v for k, v in match.items() if v is not None}}
+    match = {name.removeprefix("match."): value for name, value in rule.items() if name != "action"}
+    return ScopeRule(action=rule["action"], match=msgspec.convert(match, prepared(ScopeMatch)))
