@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeGuard, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -33,9 +33,7 @@ def parse_duration(text: str, default_unit: DurationUnit) -> int:
 
     Raises `ValueError` for anything that is not a duration.
     """
-    match = None
-    if len(text) <= _MAX_LENGTH:
-        match = re.fullmatch(_PATTERN, text.strip().lower())
+    match = re.fullmatch(_PATTERN, text.strip().lower()) if len(text) <= _MAX_LENGTH else None
     if match is None:
         raise ValueError(f"not a duration: {text[:_MAX_LENGTH]!r}")
     whole, _, decimals = match.group(1).partition(".")
@@ -500,8 +498,6 @@ class ApiKey(Kind[Secret], frozen=True):
         if not _is_text(source) or not _is_text(name):
             found = "an object without the strings source and id"
             return self.mismatch(node, at, reading, found)
-        assert source is not None
-        assert name is not None
         if source.value != "env":
             reason = f'refers to a secret in {quote(source.value)}; only "env" is supported'
             return _unresolved(reason, node, at, reading)
@@ -543,7 +539,7 @@ class Headers(Kind[Mapping[str, str]], frozen=True):
         return dict.fromkeys(value, "***")
 
 
-def _is_text(node: Located | None) -> bool:
+def _is_text(node: Located | None) -> TypeGuard[Located]:
     return node is not None and isinstance(node.value, str) and bool(node.value.strip())
 
 

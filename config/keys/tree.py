@@ -199,7 +199,7 @@ def _report_unknown(
     branch: Branch, name: str, node: Located, at: KeyPath, reading: Reading
 ) -> None:
     if branch.unknown == "ignore":
-        if meant := near_miss(branch, name):
+        if meant := _sibling(branch, name, _SLIP):
             reading.warn(at, node, f'is not a known key and is ignored; did you mean "{meant}"?')
         return
 
@@ -222,11 +222,6 @@ def nearest(branch: Branch, name: str) -> str | None:
     if similar:
         return similar
     return next((path for path in _paths(branch) if path.rpartition(".")[2] == name), None)
-
-
-def near_miss(branch: Branch, name: str) -> str | None:
-    """Returns the key that `name` is probably meant to be, in an object that another program owns."""
-    return _sibling(branch, name, _SLIP)
 
 
 def _sibling(branch: Branch, name: str, likeness: float) -> str | None:
