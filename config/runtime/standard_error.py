@@ -157,9 +157,3 @@ def claim_standard_error() -> StandardError:
 def dropped_lines() -> int:
     """Returns the number of lines of the log that could not be written."""
     return sys.stderr.dropped if isinstance(sys.stderr, StandardError) else 0
-
-
-def settle_standard_error(patience_s: float) -> None:
-    """Waits until the last log lines are written, but not longer than `patience_s`."""
-    if isinstance(sys.stderr, StandardError):
-        sys.stderr.settle(patience_s)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from config.runtime.standard_error import settle_standard_error
+from config.runtime.standard_error import StandardError
 from gateway.cli.entry import run
 
 NOTES = {
@@ -42,7 +42,8 @@ class CommandLine:
         """Returns the output of a command line and its exit code."""
         self._capfd.readouterr()
         code = run(arguments)
-        settle_standard_error(60)  # as the program does at its end
+        if isinstance(sys.stderr, StandardError):
+            sys.stderr.settle(60)  # as the program does at its end
         return Done(code, *self._capfd.readouterr())
 
     def json(self, *arguments, code=0):
