@@ -22,7 +22,6 @@ from config.describe import short_name
 from config.errors import (
     ConfigInvalidError,
     ConfigNotFoundError,
-    ConfigProblem,
     ErrorKind,
     MemoryGatewayError,
 )
@@ -147,8 +146,7 @@ def _read(path: Path) -> bytes | None:
 def _failed(
     path: Path, message: str, remedy: str = "Nothing was written; try again."
 ) -> ConfigInvalidError:
-    problem = ConfigProblem(message=message, file=str(path))
-    return ConfigInvalidError([problem], remedy=remedy)
+    return ConfigInvalidError.of(path, message, remedy)
 
 
 class SettingError(MemoryGatewayError):

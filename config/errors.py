@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 
 import msgspec
 
@@ -87,6 +88,11 @@ class ConfigInvalidError(MemoryGatewayError):
     def __init__(self, problems: Sequence[ConfigProblem], *, remedy: str) -> None:
         self.problems = tuple(problems)
         super().__init__(_joined(self.problems), remedy=remedy)
+
+    @classmethod
+    def of(cls, file: Path, message: str, remedy: str) -> ConfigInvalidError:
+        """Returns the error of a file that is wrong as a whole."""
+        return cls([ConfigProblem(message=message, file=str(file))], remedy=remedy)
 
 
 def _joined(problems: Sequence[ConfigProblem]) -> str:

@@ -134,8 +134,7 @@ def migrate_in_force(request: LoadRequest) -> Migration | None:
         if _values(old) != _values(new) or _off(old) != _off(new):
             changed = ", ".join(changed_keys(old, new)) or "the settings"
             message = f"moving the keys would change {changed} for the agent {old.agent_id}"
-            problem = ConfigProblem(message=message, file=str(source.path))
-            raise ConfigInvalidError([problem], remedy="Move these keys by hand.")
+            raise ConfigInvalidError.of(source.path, message, "Move these keys by hand.")
     return migration
 
 

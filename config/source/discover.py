@@ -200,8 +200,7 @@ def _refuse_broken_link(places: Sequence[Path]) -> None:
     link = next(filter(os.path.islink, places), None)
     if link is not None:
         message = f"is a link to {os.path.realpath(link)}, which cannot be found"
-        problem = ConfigProblem(message=message, file=str(link))
-        raise ConfigInvalidError([problem], remedy="Bring that file back, or remove the link.")
+        raise ConfigInvalidError.of(link, message, "Bring that file back, or remove the link.")
 
 
 def _read(path: Path) -> Located | None:

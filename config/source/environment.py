@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from config.errors import ConfigInvalidError, ConfigProblem
+from config.errors import ConfigInvalidError
 from config.runtime.files import SilentFileError, read_file
 from config.source.located import Located, SettingOrigin, descend
 from config.vendors import KEY_VARIABLES
@@ -143,13 +143,11 @@ def _read(file: Path) -> bytes:
     try:
         data = read_file(file, MAX_DOTENV_BYTES)
     except SilentFileError as error:
-        problem = ConfigProblem(message=f"cannot be read: {error.strerror}", file=str(file))
         remedy = "Start the program that writes to it, or replace it by a file."
-        raise ConfigInvalidError([problem], remedy=remedy) from None
+        raise ConfigInvalidError.of(file, f"cannot be read: {error.strerror}", remedy) from None
     if len(data) > MAX_DOTENV_BYTES:
         message = f"is larger than {MAX_DOTENV_BYTES:,} bytes"
-        problem = ConfigProblem(message=message, file=str(file))
-        raise ConfigInvalidError([problem], remedy="It should hold only NAME=value lines.")
+        raise ConfigInvalidError.of(file, message, "It should hold only NAME=value lines.")
     return data
 
 

@@ -149,11 +149,10 @@ def read_json5(path: Path) -> Located:
     except OSError as error:
         denial = denial_of(path) if isinstance(error, PermissionError) else None
         cause = f"{error.strerror}: {denial}" if denial else error.strerror
-        problem = ConfigProblem(message=f"cannot be read: {cause}", file=str(path))
         remedy = "Name a file that this user may read."
         if denial:
             remedy = f"Give this user access ({denial.remedy}), or name another file with --config."
-        raise ConfigInvalidError([problem], remedy=remedy) from error
+        raise ConfigInvalidError.of(path, f"cannot be read: {cause}", remedy) from error
     return parse_json5(data, path)
 
 
@@ -173,9 +172,8 @@ def require_object(root: Located) -> Located:
 
 def _decode(data: bytes, path: Path) -> str:
     if len(data) > MAX_BYTES:
-        problem = ConfigProblem(message=f"is larger than {MAX_BYTES >> 20} MiB", file=str(path))
         remedy = "Name another file, or make this one smaller: large parts may be in a file that it includes."
-        raise ConfigInvalidError([problem], remedy=remedy)
+        raise ConfigInvalidError.of(path, f"is larger than {MAX_BYTES >> 20} MiB", remedy)
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise _encoding_error(b"", "the text is UTF-16", path)
     try:

@@ -22,7 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from backends.backend_errors import FileUnreadableError, FileUnwritableError
-from config.errors import ConfigInvalidError, ConfigProblem
+from config.errors import ConfigInvalidError
 from config.host_keys import plain
 from config.runtime.files import (
     copies_of,
@@ -67,7 +67,7 @@ def servers_in(client: Client, text: str, path: Path) -> Servers:
     if found is None:
         return {}
     if not isinstance(found, dict):
-        raise _invalid(
+        raise ConfigInvalidError.of(
             path, f"{client.key} holds no {'hooks' if client.is_hooks else 'servers'}", _CORRECT
         )
     return _hooks_by_name(found) if client.is_hooks else found
@@ -129,7 +129,9 @@ def _checked(
     except ConfigInvalidError:
         found = {}
     if found != wanted:
-        raise _invalid(path, f"{client.key} is written in a way that cannot be edited", remedy)
+        raise ConfigInvalidError.of(
+            path, f"{client.key} is written in a way that cannot be edited", remedy
+        )
     return text
 
 
@@ -138,15 +140,11 @@ def _read(client: Client, text: str, path: Path) -> dict[str, Any]:
         try:
             return tomllib.loads(text.removeprefix(BOM))
         except tomllib.TOMLDecodeError as error:
-            raise _invalid(path, f"is no valid TOML: {error}", _CORRECT) from None
+            raise ConfigInvalidError.of(path, f"is no valid TOML: {error}", _CORRECT) from None
     if not text.removeprefix(BOM).strip():
         return {}
     values: dict[str, object] = plain(parse_object(text, path))
     return values
-
-
-def _invalid(path: Path, message: str, remedy: str) -> ConfigInvalidError:
-    return ConfigInvalidError([ConfigProblem(message=message, file=str(path))], remedy=remedy)
 
 
 # Hooks: a list for each event, with ours beside those of others.
@@ -170,7 +168,7 @@ def _with_hooks(client: Client, text: str, path: Path, entry: Entry, wanted: dic
     for event, groups in reversed(entry.items()):  # each is put first
         text = _add_hook(client.key, text, path, event, groups)
         if not isinstance(hooks.setdefault(event, []), list):
-            raise _invalid(path, f"{client.key}.{event} is no list", _BY_HAND)
+            raise ConfigInvalidError.of(path, f"{client.key}.{event} is no list", _BY_HAND)
         hooks[event] = [*groups, *hooks[event]]
     return _checked(client, text, path, wanted)
 
@@ -356,8 +354,8 @@ def read(client: Client, there: Surroundings, *, leaving: str | None = None) -> 
     except FileNotFoundError:
         return Content(None)
     except UnicodeDecodeError:
-        problem = ConfigProblem(message="is not UTF-8", file=str(path))
-        raise ConfigInvalidError([problem], remedy="Save the file in the encoding UTF-8.") from None
+        remedy = "Save the file in the encoding UTF-8."
+        raise ConfigInvalidError.of(path, "is not UTF-8", remedy) from None
     except OSError as error:
         denial = isinstance(error, PermissionError)
         remedy = "Make it readable for you." if denial else "Put a file of the client's own there."
@@ -400,8 +398,8 @@ def plan_connection(client: Client, there: Surroundings, name: str, entry: Entry
     path, before = client.file(there), read(client, there)
     old = servers_in(client, before.text, path).get(name)
     if old is not None and not _is_ours(client, old):
-        problem = ConfigProblem(message=f"another server has the name {name}", file=str(path))
-        raise ConfigInvalidError([problem], remedy="Give this one another name: --name NAME.")
+        message = f"another server has the name {name}"
+        raise ConfigInvalidError.of(path, message, "Give this one another name: --name NAME.")
     new = {**old, **entry} if old and not client.is_hooks else entry
     plan = partial(FilePlan, client=client, path=path, name=name, before=before, old=old, new=new)
     if old == new:
@@ -416,8 +414,8 @@ def plan_removal(client: Client, there: Surroundings, name: str) -> FilePlan:
     path, before = client.file(there), read(client, there, leaving=name)
     old = servers_in(client, before.text, path).get(name)
     if old is not None and not _is_ours(client, old):
-        problem = ConfigProblem(message=f"{name} is another server", file=str(path))
-        raise ConfigInvalidError([problem], remedy="It is left alone; --name names ours.")
+        message = f"{name} is another server"
+        raise ConfigInvalidError.of(path, message, "It is left alone; --name names ours.")
     base, copy = _without(client, path, before, name, old)
     return FilePlan(
         client=client,
