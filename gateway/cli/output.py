@@ -103,7 +103,13 @@ def ask(question: str, *, default: bool) -> bool:
         raise KeyboardInterrupt from None
 
 
-def agreed(question: str, nothing: str, remedy: str, *, default: bool = True) -> bool:
+def agreed(
+    nothing: str,
+    question: str = "Do this?",
+    remedy: str = "--yes does it.",
+    *,
+    default: bool = True,
+) -> bool:
     """Returns whether a person agrees; prints `nothing` otherwise. Raises CommandLineError if nobody can be asked."""
     if not may_ask():
         raise CommandLineError(f"{nothing}: nobody is there to be asked.", remedy=remedy)

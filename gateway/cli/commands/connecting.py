@@ -406,7 +406,7 @@ def _lines(plan: FilePlan, entry: Entry | None) -> Sequence[str]:
 
 
 def _agreed(plan: FilePlan) -> bool:
-    return output.agreed("Write this?", f"Nothing was written to {plan.path}", "--yes writes it.")
+    return output.agreed(f"Nothing was written to {plan.path}", "Write this?", "--yes writes it.")
 
 
 def _say_done(plan: FilePlan, done: Done) -> None:

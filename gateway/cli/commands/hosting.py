@@ -40,7 +40,7 @@ def install_plugin(
             output.say(line)
         if recall:
             output.say(_RECALL)
-    if not (yes or _agreed()):
+    if not (yes or output.agreed("Nothing was changed")):
         return os.EX_OK
     known = install(host, state, plan)
     if recall:
@@ -76,7 +76,7 @@ def uninstall_plugin(
             "OpenClaw forgets the plugin; its own memory, or who had the slot before, answers again."
         )
         output.say("Notes, index and settings of memory stay.")
-    if not (yes or _agreed()):
+    if not (yes or output.agreed("Nothing was changed")):
         return os.EX_OK
     outcome = uninstall(host, state)
     return output.answer(options, outcome, _outcome_line(outcome), *outcome.remarks)
@@ -93,10 +93,6 @@ def _found(options: Options, openclaw: str | None) -> tuple[OpenClawHost, Path]:
     overlay = host_overlay(options.state_dir, options.config)
     host = find_host(os.environ, openclaw, overlay, output.note)
     return host, discover(openclaw_request(options)).state_dir
-
-
-def _agreed() -> bool:
-    return output.agreed("Do this?", "Nothing was changed", "--yes does it.")
 
 
 def _plan_lines(plan: InstallPlan) -> list[str]:

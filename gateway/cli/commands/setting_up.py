@@ -128,7 +128,8 @@ def setup(
     plan = _plan(options, folder, name, yes=yes or dry_run or options.json)
     if not options.json:
         _show(plan)
-    writes = not dry_run and (yes or (not options.json and _agreed()))
+    may_write = not dry_run and (yes or not options.json)
+    writes = may_write and (yes or output.agreed("Nothing was written", remedy="--yes writes it."))
     if not (writes or dry_run or options.json):
         return os.EX_OK
     if writes and not plan.is_workspace:
@@ -174,10 +175,6 @@ def _end(
         named = "" if plan.is_default else f" -n {plan.name}"
         output.say(f'Ask: {PROGRAM} search{named} "your question"')
     return code
-
-
-def _agreed() -> bool:
-    return output.agreed("Do this?", "Nothing was written", "--yes writes it.")
 
 
 # The folder.
@@ -494,7 +491,7 @@ def _undo(options: Options, *, yes: bool, dry_run: bool) -> int:
     if not options.json:
         output.say(f"{file.path} {_what_goes(root) if after else 'goes'}.")
     shown = [_disconnect(options, one, writes=False) for one in clients]
-    if dry_run or (options.json and not yes) or not (yes or _agrees_to_undo()):
+    if dry_run or (options.json and not yes) or not (yes or output.agreed("Nothing was undone")):
         return _end(options, data, code=_code_of(shown))
     data["clients"] = done = [
         before if "kind" in before else _disconnect(options, one, writes=True)
@@ -523,10 +520,6 @@ def _disconnect(options: Options, client: Client, *, writes: bool) -> dict[str, 
         return disconnect_found(options, client, writes=writes)
     except MemoryGatewayError as error:
         return _failed(options, client, error)
-
-
-def _agrees_to_undo() -> bool:
-    return output.agreed("Do this?", "Nothing was undone", "--yes does it.")
 
 
 def _noted_clients(root: Located | None) -> list[Client]:

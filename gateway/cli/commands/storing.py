@@ -108,7 +108,7 @@ def drop_agent(options: Options, name: typed.AgentName, *, yes: typed.Yes = Fals
     from backends.builtin.store.opening import drop
 
     settings = load(options)
-    if not (yes or output.agreed("Do this?", "Nothing was changed", "--yes does it.")):
+    if not (yes or output.agreed("Nothing was changed")):
         return os.EX_OK
     dropped = drop(settings, name)
     if options.json:
@@ -194,7 +194,7 @@ def _show(report: ForgetReport) -> None:
 
 def _agreed() -> bool:
     question = "Remove what is kept of files that are gone?"
-    return output.agreed(question, "Nothing was removed", "--yes removes it.", default=False)
+    return output.agreed("Nothing was removed", question, "--yes removes it.", default=False)
 
 
 def _say_removed(report: ForgetReport) -> None:
