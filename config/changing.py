@@ -39,10 +39,10 @@ from config.runtime.files import (
 from config.sections import OWN_FILE_SECTIONS, SEARCH, SECTIONS
 from config.settings import Settings
 from config.source.discover import FoundConfig, LoadRequest, discover, resolve_includes
-from config.source.editing import with_member, without_member
+from config.source.editing import parse_object, with_member, without_member
 from config.source.environment import AnyVariable
 from config.source.json5 import MAX_BYTES, parse_json5, require_object
-from config.source.located import KeyPath, Located, Reading, render_path
+from config.source.located import KeyPath, Located, Reading, descend, render_path
 
 _NEW_MODE: Final = 0o600
 
@@ -370,9 +370,8 @@ def without_key(text: str, path: Path, at: KeyPath, *, is_ours: bool) -> str:
         above = at[:depth]
         if not (is_ours or (is_own_entry(above) and above != OWN_ENTRY_PATH)):
             break
-        node = require_object(parse_json5(text.encode(), path))
-        for name in above:
-            node = node.value[name]
+        node = descend(parse_object(text, path), *above)
+        assert node is not None
         if node.value or text[node.start : node.end].strip("{}").strip():
             break
         text = without_member(text, path, above)

@@ -316,7 +316,7 @@ def _member_lines(plan: Plan) -> Sequence[str]:
 
 
 def _write_folder(plan: Plan) -> None:
-    from config.source.editing import with_member
+    from config.source.editing import parse_object, with_member
 
     file, root = _own_file(), _own_root()
     known, added = read_folders(root), _value(root, *_ADDED) or {}
@@ -335,7 +335,7 @@ def _write_folder(plan: Plan) -> None:
         text = with_member(text, file.path, (*FOLDERS, plan.name), str(plan.folder.path))
     if text == file.text:
         return
-    assert _means(read_folders(_parsed(text, file.path)), plan.name, plan.folder.path)
+    assert _means(read_folders(parse_object(text, file.path)), plan.name, plan.folder.path)
     file.write(text if file.data is not None else _HEADER + text)
 
 
@@ -604,14 +604,10 @@ def _own_file() -> EditedFile:
 
 def _own_root() -> Located | None:
     """Raises ConfigInvalidError."""
+    from config.source.editing import parse_object
+
     file = _own_file()
-    return _parsed(file.text, file.path) if file.data is not None else None
-
-
-def _parsed(text: str, path: Path) -> Located:
-    from config.source.json5 import parse_json5, require_object
-
-    return require_object(parse_json5(text.encode(), path))
+    return parse_object(file.text, file.path) if file.data is not None else None
 
 
 def _note_client(name: str) -> None:
