@@ -32,7 +32,7 @@ from config.runtime.files import (
     denied,
     keep_copy,
     make_directories,
-    read_file,
+    read_if_there,
     remove_empty,
     replace_file,
 )
@@ -113,7 +113,7 @@ class EditedFile(msgspec.Struct, frozen=True):
             remove_empty(parent.parent, below=Path.home())
 
     def _check_unchanged(self) -> None:
-        if _read(self.path) != self.data:
+        if read_if_there(self.path, MAX_BYTES) != self.data:
             raise self.changed()
 
     def changed(self) -> ConfigInvalidError:
@@ -125,7 +125,7 @@ def open_file(path: Path) -> EditedFile:
     """Raises ConfigInvalidError, and DeniedError where it is another user's."""
     real = Path(os.path.realpath(path))
     try:
-        found = EditedFile(real, _read(real), path)
+        found = EditedFile(real, read_if_there(real, MAX_BYTES), path)
         found.text  # noqa: B018 - a file that is not text is refused here
     except (OSError, UnicodeDecodeError) as error:
         if (refusal := denied(error)) is not None:
@@ -134,13 +134,6 @@ def open_file(path: Path) -> EditedFile:
             raise _failed(real, f"cannot be read: {error.strerror}") from None
         raise _failed(real, "is not UTF-8", "Save the file in the encoding UTF-8.") from None
     return found
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        return read_file(path, MAX_BYTES)
-    except FileNotFoundError:
-        return None
 
 
 def _failed(

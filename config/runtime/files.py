@@ -260,6 +260,14 @@ def read_file(path: Path, limit_bytes: int, *, patience_s: float = PIPE_PATIENCE
         return _read(descriptor, limit_bytes + 1, ends, path, patience_s)
 
 
+def read_if_there(path: Path, limit_bytes: int) -> bytes | None:
+    """Returns what `read_file` does; None if there is no file."""
+    try:
+        return read_file(path, limit_bytes)
+    except FileNotFoundError:
+        return None
+
+
 def _read(descriptor: int, size: int, ends: float | None, path: Path, patience_s: float) -> bytes:
     data = bytearray()
     while len(data) < size:

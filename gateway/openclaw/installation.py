@@ -27,7 +27,7 @@ from config.runtime.decoding import prepared
 from config.runtime.files import (
     attributes_of,
     make_directories,
-    read_file,
+    read_if_there,
     replace_file,
     set_attributes,
     try_lock,
@@ -131,7 +131,7 @@ def plan_installation(host: OpenClawHost, state_dir: Path) -> InstallPlan:
     """Raises HostError where the configuration is not valid."""
     config = host.read_config()
     path = config.path
-    before = _read(path)
+    before = read_if_there(path, MAX_BYTES)
     if before is not None and config.problem:
         raise _not_valid(config)
     places = InstallPlaces.below(state_dir)
@@ -313,8 +313,8 @@ def _uninstall(host: OpenClawHost, state_dir: Path) -> Outcome:
         _forget(host)
         return Outcome(config="edited")
     path = Path(record.config)
-    original = _read(places.original) if record.existed else None
-    found = _read(path)
+    original = read_if_there(places.original, MAX_BYTES) if record.existed else None
+    found = read_if_there(path, MAX_BYTES)
     before, now = _parse(original, path), _parse(found, path)
     is_same = _same_but_for_ours(before, now, places.plugin, record.left)
     if host.inspect(PLUGIN_ID):
@@ -414,7 +414,7 @@ def _keep(places: InstallPlaces, config: Path) -> None:
     if places.record.exists():
         return
     make_directories(places.kept)
-    original = _read(config)
+    original = read_if_there(config, MAX_BYTES)
     mode = config.stat().st_mode & 0o777 if original is not None else _MODE
     if original is not None:
         replace_file(places.original, original, mode=_MODE)
@@ -433,7 +433,7 @@ def _note_left(places: InstallPlaces) -> None:
     record = _read_record(places)
     assert record is not None
     path = Path(record.config)
-    left = _digest(_without_ours(_parse(_read(path), path), places.plugin))
+    left = _digest(_without_ours(_parse(read_if_there(path, MAX_BYTES), path), places.plugin))
     replace_file(places.record, msgspec.json.encode(replace(record, left=left)))
 
 
@@ -546,13 +546,6 @@ def _dig(value: object, *names: str) -> Any:
     return value
 
 
-def _read(path: Path) -> bytes | None:
-    try:
-        return read_file(path, MAX_BYTES)
-    except FileNotFoundError:
-        return None
-
-
 def _parse(data: bytes | None, path: Path) -> object:
     """Returns the values. Raises ConfigInvalidError for data that is not JSON5."""
     return {} if data is None else plain(parse_json5(data, path))
@@ -567,7 +560,7 @@ def _is_json(data: bytes) -> bool:
 
 
 def _read_record(places: InstallPlaces) -> InstallRecord | None:
-    data = _read(places.record)
+    data = read_if_there(places.record, MAX_BYTES)
     try:
         return msgspec.json.decode(data, type=prepared(InstallRecord)) if data is not None else None
     except msgspec.DecodeError:
