@@ -219,7 +219,22 @@ def install(host: OpenClawHost, state_dir: Path, plan: InstallPlan) -> dict[str,
     Raises HostError where it does not; all is then as before. Raises FileUnwritableError.
     """
     with _alone(state_dir):
-        return _install(host, state_dir, plan)
+        places = InstallPlaces.below(state_dir)
+        is_update = places.record.exists()
+        try:
+            _keep(places, Path(plan.config))
+            _copy_plugin(places.plugin, plan.command)
+        except OSError as error:
+            raise _unwritable(Path(error.filename), error) from error
+        try:
+            _link(host, str(places.plugin))
+            if not is_update:
+                _note_left(places)
+            return _loaded(host)
+        except BaseException as error:
+            if not is_update:
+                _undo(host, state_dir, error)
+            raise
 
 
 @contextmanager
@@ -236,25 +251,6 @@ def _alone(state_dir: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _install(host: OpenClawHost, state_dir: Path, plan: InstallPlan) -> dict[str, object]:
-    places = InstallPlaces.below(state_dir)
-    is_update = places.record.exists()
-    try:
-        _keep(places, Path(plan.config))
-        _copy_plugin(places.plugin, plan.command)
-    except OSError as error:
-        raise _unwritable(Path(error.filename), error) from error
-    try:
-        _link(host, str(places.plugin))
-        if not is_update:
-            _note_left(places)
-        return _loaded(host)
-    except BaseException as error:
-        if not is_update:
-            _undo(host, state_dir, error)
-        raise
 
 
 def _undo(host: OpenClawHost, state_dir: Path, cause: BaseException) -> None:
@@ -482,7 +478,7 @@ def _restore_values(host: OpenClawHost, before: object, now: object) -> None:
             _set(host, "plugins.allow", others)
     settings = _dig(now, "plugins", "entries", PLUGIN_ID, "config")
     if settings:
-        _set(host, f'plugins.entries["{PLUGIN_ID}"].config', settings)
+        _set(host, f"{_ENTRY}.config", settings)
 
 
 def _set(host: OpenClawHost, place: str, value: object) -> None:
