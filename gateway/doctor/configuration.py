@@ -221,8 +221,7 @@ def _check_workspace(settings: Settings) -> Iterator[Observation]:
         )
     yield from _left_out(found)
     if not unreadable:
-        cause = f"{what} can be read; {_counts(found)}."
-        yield finding.ok(cause, place)
+        yield finding.ok(f"{what} can be read; {_counts(found)}.", place)
 
 
 def _counts(found: ScanResult) -> str:

@@ -5,9 +5,8 @@ A check that hangs or fails is itself a finding; the others go on.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from functools import partial
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final
 
 import anyio
 import msgspec
@@ -42,11 +41,6 @@ Look = Callable[[Settings], Awaitable[Iterable[Observation]]]
 _TIMEOUT_S: Final = 20.0
 
 
-class _Entry(NamedTuple):
-    check: Check
-    look: Look
-
-
 def _blocking(look: Callable[[Settings], Iterable[Observation]]) -> Look:
     """Makes a check that waits for the disk run in a thread of its own."""
 
@@ -56,23 +50,23 @@ def _blocking(look: Callable[[Settings], Iterable[Observation]]) -> Look:
     return run
 
 
-_CHECKS: Final = (
-    _Entry("configuration", _blocking(check_configuration)),
-    _Entry("provider", _blocking(check_provider)),
-    _Entry("secrets", _blocking(check_secrets)),
-    _Entry("places", _blocking(check_places)),
-    _Entry("index", _blocking(check_index)),
-    _Entry("libraries", _blocking(check_libraries)),
-    _Entry("model", _blocking(check_model)),
-    _Entry("qmd", check_qmd),
-    _Entry("transcripts", _blocking(check_transcripts)),
-    _Entry("disk", _blocking(check_disk)),
-    _Entry("watches", _blocking(check_watches)),
-    _Entry("owner", check_owner),
-    _Entry("service", _blocking(check_service)),
-    _Entry("hooks", _blocking(check_hooks)),
-    _Entry("canary", check_canary),
-)
+_CHECKS: Final[Mapping[Check, Look]] = {
+    "configuration": _blocking(check_configuration),
+    "provider": _blocking(check_provider),
+    "secrets": _blocking(check_secrets),
+    "places": _blocking(check_places),
+    "index": _blocking(check_index),
+    "libraries": _blocking(check_libraries),
+    "model": _blocking(check_model),
+    "qmd": check_qmd,
+    "transcripts": _blocking(check_transcripts),
+    "disk": _blocking(check_disk),
+    "watches": _blocking(check_watches),
+    "owner": check_owner,
+    "service": _blocking(check_service),
+    "hooks": _blocking(check_hooks),
+    "canary": check_canary,
+}
 
 
 async def diagnose(read_settings: Callable[[], Settings]) -> Diagnosis:
@@ -83,30 +77,31 @@ async def diagnose(read_settings: Callable[[], Settings]) -> Diagnosis:
         return _diagnosis(None, (one.by("configuration") for one in explain_failure(error)))
     found: dict[Check, list[Observation]] = {}
     async with anyio.create_task_group() as tasks:
-        for entry in _CHECKS:
-            tasks.start_soon(partial(_look, entry, settings, found))
-    ordered = (one.by(entry.check) for entry in _CHECKS for one in found[entry.check])
+        for check, look in _CHECKS.items():
+            tasks.start_soon(_look, check, look, settings, found)
+    ordered = (one.by(check) for check in _CHECKS for one in found[check])
     return _diagnosis(settings, ordered)
 
 
-async def _look(entry: _Entry, settings: Settings, found: dict[Check, list[Observation]]) -> None:
+async def _look(
+    check: Check, look: Look, settings: Settings, found: dict[Check, list[Observation]]
+) -> None:
     try:
         with anyio.fail_after(_TIMEOUT_S):
-            found[entry.check] = list(await entry.look(settings))
+            found[check] = list(await look(settings))
     except TimeoutError:
         cause = f"This could not be checked within {_TIMEOUT_S:g} s; a disk may not answer."
-        found[entry.check] = [finding.error(cause)]
+        found[check] = [finding.error(cause)]
     except Exception as fault:  # noqa: BLE001 - one broken check must not hide what others found
-        _log.debug("check failed", check=entry.check, exc_info=True)
-        found[entry.check] = [_unfinished(lone_error(fault))]
+        _log.debug("check failed", check=check, exc_info=True)
+        found[check] = [_unfinished(lone_error(fault))]
 
 
 def _unfinished(fault: BaseException) -> Observation:
     fault = denied(fault) or fault
     if isinstance(fault, MemoryGatewayError):
         return finding.error(fault.message, fix=fault.remedy)
-    cause = f"This could not be checked: {type(fault).__name__}: {fault}."
-    return finding.warning(cause)
+    return finding.warning(f"This could not be checked: {type(fault).__name__}: {fault}.")
 
 
 def _diagnosis(settings: Settings | None, findings: Iterable[Finding]) -> Diagnosis:

@@ -80,8 +80,7 @@ def _check_database(settings: Settings) -> Iterator[Observation]:
             problem, report.place, fix="`memory-gateway store check` looks again."
         )
     if not report.problems:
-        cause = f"The index can be used: {'; '.join(report.facts)}."
-        yield finding.ok(cause, report.place)
+        yield finding.ok(f"The index can be used: {'; '.join(report.facts)}.", report.place)
 
 
 def check_names(settings: Settings, used: Path) -> Iterator[Observation]:
@@ -147,8 +146,7 @@ async def check_owner(settings: Settings) -> list[Observation]:
     lock = place_of(settings).lock
     record = read_owner(lock)
     if record is None:
-        cause = "No gateway runs for this index; commands open it themselves."
-        return [finding.ok(cause, lock)]
+        return [finding.ok("No gateway runs for this index; commands open it themselves.", lock)]
     try:
         stream = await connect_owner(lock)
     except UntrustedSocketError as error:
@@ -245,8 +243,7 @@ async def check_canary(settings: Settings) -> list[Observation]:
     except (_CanaryError, MemoryGatewayError, OSError) as error:
         return [_failed(str(error))]
     ms = (time.perf_counter() - started) * 1000
-    cause = f"A note was written, indexed, found and deleted in {ms:.0f} ms."
-    return [finding.ok(cause)]
+    return [finding.ok(f"A note was written, indexed, found and deleted in {ms:.0f} ms.")]
 
 
 @asynccontextmanager

@@ -146,8 +146,7 @@ def check_libraries(settings: Settings) -> Iterator[Observation]:
         if problem:
             yield finding.warning(problem, fix=_installing())
     if not any(problems):
-        cause = "sqlite-vec, numpy and SimSIMD can be loaded."
-        yield finding.ok(cause)
+        yield finding.ok("sqlite-vec, numpy and SimSIMD can be loaded.")
 
 
 def _installing() -> str:

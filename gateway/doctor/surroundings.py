@@ -61,8 +61,7 @@ def check_hooks(_settings: Settings) -> Iterator[Observation]:
     counts = hook.misses()
     silent = sum(counts.values())
     if not silent:
-        cause = "No hook of a client was left without an answer."
-        yield finding.ok(cause)
+        yield finding.ok("No hook of a client was left without an answer.")
         return
     yield finding.note(
         f"Hooks of clients showed nothing {silent:,} times: {counts['slow']:,} got no answer in time, {counts['away']:,} "
@@ -89,10 +88,10 @@ def check_watches(settings: Settings) -> Iterator[Observation]:
     """Sets the watches of this configuration for a moment, beside those of a running gateway."""
     places = watched_places(settings)
     if not places:
-        cause = (
-            "Watching is switched off in the configuration; every search looks at the disk itself."
+        yield finding.ok(
+            "Watching is switched off in the configuration; every search looks at the disk itself.",
+            "sync.watch",
         )
-        yield finding.ok(cause, "sync.watch")
         return
     try:
         watches = DirectoryWatches(Bursts(places, lambda: None))
@@ -149,8 +148,7 @@ def check_service(settings: Settings) -> Iterator[Observation]:
 
 def _explain(state: UnitState, place: str) -> Observation:
     if state.active:
-        cause = f"{state.unit} is {state.state}. {state.status}".rstrip()
-        return finding.ok(cause, place)
+        return finding.ok(f"{state.unit} is {state.state}. {state.status}".rstrip(), place)
     return finding.warning(
         f"{state.unit} is installed and {state.state}.",
         place,
@@ -191,8 +189,7 @@ def _failed(cause: str, fix: str | None) -> Observation:
 
 def _works(sidecar: Sidecar) -> Observation:
     program = sidecar.program
-    cause = f"QMD {program.version_text} works."
-    return finding.ok(cause, program.command.script)
+    return finding.ok(f"QMD {program.version_text} works.", program.command.script)
 
 
 async def _configured_models(settings: Settings, sidecar: Sidecar) -> Mapping[str, str]:
