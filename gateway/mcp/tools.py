@@ -221,33 +221,14 @@ async def _append(memory: Memory, arguments: AppendArguments, context: RequestCo
 TOOLS: Final[dict[str, Tool[Any]]] = {
     tool.name: tool
     for tool in (
+        Tool("memory_search", "Search memory", _SEARCH, SearchArguments, "Searching memory", _search),
+        Tool("memory_get", "Read memory", _GET, GetArguments, "Reading memory", _get),
         Tool(
-            name="memory_search",
-            title="Search memory",
-            description=_SEARCH,
-            arguments=SearchArguments,
-            doing="Searching memory",
-            run=_search,
-        ),
-        Tool(
-            name="memory_get",
-            title="Read memory",
-            description=_GET,
-            arguments=GetArguments,
-            doing="Reading memory",
-            run=_get,
-        ),
-        Tool(
-            name="memory_append",
-            title="Write to memory",
-            description=_APPEND,
-            arguments=AppendArguments,
-            doing="Writing to memory",
-            run=_append,
+            "memory_append", "Write to memory", _APPEND, AppendArguments, "Writing to memory", _append,
             hints=_APPENDS,
         ),
     )
-}
+}  # fmt: skip
 
 
 @cache
