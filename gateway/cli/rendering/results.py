@@ -36,7 +36,7 @@ def matched_spans(text: str, query: str) -> list[Span]:
     pieces = [normalise(character) for character in text]
     origins = [number for number, piece in enumerate(pieces) for _ in piece]
     spans = _spans("".join(pieces), frozenset(asked.terms()), Analyser(asked.language))
-    return list(_merged((origins[start], origins[end - 1] + 1) for start, end in spans))
+    return _merged((origins[start], origins[end - 1] + 1) for start, end in spans)
 
 
 def _spans(text: str, terms: frozenset[str], analyser: Analyser) -> Iterator[Span]:
@@ -52,17 +52,14 @@ def _spans(text: str, terms: frozenset[str], analyser: Analyser) -> Iterator[Spa
             yield start, end
 
 
-def _merged(spans: Iterable[Span]) -> Iterator[Span]:
-    pending: Span | None = None
-    for span in spans:
-        if pending is not None and span[0] <= pending[1]:
-            pending = pending[0], max(pending[1], span[1])
-            continue
-        if pending is not None:
-            yield pending
-        pending = span
-    if pending is not None:
-        yield pending
+def _merged(spans: Iterable[Span]) -> list[Span]:
+    merged: list[Span] = []
+    for start, end in spans:
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(merged[-1][1], end)
+        else:
+            merged.append((start, end))
+    return merged
 
 
 def result_lines(result: SearchAnswer, query: str) -> Iterator[Text]:
