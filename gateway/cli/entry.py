@@ -20,8 +20,7 @@ from gateway.cli.options import LOG_LEVELS, SERVE_OPTIONS, SHARED_OPTIONS, Optio
 from gateway.process.beginning import PARENT, forbid_core_dumps, is_orphan, settle_collector
 
 _FIELDS: Final = {option.flag: option.field for option in SERVE_OPTIONS if option.metavar}
-_SOCKET_ONLY: Final = "--socket-only"
-_WRITE: Final = "--write"
+_SWITCHES: Final = {"--socket-only": "socket_only", "--write": "write"}
 _STAY: Final = ["recall", "--serve"]
 """The arguments with which a hook starts a gateway."""
 
@@ -106,14 +105,11 @@ def read_plain_serve(arguments: Sequence[str]) -> PlainServe | None:
     if not arguments or arguments[0] != "serve":
         return None
     values: dict[str, str] = {}
-    socket_only = write = False
+    switched: dict[str, bool] = {}
     rest = iter(arguments[1:])
     for argument in rest:
-        if argument == _SOCKET_ONLY:
-            socket_only = True
-            continue
-        if argument == _WRITE:
-            write = True
+        if argument in _SWITCHES:
+            switched[_SWITCHES[argument]] = True
             continue
         flag, equals, joined = argument.partition("=")
         value = joined if equals else next(rest, None)
@@ -122,7 +118,7 @@ def read_plain_serve(arguments: Sequence[str]) -> PlainServe | None:
         values[_FIELDS[flag]] = value
     if values.get("log_level", LOG_LEVELS[0]) not in LOG_LEVELS:
         return None
-    return PlainServe(msgspec.convert(values, prepared(Options)), socket_only, write)
+    return PlainServe(msgspec.convert(values, prepared(Options)), **switched)
 
 
 _SHARED: Final = {
