@@ -47,7 +47,10 @@ class ConfigFile(msgspec.Struct, frozen=True):
 
     @property
     def default_agent(self) -> str:
-        return default_agent_id(self.agents)
+        """The first one marked as default, else the first one listed, else `main`."""
+        marked = (entry for entry in self.agents if entry.is_default)
+        first = next(marked, self.agents[0] if self.agents else None)
+        return first.id if first else MAIN_AGENT
 
     def agent(self, agent_id: str) -> AgentEntry | None:
         return next((entry for entry in self.agents if entry.id == agent_id), None)
@@ -364,13 +367,6 @@ def normalize_agent_id(text: str) -> str:
     if re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", lowered):
         return lowered
     return re.sub(r"[^a-z0-9_-]+", "-", lowered).strip("-")[:_MAX_LENGTH] or MAIN_AGENT
-
-
-def default_agent_id(entries: tuple[AgentEntry, ...]) -> str:
-    """Returns the first one marked as default, else the first one listed, else `main`."""
-    marked = (entry for entry in entries if entry.is_default)
-    first = next(marked, entries[0] if entries else None)
-    return first.id if first else MAIN_AGENT
 
 
 def listed_agents(root: Located, reading: Reading) -> tuple[AgentEntry, ...]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.loading.load import AgentEntry, default_agent_id, listed_agents, normalize_agent_id
+from config.loading.load import AgentEntry, ConfigFile, listed_agents, normalize_agent_id
 from fakes.each import each
 
 
@@ -60,7 +60,7 @@ def entry(agent_id: str, *, default: bool = False) -> AgentEntry:
     ],
 )
 def test_the_default_agent_is_the_marked_one_else_the_first_else_main(entries, agent_id):
-    assert default_agent_id(entries) == agent_id
+    assert ConfigFile(agents=entries).default_agent == agent_id
 
 
 def test_agents_are_listed_from_the_list_and_from_the_map_of_later_releases(parse, reading):
