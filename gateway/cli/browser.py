@@ -117,7 +117,7 @@ class Browser:
                     shown = self._answered, self._chosen
                     await self._show_note(memory)
             except MemoryGatewayError as error:
-                self._status = visible_line(" ".join(filter(None, (error.message, error.remedy))))
+                self._status = visible_line(str(error))
             self._app.invalidate()
 
     async def _list_newest(self) -> None:
@@ -267,7 +267,7 @@ class Browser:
             self._answered, self._opened = None, note
             self._ask()
         except MemoryGatewayError as error:
-            self._status = visible_line(" ".join(filter(None, (error.message, error.remedy))))
+            self._status = visible_line(str(error))
 
 
 def _end_of(place: str, width: int) -> str:

@@ -7,7 +7,7 @@ import os
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Final, TypeGuard
+from typing import Final
 
 from backends.backend_errors import DISK_IS_FULL, IndexFullError
 from config.errors import ErrorKind, MemoryGatewayError, lone_error
@@ -60,6 +60,7 @@ _SHORTAGES: Final = {
     errno.EDQUOT: _NO_SPACE,
 }
 # fmt: on
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 class ShortageError(MemoryGatewayError):
@@ -88,17 +89,10 @@ def shortage(error: BaseException) -> ShortageError | None:
     if number is None:
         return None
     what, remedy = _SHORTAGES[number]
-    place = f" ({error.filename})" if _names_a_place(error) else ""
+    place = ""
+    if isinstance(error, OSError) and error.errno in _FULL and error.filename is not None:
+        place = f" ({error.filename})"  # a file that lacked only a descriptor does not matter
     return ShortageError(f"The command could not go on: {what}{place}.", remedy=remedy)
-
-
-def _names_a_place(error: BaseException) -> TypeGuard[OSError]:
-    """Returns whether to name the file: yes if no space is left for it, no if it lacked a descriptor."""
-    return (
-        isinstance(error, OSError)
-        and error.errno in (errno.ENOSPC, errno.EDQUOT)
-        and error.filename is not None
-    )
 
 
 def _number(error: BaseException) -> int | None:

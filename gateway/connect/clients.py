@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -121,11 +122,9 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _holds_something(folder: Path) -> bool:
-    try:
-        with os.scandir(folder) as entries:
-            return next(entries, None) is not None
-    except OSError:
-        return False
+    with suppress(OSError):
+        return any(folder.iterdir())
+    return False
 
 
 def _claude_file(there: Surroundings) -> Path:

@@ -162,8 +162,7 @@ def unsearched_result(reasons: Mapping[Source, str], *, denied: str) -> SearchAn
 
 def partly_answered(answer: SearchAnswer, reasons: Mapping[Source, str]) -> SearchAnswer:
     """Returns the answer of the other sources, with a warning that those with a reason were not searched."""
-    warning = _joined(answer.warning, _unsearched(reasons))
-    return replace(answer, outcome="partial", warning=warning)
+    return without(answer, _unsearched(reasons))
 
 
 def without(answer: SearchAnswer, missed: str) -> SearchAnswer:

@@ -184,9 +184,9 @@ def _show_state(options: Options, name: str) -> int:
             output.write_json(
                 {"unit": instance(name), "state": "unknown", "problem": problem, "remedy": _LOGIN}
             )
-            return os.EX_UNAVAILABLE
-        output.note_text(problem)
-        output.note(_LOGIN)
+        else:
+            output.note_text(problem)
+            output.note(_LOGIN)
         return os.EX_UNAVAILABLE
     if options.json:
         output.write_json(state)
