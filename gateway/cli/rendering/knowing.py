@@ -61,6 +61,11 @@ def element(name: str, *children: str, **attributes: str | float) -> Markup:
     return Markup(f"<{name}{written}>{inner}</{name}>")
 
 
+def soft(*children: str) -> Markup:
+    """Returns a paragraph of less weight."""
+    return element("p", *children, class_="soft")
+
+
 def joined(parts: Iterable[Markup]) -> Markup:
     return Markup("".join(parts))
 
@@ -155,11 +160,11 @@ def _notes(listed: Sequence[Note], pages: _Pages) -> Markup:
         parts.append(element("details", summary, older, id="older"))
     left_out = len(pages.known.notes) - len(listed)
     if left_out:
-        parts.append(element("p", f"{counted(left_out, 'older note')} not listed.", class_="soft"))
+        parts.append(soft(f"{counted(left_out, 'older note')} not listed."))
     unread = len(pages.known.notes) - len(pages.known.texts)
     if pages.known.texts and unread:
         remark = f"Of {counted(unread, 'older note')} only the file is linked: their text has no room here."
-        parts.append(element("p", remark, class_="soft"))
+        parts.append(soft(remark))
     return element("div", *parts, id="notes")
 
 
@@ -183,7 +188,7 @@ def _beside(note: Note, pages: _Pages) -> Markup:
     for name, paths in (("links to", links.to), ("is linked from", links.linked_from)):
         if paths:
             parts.append(joined([element("span", f" · {name} "), _listed(paths, pages)]))
-    return element("p", *parts, class_="soft")
+    return soft(*parts)
 
 
 def _listed(paths: Iterable[str], pages: _Pages) -> Markup:
@@ -234,9 +239,7 @@ def _tags(known: Known) -> Markup:
     chips = [_chip(f"#{one.tag}", one.notes, f"#{one.tag}") for one in known.tags[:_MOST]]
     parts = [element("ul", *chips, class_="chips")]
     if len(known.tags) > _MOST:
-        parts.append(
-            element("p", f"And {counted(len(known.tags) - _MOST, 'rarer tag')}.", class_="soft")
-        )
+        parts.append(soft(f"And {counted(len(known.tags) - _MOST, 'rarer tag')}."))
     return joined(parts)
 
 
@@ -262,7 +265,7 @@ def _named(named: Sequence[NameCount], pages: _Pages) -> Markup:
         )
         for one in named
     ]
-    return joined([element("ul", *chips, class_="chips"), element("p", remark, class_="soft")])
+    return joined([element("ul", *chips, class_="chips"), soft(remark)])
 
 
 def _links(pages: _Pages) -> Markup:
@@ -320,7 +323,7 @@ def _calendar(notes: Iterable[Note]) -> Markup:
         parts.append(element("details", summary, element("div", *drawn[_MONTHS:], class_="months")))
     if len(months) > len(drawn):
         remark = f"{counted(len(months) - len(drawn), 'month')} before that not drawn."
-        parts.append(element("p", remark, class_="soft"))
+        parts.append(soft(remark))
     return joined(parts)
 
 

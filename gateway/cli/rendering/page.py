@@ -25,6 +25,7 @@ from gateway.cli.rendering.knowing import (
     escape,
     joined,
     sections_of,
+    soft,
     table,
     tiles_of,
 )
@@ -128,7 +129,7 @@ def _header(report: Report, title: str) -> Markup:
     status = report.status
     version = f"memory-gateway {status.version}"
     made = f"Made {_time(report.made_at)} by {version} for {short_path(status.workspace)}."
-    parts = [element("h1", title), element("p", made, class_="soft")]
+    parts = [element("h1", title), soft(made)]
     if status.disabled:
         parts.append(element("p", f"Memory is off: {status.disabled}", class_="bad"))
     if report.known:
@@ -254,7 +255,7 @@ def _days(overview: Overview | None) -> Markup:
             parts.append(_columns(bars, f"{name} by {unit}"))
             earlier = sum(dated.values()) - sum(files for _, files in bars)
             cut = f" Files of earlier years are not drawn: {earlier:,}." if earlier else ""
-            parts.append(element("p", f"Each column is a {unit}.{cut}", class_="soft"))
+            parts.append(soft(f"Each column is a {unit}.{cut}"))
     return joined(parts)
 
 
@@ -330,7 +331,7 @@ def _languages(known: Known | None) -> Markup:
         for one in known.languages[:_EXAMPLES]
     ]
     remark = "Notes with much text in a language, by their scripts and frequent words; a note may have several."
-    return joined([_bars(rows, "Notes by language"), element("p", remark, class_="soft")])
+    return joined([_bars(rows, "Notes by language"), soft(remark)])
 
 
 def _sizes(overview: Overview | None) -> Markup:
@@ -394,7 +395,7 @@ def _shown(searched: Counted | None) -> Markup:
     remark = "Counted since the start of the gateway, each note once an answer."
     if searched.shown_forgotten:
         remark += " So many notes were shown that rare ones were forgotten: the numbers are at least these."
-    return joined([table(("Note", "answers"), rows, "-n"), element("p", remark, class_="soft")])
+    return joined([table(("Note", "answers"), rows, "-n"), soft(remark)])
 
 
 def _recalled(counts: Counted | None) -> Markup:
@@ -407,7 +408,7 @@ def _recalled(counts: Counted | None) -> Markup:
     ]
     remark = "Of use: the note was then read, or found by a search, in the same conversation. Counted since the index was made."
     counts_of_notes = table(("Note", "recalled", "of use"), rows, "-nn")
-    return joined([counts_of_notes, element("p", remark, class_="soft")])
+    return joined([counts_of_notes, soft(remark)])
 
 
 def _providers(status: StatusResult) -> Markup:
@@ -423,7 +424,7 @@ def _providers(status: StatusResult) -> Markup:
         parts.append(table(heads, rows, "---nnn"))
     passed_over = [one.provider for one in vector.candidates if not one.usable]
     if passed_over:
-        parts.append(element("p", f"Not set up: {', '.join(passed_over)}.", class_="soft"))
+        parts.append(soft(f"Not set up: {', '.join(passed_over)}."))
     return joined(parts)
 
 
@@ -458,10 +459,10 @@ def _answer(report: Report) -> Markup:
     summary = (
         f"{counted(len(answer.hits), 'passage')}, by {answer.mode or 'no'} search, in {spent}."
     )
-    parts = [asked, element("p", summary, class_="soft")]
+    parts = [asked, soft(summary)]
     parts += [element("p", one) for one in ([answer.error] if answer.error else remarks(answer))]
     if any(hit.explain for hit in answer.hits):
-        parts.append(element("p", _ABOUT_LINES, class_="soft"))
+        parts.append(soft(_ABOUT_LINES))
     parts += [_hit(hit, report.question) for hit in answer.hits]
     return joined(parts)
 
@@ -475,7 +476,7 @@ def _hit(hit: Hit, question: str) -> Markup:
         if lanes:
             heads = ("Lane", "found", "calibrated", "rank of all lines", "weight")
             parts.append(table(heads, lanes, "-nnnn"))
-        parts += [element("p", one, class_="soft") for one in reasons(hit, question)]
+        parts += [soft(one) for one in reasons(hit, question)]
     return element("article", *parts, class_="hit")
 
 
