@@ -189,7 +189,7 @@ def _plan(options: Options, given: str | None, name: str | None, *, yes: bool) -
         )
     workspace = _workspace(options)
     folder = _given(given) if given is not None else _choose(workspace, yes=yes)
-    known = read_folders(_own_root())
+    known = read_folders(_own_file()[1])
     is_default = name is None or known.default in (None, name)
     is_workspace = (
         name is None
@@ -211,7 +211,6 @@ def _plan(options: Options, given: str | None, name: str | None, *, yes: bool) -
 
 
 def _given(text: str) -> NotesFolder:
-
     origin = SettingOrigin(kind="command-line", detail="DIR")
     request = LoadRequest(environment=os.environ, cwd=Path.cwd(), notes=text, notes_origin=origin)
     path = notes_folder(request, home_dir(os.environ, Path.cwd()), may_be_away=False)
@@ -318,7 +317,7 @@ def _member_lines(plan: Plan) -> Sequence[str]:
 def _write_folder(plan: Plan) -> None:
     from config.source.editing import parse_object, with_member
 
-    file, root = _own_file(), _own_root()
+    file, root = _own_file()
     known, added = read_folders(root), _value(root, *_ADDED) or {}
     text = file.text
     if plan.is_default and known.default != plan.name:
@@ -478,9 +477,7 @@ def _failed(options: Options, client: Client, error: MemoryGatewayError) -> dict
 
 
 def _undo(options: Options, *, yes: bool, dry_run: bool) -> int:
-
-    file = _own_file()
-    root = _own_root()
+    file, root = _own_file()
     clients = _noted_clients(root)
     data: dict[str, object] = {"file": str(file.path), "written": False, "clients": []}
     if root is None or "setup" not in root.value:
@@ -592,30 +589,23 @@ def _index_places(root: Located) -> list[str]:
 
 
 def _own_path() -> Path:
-
     return own_file(os.environ, home=home_dir(os.environ, Path.cwd()))
 
 
-def _own_file() -> EditedFile:
+def _own_file() -> tuple[EditedFile, Located | None]:
+    """Returns the file and what it contains. Raises ConfigInvalidError."""
     from config.changing import open_file
-
-    return open_file(_own_path())
-
-
-def _own_root() -> Located | None:
-    """Raises ConfigInvalidError."""
     from config.source.editing import parse_object
 
-    file = _own_file()
-    return parse_object(file.text, file.path) if file.data is not None else None
+    file = open_file(_own_path())
+    return file, parse_object(file.text, file.path) if file.data is not None else None
 
 
 def _note_client(name: str) -> None:
     """Notes a client before it is connected, so that it can be undone even if this process is killed meanwhile."""
     from config.source.editing import with_member
 
-    file = _own_file()
-    root = _own_root()
+    file, root = _own_file()
     names = _value(root, "setup", "clients") or []
     if name in names:
         return
