@@ -49,7 +49,7 @@ def with_item(text: str, path: Path, at: KeyPath, value: object) -> str:
     container = parse_object(text, path)
     for name in at:
         container = container.value[name]
-    return bom + _insert_item(text, container, value)
+    return bom + _insert(text, container, None, value)
 
 
 def without_member(text: str, path: Path, at: KeyPath) -> str:
@@ -110,53 +110,40 @@ def _dumps(value: object) -> str:
 _REST_OF_LINE: Final = re.compile(r"[ \t]*(?://[^\n]*)?\r?\n")
 
 
-def _insert(text: str, container: Located, name: str, value: object) -> str:
-    """Inserts the first member; everything after it, commas and comments included, stays as it is."""
-    newline = "\r\n" if "\r\n" in text else "\n"
-    position = container.start + 1
-    comma = "," if container.value else ""
-    outer = _indent_at(text, container.offset)
-    rest = _REST_OF_LINE.match(text, position)
-    if rest is not None:
-        first = next(iter(container.value.values()), None)
-        inner = _indent_at(text, first.offset) if first else outer + _unit(text)
-        lines = f"{_member(name, value, inner, newline)}{comma}{newline}"
-        return text[: rest.end()] + lines + text[rest.end() :]
-    if container.value:
-        member = f"{_dumps(name)}: {_dumps(value)}, "
-        return text[:position] + member + text[position:]
-    member = _member(name, value, outer + _unit(text), newline)
-    return text[:position] + f"{newline}{member}{newline}{outer}" + text[position:].lstrip(" \t")
-
-
-def _insert_item(text: str, container: Located, value: object) -> str:
-    """Inserts the first item of a list, as `_insert` does a member."""
+def _insert(text: str, container: Located, name: str | None, value: object) -> str:
+    """Inserts the first member, without a name the first item; everything after it, commas and comments included, stays
+    as it is.
+    """
     newline = "\r\n" if "\r\n" in text else "\n"
     position = container.start + 1
     outer = _indent_at(text, container.offset)
     inner = outer + _unit(text)
-    lines = newline.join(
-        f"{inner}{line}"
-        for line in json.dumps(value, indent=_indent_step(inner), ensure_ascii=False).split("\n")
-    )
     rest = _REST_OF_LINE.match(text, position)
+    if rest is None and container.value:
+        key = "" if name is None else f"{_dumps(name)}: "
+        return f"{text[:position]}{key}{_dumps(value)}, {text[position:]}"
+    if name is None:
+        lines = newline.join(f"{inner}{line}" for line in _lines(value, inner))
+    else:
+        first = next(iter(container.value.values()), None)
+        inner = _indent_at(text, first.offset) if first else inner
+        lines = _member(name, value, inner, newline)
     if rest is not None:
         comma = "," if container.value else ""
         return f"{text[: rest.end()]}{lines}{comma}{newline}{text[rest.end() :]}"
-    if container.value:
-        return f"{text[:position]}{_dumps(value)}, {text[position:]}"
     return f"{text[:position]}{newline}{lines}{newline}{outer}" + text[position:].lstrip(" \t")
 
 
 def _member(name: str, value: object, indent: str, newline: str) -> str:
-    step = _indent_step(indent)
-    lines = json.dumps({name: value}, indent=step, ensure_ascii=False).split("\n")[1:-1]
+    lines = _lines({name: value}, indent)[1:-1]
     inner = len(lines[0]) - len(lines[0].lstrip())
     return newline.join(f"{indent}{line[inner:]}" for line in lines)
 
 
-def _indent_step(indent: str) -> str | int:
-    return "\t" if "\t" in indent else 2
+def _lines(value: object, indent: str) -> list[str]:
+    """Returns the lines of a value, indented in themselves as the text around them."""
+    step = "\t" if "\t" in indent else 2
+    return json.dumps(value, indent=step, ensure_ascii=False).split("\n")
 
 
 def _indent_at(text: str, offset: int) -> str:
