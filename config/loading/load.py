@@ -118,9 +118,8 @@ class ConfigSurroundings(msgspec.Struct, frozen=True):
         self, chosen: Mapping[str, Chosen], *, is_default: bool
     ) -> tuple[str, SettingOrigin] | None:
         if self.request.workspace is not None:
-            return str(self.request.workspace), SettingOrigin(
-                kind="command-line", detail="--workspace"
-            )
+            origin = SettingOrigin(kind="command-line", detail="--workspace")
+            return str(self.request.workspace), origin
         named = chosen.get("workspace")
         if named is None and is_default:
             named = chosen.get("agents.defaults.workspace")
@@ -304,23 +303,17 @@ def refuse_unknown_names(
 
 
 def _no_workspace(request: LoadRequest, settings: Settings) -> ConfigNotFoundError:
-    usual = _usual_workspace(request)
+    usual = load_settings(msgspec.structs.replace(request, workspace=None)).workspace
     there = "is not a directory" if paths.exists(settings.workspace) else "does not exist"
     known = (
         f"The workspace of agent {settings.agent_id} is {usual}."
-        if usual is not None
+        if usual.is_dir()
         else "Create it first if it is meant to be new."
     )
     return ConfigNotFoundError(
         f"The workspace {settings.workspace}, which --workspace names, {there}.",
         remedy=f"Correct --workspace. {known}",
     )
-
-
-def _usual_workspace(request: LoadRequest) -> Path | None:
-    """Returns the workspace that would be used without the option, if it exists."""
-    usual = load_settings(msgspec.structs.replace(request, workspace=None)).workspace
-    return usual if usual.is_dir() else None
 
 
 def _refuse_unknown_agent(request: LoadRequest, settings: Settings) -> None:

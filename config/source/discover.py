@@ -154,25 +154,20 @@ def _state_dir(request: LoadRequest, home: Path) -> tuple[Path, SettingOrigin]:
         chosen = paths.resolve_path(str(request.state_dir), home=home, base=request.cwd)
         return chosen, SettingOrigin(kind="command-line", detail="--state-dir")
     named = paths.variable(request.environment, *paths.STATE_DIR_VARIABLES)
-    origin = (
-        SettingOrigin(kind="environment", detail=named[0])
-        if named
-        else SettingOrigin(kind="default")
-    )
+    origin = SettingOrigin(kind="default")
+    if named:
+        origin = SettingOrigin(kind="environment", detail=named[0])
     return paths.state_dir(request.environment, home=home, cwd=request.cwd), origin
 
 
 def _named_config(request: LoadRequest, home: Path) -> tuple[Located, SettingOrigin] | None:
     if request.config_path is not None:
-        text, origin = (
-            str(request.config_path),
-            SettingOrigin(kind="command-line", detail="--config"),
-        )
-    else:
-        named = paths.variable(request.environment, *paths.CONFIG_PATH_VARIABLES)
-        if named is None:
-            return None
+        text = str(request.config_path)
+        origin = SettingOrigin(kind="command-line", detail="--config")
+    elif named := paths.variable(request.environment, *paths.CONFIG_PATH_VARIABLES):
         text, origin = named[1], SettingOrigin(kind="environment", detail=named[0])
+    else:
+        return None
     path = paths.resolve_path(text, home=home, base=request.cwd)
     root = _read(path)
     if root is None:

@@ -79,7 +79,8 @@ def check_model(settings: Settings) -> Iterator[Observation]:
     try:
         path = locate(models.reference, models.cache_dir)
         if path is not None:
-            _check_head(path)
+            with path.open("rb") as file:
+                check_magic(file.read(_HEAD_BYTES), str(path), path.suffix)
     except ProviderError as error:
         yield finding.warning(error.message, _KEY, fix=error.remedy)
         return
@@ -91,11 +92,6 @@ def check_model(settings: Settings) -> Iterator[Observation]:
         )
         return
     yield _absent(models.reference) if path is None else _present(path)
-
-
-def _check_head(path: Path) -> None:
-    with path.open("rb") as file:
-        check_magic(file.read(_HEAD_BYTES), str(path), path.suffix)
 
 
 def _present(path: Path) -> Observation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, date, datetime
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -95,13 +95,11 @@ class SearchParams(Params, frozen=True):
 def agent_now(time_zone: str | None, now: datetime | None = None) -> datetime:
     """Returns the present moment in an IANA time zone that was checked before; None: the machine's own."""
     moment = now or datetime.now(UTC)
-    return moment.astimezone(_zone(time_zone) if time_zone else None)
-
-
-def _zone(name: str) -> tzinfo:
+    if not time_zone:
+        return moment.astimezone()
     from zoneinfo import ZoneInfo  # noqa: PLC0415 - only when the key is set
 
-    return ZoneInfo(name)
+    return moment.astimezone(ZoneInfo(time_zone))
 
 
 def read_request(params: SearchParams) -> SearchRequest:
