@@ -158,7 +158,7 @@ class NamedKey(msgspec.Struct, frozen=True):
 
     @property
     def path(self) -> str:
-        return self.section.documented(msgspec.structs.replace(self.key, path=".".join(self.names)))
+        return self.section.documented(".".join(self.names))
 
 
 class SettingChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,13 +190,13 @@ def find_key(text: str) -> NamedKey:
     known = [(section, key, path) for section in SECTIONS for key in section.keys
              for path in (key.path, *key.aliases)]  # fmt: skip
     for name, (section, key, path) in product((text.strip(), wanted), known):
-        documented = section.documented(msgspec.structs.replace(key, path=path))
+        documented = section.documented(path)
         names = _matched(documented, name)
         if names is not None:
             depth = documented.count(".") - path.count(".")
             own = tuple(key.path.split(".")) if ANY_NAME not in path else names[depth:]
             return NamedKey(section, key, own)
-    raise _unknown(text, {section.documented(key) for section, key, _ in known})
+    raise _unknown(text, {section.documented(key.path) for section, key, _ in known})
 
 
 def _matched(documented: str, text: str) -> tuple[str, ...] | None:

@@ -8,7 +8,6 @@ from operator import attrgetter
 from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 
 from config.keys.kinds import ApiKey, Headers, WebAddress
 from config.keys.tree import OWN_ENTRY
@@ -48,18 +47,19 @@ def rows_of(rows: Sequence[Row], key: str) -> tuple[Row, ...]:
 
     Empty if there is none.
     """
-    wanted = _main_path(short_name(key))
+    name = short_name(key)
+    wanted = _MAIN_PATHS.get(name, name)
     found = tuple(row for row in rows if f"{row.path}.".startswith(f"{wanted}."))
     return found or tuple(row for row in rows if wanted.lower() in row.path.lower())
 
 
-def _main_path(path: str) -> str:
-    """Returns the path of the same key under which it has its row."""
-    for section in SECTIONS:
-        for key in section.keys:
-            if path in (section.documented(replace(key, path=alias)) for alias in key.aliases):
-                return section.documented(key)
-    return path
+_MAIN_PATHS: Final = {
+    section.documented(alias): section.documented(key.path)
+    for section in SECTIONS
+    for key in section.keys
+    for alias in key.aliases
+}
+"""The path under which a key has its row, by each of its other paths."""
 
 
 def nearest_path(rows: Sequence[Row], key: str) -> str | None:

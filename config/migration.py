@@ -229,7 +229,7 @@ class _Levels:
 
     def _key(self, given: Given) -> tuple[str, str]:
         leaf = given.leaf
-        return self.agent(given.at), leaf.section.documented(leaf.key)
+        return self.agent(given.at), leaf.section.documented(leaf.key.path)
 
     def agent(self, at: KeyPath) -> str:
         """Returns the id of the agent that a path belongs to; empty for a path that applies to all."""

@@ -180,7 +180,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
 )
 
 FIELDS: Final[Mapping[str, Key]] = {
-    section.documented(key): key for section in SECTIONS for key in section.keys if key.field
+    section.documented(key.path): key for section in SECTIONS for key in section.keys if key.field
 }
 """The keys that fill a field of the settings, by their documented paths."""
 

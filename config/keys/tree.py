@@ -57,10 +57,10 @@ class Section(msgspec.Struct, frozen=True):
     prefix: str | None = None
     """The prefix of a key's path in documents, messages and origins; None: the name."""
 
-    def documented(self, key: Key) -> str:
-        """Returns the one documented spelling of a key."""
+    def documented(self, path: str) -> str:
+        """Returns the one documented spelling of a key's path."""
         prefix = self.name if self.prefix is None else self.prefix
-        return f"{prefix}.{key.path}" if prefix else key.path
+        return f"{prefix}.{path}" if prefix else path
 
 
 class Leaf(msgspec.Struct, frozen=True):

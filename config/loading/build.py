@@ -83,7 +83,7 @@ def _level(at: KeyPath, own: Sequence[KeyPath]) -> int | None:
 def _name(given: Given) -> str:
     if ANY_NAME in given.leaf.key.path:
         return render_path(given.at)
-    return given.leaf.section.documented(given.leaf.key)
+    return given.leaf.section.documented(given.leaf.key.path)
 
 
 def _choose_one(general: list[Given], special: list[Given], reading: Reading) -> Chosen:

@@ -31,7 +31,7 @@ _log = Log()
 _FIXED: Final = frozenset({"workspace", "store.path", "store.view"})
 """They say which index is owned, and for which files."""
 _SWITCHES: Final = frozenset({"enabled", "plugins.slots.memory"})
-_SEARCH: Final = frozenset(map(SEARCH.documented, SEARCH.keys))
+_SEARCH: Final = frozenset(SEARCH.documented(key.path) for key in SEARCH.keys)
 _FOR_THE_BACKEND: Final = ("backend", "qmd.", "models.", "auth.")
 _NOT_FOR_THE_BACKEND: Final = _SWITCHES | {"qmd.scope"}
 

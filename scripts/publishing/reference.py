@@ -82,7 +82,7 @@ def reference_markdown() -> str:
 
 
 def _most_changed(defaults: Mapping[str, str]) -> str:
-    keys = {section.documented(key): key for section in SECTIONS for key in section.keys}
+    keys = {section.documented(key.path): key for section in SECTIONS for key in section.keys}
     rows = (_row_of_key(keys[name], defaults[name]) for name in _CHANGED)
     return "\n".join((*_HEAD, *rows, ""))
 
@@ -94,7 +94,10 @@ def _section(section: Section, defaults: Mapping[str, str]) -> str:
         f"Stands at {', else '.join(f'`{place}`' for place in section.places)}.",
         "",
         *_HEAD,
-        *(_row_of_key(key, defaults.get(section.documented(key), "–")) for key in section.keys),
+        *(
+            _row_of_key(key, defaults.get(section.documented(key.path), "–"))
+            for key in section.keys
+        ),
         *_retired(section),
         "",
     ]

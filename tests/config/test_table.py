@@ -18,7 +18,7 @@ from config.settings import HybridSettings, QuerySettings, Settings
 from fakes.each import each
 
 KEYS = [(section, key) for section in SECTIONS for key in section.keys]
-IDS = [section.documented(key) for section, key in KEYS]
+IDS = [section.documented(key.path) for section, key in KEYS]
 
 # Filled from the request and the machine, or from keys under free names.
 NOT_FROM_ONE_KEY = {
