@@ -257,18 +257,17 @@ class _Levels:
 
 def _move(found: _Found, given: Given | None, levels: _Levels) -> Move:
     if isinstance(found.child, Retired):
-        return Move(at=found.at, node=found.node, to=None, reason="it has no effect")
-    if found.child is None:
-        empty = plain(found.node) in ({}, [], None)
-        reason = "it is empty" if empty else "it is not a known key"
-        return Move(at=found.at, node=found.node, to=None, reason=reason)
-    if given is None:
-        return Move(at=found.at, node=found.node, to=None, reason="it has no value")
-    winner = levels.winner(given)
-    if winner is not given:
+        reason = "it has no effect"
+    elif found.child is None:
+        is_empty = plain(found.node) in ({}, [], None)
+        reason = "it is empty" if is_empty else "it is not a known key"
+    elif given is None:
+        reason = "it has no value"
+    elif (winner := levels.winner(given)) is not given:
         reason = f"{render_path(winner.at)} counts"
-        return Move(at=found.at, node=found.node, to=None, reason=reason)
-    return Move(at=found.at, node=found.node, to=_target(given, levels))
+    else:
+        return Move(at=found.at, node=found.node, to=_target(given, levels))
+    return Move(at=found.at, node=found.node, to=None, reason=reason)
 
 
 def _target(given: Given, levels: _Levels) -> KeyPath:
