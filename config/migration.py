@@ -142,7 +142,7 @@ def _agents(root: Located) -> list[str | None]:
     """Returns None for the default agent, then every agent that the file names anywhere."""
     reading = Reading({})
     listed = [entry.id for entry in listed_agents(root, reading)]
-    return [None, *listed, *(name for name, _ in agents_in_own_entry(root, OWN_ENTRY_PATH))]
+    return [None, *listed, *(name for name, _ in agents_in_own_entry(root))]
 
 
 def _values(settings: Settings) -> Settings:

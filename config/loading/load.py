@@ -76,7 +76,7 @@ def read_content(
     givens = tuple(walk(build_tree(sections), root, (), reading))
     agents = listed_agents(root, reading)
     reading.raise_problems()
-    return ConfigFile(givens, agents, agents_in_own_entry(root, OWN_ENTRY_PATH))
+    return ConfigFile(givens, agents, agents_in_own_entry(root))
 
 
 class ConfigSurroundings(msgspec.Struct, frozen=True):
@@ -378,9 +378,9 @@ def listed_agents(root: Located, reading: Reading) -> tuple[AgentEntry, ...]:
     return tuple(found.values())
 
 
-def agents_in_own_entry(root: Located, home: KeyPath) -> tuple[tuple[str, KeyPath], ...]:
+def agents_in_own_entry(root: Located) -> tuple[tuple[str, KeyPath], ...]:
     """Returns ids and paths of the agents that our own entry configures; they need not be listed anywhere."""
-    path = (*home, "agents")
+    path = (*OWN_ENTRY_PATH, "agents")
     node = descend(root, *path)
     members = node.value if node and isinstance(node.value, dict) else {}
     return tuple((normalize_agent_id(name), (*path, name)) for name in members)
