@@ -116,23 +116,21 @@ _LIFETIME_MS: Final = 3_600_000
 Result = dict[str, Any]
 
 
-def dressed(result: Result, revision: Revision) -> Result:
-    """Returns the result in the form that the revision wants."""
+def dressed(result: Result, revision: Revision, **hints: object) -> Result:
+    """Returns the result in the form that the revision wants; some have `hints` on how long it is valid."""
     if not revision.is_stateless:
         return result
-    return result | {"resultType": "complete", "_meta": {SERVER_KEY: SERVER}}
+    return result | hints | {"resultType": "complete", "_meta": {SERVER_KEY: SERVER}}
 
 
 def cacheable(result: Result, revision: Revision) -> Result:
     """Returns a result that is valid for every client, and for an hour."""
-    hints = {"ttlMs": _LIFETIME_MS, "cacheScope": "public"} if revision.is_stateless else {}
-    return dressed(result | hints, revision)
+    return dressed(result, revision, ttlMs=_LIFETIME_MS, cacheScope="public")
 
 
 def momentary(result: Result, revision: Revision) -> Result:
     """Returns a result that is valid for this client, and only now."""
-    hints = {"ttlMs": 0, "cacheScope": "private"} if revision.is_stateless else {}
-    return dressed(result | hints, revision)
+    return dressed(result, revision, ttlMs=0, cacheScope="private")
 
 
 def handshake(requested: str | None) -> Result:
