@@ -93,9 +93,8 @@ class _GroupMeta(msgspec.StructMeta):
         declared = {
             field: value for field, value in namespace.items() if isinstance(value, Declared)
         }
-        fields = {field: value.default for field, value in declared.items()}
-        kept = {field: value for field, value in namespace.items() if field not in fields}
-        kept.update((field, value) for field, value in fields.items() if value is not NODEFAULT)
+        kept = {field: value for field, value in namespace.items() if field not in declared}
+        kept |= {f: one.default for f, one in declared.items() if one.default is not NODEFAULT}
         made: Any = super().__new__(
             cls, name, bases, kept, **{"frozen": True, "kw_only": True, **options}
         )

@@ -199,14 +199,12 @@ class Reading:
             raise ConfigInvalidError(self.problems, remedy=remedy)
 
     def warnings(
-        self, *, except_below: Iterable[KeyPath], providers: Sequence[str]
+        self, *, except_below: Sequence[KeyPath], providers: Sequence[str]
     ) -> tuple[ConfigWarning, ...]:
         """Returns the warnings so far, without those about other agents and other providers than these."""
-        others = tuple(except_below)
-        own = [
-            remark
+        return tuple(
+            remark.warning
             for remark in self.remarks
-            if not any(remark.at[: len(place)] == place for place in others)
+            if not any(remark.at[: len(place)] == place for place in except_below)
             and not is_foreign(remark.at, providers)
-        ]
-        return tuple(remark.warning for remark in own)
+        )

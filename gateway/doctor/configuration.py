@@ -113,7 +113,7 @@ def check_places(settings: Settings) -> Iterator[Observation]:
 
 def _check_own(one: _Directory) -> Iterator[Observation]:
     """Checks a directory that the gateway has to write to."""
-    there = next(path for path in (one.path, *one.path.parents) if _exists(path))
+    there = next(path for path in (one.path, *one.path.parents) if os.path.lexists(path))
     if _is_directory(there) and _may(there, os.R_OK | os.W_OK | os.X_OK):
         yield from _judge_mode(one, there)
         return
@@ -149,7 +149,7 @@ def _judge_mode(one: _Directory, there: Path) -> Iterator[Observation]:
 
 
 def _check_file_of_ours(index: Path) -> Iterator[Observation]:
-    if not _exists(index):
+    if not os.path.lexists(index):
         return
     if not _may(index, os.R_OK | os.W_OK):
         yield finding.error(
@@ -196,7 +196,7 @@ def _check_workspace(settings: Settings) -> Iterator[Observation]:
         what, correct = "The folder of notes", "correct --notes"
     correct += ", or name a folder of notes: memory-gateway setup."
     if not _is_directory(workspace) or not _may(workspace, os.R_OK | os.X_OK):
-        there = _exists(workspace) or denial_of(workspace) is not None
+        there = os.path.lexists(workspace) or denial_of(workspace) is not None
         yield finding.observe(
             "error" if there else "warning",
             f"{what} {'cannot be read' if there else 'does not exist'}.",
@@ -257,10 +257,6 @@ def _is_directory(path: Path) -> bool:
         return path.is_dir()
     except PermissionError:
         return False
-
-
-def _exists(path: Path) -> bool:
-    return os.path.lexists(path)
 
 
 def _may(path: Path, wanted: int) -> bool:

@@ -14,9 +14,6 @@ from gateway.cli import output
 from gateway.cli.options import LogLevel, Options, arguments_of, load, named_state_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from config.settings import Settings, StartedAs
     from gateway.cli import arguments as typed
     from gateway.sample.demo import Event
@@ -130,22 +127,17 @@ def _plan(options: Options, settings: Settings) -> UnitPlan:
         "--log-level": options.log_level,
     }
     arguments = [*arguments_of(given), *(["--claude-code"] if options.claude_code else [])]
+    writable = [settings.search.store.path.parent, settings.state_dir]
+    if settings.workspace.is_dir():
+        writable.append(settings.workspace)  # `remember` appends to notes through the service
     return UnitPlan(
         name=name_of(settings),
         program=command_of("gateway"),
         arguments=tuple(arguments),
         directory=unit_directory(os.environ, home_dir(os.environ, Path.cwd())),
-        writable=tuple(dict.fromkeys(_writable(settings))),
+        writable=tuple(dict.fromkeys(writable)),
         workspace=settings.workspace,
     )
-
-
-def _writable(settings: Settings) -> Iterator[Path]:
-    """Yields the places of the index and of the notes, to which `remember` appends through the service."""
-    yield settings.search.store.path.parent
-    yield settings.state_dir
-    if settings.workspace.is_dir():
-        yield settings.workspace
 
 
 def _show_change(options: Options, action: str, change: UnitChange, name: str) -> int:
