@@ -228,16 +228,22 @@ _HEADINGS: Final = {"h1": "h3", "h2": "h4", "h3": "h5", "h4": "h6", "h5": "h6"}
 # --- Tags, names and links -----------------------------------------------------------------------
 
 
-def _chip(name: str, number: int, asked: str) -> Markup:
-    link = element("a", element("bdi", name), href="#notes", data_find=asked)
-    return element("li", link, element("span", f" {number:,}", class_="soft"))
+def _chips(rows: Iterable[tuple[Markup, str]]) -> Markup:
+    """Returns a list of names and the like, each with a remark behind it."""
+    items = (
+        element("li", one, element("span", f" {remark}", class_="soft")) for one, remark in rows
+    )
+    return element("ul", *items, class_="chips")
+
+
+def _tag(tag: str) -> Markup:
+    return element("a", element("bdi", tag), href="#notes", data_find=tag)
 
 
 def _tags(known: Known) -> Markup:
     if not known.tags:
         return Markup()
-    chips = [_chip(f"#{one.tag}", one.notes, f"#{one.tag}") for one in known.tags[:_MOST]]
-    parts = [element("ul", *chips, class_="chips")]
+    parts = [_chips((_tag(f"#{one.tag}"), f"{one.notes:,}") for one in known.tags[:_MOST])]
     if len(known.tags) > _MOST:
         parts.append(soft(f"And {counted(len(known.tags) - _MOST, 'rarer tag')}."))
     return joined(parts)
@@ -250,21 +256,12 @@ def _named(named: Sequence[NameCount], pages: _Pages) -> Markup:
         "By simple counting, in how many notes: words with a capital letter within a sentence, titles of notes and "
         "links. Nothing here understands who they are."
     )
-    chips = [
-        element(
-            "li",
-            element(
-                "details",
-                element(
-                    "summary",
-                    element("bdi", one.name),
-                    element("span", f" {len(one.notes):,}", class_="soft"),
-                ),
-                element("p", _listed(one.notes[:_MOST], pages)),
-            ),
-        )
-        for one in named
-    ]
+    chips = []
+    for one in named:
+        number = element("span", f" {len(one.notes):,}", class_="soft")
+        summary = element("summary", element("bdi", one.name), number)
+        notes = element("p", _listed(one.notes[:_MOST], pages))
+        chips.append(element("li", element("details", summary, notes)))
     return joined([element("ul", *chips, class_="chips"), soft(remark)])
 
 
@@ -278,22 +275,12 @@ def _links(pages: _Pages) -> Markup:
         (one for one in links if one.linked_from), key=lambda one: (-len(one.linked_from), one.path)
     )
     if most:
-        chips = [
-            element(
-                "li",
-                pages.link(one.path),
-                element("span", f" ← {len(one.linked_from):,}", class_="soft"),
-            )
-            for one in most[:_MOST]
-        ]
-        parts += [element("h3", "Linked most"), element("ul", *chips, class_="chips")]
+        rows = ((pages.link(one.path), f"← {len(one.linked_from):,}") for one in most[:_MOST])
+        parts += [element("h3", "Linked most"), _chips(rows)]
     missing = Counter(name for one in links for name in one.missing)
     if missing:
-        chips = [
-            element("li", element("bdi", name), element("span", f" ← {number:,}", class_="soft"))
-            for name, number in missing.most_common(_MOST)
-        ]
-        parts += [element("h3", "Linked, and no note yet"), element("ul", *chips, class_="chips")]
+        rows = ((element("bdi", one), f"← {n:,}") for one, n in missing.most_common(_MOST))
+        parts += [element("h3", "Linked, and no note yet"), _chips(rows)]
     is_linked = {one.path for one in links if one.to or one.linked_from}
     alone = [one.path for one in pages.known.notes if one.path not in is_linked]
     if alone:
