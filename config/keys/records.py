@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Generic, Literal
+from typing import Any, ClassVar, Generic, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -115,9 +115,7 @@ _QMD_PATH: Record[Any] = Record(
 class _Name(FreeText, frozen=True):
     """A string that may not be blank: a blank condition would silently match every session."""
 
-    @property
-    def allowed(self) -> str:
-        return "a string that is not blank"
+    allowed: ClassVar[str] = "a string that is not blank"
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> str | UnsetType:
         if isinstance(node.value, str) and not node.value.strip():
