@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -48,11 +47,10 @@ class _Open(msgspec.Struct):
     """The member whose value comes next."""
 
 
-def scan(text: str, decode_string: Callable[[str], str]) -> Spot:
+def scan(text: str) -> Spot:
     """Returns the tree of spots of a valid JSON5 text.
 
-    `decode_string` turns a quoted JSON5 string into its value; it is called only for names with
-    escapes. Time is linear in the text, and the depth of nesting costs no recursion.
+    Time is linear in the text, and the depth of nesting costs no recursion.
     """
     root: Spot | None = None
     stack: list[_Open] = []
@@ -65,7 +63,9 @@ def scan(text: str, decode_string: Callable[[str], str]) -> Spot:
             continue
         top = stack[-1] if stack else None
         if top is not None and top.is_object and top.pending is None:
-            top.pending = _add_member(top.spot, _name(lexeme, decode_string), offset)
+            name, members = _name(lexeme), top.spot.members
+            earlier = members[name].offset if name in members else None
+            top.pending = members[name] = Spot(offset, shadowed=earlier)
             continue
         spot = _value_spot(top, offset)
         spot.value, spot.end = offset, match.end()
@@ -85,16 +85,10 @@ def _value_spot(top: _Open | None, offset: int) -> Spot:
     return top.spot.items[-1]
 
 
-def _add_member(parent: Spot, name: str, offset: int) -> Spot:
-    earlier = parent.members.get(name)
-    parent.members[name] = Spot(offset, shadowed=earlier.offset if earlier else None)
-    return parent.members[name]
-
-
-def _name(lexeme: str, decode_string: Callable[[str], str]) -> str:
+def _name(lexeme: str) -> str:
     if lexeme[0] not in "\"'":
-        return decode_string(f'"{lexeme}"') if "\\" in lexeme else lexeme
-    return decode_string(lexeme) if "\\" in lexeme else lexeme[1:-1]
+        return _decode_string(f'"{lexeme}"') if "\\" in lexeme else lexeme
+    return _decode_string(lexeme) if "\\" in lexeme else lexeme[1:-1]
 
 
 _PLACE = r" (?:found |starting )?near (\d+)"
@@ -159,7 +153,7 @@ def read_json5(path: Path) -> Located:
 def parse_json5(data: bytes, path: Path) -> Located:
     """Returns the value in `data`; `path` is for messages. Raises `ConfigInvalidError`."""
     source = SourceText(path, _decode(data, path))
-    return _locate(_parse(source), scan(source.text, _decode_string), source)
+    return _locate(_parse(source), scan(source.text), source)
 
 
 def require_object(root: Located) -> Located:
