@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET
@@ -79,7 +79,7 @@ class Foreign(msgspec.Struct, frozen=True):
 
 
 class Branch(msgspec.Struct):
-    children: dict[str, Branch | Leaf | Retired | Foreign] = msgspec.field(default_factory=dict)
+    children: dict[str, Child] = msgspec.field(default_factory=dict)
     unknown: Unknown = "ignore"
 
     def below(self, path: str) -> Branch:
@@ -92,6 +92,9 @@ class Branch(msgspec.Struct):
             assert isinstance(child, Branch), path
             branch = child
         return branch
+
+
+Child: TypeAlias = Branch | Leaf | Retired | Foreign
 
 
 def build_tree(sections: Iterable[Section]) -> Branch:
@@ -135,7 +138,11 @@ def walk(branch: Branch, node: Located, at: KeyPath, reading: Reading) -> Iterat
     A `null` counts as no value everywhere.
     """
     if ANY_ITEM in branch.children:
-        yield from _walk_items(branch.children[ANY_ITEM], node, at, reading)
+        if not isinstance(node.value, list):
+            reading.problem(at, node, f"found {type_words(node.value)}, allowed is a list")
+            return
+        for index, item in enumerate(node.value):
+            yield from _visit(branch.children[ANY_ITEM], item, (*at, index), reading)
         return
     if not isinstance(node.value, dict):
         reading.problem(at, node, f"found {type_words(node.value)}, allowed is an object")
@@ -151,19 +158,7 @@ def walk(branch: Branch, node: Located, at: KeyPath, reading: Reading) -> Iterat
             yield from _visit(child, member, path, reading)
 
 
-def _walk_items(
-    child: Branch | Leaf | Retired | Foreign, node: Located, at: KeyPath, reading: Reading
-) -> Iterator[Given]:
-    if not isinstance(node.value, list):
-        reading.problem(at, node, f"found {type_words(node.value)}, allowed is a list")
-        return
-    for index, item in enumerate(node.value):
-        yield from _visit(child, item, (*at, index), reading)
-
-
-def _visit(
-    child: Branch | Leaf | Retired | Foreign, node: Located, at: KeyPath, reading: Reading
-) -> Iterator[Given]:
+def _visit(child: Child, node: Located, at: KeyPath, reading: Reading) -> Iterator[Given]:
     if node.value is None or isinstance(child, Foreign):
         return
     if isinstance(child, Branch):
