@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,7 +23,7 @@ from msgspec.structs import replace
 
 from config.errors import ConfigNotFoundError, MemoryGatewayError
 from config.loading.load import load_settings
-from config.paths import data_dir, home_dir, named_dir, notes_state_dir, own_file
+from config.paths import data_dir, home_dir, notes_state_dir, own_file
 from config.runtime.files import is_addressable, read_file
 from config.runtime.tasks import run_within
 from config.settings import SettingOrigin
@@ -384,9 +383,9 @@ def _candidates(
 
 def _known_to_obsidian(environment: Mapping[str, str], home: Path) -> list[Path]:
     """Returns the vaults that Obsidian lists, the one used last first."""
-    settings = named_dir(environment, "XDG_CONFIG_HOME") or home / ".config"
-    if sys.platform == "darwin":
-        settings = home / "Library/Application Support"
+    from gateway.connect.clients import Surroundings
+
+    settings = Surroundings(environment, home, home).settings_dir()
     places = (settings, home / ".var/app/md.obsidian.Obsidian/config")
     vaults: list[tuple[float, str]] = []
     for place in places:
