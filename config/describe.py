@@ -39,7 +39,8 @@ class Row(msgspec.Struct, frozen=True):
 
 def describe_rows(settings: Settings) -> tuple[Row, ...]:
     """Returns one row for every key, identity first, in the order of the documentation."""
-    return (*_identity(settings), *_keys(settings), *_free_names(settings), *_variables(settings))
+    variables = (_row(settings, name, MASK) for name in settings.environment_keys)
+    return (*_identity(settings), *_keys(settings), *_free_names(settings), *variables)
 
 
 def rows_of(rows: Sequence[Row], key: str) -> tuple[Row, ...]:
@@ -130,11 +131,6 @@ def _free_names(settings: Settings) -> Iterator[Row]:
     for at, value in members.items():
         if render_path(at) in settings.origins:
             yield _row(settings, render_path(at), value)
-
-
-def _variables(settings: Settings) -> Iterator[Row]:
-    for name in settings.environment_keys:
-        yield _row(settings, name, MASK)
 
 
 def _row(settings: Settings, path: str, value: object) -> Row:

@@ -232,11 +232,11 @@ def _settle(
     variables: Variables,
 ) -> Settings:
     dirs, workspace_origin = surroundings.directories(agent_id, chosen)
-    found, keys = surroundings.found, variables.keys()
+    found, keys, enabled = surroundings.found, variables.keys(), chosen.get("enabled")
     return msgspec.structs.replace(
         surroundings.with_claude_code(build_settings(chosen, dirs), dirs),
         workspace=dirs.workspace,
-        enabled_key=_key_of(chosen.get("enabled")),
+        enabled_key=render_path(enabled.given.at) if enabled and enabled.given else None,
         config_path=found.root.source.path if found.root else None,
         config_is_ours=found.is_ours,
         environment_keys=keys,
@@ -249,10 +249,6 @@ def _settle(
             "workspace": workspace_origin,
         },
     )
-
-
-def _key_of(chosen: Chosen | None) -> str | None:
-    return render_path(chosen.given.at) if chosen and chosen.given else None
 
 
 def _key_origins(chosen: Mapping[str, Chosen]) -> Iterator[tuple[str, SettingOrigin]]:

@@ -49,7 +49,9 @@ def make_directories(directory: Path, *, mode: int = 0o700) -> None:
     for one in reversed(missing):
         one.mkdir(mode=mode, exist_ok=True)
         if os.geteuid() == 0:
-            _give_directory(one)
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            with descriptor_of(one, flags) as made:
+                give_to_owner(made, one.parent)
     directory.mkdir(mode=mode, exist_ok=True)  # FileExistsError where something else has the name
 
 
@@ -60,12 +62,6 @@ def remove_empty(directory: Path, *, below: Path) -> None:
         while below in directory.parents and directory not in (cwd, *cwd.parents):
             directory.rmdir()
             directory = directory.parent
-
-
-def _give_directory(made: Path) -> None:
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    with descriptor_of(made, flags) as descriptor:
-        give_to_owner(descriptor, made.parent)
 
 
 def give_to_owner(made: int, directory: Path) -> None:

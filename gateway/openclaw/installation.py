@@ -323,7 +323,8 @@ def _uninstall(host: OpenClawHost, state_dir: Path) -> Outcome:
         how: Literal["restored", "edited"] = "restored"
     else:
         _restore_values(host, before, now)
-        _restore_mode(path, record.mode)
+        with suppress(OSError):
+            path.chmod(record.mode)  # OpenClaw writes a file of mode 600, whatever it was
         how = "edited"
         if record.link is not None and not path.is_symlink():
             remarks += (
@@ -483,12 +484,6 @@ def _restore_values(host: OpenClawHost, before: object, now: object) -> None:
 
 def _set(host: OpenClawHost, place: str, value: object) -> None:
     host.run("config", "set", place, msgspec.json.encode(value).decode(), "--strict-json")
-
-
-def _restore_mode(path: Path, mode: int) -> None:
-    """Restores the mode: OpenClaw writes a file of mode 600, whatever it was."""
-    with suppress(OSError):
-        path.chmod(mode)
 
 
 def _same_but_for_ours(before: object, now: object, plugin: Path, left: str | None) -> bool:

@@ -176,7 +176,8 @@ def _show_result(found: _Found, params: SearchParams, settings: Settings, manner
         output.note(result.error)
     elif not result.hits:
         place = short_path(str(settings.workspace))
-        explained = _is_explained(found)
+        stale = result.stale  # the remark on it may name the problem with the files
+        explained = stale is not None and any(stale.reason in one for one in found.issues)
         output.say(
             no_match(params, found.files, place, found.issues, found.unread, is_explained=explained)
         )
@@ -189,12 +190,6 @@ def _show_result(found: _Found, params: SearchParams, settings: Settings, manner
         result = replace(result, warning=None)
     for remark in remarks(result, with_times=params.explain):
         output.note(remark)
-
-
-def _is_explained(found: _Found) -> bool:
-    """Returns whether the remark on what may be missing names the problem with the files."""
-    stale = found.answer.stale
-    return stale is not None and any(stale.reason in one for one in found.issues)
 
 
 def _show_on_terminal(
