@@ -336,12 +336,9 @@ def connected(client: Client, there: Surroundings) -> dict[str, Entry]:
     """Returns the servers of a client that are this gateway, by name. Raises as `read`."""
     path = client.file(there)
     servers = servers_in(client, read(client, there).text, path)
-    return {name: entry for name, entry in servers.items() if _is_ours(client, entry)}
-
-
-def _is_ours(client: Client, entry: Entry) -> bool:
-    """Returns whether the entry is ours; of hooks only ours are looked at."""
-    return client.is_hooks or is_ours(entry)
+    if client.is_hooks:
+        return servers  # only ours are looked at
+    return {name: entry for name, entry in servers.items() if is_ours(entry)}
 
 
 def read(client: Client, there: Surroundings, *, leaving: str | None = None) -> Content:
@@ -390,44 +387,31 @@ def _refuse_links(client: Client, path: Path, home: Path, leaving: str | None) -
             )
 
 
-def plan_connection(client: Client, there: Surroundings, name: str, entry: Entry) -> FilePlan:
-    """Plans to add our entry. Anything that a person added to one of ours (variables, a time limit) stays in it.
+def plan_change(client: Client, there: Surroundings, name: str, entry: Entry | None) -> FilePlan:
+    """Plans to add our entry, or without one to remove it. Anything that a person added to one of ours (variables, a
+    time limit) stays in it.
 
     Raises as `read`, and ConfigInvalidError where another server has the name.
     """
-    path, before = client.file(there), read(client, there)
+    path = client.file(there)
+    before = read(client, there, leaving=name if entry is None else None)
     old = servers_in(client, before.text, path).get(name)
-    if old is not None and not _is_ours(client, old):
-        message = f"another server has the name {name}"
-        raise ConfigInvalidError.of(path, message, "Give this one another name: --name NAME.")
-    new = {**old, **entry} if old and not client.is_hooks else entry
+    if old is not None and not (client.is_hooks or is_ours(old)):
+        if entry is None:
+            problem, remedy = f"{name} is another server", "It is left alone; --name names ours."
+        else:
+            problem = f"another server has the name {name}"
+            remedy = "Give this one another name: --name NAME."
+        raise ConfigInvalidError.of(path, problem, remedy)
+    new = {**old, **entry} if entry and old and not client.is_hooks else entry
     plan = partial(FilePlan, client=client, path=path, name=name, before=before, old=old, new=new)
     if old == new:
         return plan(after=before.data)
     base, copy = _without(client, path, before, name, old)
+    if new is None:
+        return plan(after=base, base=base, copy=copy)
     text = with_server(client, (base or b"").decode(), path, name, new)
     return plan(after=text.encode(), base=base, copy=copy)
-
-
-def plan_removal(client: Client, there: Surroundings, name: str) -> FilePlan:
-    """Raises as `plan_connection`."""
-    path, before = client.file(there), read(client, there, leaving=name)
-    old = servers_in(client, before.text, path).get(name)
-    if old is not None and not _is_ours(client, old):
-        message = f"{name} is another server"
-        raise ConfigInvalidError.of(path, message, "It is left alone; --name names ours.")
-    base, copy = _without(client, path, before, name, old)
-    return FilePlan(
-        client=client,
-        path=path,
-        name=name,
-        before=before,
-        after=base,
-        old=old,
-        new=None,
-        base=base,
-        copy=copy,
-    )
 
 
 def _without(

@@ -267,11 +267,9 @@ class _Change(NamedTuple):
 
 
 def _planned(client: Client, there: Surroundings, name: str, entry: Entry | None) -> FilePlan:
-    from gateway.connect.entries import plan_connection, plan_removal
+    from gateway.connect.entries import plan_change
 
-    if entry is None:
-        return plan_removal(client, there, name)
-    return plan_connection(client, there, name, entry)
+    return plan_change(client, there, name, entry)
 
 
 def _hooks(client: Client, name: str, memory: Sequence[str]) -> Entry | None:

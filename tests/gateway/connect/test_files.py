@@ -20,7 +20,7 @@ from gateway.agent.recalling import HOOK_CLIENTS
 from gateway.cli.arguments import ClientName, HookOf
 from gateway.connect import entries
 from gateway.connect.clients import CLIENTS, Surroundings, is_ours
-from gateway.connect.entries import carry_out, connected, plan_connection, plan_removal
+from gateway.connect.entries import carry_out, connected, plan_change
 
 ROOT = Path(__file__).parents[3]
 COMMAND = ("/opt/bin/memory-gateway", "serve", "--notes", "/home/me/notes")
@@ -61,12 +61,12 @@ def write(client, there, text, mode=0o640):
 
 
 def join(client, there, *, name=NAME, command=COMMAND):
-    plan = plan_connection(client, there, name, client.entry(command))
+    plan = plan_change(client, there, name, client.entry(command))
     return carry_out(plan).copy if plan.changes else None
 
 
 def leave(client, there, name=NAME):
-    plan = plan_removal(client, there, name)
+    plan = plan_change(client, there, name, None)
     return carry_out(plan).copy if plan.changes else None
 
 
@@ -101,17 +101,17 @@ def test_what_is_connected_is_not_connected_again(client, there):
     path = write(client, there, lived_in(client))
     join(client, there)
     once = path.read_bytes()
-    plan = plan_connection(client, there, NAME, client.entry(COMMAND))
+    plan = plan_change(client, there, NAME, client.entry(COMMAND))
     assert not plan.changes
     assert plan.after == once
-    assert not plan_removal(client, there, "another").changes
+    assert not plan_change(client, there, "another", None).changes
 
 
 def test_what_a_person_connected_by_hand_in_a_form_that_cannot_be_edited_counts(there):
     client = CLIENTS["codex"]
     line = f"{NAME} = {{ command = '{COMMAND[0]}', args = {json.dumps(COMMAND[1:])} }}"
     write(client, there, f"[mcp_servers]\n{line}\n")
-    assert not plan_connection(client, there, NAME, client.entry(COMMAND)).changes
+    assert not plan_change(client, there, NAME, client.entry(COMMAND)).changes
     with pytest.raises(ConfigInvalidError, match="cannot be edited"):
         leave(client, there)
 
@@ -190,7 +190,7 @@ def test_links_are_not_followed_and_what_they_lead_to_is_not_touched(there, tmp_
 def test_what_changes_between_looking_and_writing_is_not_overwritten(there):
     client = CLIENTS["cursor"]
     path = write(client, there, "{}")
-    plan = plan_connection(client, there, NAME, client.entry(COMMAND))
+    plan = plan_change(client, there, NAME, client.entry(COMMAND))
     path.write_text('{"new": 1}')
     with pytest.raises(FileUnwritableError, match="somebody else changed it"):
         carry_out(plan)
@@ -324,12 +324,12 @@ def test_extended_attributes_are_kept_and_other_names_of_the_file_are_told(there
     except OSError:
         pytest.skip("this file system has no extended attributes")
     os.link(path, path.with_name("linked.json"))
-    plan = plan_connection(client, there, NAME, client.entry(COMMAND))
+    plan = plan_change(client, there, NAME, client.entry(COMMAND))
     assert plan.warning == f"{path} has 2 names (hard links): the others keep what it says now."
     assert carry_out(plan).lost == ()
     assert os.getxattr(path, "user.origin") == b"mine"
     assert path.with_name("linked.json").read_text(encoding="utf-8") == LIVED_IN["gemini"]
-    assert plan_removal(client, there, NAME).warning is None
+    assert plan_change(client, there, NAME, None).warning is None
 
 
 def test_help_and_pages_name_every_client_and_no_other():
