@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -220,7 +220,7 @@ def _problem(found: _Found, message: str) -> ConfigProblem:
 class _Levels:
     """Determines which of several places gives a key its value, for all agents and for each one."""
 
-    def __init__(self, givens: Any, root: Located) -> None:
+    def __init__(self, givens: Iterable[Given], root: Located) -> None:
         self._root = root
         self._by_key: dict[tuple[str, str], list[Given]] = {}
         for given in givens:

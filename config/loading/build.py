@@ -32,7 +32,7 @@ from config.settings import (
     Settings,
     StoreSettings,
 )
-from config.source.located import KeyPath, Located, Reading, render_path
+from config.source.located import KeyPath, Reading, render_path
 
 _AGENT_PLACES = (("agents", "list"), ("agents", "entries"), (*OWN_ENTRY_PATH, "agents"))
 _StructT = TypeVar("_StructT", bound=msgspec.Struct)
@@ -223,8 +223,7 @@ def _derive(values: _Values, name: str, value: object, how: str) -> None:
 def _warn(values: _Values, name: str, message: str, reading: Reading) -> None:
     given = values[name].given
     assert given is not None
-    node: Located = given.node
-    reading.warn(given.at, node, message)
+    reading.warn(given.at, given.node, message)
 
 
 def snake_case(path: str) -> str:
