@@ -23,7 +23,7 @@ from backends.transcripts.source import (
     is_file,
 )
 from config.runtime.decoding import prepared
-from config.runtime.files import make_directories, replace_file
+from config.runtime.files import make_directories, replace_file, sha256_of
 from config.settings import QmdSessionsSettings
 
 HEADING_LINES: Final = 2
@@ -79,7 +79,7 @@ class ExportRecord(msgspec.Struct, frozen=True):
             return True
         if path.is_symlink() or not path.is_file():
             return False
-        return self.is_written or digest_of_file(path) in self.digests
+        return self.is_written or sha256_of(path) in self.digests
 
 
 def read_records(directory: Path) -> dict[str, ExportRecord]:
@@ -100,23 +100,12 @@ def write_record(directory: Path, record: ExportRecord) -> None:
     replace_file(_file(directory, record), msgspec.json.encode(record))
 
 
-def drop_record(directory: Path, record: ExportRecord) -> None:
-    """Raises OSError."""
-    _file(directory, record).unlink(missing_ok=True)
-
-
 def stamp_of(path: Path) -> Stamp | None:
     try:
         status = path.lstat()
     except OSError:
         return None
     return status.st_size, status.st_mtime_ns, status.st_ino
-
-
-def digest_of_file(path: Path) -> str:
-    """Raises OSError."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _file(directory: Path, record: ExportRecord) -> Path:
@@ -285,7 +274,7 @@ class Exports:
         if not record.may_replace:
             raise _changed_by_hand(Path(record.path))
         Path(record.path).unlink(missing_ok=True)
-        drop_record(self._ledger, record)
+        _file(self._ledger, record).unlink(missing_ok=True)
 
 
 def _texts(transcripts: TranscriptSource, name: str) -> Iterator[tuple[int, str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import glob
+import hashlib
 import math
 import os
 import pwd
@@ -291,6 +292,12 @@ def _is_ready(descriptor: int, ends: float) -> bool:
 
 
 _DRAFT: Final = ".{name}.making-{writer}"
+
+
+def sha256_of(path: Path) -> str:
+    """Returns the hash of a file's content, in hexadecimal. Raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def replace_file(

@@ -7,7 +7,6 @@ pooling of its vectors are in files beside it or one directory up, named as at t
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import struct
@@ -17,6 +16,7 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
+from config.runtime.files import sha256_of
 from config.settings import Settings
 from providers.local.models import configured_models, locate
 from providers.local.models.references import (
@@ -77,10 +77,7 @@ class Prompts(msgspec.Struct, frozen=True):
 
     def apply(self, purpose: Purpose, text: str) -> str:
         prompt = self.query if purpose == "query" else self.document
-        if TEXT in prompt:
-            before, _, after = prompt.partition(TEXT)
-            return f"{before}{text}{after}"
-        return f"{prompt}{text}"
+        return prompt.replace(TEXT, text, 1) if TEXT in prompt else f"{prompt}{text}"
 
 
 _FAMILIES: Final[tuple[tuple[str, Prompts], ...]] = (
@@ -189,11 +186,10 @@ def read_model(path: Path, wishes: Wishes, reference: str | None = None) -> Mode
 
     Raises ProviderUnavailableError for a file that cannot give the requested embeddings.
     """
-    model = (
-        _read_onnx(path, wishes, reference)
-        if engine_of(path.name) is ONNX
-        else _read_gguf(path, wishes)
-    )
+    if engine_of(path.name) is ONNX:
+        model = _read_onnx(path, wishes, reference)
+    else:
+        model = _read_gguf(path, wishes)
     if model.width and (wishes.dimensions or 0) > model.width:
         raise ProviderUnavailableError(
             f"The model {path.name} gives {model.width} dimensions, not {wishes.dimensions}.",
@@ -210,7 +206,7 @@ def _read_gguf(path: Path, wishes: Wishes) -> Model:
         path=path,
         engine="llama.cpp",
         stamp=stamp,
-        sha256=_sha256(path),
+        sha256=sha256_of(path),
         name=path.name,
         quantisation=_quantisation(header),
         pooling=_pooling(header, path),
@@ -234,7 +230,7 @@ def _read_onnx(path: Path, wishes: Wishes, reference: str | None) -> Model:
         path=path,
         engine="onnxruntime",
         stamp=stamp,
-        sha256=_sha256(path),
+        sha256=sha256_of(path),
         name=name,
         quantisation=path.stem,
         pooling=found.pooling or (_CLS if _FIRST_TOKEN.search(name.lower()) else _MEAN),
@@ -245,7 +241,7 @@ def _read_onnx(path: Path, wishes: Wishes, reference: str | None) -> Model:
         prompts=_prompts(wishes, name, found.architecture),
         dimensions=wishes.dimensions,
         tokenizer=found.tokenizer,
-        tokenizer_sha256=_sha256(found.tokenizer),
+        tokenizer_sha256=sha256_of(found.tokenizer),
     )
 
 
@@ -293,9 +289,8 @@ def _pooling(header: Header, path: Path) -> int:
 
 def _prompts(wishes: Wishes, *names: str) -> Prompts:
     usual = prompts_for(*names)
-    return Prompts(
-        _chosen(wishes.query_prompt, usual.query), _chosen(wishes.document_prompt, usual.document)
-    )
+    query = _chosen(wishes.query_prompt, usual.query)
+    return Prompts(query, _chosen(wishes.document_prompt, usual.document))
 
 
 def _chosen(configured: str | None, usual: str) -> str:
@@ -308,11 +303,6 @@ def _chosen(configured: str | None, usual: str) -> str:
 def _quantisation(header: Header) -> str:
     number = _whole(header.values.get("general.file_type"))
     return _QUANTISATIONS.get(number, f"type {number}")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _whole(value: object) -> int:
@@ -360,8 +350,7 @@ def read_neighbours(model: Path) -> Neighbours:
     positions = _whole(config.get("max_position_embeddings"))
     if positions and any(family in architecture for family in _OFFSET_FAMILIES):
         positions -= 2
-    pooling = directory / POOLING
-    tokenizer = directory / TOKENIZER
+    pooling, tokenizer = directory / POOLING, directory / TOKENIZER
     if not tokenizer.is_file():
         raise _unusable_onnx(model, f"{TOKENIZER} is missing beside it")
     return Neighbours(
@@ -388,9 +377,8 @@ def _check(model: Path) -> None:
 
 def _pooling_of(config: dict[str, object]) -> int | None:
     named = _POOLING_NAMES.get(str(config.get("pooling_mode")))
-    return named or next(
-        (kind for flag, kind in _POOLING_FLAGS.items() if config.get(flag) is True), None
-    )
+    flagged = (kind for flag, kind in _POOLING_FLAGS.items() if config.get(flag) is True)
+    return named or next(flagged, None)
 
 
 def _read(model: Path, file: Path) -> dict[str, object]:

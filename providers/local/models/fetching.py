@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import re
 import shutil
@@ -13,8 +12,10 @@ from dataclasses import dataclass
 from typing import IO, Final
 
 import httpx2
+import msgspec
 from anyio import to_thread
 
+from config.runtime.files import sha256_of
 from providers import proxies
 from providers.endpoints import Origin
 from providers.local.models.cache import ModelFiles, ModelRecord, check_magic, storage_errors
@@ -395,7 +396,7 @@ class Fetch:
             )
         if not size:
             self._check_magic(b"")
-        digest = await to_thread.run_sync(_digest, self._place)
+        digest = await to_thread.run_sync(sha256_of, self._place.part)
         if announced.bytes not in (None, size) or announced.sha256 not in (None, digest):
             self._place.remove()
             raise ModelDamagedError(
@@ -404,16 +405,5 @@ class Fetch:
                 f"{announced.sha256 or digest}.",
                 remedy=_OTHER_HOST,
             )
-        record = ModelRecord(
-            reference=announced.reference,
-            bytes=size,
-            sha256=digest,
-            validator=announced.validator,
-        )
-        self._place.write_record(record)
+        self._place.write_record(msgspec.structs.replace(announced, bytes=size, sha256=digest))
         await to_thread.run_sync(self._place.publish)
-
-
-def _digest(place: ModelFiles) -> str:
-    with place.part.open("rb") as part:
-        return hashlib.file_digest(part, "sha256").hexdigest()

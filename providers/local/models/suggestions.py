@@ -6,13 +6,13 @@ it if there is no other provider.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
+from config.runtime.files import sha256_of
 from providers.local.models.cache import ModelFiles, ModelRecord, files_of, place_of
 from providers.local.models.references import HubReference, LocalEngine, engine_of, parse_reference
 
@@ -75,9 +75,7 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         """
         for place, digest in self._files(cache_dir):
             if place.is_complete() and place.record() is None:
-                with place.model.open("rb") as file:
-                    sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-                size = place.model.stat().st_size
+                sha256, size = sha256_of(place.model), place.model.stat().st_size
                 record = ModelRecord(reference=str(self.repository), bytes=size, sha256=sha256)
                 place.write_record(record)
             if _known(place) != digest:
@@ -144,11 +142,7 @@ _EARLIER = (
 
 def downloaded(cache_dir: Path) -> Suggestion | None:
     """Returns the suggested model that is here and is used without a setting. Blocking."""
-    return next(
-        (
-            one
-            for one in (FIRST, *_EARLIER)
-            if one.is_here(cache_dir) and (one is FIRST or one.engine.missing is None)
-        ),
-        None,
-    )
+    for one in (FIRST, *_EARLIER):
+        if one.is_here(cache_dir) and (one is FIRST or one.engine.missing is None):
+            return one
+    return None
