@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -46,7 +47,7 @@ class Piece(NamedTuple):
     text: str
     terms: str
     """One line for each unit of `split_units(text)`."""
-    counts: dict[str, int]
+    counts: Counter[str]
     length: int
     """The number of terms in it, with repetitions."""
 
@@ -108,10 +109,7 @@ def _pieces(text: str, analyser: Analyser) -> Iterator[Piece]:
             continue
         terms = "\n".join(analyser.terms(body[unit.start : unit.end]) for unit in split_units(body))
         words = terms.split()
-        counts: dict[str, int] = {}
-        for word in words:
-            word = same.setdefault(word, word)  # noqa: PLW2901 - one text for all pieces
-            counts[word] = counts.get(word, 0) + 1
+        counts = Counter(same.setdefault(word, word) for word in words)  # one text for all pieces
         yield Piece(chunk.start, chunk.start_line, body, terms, counts, len(words))
 
 
@@ -143,7 +141,6 @@ class QmdFound(NamedTuple):
     passage: Passage
     score: float
     """0..1, comparable with the builtin engine's."""
-    coverage: float
 
 
 def lexical_passages(
@@ -162,7 +159,7 @@ def lexical_passages(
     candidates.sort(key=lambda one: -one.bm25)
     for first in range(0, len(candidates), _BLOCK):
         for ranked in ranker.rank(candidates[first : first + _BLOCK]):
-            yield QmdFound(ranked.passage, ranked.score, ranked.passage.coverage)
+            yield QmdFound(ranked.passage, ranked.score)
 
 
 def document_passages(
@@ -177,14 +174,13 @@ def document_passages(
         if not pieces:
             continue
         candidates = _candidates(pieces, weights, rank_share=0.0)
-        best = next(PassageRanker(weights, max_chars=max_chars).rank(candidates), None)
-        passage = (
-            best.passage
-            if best
-            else passage_near(proposal.line or 1, candidates, weights, max_chars=max_chars)
-        )
+        if best := next(PassageRanker(weights, max_chars=max_chars).rank(candidates), None):
+            passage = best.passage
+        else:
+            line = proposal.line or 1
+            passage = passage_near(line, candidates, weights, max_chars=max_chars)
         ceiling = min(ceiling, proposal.score)
-        yield QmdFound(passage, ceiling, passage.coverage)
+        yield QmdFound(passage, ceiling)
 
 
 def of_rank(score: float) -> float:
@@ -198,11 +194,7 @@ def _analyse(question: str, proposals: Sequence[Proposal]) -> Query:
 
 
 def _weights(query: Query, pieces: Sequence[Piece]) -> Weights:
-    terms = set(query.terms())
-    frequencies = dict.fromkeys(terms, 0)
-    for piece in pieces:
-        for term in terms.intersection(piece.counts):
-            frequencies[term] += 1
+    frequencies = {term: sum(term in one.counts for one in pieces) for term in query.terms()}
     return Weights(query.concepts, frequencies, len(pieces))
 
 
@@ -367,13 +359,8 @@ class Answerer:
             for found, location, by in merged
             if found.score >= min_score
         )
-        return tuple(
-            limited(
-                islice(hits, wanted),
-                snippet_chars=chars,
-                injected_chars=self._limits.max_injected_chars,
-            )
-        )
+        most = self._limits.max_injected_chars
+        return tuple(limited(islice(hits, wanted), snippet_chars=chars, injected_chars=most))
 
     def _proposals(
         self, locations: Mapping[Location, ResultRow | None]
@@ -396,7 +383,7 @@ class Answerer:
         explanation = {
             "rankedBy": "qmd" if by == "model" else "passages",
             "matchedTerms": [concept.alternatives[0] for concept in passage.matched],
-            "coverage": round(found.coverage, 4),
+            "coverage": round(passage.coverage, 4),
         }
         return Hit(
             path=location.path,

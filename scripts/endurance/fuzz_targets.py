@@ -168,7 +168,7 @@ def _check_snippets(text: str) -> None:
 def _check_passage(text: str, found: QmdFound) -> None:
     passage = found.passage
     assert 0 <= found.score <= 1
-    assert 0 <= found.coverage <= 1
+    assert 0 <= found.passage.coverage <= 1
     assert utf16_length(passage.text) <= _SNIPPET
     assert (
         passage.start_line == passage.stretches[0].first == 1 + text.count("\n", 0, passage.start)
