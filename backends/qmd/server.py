@@ -175,10 +175,8 @@ class WarmServer:
             self._suspicion.clear()
             await exchange(port, "/health", timeout_s=CHECK_TIMEOUT_S)
             now = self._sidecar.home.index_identity()
-            idle_s = time.monotonic() - self._asked_at
-            if (index is not None and now != index) or (
-                self._models_loaded and idle_s > RECYCLE_IDLE_S
-            ):
+            is_idle = time.monotonic() - self._asked_at > RECYCLE_IDLE_S
+            if (index is not None and now != index) or (self._models_loaded and is_idle):
                 return
             index = now
 
@@ -211,9 +209,6 @@ _TRIMMED: Final = "-./:@#+&=,_"
 class SubQuery(NamedTuple):
     kind: Kind
     text: str
-
-    def as_json(self) -> dict[str, object]:
-        return {"type": self.kind, "query": self.text}
 
 
 def lexical(text: str) -> tuple[SubQuery, ...]:
@@ -273,7 +268,7 @@ class QmdQuestion(NamedTuple):
     def as_json(self, collections: Sequence[str]) -> dict[str, object]:
         """Returns the body of a request to the server."""
         return {
-            "searches": [one.as_json() for one in self.searches],
+            "searches": [{"type": one.kind, "query": one.text} for one in self.searches],
             "collections": list(collections),
             "limit": CANDIDATES,
             "candidateLimit": RERANKED if self.rerank else CANDIDATES,
@@ -291,16 +286,19 @@ class ResultRow(NamedTuple):
     line: int | None
 
 
+_MODES: Final[dict[SearchMode, Mode]] = {
+    "search": "keyword",
+    "vsearch": "vector",
+    "query": "rerank",
+}
+
+
 def question_for(text: str, mode: SearchMode) -> QmdQuestion | None:
     """Returns the question for a search mode whose models are there; None when there is nothing to ask."""
-    words, meaning = lexical(text), semantic(text)
-    searches: tuple[SubQuery, ...] = words
-    result: Mode = "keyword"
-    if mode == "vsearch":
-        searches, result = ((meaning,) if meaning else ()), "vector"
-    elif mode == "query":
-        searches, result = (*words, *((meaning,) if meaning else ())), "rerank"
-    return QmdQuestion(searches, mode == "query", result) if searches else None
+    searches: tuple[SubQuery, ...] = () if mode == "vsearch" else lexical(text)
+    if mode != "search" and (meaning := semantic(text)):
+        searches = (*searches, meaning)
+    return QmdQuestion(searches, mode == "query", _MODES[mode]) if searches else None
 
 
 async def ask(
@@ -311,15 +309,14 @@ async def ask(
     if port is None:
         raise QmdUnavailableError("not_ready", server.last_error or "QMD's server is starting.")
     server.note_question(with_models=question.mode != "keyword")
-    rows = None
     try:
         answer = await exchange(port, "/query", question.as_json(collections), timeout_s=timeout_s)
         rows = rows_of_answer(answer)
-    finally:
-        if rows is None:  # also when the deadline of the caller ended the waiting
-            server.suspect()
-    if rows is None:
-        raise QmdUnavailableError("bad_answer", "QMD's server gave no results and no error.")
+        if rows is None:
+            raise QmdUnavailableError("bad_answer", "QMD's server gave no results and no error.")
+    except BaseException:  # also when the deadline of the caller ended the waiting
+        server.suspect()
+        raise
     return rows
 
 
