@@ -8,7 +8,6 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -39,7 +38,7 @@ from backends.qmd.engine import AWAY_PAUSE_S, Away, Engine
 from backends.qmd.exporting import Exports
 from backends.qmd.home import NEUTRAL_DIRECTORY, embed_lock
 from backends.qmd.process import QmdUnavailableError
-from backends.qmd.server import ask, question_for
+from backends.qmd.server import ResultRow, ask, question_for
 from backends.qmd.sidecar import home_of, open_sidecar, qmd_command, qmd_environment
 from backends.transcripts.agent_transcripts import AgentTranscripts
 from config.runtime.files import lock_within, open_lock, try_lock
@@ -61,7 +60,6 @@ def report_status(
     settings: Settings,
     places: CollectionPlaces,
     engine: Engine | None,
-    *,
     failure: QmdUnavailableError,
     recent: tuple[SyncReport, ...],
 ) -> BackendStatus:
@@ -287,11 +285,9 @@ class QmdBackend:
         if question is None:
             return SearchAnswer(hits=(), outcome="empty", mode="keyword", backend="qmd")
         collections = engine.upkeep.searched(request.sources)
-        rows = (
-            await ask(engine.server, question, collections, timeout_s=timeout_s)
-            if collections
-            else []
-        )
+        rows: list[ResultRow] = []
+        if collections:
+            rows = await ask(engine.server, question, collections, timeout_s=timeout_s)
         asked = time.perf_counter()
         seen, by_model = engine.upkeep.seen, question.mode != "keyword"
         if question.mode == "vector":
@@ -358,15 +354,9 @@ class QmdBackend:
             self.engine.schedule.request()
 
     async def status(self) -> BackendStatus:
+        recent = tuple(self.recent)
         return await run_sync(
-            partial(
-                report_status,
-                self._settings,
-                self.places,
-                self.engine,
-                failure=self.failure,
-                recent=tuple(self.recent),
-            )
+            report_status, self._settings, self.places, self.engine, self.failure, recent
         )
 
     async def weaknesses(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import os.path
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -82,11 +83,8 @@ def _wishes(
 
 
 def _unique(name: str, taken: set[str]) -> str:
-    unique, number = name, 1
-    while unique in taken:
-        number += 1
-        unique = f"{name}-{number}"
-    return unique
+    candidates = (f"{name}-{number}" for number in count(2))
+    return next(one for one in chain((name,), candidates) if one not in taken)
 
 
 def _literal(name: str) -> str:
@@ -166,9 +164,8 @@ class CollectionPlaces:
 
     def absolute(self, path: str) -> str | None:
         """Returns where a file of this name would be; None if it is not permitted."""
-        for location in self._locations(path):
-            return str(Path(location.anchor, *location.names))
-        return None
+        location = next(iter(self._locations(path)), None)
+        return str(Path(location.anchor, *location.names)) if location else None
 
     def shown_path(self, path: str) -> str:
         """Returns the shown name for a path that is relative to the workspace, perhaps with `../`."""
@@ -181,15 +178,16 @@ class CollectionPlaces:
 
     def seen_by_qmd(self, files: Iterable[FoundFile]) -> dict[str, FoundFile]:
         """Returns those of the scanned files that QMD indexes, by shown name."""
-        return {self._shown_file(one): one for one in files if self._is_seen(one)}
+        roots = self.roots
+        return {
+            self._shown(roots.collections[one.root], roots.absolute(one.path)): one
+            for one in files
+            if self._is_seen(one)
+        }
 
     def source_of(self, path: str) -> Source:
         """Returns the kind of memory of a shown path."""
         return "sessions" if self.exports.of_hit(path) else "memory"
-
-    def _shown_file(self, found: FoundFile) -> str:
-        one = self.roots.collections[found.root]
-        return self._shown(one, self.roots.absolute(found.path))
 
     def _is_seen(self, found: FoundFile) -> bool:
         """Returns whether QMD indexes the file: it leaves out hidden and vendor directories, and empty files."""

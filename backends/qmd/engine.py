@@ -86,7 +86,7 @@ class Upkeep:
         async with self._alone():
             await run_sync(self._places.exports.refresh)
             await self._register()
-            seen = await run_sync(self._scan)
+            seen = await run_sync(lambda: self._places.seen_by_qmd(scan(self._places.roots).files))
             finished = await self._sidecar.change(
                 "update", timeout_s=self._settings.update_timeout_ms / 1000
             )
@@ -132,9 +132,6 @@ class Upkeep:
             raise QmdUnavailableError(
                 "broken", f"QMD's configuration cannot be written: {error}."
             ) from None
-
-    def _scan(self) -> dict[str, FoundFile]:
-        return self._places.seen_by_qmd(scan(self._places.roots).files)
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:

@@ -102,7 +102,9 @@ def find_command(line: str, environment: Mapping[str, str]) -> QmdCommand:
         raise QmdUnavailableError("missing", f"There is no program {name!r}.", remedy=_INSTALL)
     path = Path(found).absolute()
     entry = _package_entry(path)
-    node = _node_for(path, environment) if entry else None
+    # The one beside the command, for which it was installed, else that of `PATH`.
+    search = os.pathsep.join((str(path.parent), environment.get("PATH", os.defpath)))
+    node = shutil.which("node", path=search) if entry else None
     rest = tuple(arguments)
     if entry is None or node is None:
         return QmdCommand((str(path),), path.parent, arguments=rest)
@@ -152,12 +154,6 @@ def _package_entry(path: Path) -> Path | None:
     return entry if named and launcher.name == "qmd" and entry.is_file() else None
 
 
-def _node_for(path: Path, environment: Mapping[str, str]) -> str | None:
-    """Returns the Node.js beside the command, for which it was installed, else that of `PATH`."""
-    search = os.pathsep.join((str(path.parent), environment.get("PATH", os.defpath)))
-    return shutil.which("node", path=search)
-
-
 async def _broken(
     command: QmdCommand,
     variables: Mapping[str, str],
@@ -184,6 +180,7 @@ async def _broken(
 _DAMAGE = re.compile(
     "SQLITE_(?:NOTADB|CORRUPT)|file is not a database|database disk image is malformed"
 )
+"""The words of SQLite about a damaged index file."""
 
 
 def home_of(settings: Settings) -> QmdHome:
@@ -222,17 +219,11 @@ class Sidecar:
     named_models: Mapping[str, str]
     """The part of `models` that the operator names in variables."""
 
-    async def run_program(
-        self, argv: Sequence[str], *, timeout_s: float, niced: bool = False
-    ) -> Finished:
-        """Runs any program in this home. Raises QmdUnavailableError."""
-        return await run(argv, self.variables, timeout_s=timeout_s, niced=niced)
-
     async def run(self, *arguments: str, timeout_s: float, niced: bool = False) -> Finished:
         """Runs one command of QMD. Raises QmdUnavailableError, also when the index is damaged."""
         argv = (*self.program.command.argv, *arguments)
-        finished = await self.run_program(argv, timeout_s=timeout_s, niced=niced)
-        if finished.returncode != 0 and is_damage(finished.stderr):
+        finished = await run(argv, self.variables, timeout_s=timeout_s, niced=niced)
+        if finished.returncode != 0 and _DAMAGE.search(finished.stderr):
             raise QmdUnavailableError(
                 "corrupt_index", f"QMD's index is damaged: {finished.complaint}."
             )
@@ -269,11 +260,6 @@ async def open_sidecar(settings: Settings, environment: Mapping[str, str] = os.e
         ) from None
     variables = {**qmd_variables(environment, home, command.directory), **owner_variables()}
     return Sidecar(program, home, variables, all_models(environment), named_models(environment))
-
-
-def is_damage(text: str) -> bool:
-    """Returns whether SQLite says in this text that the index file is damaged."""
-    return _DAMAGE.search(text) is not None
 
 
 # Its arguments are QMD's script, whose packages it uses, and the file to be read.
@@ -378,19 +364,13 @@ def reconcile(
         if name in bindings and name not in certain and bindings[name] != binding
     )
     ours = {name: binding for name, binding in wanted.items() if name not in conflicts}
-    entries = {
-        **present,
-        **{
-            name: {**present.get(name, {}), "path": binding.path, "pattern": binding.pattern}
-            for name, binding in ours.items()
-        },
+    entries = present | {
+        name: {**present.get(name, {}), "path": binding.path, "pattern": binding.pattern}
+        for name, binding in ours.items()
     }
+    used = {**models, **chosen, **named_models}
     return Reconciled(
-        document={
-            **document,
-            "collections": entries,
-            "models": {**models, **chosen, **named_models},
-        },
+        document={**document, "collections": entries, "models": used},
         ours=ours,
         dropped=tuple(sorted(certain - wanted.keys())),
         conflicts=conflicts,
@@ -436,7 +416,7 @@ async def _converted(sidecar: Sidecar, file: Path, timeout_s: float) -> object:
             remedy="Name the launcher that npm installed in qmd.command, or remove the file.",
         )
     argv = (command.node, "-e", _YAML_AS_JSON, command.script, str(file))
-    finished = await sidecar.run_program(argv, timeout_s=timeout_s)
+    finished = await run(argv, sidecar.variables, timeout_s=timeout_s)
     try:
         return json.loads(finished.stdout)
     except ValueError:
