@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from config.errors import ConfigNotFoundError
 from config.settings import LocalSettings, Settings
@@ -289,9 +290,7 @@ def _chosen(
 
 def _fallback(primary: str, settings: Settings) -> ProviderCandidate | None:
     name = settings.search.fallback
-    if name == "none":
-        return None
-    if name == primary:
+    if name in ("none", primary):
         return None
     return provider(name).assess(ProviderRequest(settings, "fallback"))
 
@@ -307,30 +306,18 @@ def open_predecessor(
     chosen = choice.primary.provider if choice.primary else None
     owner = chosen if choice.requested == "auto" else choice.requested
     role: Role = "primary" if owner == fingerprint.provider else "fallback"
-    try:
-        vendor = find_vendor(fingerprint.provider, settings, role)
-    except ProviderError:
-        return None
-    if _missing() is not None:
-        return None
+    model, dimensions = fingerprint.model, fingerprint.dimensions
+    before = replace(settings, search=replace(settings.search, model=model))
 
     def spec() -> RemoteSpec:
-        return _as_before(settings, vendor, role, fingerprint)
+        vendor = find_vendor(fingerprint.provider, settings, role)
+        return replace(resolve_spec(before, vendor, role), model=model, dimensions=dimensions)
 
+    if _missing() is not None:
+        return None
     try:
         embedder = RemoteEmbedder(spec(), spec)
     except ProviderError:
         return None
-    return (
-        EmbeddingService(embedder, options=REMOTE) if embedder.fingerprint == fingerprint else None
-    )
-
-
-def _as_before(
-    settings: Settings, vendor: Vendor, role: Role, fingerprint: Fingerprint
-) -> RemoteSpec:
-    search = msgspec.structs.replace(settings.search, model=fingerprint.model)
-    today = resolve_spec(msgspec.structs.replace(settings, search=search), vendor, role)
-    return msgspec.structs.replace(
-        today, model=fingerprint.model, dimensions=fingerprint.dimensions
-    )
+    is_same = embedder.fingerprint == fingerprint
+    return EmbeddingService(embedder, options=REMOTE) if is_same else None
