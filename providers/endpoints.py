@@ -118,9 +118,7 @@ def may_receive(origin: Origin, homes: frozenset[Origin]) -> bool:
 def _port(parts: SplitResult) -> int:
     try:
         return parts.port or _DEFAULT_PORTS.get(parts.scheme.lower(), 0)
-    except (
-        ValueError
-    ):  # an address that somebody else sent, such as a redirect, has no usable origin
+    except ValueError:  # somebody else sent the address, as in a redirect: it has no usable origin
         return 0
 
 

@@ -29,7 +29,9 @@ def install_arguments(extra: str) -> list[str]:
     """Returns the same command as a list."""
     if (tool := _tool_requirement(extra)) is not None:
         return ["uv", "tool", "install", "--force", tool]
-    return [*_installer(), *_libraries(extra)]
+    # Environments of pipx and uv have no pip.
+    installer = ["pipx", "inject", DISTRIBUTION] if is_of_pipx() else pip_install()
+    return [*installer, *_libraries(extra)]
 
 
 def install_remedy(extra: str) -> str:
@@ -65,11 +67,6 @@ def uv_receipt() -> dict[str, Any] | None:
     except (OSError, ValueError, LookupError, TypeError):
         return None
     return dict(one)
-
-
-def _installer() -> list[str]:
-    """Returns the program that installs libraries here; environments of pipx and uv have no pip."""
-    return ["pipx", "inject", DISTRIBUTION] if is_of_pipx() else pip_install()
 
 
 def is_of_pipx() -> bool:

@@ -90,10 +90,9 @@ class ProviderInputTooLargeError(ProviderError):
         *,
         reason: SizeReason,
         limit: int | None = None,
-        remedy: str | None = None,
         status: int | None = None,
     ) -> None:
-        super().__init__(message, remedy=remedy, status=status)
+        super().__init__(message, status=status)
         self.reason: SizeReason = reason
         self.limit = limit
 

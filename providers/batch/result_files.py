@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -62,14 +61,11 @@ def results_of(lines: Sequence[ResultLine], dimensions: int | None) -> list[Batc
     """Returns validated vectors and errors, in the order of the lines. Loads numpy, so run it in a thread."""
     rows = [(at, line.embedding) for at, line in enumerate(lines)]
     items = collect(rows, len(lines), dimensions)
+    kind = ErrorKind.PROVIDER_UNAVAILABLE
     return [
-        BatchResult(line.key, item if line.error is None else _item_error(line.error))
+        BatchResult(line.key, ItemError(kind=kind, message=line.error) if line.error else item)
         for line, item in zip(lines, items, strict=True)
     ]
-
-
-def _item_error(message: str) -> ItemError:
-    return ItemError(kind=ErrorKind.PROVIDER_UNAVAILABLE, message=message)
 
 
 def code_in(word: object) -> str | None:
@@ -132,7 +128,7 @@ class ResultReader:
 
     async def _hand_over(self) -> None:
         raw, self._waiting, self._bytes, self._values = self._waiting, [], 0, 0
-        results = await run_sync(partial(self._results, raw))
+        results = await run_sync(self._results, raw)
         if results:
             await self._on_results(results)
 

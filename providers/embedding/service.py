@@ -211,14 +211,14 @@ class EmbeddingService:
     def state(self) -> ServiceState:
         circuit, mark = self._circuit.state(), self.fingerprint
         refused = self._refused
-        unwell: Literal["ready", "degraded"] = (
-            "degraded" if circuit.failures or refused else "ready"
-        )
+        status: Literal["ready", "degraded", "open"] = "open"
+        if circuit.status == "closed":
+            status = "degraded" if circuit.failures or refused else "ready"
         return ServiceState(
             provider=mark.provider,
             model=mark.model,
             endpoint=mark.endpoint,
-            status=unwell if circuit.status == "closed" else "open",
+            status=status,
             reason=circuit.reason or (refused.message if refused else None),
             next_probe_in_s=circuit.next_probe_in_s,
             dimensions=self.dimensions,
@@ -425,18 +425,14 @@ class DocumentRun:
             _log.info("embedding.size_learned", reason=error.reason, limits=self._learned.to_dict())
 
     async def _rejected(self, positions: list[int], error: ProviderRejectedError) -> None:
-        await self._check_settings()
+        """Raises the rejection if the settings caused it, and not the texts."""
+        if not self._settings_are_fine:
+            await self._service.check()
+            self._settings_are_fine = True
         if len(positions) == 1:
             await self._fail(positions, error)
         else:
             self._job.split(positions)
-
-    async def _check_settings(self) -> None:
-        """Returns if the texts caused the rejection; raises it if the settings did."""
-        if self._settings_are_fine:
-            return
-        await self._service.check()
-        self._settings_are_fine = True
 
     async def _fail(self, positions: list[int], error: ProviderError) -> None:
         await self._deliver(positions, (ItemError(kind=error.kind, message=error.message),))

@@ -173,16 +173,11 @@ class LearnedLimits:
 
 def _stored_scale(stored: Mapping[str, object]) -> TokenScale:
     try:
-        scale = msgspec.convert(
-            {**_mapping(stored.get(_NAMED_TOKENS)), "observed": True}, prepared(TokenScale)
-        )
+        scale = msgspec.convert(stored.get(_NAMED_TOKENS), prepared(TokenScale))
     except msgspec.ValidationError:
         return TokenScale()
+    scale.observed = True
     return scale if scale.ratio > 0 and (scale.limit or 0) > 0 else TokenScale()
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _usual(name: str) -> Sequence[int]:

@@ -225,7 +225,10 @@ def assess(request: ProviderRequest) -> ProviderCandidate:
     except ProviderError as error:
         return unusable("local", error)
     name = shown(models.reference)
-    lacks = None if path else _lacks(models.reference)
+    lacks = None
+    if path is None:
+        is_file = isinstance(parse_reference(models.reference), FileReference)
+        lacks = f"The model {name} {'is not there' if is_file else 'is yet to be fetched'}."
     return ProviderCandidate(
         provider="local",
         usable=True,
@@ -233,11 +236,6 @@ def assess(request: ProviderRequest) -> ProviderCandidate:
         model=name,
         lacks=lacks,
     )
-
-
-def _lacks(reference: str) -> str:
-    is_file = isinstance(parse_reference(reference), FileReference)
-    return f"The model {shown(reference)} {'is not there' if is_file else 'is yet to be fetched'}."
 
 
 def create(request: ProviderRequest) -> Embedder:

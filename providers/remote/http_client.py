@@ -70,18 +70,14 @@ def open_client(spec: RemoteSpec, *, max_lines_bytes: int | None = None) -> http
     read one after the other.
     """
     guard = _Guard(spec, max_lines_bytes)
+    is_encrypted = spec.endpoint.origin.scheme == "https"  # and nothing is sent to another origin
     return proxies.open_client(
-        is_encrypted=spec.endpoint.origin.scheme
-        == "https",  # and nothing is sent to another origin
+        is_encrypted=is_encrypted,
         follow_redirects=True,
         max_redirects=_MAX_REDIRECTS,
-        timeout=time_limits(spec),
+        timeout=httpx2.Timeout(spec.request_timeout_s, connect=_CONNECT_TIMEOUT_S),
         event_hooks={"request": [guard.on_request], "response": [guard.on_response]},
     )
-
-
-def time_limits(spec: RemoteSpec) -> httpx2.Timeout:
-    return httpx2.Timeout(spec.request_timeout_s, connect=_CONNECT_TIMEOUT_S)
 
 
 class _Guard:
