@@ -8,7 +8,6 @@ what is there already.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -59,16 +58,16 @@ async def copy_index(
         sync = await backend.sync(SyncRequest(reason="cli"), progress=on_sync)
     disk, lease = BoundedWork("copying of the index"), LeaseHolder(target, "embedding")
     async with lease.hold():
-        jobs = await disk.run_out(partial(_copy_jobs, source, target, lease))
+        jobs = await disk.run_out(_copy_jobs, source, target, lease)
         vectors = 0
-        for fingerprint in await disk.run_out(partial(_fingerprints, source)):
-            wanted = await disk.run_out(partial(_lacking, target, fingerprint))
+        for fingerprint in await disk.run_out(_fingerprints, source):
+            wanted = await disk.run_out(_lacking, target, fingerprint)
             for begin in range(0, len(wanted), _VECTORS_A_STEP):
                 part = wanted[begin : begin + _VECTORS_A_STEP]
-                vectors += await disk.run_out(partial(_copy, source, lease, fingerprint, part))
+                vectors += await disk.run_out(_copy, source, lease, fingerprint, part)
                 done, total = begin + len(part), len(wanted)
                 on_vectors(SyncProgress(done=done, total=total, path=fingerprint.model))
-    return await disk.run_out(partial(_report, source, target, sync, vectors, jobs))
+    return await disk.run_out(_report, source, target, sync, vectors, jobs)
 
 
 def _fingerprints(source: Store) -> Sequence[Fingerprint]:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache, partial
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, TypeVarTuple
 
 import anyio
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from anyio.lowlevel import EventLoopToken, RunVar
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 LONGEST_PAUSE_S: Final = 0.25
 """The longest single pause that background work makes for the sake of searches."""
@@ -192,9 +193,9 @@ class BoundedWork:
             raise
         return piece.outcome()
 
-    async def run_out(self, work: Callable[[], T]) -> T:
+    async def run_out(self, work: Callable[[*Ts], T], *arguments: *Ts) -> T:
         """Runs work without a time limit. Only a caller that is cancelled abandons it."""
-        return await self.run(work, math.inf, queue_s=math.inf)
+        return await self.run(lambda: work(*arguments), math.inf, queue_s=math.inf)
 
     async def _next_worker(self) -> _Worker:
         """Returns a thread for the work; waits while the machine has none left."""

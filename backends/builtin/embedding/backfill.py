@@ -273,12 +273,12 @@ class Backfill:
                 most = len(self._suspects) // 2 or None
             mark = self._embeddings.fingerprint
             if len(self._suspects) == 1 and most is None:
-                await self._disk.run_out(partial(self._refuse, mark, self._suspects.pop()))
+                await self._disk.run_out(self._refuse, mark, self._suspects.pop())
             if self._offers_are_due:
                 self._offers_are_due = False
-                await self._disk.run_out(partial(self._offer_again, mark))
+                await self._disk.run_out(self._offer_again, mark)
             texts = await self._disk.run_out(
-                partial(self._pending, mark, self._embeddings.state().active.dimensions)
+                self._pending, mark, self._embeddings.state().active.dimensions
             )
             if self._embeddings.fingerprint != mark:
                 continue  # another provider took over meanwhile, and may have vectors of them
@@ -297,7 +297,7 @@ class Backfill:
         may_become_large = len(texts) > KEPT_BACK and self._is_still_growing()
         if self._batch is None or not (len(texts) >= THRESHOLD or may_become_large):
             return False
-        return await self._disk.run_out(partial(self._batch.takes, mark))
+        return await self._disk.run_out(self._batch.takes, mark)
 
     async def _hand_over(self, mark: Fingerprint) -> None:
         """Puts a backlog into batch jobs once it has stopped growing: no sync runs, and no text was added.
@@ -308,7 +308,7 @@ class Backfill:
         if self._batch is None or self._is_still_growing():
             return
         self._grows_since = None
-        await self._disk.run_out(partial(self._batch.claim, self._lease, mark))
+        await self._disk.run_out(self._batch.claim, self._lease, mark)
         self._batch.wake()
 
     def _is_still_growing(self) -> bool:
@@ -340,7 +340,7 @@ class Backfill:
         async def on_send(positions: Sequence[int]) -> None:
             claimed = [texts[position][0] for position in positions]
             sent.update(claimed)
-            await self._disk.run_out(partial(self._lease.claim, claimed))
+            await self._disk.run_out(self._lease.claim, claimed)
 
         async def on_batch(delivery: Delivery) -> None:
             answers.append(_answer(texts, delivery))
@@ -374,9 +374,8 @@ class Backfill:
         """Lets any gateway send these texts again; if the store cannot be written, they may do so later."""
         if not unanswered:
             return
-        release = partial(self._store.release, sorted(unanswered))
         with anyio.move_on_after(_RELEASING_S, shield=True), suppress(IndexUnavailableError):
-            await self._disk.run_out(release)
+            await self._disk.run_out(self._store.release, sorted(unanswered))
 
     def _offer_again(self, mark: Fingerprint) -> None:
         with self._lease.writer() as writer:
@@ -467,11 +466,8 @@ class Backfill:
         text = writer.remembered(_MODELS_KEY)
         used: dict[str, int] = msgspec.json.decode(text) if text else {}
         ours = {one.digest().hex(): now for one in self._embeddings.fingerprints()}
-        others = {
-            digest: at
-            for digest, at in used.items()
-            if digest not in ours and at > now - _MODEL_IS_USED_MS
-        }
+        since = now - _MODEL_IS_USED_MS
+        others = {one: at for one, at in used.items() if one not in ours and at > since}
         writer.remember(_MODELS_KEY, msgspec.json.encode({**others, **ours}).decode())
         self._announced_at = time.monotonic()
         return not others

@@ -164,7 +164,8 @@ def divide(writer: Writer, job: JobRecord, reason: str) -> bool:
     items = max(job.items, others) if others else job.items // 2
     if items < SMALLEST:
         return False
-    _learn(writer, job.digest, items)
+    learned = _Capacity(job.digest.hex(), items, now_ms())
+    writer.remember(_CAPACITY, msgspec.json.encode(learned).decode())
     refused = replace(job, state="read", outcome="divided", reason=reason, attempts=0, next_at_ms=0)
     _replace(writer, refused, items)
     for other in open_jobs:
@@ -179,11 +180,6 @@ def _replace(writer: Writer, job: JobRecord, items: int) -> None:
     writer.jobs.save(job)
     for begin in range(0, len(texts), items):
         new_job(writer, job.digest, texts[begin : begin + items])
-
-
-def _learn(writer: Writer, digest: bytes, items: int) -> None:
-    learned = _Capacity(digest.hex(), items, now_ms())
-    writer.remember(_CAPACITY, msgspec.json.encode(learned).decode())
 
 
 def claim_backlog(writer: Writer, fingerprint: Fingerprint, limits: JobLimits) -> int:
@@ -378,13 +374,13 @@ class Steps:
 
     async def _upload(self, job: JobRecord, host: BatchHost) -> None:
         if job.cancelling:
-            await self._disk.run_out(partial(self._verdicts.end_early, job))
+            await self._disk.run_out(self._verdicts.end_early, job)
             return
         name = f"memory-gateway-{job.label}.jsonl"
         # This is also the first request to a host: one without batch jobs says so here.
         uploaded = await host.find_upload(name)
         if uploaded is None:
-            with await self._disk.run_out(partial(self._lines, job, host)) as file:
+            with await self._disk.run_out(self._lines, job, host) as file:
                 if not os.fstat(file.fileno()).st_size:
                     # All of its texts have left the notes.
                     await self._save(replace(job, state="read", outcome="cancelled"))
@@ -414,7 +410,7 @@ class Steps:
         remote = await host.find(job.input_file)
         if remote is None:
             if job.cancelling:
-                await self._disk.run_out(partial(self._verdicts.end_early, job))
+                await self._disk.run_out(self._verdicts.end_early, job)
                 return
             remote = await host.create(job.input_file, job.label)
         now = now_ms()
@@ -442,9 +438,7 @@ class Steps:
             reason=_reason_to_cancel(job),
         )
         if remote.too_large:
-            await self._disk.run_out(
-                partial(self._verdicts.too_large, job, remote.reason or _TOO_LARGE)
-            )
+            await self._disk.run_out(self._verdicts.too_large, job, remote.reason or _TOO_LARGE)
             return
         if remote.outcome is not None:
             await self._save(_ended(job, remote))
@@ -457,14 +451,14 @@ class Steps:
         if job.cancelling and remote.state != "cancelling":
             await host.cancel(remote.id)
         await self._save(replace(job, next_at_ms=now_ms() + self._pause_ms(age_ms)))
-        await self._disk.run_out(partial(self._verdicts.check_age, job))
+        await self._disk.run_out(self._verdicts.check_age, job)
 
     def _pause_ms(self, age_ms: int) -> int:
         least = self._settings.poll_interval_ms
         return max(least, min(age_ms // _POLLS_OF_AN_AGE, _LONGEST_POLL_MS))
 
     async def _read(self, job: JobRecord, host: BatchHost) -> None:
-        intake = await self._disk.run_out(partial(self._intake, job))
+        intake = await self._disk.run_out(self._intake, job)
 
         async def on_results(results: Sequence[BatchResult]) -> None:
             take_in = partial(self._take_in, intake, results)
@@ -474,7 +468,7 @@ class Steps:
 
         for file_id in job.result_files.split():
             await host.read(file_id, on_results)
-        await self._disk.run_out(partial(self._finish, intake))
+        await self._disk.run_out(self._finish, intake)
 
     def _intake(self, job: JobRecord) -> _Intake:
         with self._store.view() as view:
@@ -518,7 +512,7 @@ class Steps:
         files = job.result_files.split()
         for file_id in files if job.input_file is None else [job.input_file, *files]:
             await host.delete(file_id)
-        await self._disk.run_out(partial(self._verdicts.close, job))
+        await self._disk.run_out(self._verdicts.close, job)
 
     async def _save(self, job: JobRecord) -> None:
         def save() -> None:
@@ -701,7 +695,7 @@ class BatchJobs:
             await self._close_host()
         agenda = await self._disk.run_out(self._agenda)
         for job in agenda.unsent:
-            await self._disk.run_out(partial(self._verdicts.drop_unsent, job))
+            await self._disk.run_out(self._verdicts.drop_unsent, job)
         async with anyio.create_task_group() as tasks:
             for job in agenda.due:
                 tasks.start_soon(self._attend, job)
@@ -732,25 +726,24 @@ class BatchJobs:
             await anyio.sleep(_FAULT_PAUSE_S)
 
     async def _advance(self, job: JobRecord) -> None:
+        stumbled: ProviderError | None = None
         try:
             with anyio.fail_after(_LONGEST_STEP_S):
                 await self._steps.advance(job, await self._opened())
         except TimeoutError:
-            message = f"{self._access.place} took too long for a step of a batch job."
-            await self._disk.run_out(
-                partial(self._verdicts.stumbled, job, ProviderTimeoutError(message))
-            )
+            place = self._access.place
+            stumbled = ProviderTimeoutError(f"{place} took too long for a step of a batch job.")
         except ProviderError as error:
             self._host_is_refused |= isinstance(error, ProviderAuthError)
-            await self._disk.run_out(partial(self._verdicts.stumbled, job, error))
+            stumbled = error
         except IndexUnavailableError:
             raise
         except Exception as fault:  # noqa: BLE001 - an internal fault; a job must not try the same for ever
             _log.exception("batch job", label=job.label)
-            message = f"Internal fault ({type(fault).__name__}); see the log."
-            await self._disk.run_out(
-                partial(self._verdicts.stumbled, job, ProviderTransientError(message))
-            )
+            name = type(fault).__name__
+            stumbled = ProviderTransientError(f"Internal fault ({name}); see the log.")
+        if stumbled is not None:
+            await self._disk.run_out(self._verdicts.stumbled, job, stumbled)
         if job.state in ("prepared", "uploaded", "submitted", "ended"):
             await self._notify_if_released(job)
 

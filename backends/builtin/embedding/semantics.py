@@ -37,11 +37,10 @@ from providers.provider_interface import Fingerprint, QueryVector
 if TYPE_CHECKING:
     from backends.builtin.embedding.backfill import Backfill
     from backends.builtin.embedding.batch_jobs import BatchJobs
-    from backends.builtin.store.port import Store, VectorMemory
+    from backends.builtin.store.port import VectorMemory
     from providers.choosing import Choice
     from providers.embedding.failover import Embeddings
     from providers.embedding.service import EmbeddingService
-    from providers.provider_interface import Fingerprint
 
 STALLED_PERCENT: Final = 10.0
 _PROC: Final = Path(PROC)

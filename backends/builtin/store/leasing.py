@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
 from typing import Final
 
 import anyio
@@ -81,8 +80,7 @@ class LeaseHolder:
 
     async def _take(self) -> bool:
         if self._store.is_shared:
-            take = partial(self._store.lease, self._work, LEASE_S)
-            self._lease = await self._disk.run_out(take)
+            self._lease = await self._disk.run_out(self._store.lease, self._work, LEASE_S)
         else:
             self._lease = self._store.lease(self._work, LEASE_S)
         return self._lease is not None
@@ -103,9 +101,8 @@ class LeaseHolder:
         """Renews the lease until it is lost. The work itself learns of the loss when it next wants to write."""
         while self._lease is not None:
             await anyio.sleep(LEASE_S / _RENEWALS)
-            renew = partial(self._store.renew, self._lease, LEASE_S)
             try:
-                if not await self._disk.run_out(renew):
+                if not await self._disk.run_out(self._store.renew, self._lease, LEASE_S):
                     return
             except IndexUnavailableError as error:
                 _log.warning("lease not renewed", work=self._work, error=str(error))
@@ -117,6 +114,6 @@ class LeaseHolder:
             return
         with anyio.move_on_after(_GIVING_BACK_S, shield=True):
             try:
-                await self._disk.run_out(partial(self._store.give_back, lease))
+                await self._disk.run_out(self._store.give_back, lease)
             except IndexUnavailableError as error:
                 _log.debug("lease not given back", work=self._work, error=str(error))
