@@ -64,6 +64,17 @@ def may_pass(error: OSError) -> bool:
     return error.errno not in (errno.EACCES, errno.EPERM)
 
 
+def is_absent(path: str | Path) -> bool:
+    """Returns whether there is certainly nothing at this path, not even a link."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        pass
+    return False
+
+
 @contextmanager
 def walked(anchor: str, names: Sequence[str]) -> Iterator[int]:
     """Yields a descriptor of the directory `names` below `anchor`, for reaching its entries.

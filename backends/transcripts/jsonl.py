@@ -20,7 +20,7 @@ import msgspec
 
 from backends.backend_errors import FileUnreadableError, PathNotAllowedError
 from backends.files.roots import Location
-from backends.files.safe_open import may_pass, opened
+from backends.files.safe_open import is_absent, may_pass, opened
 from backends.transcripts.source import (
     CLAUDE_PREFIX,
     HASH_BYTES,
@@ -110,13 +110,7 @@ class JsonlTranscripts:
             yield OpenFile(self._file(path), path, descriptor)
 
     def is_gone(self, path: str) -> bool:
-        try:
-            self._file(path).lstat()
-        except (FileNotFoundError, NotADirectoryError):
-            return True
-        except OSError:
-            pass
-        return False
+        return is_absent(self._file(path))
 
     def path_of(self, reference: str) -> str | None:
         return transcript_path(self._directory, reference)
@@ -220,12 +214,8 @@ def count_lines(descriptor: int, start: int, end: int) -> int:
     return sum(block.count(b"\n") for block in _blocks(descriptor, start, end))
 
 
-def _blocks(descriptor: int, start: int, end: int | None = None) -> Iterator[bytes]:
-    while end is None or start < end:
-        size = _BLOCK_BYTES if end is None else min(_BLOCK_BYTES, end - start)
-        block = os.pread(descriptor, size, start)
-        if not block:
-            return
+def _blocks(descriptor: int, start: int, end: int) -> Iterator[bytes]:
+    while start < end and (block := os.pread(descriptor, min(_BLOCK_BYTES, end - start), start)):
         yield block
         start += len(block)
 

@@ -41,6 +41,7 @@ from backends.builtin.syncing.sessions import (
 )
 from backends.files.ignoring import IgnoreFiles
 from backends.files.roots import MemoryRoots
+from backends.files.safe_open import is_absent
 from backends.files.scan import MANY_FILES, SECOND_LOOK_S, FoundFile, ScanResult, is_mass, scan
 from backends.transcripts.source import TranscriptListing, id_of
 from config.runtime.decoding import prepared
@@ -297,10 +298,8 @@ class Brake:
             for place in self._places
             if place.absolute in known and (reason := self._away(place, known))
         }
-        return (
-            *(_retained(place, (), reason) for reason, place in away.items()),
-            *self._denied({}),
-        )
+        missing = (_retained(place, (), reason) for reason, place in away.items())
+        return (*missing, *self._denied({}))
 
     def _denied(self, indexed: Collection[str]) -> Iterator[Retained]:
         """Yields the places that this user may not read, each with the places in it."""
@@ -359,7 +358,11 @@ class Brake:
         if away:
             return self._second_look(place, gone, away)
         if self._moved_from is not None and place.absolute in self._own_places:
-            return self._second_look(place, gone, self._explain_move(len(gone)))
+            reason = (
+                f"the index was made for the workspace {self._moved_from}, and {len(gone):,} of its files are not in "
+                f"{self._own.absolute} (another --state-dir or --agent gives that an index of its own)"
+            )
+            return self._second_look(place, gone, reason)
         if _device(place.absolute) == _ABSENT:
             return self._second_look(place, gone, f"{place.name} {place.absolute} is missing")
         if len(gone) > MANY_FILES / 2:
@@ -384,12 +387,6 @@ class Brake:
             "or by force (memory-gateway index --force, with the same --notes or --agent, if any)"
         )
         return _retained(place, gone, wait)
-
-    def _explain_move(self, count: int) -> str:
-        return (
-            f"the index was made for the workspace {self._moved_from}, and {count:,} of its files are not in "
-            f"{self._own.absolute} (another --state-dir or --agent gives that an index of its own)"
-        )
 
     def _left(self, place: Place, found: ScanResult, indexed: Mapping[str, IndexedFile]) -> int:
         """Returns the number of files of the place that are in the index and on the disk."""
@@ -534,24 +531,12 @@ class Surveyor:
             with self._store.view() as view:
                 plan = self.compare(view, found, force=force, verify=verify)
         notes = plan
-        if (
-            sessions is not None
-            and self.sessions is not None
-            and self.sessions.enabled
-            and not force
-        ):
-            sessions, plan = self._hold_transcripts(sessions, plan)
+        if sessions and self.sessions and self.sessions.enabled and not force:
+            removed, retained = self._brake.hold_transcripts(sessions)
+            sessions = msgspec.structs.replace(sessions, to_remove=removed)
+            plan = msgspec.structs.replace(plan, retained=(*plan.retained, *retained))
         self._remember_places(plan, None if force else _REMEMBERING_PATIENCE_S)
         return Survey(found, plan, sessions or SessionPlan(), notes)
-
-    def _hold_transcripts(
-        self, sessions: SessionPlan, plan: SyncPlan
-    ) -> tuple[SessionPlan, SyncPlan]:
-        removed, retained = self._brake.hold_transcripts(sessions)
-        return (
-            msgspec.structs.replace(sessions, to_remove=removed),
-            msgspec.structs.replace(plan, retained=(*plan.retained, *retained)),
-        )
 
     def _remember_places(self, plan: SyncPlan, patience_s: float | None) -> None:
         rows = self._brake.unremembered(plan.retained)
@@ -618,7 +603,7 @@ class Surveyor:
         if source == "sessions" and self.sessions:
             return self.sessions.is_gone(path)
         absolute = self.roots.absolute(path)
-        return _is_absent(absolute) and not self._brake.out_of_reach(absolute)
+        return is_absent(absolute) and not self._brake.out_of_reach(absolute)
 
     def exists(self, source: Source, path: str) -> bool:
         """Returns whether the file exists now, as far as can be seen; a file whose place is not mounted does not."""
@@ -643,16 +628,6 @@ class Surveyor:
         if not every and not (plan.to_read or plan.to_remove or plan.retained):
             self._level = found, version, plan
         return plan
-
-
-def _is_absent(absolute: str) -> bool:
-    try:
-        os.lstat(absolute)
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:
-        pass
-    return False
 
 
 def missing_notes(settings: Settings) -> tuple[Retained, ...]:
