@@ -82,6 +82,13 @@ class Root(msgspec.Struct, frozen=True):
         name = self.absolute.rpartition("/")[2]
         return self.glob.matches(name if is_root_itself else _below(absolute, self.absolute))
 
+    def within(self, workspace: str) -> Root:
+        """Returns the root; in the workspace only the workspace itself is trusted: the agent may write there."""
+        if not is_below(self.absolute, workspace):
+            return self
+        names = tuple((_below(self.absolute, workspace) or ".").split("/"))
+        return replace(self, anchor=workspace, names=names)
+
     def location(self, absolute: str, shown: str) -> Location:
         """Returns where to open a permitted path. `shown` becomes the location's name."""
         below = _below(absolute, self.absolute)
@@ -121,7 +128,15 @@ class MemoryRoots(msgspec.Struct, frozen=True, dict=True):
             Root(absolute=_join(self.base, name), anchor=self.base, names=(name,), kind=kind)
             for name, kind in own
         ]
-        extra = (self._extra_root(extra) for extra in self.extra_paths)
+        extra = (
+            replace(
+                Root.at(one.path, pattern=one.pattern).within(self.base),
+                selective=True,
+                exclude=one.exclude,
+                is_optional=one.is_optional,
+            )
+            for one in self.extra_paths
+        )
         return (*(inside if self.own else ()), *extra)
 
     def absolute(self, path: str) -> str:
@@ -153,19 +168,6 @@ class MemoryRoots(msgspec.Struct, frozen=True, dict=True):
     def _locate(self, absolute: str) -> list[Location]:
         shown = self.index_path(absolute)
         return [root.location(absolute, shown) for root in self.all if root.permits(absolute)]
-
-    def _extra_root(self, extra: ExtraPath) -> Root:
-        """Makes a root; in the workspace only the workspace itself is trusted: the agent may write there."""
-        root = replace(
-            Root.at(extra.path, pattern=extra.pattern),
-            selective=True,
-            exclude=extra.exclude,
-            is_optional=extra.is_optional,
-        )
-        if not is_below(root.absolute, self.base):
-            return root
-        names = tuple((_below(root.absolute, self.base) or ".").split("/"))
-        return replace(root, anchor=self.base, names=names)
 
 
 def is_below(path: str, directory: str) -> bool:

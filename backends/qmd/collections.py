@@ -92,20 +92,13 @@ def _literal(name: str) -> str:
 
 
 def _root(path: Path, pattern: str, workspace: Path) -> Root:
-    """Makes the root; in the workspace only the workspace itself is trusted: the agent may write there."""
     single = re.sub(r"\\(.)", r"\1", pattern)
     kind: RootKind = "directory"
     if _literal(single) == pattern and "/" not in pattern:
         path, kind, glob = path / single, "file", None
     else:
         glob = Glob(_union(pattern))
-    root = Root.at(path, kind=kind)
-    anchor, names = root.anchor, root.names
-    base = str(workspace)
-    if is_below(root.absolute, base):
-        below = root.absolute[len(base.rstrip("/")) + 1 :]
-        anchor, names = base, tuple((below or ".").split("/"))
-    return Root(absolute=root.absolute, anchor=anchor, names=names, kind=kind, glob=glob)
+    return replace(Root.at(path, kind=kind), glob=glob).within(str(workspace))
 
 
 def _union(pattern: str) -> str:
