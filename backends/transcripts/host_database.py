@@ -523,13 +523,9 @@ def _session(connection: apsw.Connection, shape: _Shape, session_id: str) -> _Se
 def _sessions(
     connection: apsw.Connection, shape: _Shape, session_id: str | None = None
 ) -> Iterator[_Session]:
-    sql = _select_sessions(shape)
-    rows = (
-        connection.execute(sql)
-        if session_id is None
-        else connection.execute(f"{sql} WHERE w.session_id = ?", (session_id,))
-    )
-    for row in rows:
+    only = "" if session_id is None else " WHERE w.session_id = ?1"
+    bindings = () if session_id is None else (session_id,)
+    for row in connection.execute(_select_sessions(shape) + only, bindings):
         *own, is_rebuilding, current_id = row[:10]
         session_id, key, updated_ms, *_ = own
         if not (
@@ -709,14 +705,11 @@ def _may_pass(error: apsw.Error | UnicodeDecodeError) -> bool:
 
 def _seems_same(found: FoundTranscript, known: FoundTranscript) -> bool:
     """Returns whether nothing changed; also True while the host works out what is part of a conversation."""
-    if not found.is_settled:
-        rebuilt = known.inode != found.inode
-        return rebuilt or (known.mtime_ns, known.ctime_ns) == (found.mtime_ns, found.ctime_ns)
-    return (known.mtime_ns, known.ctime_ns, known.inode) == (
-        found.mtime_ns,
-        found.ctime_ns,
-        found.inode,
-    )
+    is_level = (known.mtime_ns, known.ctime_ns) == (found.mtime_ns, found.ctime_ns)
+    is_rebuilt = known.inode != found.inode
+    if found.is_settled:
+        return is_level and not is_rebuilt
+    return is_level or is_rebuilt
 
 
 def _unpacked(packed: Any, size: Any) -> bytes | None:

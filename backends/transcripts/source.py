@@ -112,10 +112,8 @@ def list_transcripts(directory: Path) -> TranscriptListing:
     """Lists a directory, which need not exist. Never raises for the state of the disk."""
     try:
         with os.scandir(directory) as entries:
-            listed = sorted(
-                (entry for entry in entries if entry.name.endswith(SUFFIX)),
-                key=lambda entry: entry.name,
-            )
+            found = (entry for entry in entries if entry.name.endswith(SUFFIX))
+            listed = sorted(found, key=lambda entry: entry.name)
     except (FileNotFoundError, NotADirectoryError):
         return TranscriptListing()
     except OSError as error:
