@@ -145,9 +145,8 @@ class Indexer:
             and self._faults.keys().isdisjoint(one.path for one in files)
         ):
             try:
-                ready = [
-                    group.ready.get(one.path) or self._get_ready(one, options) for one in files
-                ]
+                known = group.ready
+                ready = [known.get(one.path) or self._get_ready(one, options) for one in files]
                 return self._publish(ready, options)
             except IndexUnavailableError:
                 raise
@@ -222,10 +221,8 @@ class Indexer:
         """Removes the rows of a file that is skipped, and remembers why."""
         if isinstance(task, FoundFile):
             with self._store.writer(options.patience_s) as writer:
-                if not self._is_current(task):
-                    return FileOutcome(
-                        Change.LATER
-                    )  # a search may have indexed its present content
+                if not self._is_current(task):  # a search may have indexed its present content
+                    return FileOutcome(Change.LATER)
                 writer.files.remove(task.source, task.path)
         outcome = FileOutcome(Change.SKIPPED, skipped=SkippedFile(path=task.path, reason=reason))
         self._remember(_Fault(task, reason, outcome))
@@ -252,11 +249,10 @@ class Indexer:
         if known is None or known.cause != cause:
             _log.error("file not indexed", path=task.path, exc_info=fault)
         kind = type(fault).__name__
-        outcome = FileOutcome.unreadable(
-            task.path,
-            f"{task.path!r} brought out an internal fault while indexing ({kind}); please report it",
-            may_pass=True,
+        reason = (
+            f"{task.path!r} brought out an internal fault while indexing ({kind}); please report it"
         )
+        outcome = FileOutcome.unreadable(task.path, reason, may_pass=True)
         self._remember(_Fault(task, cause, outcome))
         return outcome
 
@@ -336,10 +332,8 @@ class Indexer:
             writer.files.touch(read)
             return FileOutcome(Change.SAME, bytes_read=size)
         if not self._is_current(read.found):
-            return FileOutcome(
-                Change.SAME if self._is_level(writer, read.found.path) else Change.LATER,
-                bytes_read=size,
-            )
+            is_level = self._is_level(writer, read.found.path)
+            return FileOutcome(Change.SAME if is_level else Change.LATER, bytes_read=size)
         pipeline = self.preparer.notes_pipeline
         written = writer.files.publish(read, pipeline, ready.prepared, tick=tick)
         change = Change.SAME if read.found.path in same else Change.WRITTEN
@@ -364,20 +358,15 @@ class Indexer:
     def _is_level(self, writer: Writer, path: str) -> bool:
         """Returns whether a search has indexed the file meanwhile as it is now. Rarely called: it lists all files."""
         known = writer.files.indexed().get(path)
-        return (
-            known is not None
-            and known.pipeline == self.preparer.notes_pipeline
-            and self._is_on_disk(path, known)
-        )
+        if known is None or known.pipeline != self.preparer.notes_pipeline:
+            return False
+        return self._is_on_disk(path, known)
 
     def _is_on_disk(self, path: str, known: FoundFile | IndexedFile) -> bool:
         try:
             status = os.lstat(self.surveyor.roots.absolute(path))
         except OSError:
             return False
-        stamps = (status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
-        return status.st_size == known.size and tuple(map(stamp, stamps)) == (
-            known.inode,
-            known.mtime_ns,
-            known.ctime_ns,
-        )
+        now = tuple(map(stamp, (status.st_ino, status.st_mtime_ns, status.st_ctime_ns)))
+        then = (known.inode, known.mtime_ns, known.ctime_ns)
+        return (status.st_size, now) == (known.size, then)

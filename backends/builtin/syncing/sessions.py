@@ -311,9 +311,8 @@ class SessionIndexer:
         taken = {path: known.taken(path) for path, known in indexed.items() if known.pipeline}
 
         def is_due(found: FoundTranscript, since: Position) -> bool:
-            was_a_file = (
-                found.path + SUFFIX in indexed
-            )  # otherwise it could not be found for a while
+            # One that was a file could otherwise not be found for a while.
+            was_a_file = found.path + SUFFIX in indexed
             return found.size > since.byte and (eager or was_a_file or self._is_due(found, since))
 
         return plan_sessions(
@@ -365,16 +364,18 @@ class SessionIndexer:
             taken = view.transcripts.checkpoints(known.file_id) if known else [START]
         with self._transcripts.open(part.path, known.taken(part.path) if known else None) as opened:
             stamps = opened.found.stamps
-            restart = part.restart or (
-                known is not None and known.pipeline != self._pipeline(part.path)
-            )
+            is_outdated = known is not None and known.pipeline != self._pipeline(part.path)
+            restart = part.restart or is_outdated
             if known and not restart and known.stamps == stamps:
                 return FileOutcome(Change.SAME)
             begin = Begin(START)
             if known is not None:
                 begin = find_begin(opened, known, taken, restart=restart)
             if known is not None and known.seen == "elsewhere" and begin.is_rewritten:
-                return self._leave(part.path, stamps, read_at_ns, patience_s)
+                # What another host took in is kept: a copy that is new here may be an old one.
+                with self._store.writer(patience_s) as writer:
+                    writer.transcripts.touch(part.path, stamps, read_at_ns)
+                return FileOutcome(Change.SAME)
             start = begin.checkpoint.place
             if start.byte < part.begin and not begin.is_checked:
                 return FileOutcome(Change.LATER)  # the step before this one was left out
@@ -392,18 +393,6 @@ class SessionIndexer:
         if entries.end.byte < part.until and not entries.is_last:
             change = Change.LATER  # more had to be read again than this step may take
         return FileOutcome(change, written, entries.end.byte - start.byte)
-
-    def _leave(
-        self,
-        path: str,
-        stamps: tuple[int, int, int, int],
-        read_at_ns: int,
-        patience_s: float | None,
-    ) -> FileOutcome:
-        """Keeps what another host took in: a copy that is new here may be an old one. Only its stamps are stored."""
-        with self._store.writer(patience_s) as writer:
-            writer.transcripts.touch(path, stamps, read_at_ns)
-        return FileOutcome(Change.SAME)
 
     def _prepare(
         self, opened: OpenTranscript, path: str, begin: Begin, entries: Entries, read_at_ns: int
