@@ -104,10 +104,8 @@ def append_entry(
 
 
 def _unwritable(location: Location, error: OSError) -> FileUnwritableError:
-    cause, remedy = (
-        error.strerror,
-        "Check the permissions of the workspace and the space on the disk.",
-    )
+    cause = error.strerror
+    remedy = "Check the permissions of the workspace and the space on the disk."
     if isinstance(error, TimeoutError):
         remedy = "Try it again in a moment."
     elif isinstance(error, FileNotFoundError) and not Path(location.anchor).exists():

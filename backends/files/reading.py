@@ -74,11 +74,6 @@ def encoding_of(data: bytes) -> str:
     return UNKNOWN if _is_hopeless(data) else BROKEN
 
 
-def is_marked(data: bytes) -> bool:
-    """Returns whether a byte-order mark says that the text is UTF-16 or UTF-32."""
-    return any(data.startswith(mark) for mark, _ in (*_MARKS, *_LONG_MARKS))
-
-
 def _is_hopeless(data: bytes) -> bool:
     shown = data.decode(UTF8, "replace")
     damaged = len(re.findall(_DAMAGED, shown))
@@ -216,6 +211,7 @@ def _read_bytes(descriptor: int, size: int) -> bytes | None:
 
 def _content(found: FoundFile, data: bytes, status: os.stat_result) -> FileContent:
     encoding = encoding_of(data)
+    is_marked = data.startswith(tuple(mark for mark, _ in (*_MARKS, *_LONG_MARKS)))
     return FileContent(
         found=replace(
             found,
@@ -226,7 +222,7 @@ def _content(found: FoundFile, data: bytes, status: os.stat_result) -> FileConte
         ),
         text="" if encoding == UNKNOWN else decode(data, encoding),
         content_hash=content_hash(data),
-        encoding=UTF8 if is_marked(data) and encoding != BROKEN else encoding,
+        encoding=UTF8 if is_marked and encoding != BROKEN else encoding,
     )
 
 

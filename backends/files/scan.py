@@ -138,9 +138,7 @@ class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
     def keeps(self, path: str) -> bool:
         """Returns whether an indexed file that was not found must stay: its directory was unreadable."""
         absolute = self.roots.absolute(path)
-        return any(
-            is_below(absolute, self.roots.absolute(failed.path)) for failed in self.failed_dirs
-        )
+        return any(is_below(absolute, self.roots.absolute(one.path)) for one in self.failed_dirs)
 
 
 def stamp(value: int) -> int:
@@ -223,14 +221,10 @@ class _Scan:
                 f"Only files that end in {MARKDOWN_SUFFIX} are indexed, so these are not: {first}"
                 f"{f' and {count - 1:,} more' if count > 1 else ''}."
             )
-        if self._roots.own:
-            beside = _beside(self._roots)
-            if beside:
-                none = not any(
-                    is_below(self._roots.absolute(one.path), self._roots.base)
-                    for one in self._files
-                )
-                yield _notes_beside(beside, none=none)
+        if self._roots.own and (beside := _beside(self._roots)):
+            paths = (self._roots.absolute(one.path) for one in self._files)
+            none = not any(is_below(path, self._roots.base) for path in paths)
+            yield _notes_beside(beside, none=none)
 
     def _visit(self, root: Root) -> None:
         path = self._roots.index_path(root.absolute)

@@ -695,10 +695,8 @@ def _masked(match: re.Match[str], trust: Trust) -> str:
     value = match[group] if group == "quoted" else _without_stops(match[group])
     start = match.start(group) - begin
     end = start + len(value)
-    following = match.string[begin + end : begin + end + 2]
-    ends = (
-        not following or following[0] == "\n" or following[0] in _STOPS or following[0] in _BRACKETS
-    )
+    following = match.string[begin + end : begin + end + 1]
+    ends = following in {"", "\n", *_STOPS, *_BRACKETS}
     if not is_secret(value, trust, quoted=group == "quoted", ends_clause=ends):
         return whole
     return whole[:start] + mask(value) + whole[end:]
