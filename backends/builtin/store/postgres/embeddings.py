@@ -174,14 +174,9 @@ class PostgresEmbeddings:
     ) -> list[tuple[bytes, str]]:
         known = self._transaction.state.fingerprints.get(fingerprint.digest())
         is_fit = known is not None and dimensions in (None, known.dimensions)
-        rows = self._transaction.run(
-            _SELECT_PENDING,
-            {
-                "fingerprint": known.fingerprint_id if known is not None and is_fit else None,
-                "digest": fingerprint.digest(),
-                "limit": limit,
-            },
-        )
+        number = known.fingerprint_id if known is not None and is_fit else None
+        wanted = {"fingerprint": number, "digest": fingerprint.digest(), "limit": limit}
+        rows = self._transaction.run(_SELECT_PENDING, wanted)
         return [(text_hash, text.decode()[start:end]) for text_hash, text, start, end in rows]
 
     def backlog(self, fingerprint: Fingerprint) -> list[tuple[bytes, int]]:
@@ -199,13 +194,8 @@ class PostgresEmbeddings:
 
     def coverage(self, fingerprint: Fingerprint) -> Coverage:
         known = self._transaction.state.fingerprints.get(fingerprint.digest())
-        total, embedded, failed, stored = self._transaction.one(
-            _COVERAGE,
-            {
-                "fingerprint": known.fingerprint_id if known else None,
-                "digest": fingerprint.digest(),
-            },
-        )
+        wanted = {"fingerprint": self._number(fingerprint), "digest": fingerprint.digest()}
+        total, embedded, failed, stored = self._transaction.one(_COVERAGE, wanted)
         return Coverage(
             total=total,
             embedded=embedded,
@@ -223,9 +213,8 @@ class PostgresEmbeddings:
         return bool(has_unused)
 
     def failed_texts(self, fingerprint: Fingerprint, *, limit: int) -> tuple[FailedText, ...]:
-        rows = self._transaction.run(
-            _SELECT_FAILED, {"digest": fingerprint.digest(), "limit": limit}
-        )
+        wanted = {"digest": fingerprint.digest(), "limit": limit}
+        rows = self._transaction.run(_SELECT_FAILED, wanted)
         return tuple(
             FailedText(path=path, start_line=line, reason=reason, attempts=attempts)
             for path, line, reason, attempts in rows
@@ -287,8 +276,10 @@ class PostgresEmbeddings:
             for text_hash, reason in failures
         ]
         if rows:
-            self._transaction.write_many(_RECORD_FAILURE, rows)
-            self._transaction.write(_ANSWERED, {"hashes": [row["text_hash"] for row in rows]})
+            answered = {"hashes": [row["text_hash"] for row in rows]}
+            self._transaction.write_all(
+                *((_RECORD_FAILURE, row) for row in rows), (_ANSWERED, answered)
+            )
 
     def offer_again(self, fingerprint: Fingerprint) -> None:
         self._transaction.write(
@@ -299,32 +290,21 @@ class PostgresEmbeddings:
 
     def forget_gone(self) -> None:
         in_use = _IN_USE.format(table="y")
-        self._transaction.write_all(
-            (
-                f"DELETE FROM embedding_failures AS y WHERE y.agent_id = %(agent)s AND NOT {in_use}",
-                {},
-            ),
-            (f"DELETE FROM claims WHERE agent_id = %(agent)s AND NOT ({IS_AHEAD})", {}),
-        )
+        gone = f"DELETE FROM embedding_failures AS y WHERE y.agent_id = %(agent)s AND NOT {in_use}"
+        ended = f"DELETE FROM claims WHERE agent_id = %(agent)s AND NOT ({IS_AHEAD})"
+        self._transaction.write_all((gone, {}), (ended, {}))
 
     def refresh_use(self, fallen: Sequence[int]) -> None:
         in_use = _IN_USE.format(table="e")
-        self._transaction.write_all(
-            (
-                (
-                    f"UPDATE embeddings AS e SET used_at_ms = {NOW_MS} WHERE e.agent_id = %(agent)s"
-                    f" AND e.embedding_id = ANY(%(ids)s::bigint[]) AND e.used_at_ms = 0 AND NOT {in_use}"
-                ),
-                {"ids": list(fallen)},
-            ),
-            (
-                (
-                    "UPDATE embeddings AS e SET used_at_ms = 0"
-                    f" WHERE e.agent_id = %(agent)s AND e.used_at_ms > 0 AND {in_use}"
-                ),
-                {},
-            ),
+        unused = (
+            f"UPDATE embeddings AS e SET used_at_ms = {NOW_MS} WHERE e.agent_id = %(agent)s"
+            f" AND e.embedding_id = ANY(%(ids)s::bigint[]) AND e.used_at_ms = 0 AND NOT {in_use}"
         )
+        used = (
+            "UPDATE embeddings AS e SET used_at_ms = 0"
+            f" WHERE e.agent_id = %(agent)s AND e.used_at_ms > 0 AND {in_use}"
+        )
+        self._transaction.write_all((unused, {"ids": list(fallen)}), (used, {}))
 
     def prune(self, max_entries: int | None) -> int:
         if max_entries is None:
@@ -365,16 +345,11 @@ class PostgresEmbeddings:
             "dimensions": dimensions,
             "description": msgspec.json.encode(fingerprint).decode(),
         }
-        *_, made = self._transaction.write_all(
-            (
-                (
-                    "DELETE FROM fingerprints WHERE agent_id = %(agent)s AND digest = %(digest)s"
-                    " AND dimensions <> %(dimensions)s"
-                ),
-                row,
-            ),
-            (_MAKE_FINGERPRINT, row),
+        others = (
+            "DELETE FROM fingerprints WHERE agent_id = %(agent)s AND digest = %(digest)s"
+            " AND dimensions <> %(dimensions)s"
         )
+        *_, made = self._transaction.write_all((others, row), (_MAKE_FINGERPRINT, row))
         self._transaction.forget_state()
         ((number,),) = made
         return int(number)

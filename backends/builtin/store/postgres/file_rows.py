@@ -92,27 +92,25 @@ _COUNT_ELSEWHERE: Final = f"""
     SELECT count(*) {FROM_FILES}
     WHERE f.agent_id = %(agent)s AND f.source = %(source)s AND {SEEN} = 'elsewhere'
 """
-_SELECT_CARDS: Final = """
+_WITH_FACTS: Final = """
+    FROM files AS f LEFT JOIN note_facts AS n ON n.agent_id = f.agent_id AND n.file_id = f.file_id
+"""
+_SELECT_CARDS: Final = f"""
     SELECT f.file_id, f.source, f.path, f.note_date, f.chunk_count,
         coalesce(n.title, ''), coalesce(n.tags, '')
-    FROM files AS f
-    LEFT JOIN note_facts AS n ON n.agent_id = f.agent_id AND n.file_id = f.file_id
-    WHERE f.agent_id = %(agent)s AND f.file_id = ANY(%(ids)s::bigint[])
+    {_WITH_FACTS} WHERE f.agent_id = %(agent)s AND f.file_id = ANY(%(ids)s::bigint[])
 """
 _SELECT_ALL_CARDS: Final = """
     SELECT f.file_id, f.source, f.path, f.note_date, f.chunk_count, '' FROM files AS f
     WHERE f.agent_id = %(agent)s ORDER BY f.file_id
 """
-_SELECT_TAGGED_CARDS: Final = """
+_SELECT_TAGGED_CARDS: Final = f"""
     SELECT f.file_id, f.source, f.path, f.note_date, f.chunk_count, coalesce(n.tags, '')
-    FROM files AS f
-    LEFT JOIN note_facts AS n ON n.agent_id = f.agent_id AND n.file_id = f.file_id
-    WHERE f.agent_id = %(agent)s ORDER BY f.file_id
+    {_WITH_FACTS} WHERE f.agent_id = %(agent)s ORDER BY f.file_id
 """
-_SELECT_NAMES: Final = """
-    SELECT f.path, coalesce(n.title, ''), coalesce(n.aliases, '') FROM files AS f
-    LEFT JOIN note_facts AS n ON n.agent_id = f.agent_id AND n.file_id = f.file_id
-    WHERE f.agent_id = %(agent)s AND f.source = 'memory' ORDER BY length(f.path), f.path
+_SELECT_NAMES: Final = f"""
+    SELECT f.path, coalesce(n.title, ''), coalesce(n.aliases, '')
+    {_WITH_FACTS} WHERE f.agent_id = %(agent)s AND f.source = 'memory' ORDER BY length(f.path), f.path
 """
 _SELECT_DAYS: Final = """
     SELECT source, substr(note_date, 1, %(characters)s::int) AS day, count(*) FROM files
@@ -371,23 +369,24 @@ FORGET_LANGUAGES: Final = (
 
 def languages_of(file_id: int, prepared: PreparedFile) -> AgentStatement:
     """Returns a statement that records the languages of a file: queries are stemmed in all languages of the index."""
-    return (
-        (
-            "INSERT INTO file_languages (agent_id, language, file_id)"
-            " SELECT %(agent)s, l, %(file)s FROM unnest(%(languages)s::text[]) AS l ON CONFLICT DO NOTHING"
-        ),
-        {"file": file_id, "languages": sorted(prepared.languages)},
+    insert = (
+        "INSERT INTO file_languages (agent_id, language, file_id)"
+        " SELECT %(agent)s, l, %(file)s FROM unnest(%(languages)s::text[]) AS l ON CONFLICT DO NOTHING"
     )
+    return insert, {"file": file_id, "languages": sorted(prepared.languages)}
+
+
+def stamp_row(
+    source: Source, path: str, stamps: Iterable[int], content_hash: bytes
+) -> dict[str, object]:
+    """Returns the parameters of `stamping`. `stamps`: size, both times, inode, and the clock before it was read."""
+    names = ("size", "mtime_ns", "ctime_ns", "inode", "read_at_ns")
+    own = {"source": source, "path": path, "content_hash": content_hash}
+    return {**dict(zip(names, stamps, strict=True)), **own}
 
 
 def _stamps(read: ReadFile) -> dict[str, object]:
-    names = ("size", "mtime_ns", "ctime_ns", "inode", "read_at_ns")
-    return {
-        **dict(zip(names, read.stamps, strict=True)),
-        "source": read.found.source,
-        "path": read.found.path,
-        "content_hash": read.content_hash,
-    }
+    return stamp_row(read.found.source, read.found.path, read.stamps, read.content_hash)
 
 
 def stamping(row: Mapping[str, object]) -> tuple[AgentStatement, AgentStatement]:
@@ -397,12 +396,8 @@ def stamping(row: Mapping[str, object]) -> tuple[AgentStatement, AgentStatement]
 
 def _facts(file_id: int, facts: FrontMatter, encoding: str) -> list[AgentStatement]:
     encoding = "" if encoding == UTF8 else encoding
-    work: list[AgentStatement] = [
-        (
-            "DELETE FROM note_facts WHERE agent_id = %(agent)s AND file_id = %(file)s",
-            {"file": file_id},
-        )
-    ]
+    forget = "DELETE FROM note_facts WHERE agent_id = %(agent)s AND file_id = %(file)s"
+    work: list[AgentStatement] = [(forget, {"file": file_id})]
     if facts.words or facts.tags or encoding:
         row = {
             "file": file_id,
@@ -411,15 +406,11 @@ def _facts(file_id: int, facts: FrontMatter, encoding: str) -> list[AgentStateme
             "tags": plain(SEPARATOR.join(facts.tags)),
             "encoding": encoding,
         }
-        work.append(
-            (
-                (
-                    "INSERT INTO note_facts (agent_id, file_id, title, aliases, tags, encoding)"
-                    " VALUES (%(agent)s, %(file)s, %(title)s, %(aliases)s, %(tags)s, %(encoding)s)"
-                ),
-                row,
-            )
+        insert = (
+            "INSERT INTO note_facts (agent_id, file_id, title, aliases, tags, encoding)"
+            " VALUES (%(agent)s, %(file)s, %(title)s, %(aliases)s, %(tags)s, %(encoding)s)"
         )
+        work.append((insert, row))
     return work
 
 

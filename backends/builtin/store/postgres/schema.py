@@ -81,11 +81,9 @@ class Part(NamedTuple):
     """Empty for the table itself."""
 
     def __str__(self) -> str:
-        return (
-            f"the {self.kind} {self.name} of {self.table}"
-            if self.name
-            else f"the table {self.table}"
-        )
+        if not self.name:
+            return f"the table {self.table}"
+        return f"the {self.kind} {self.name} of {self.table}"
 
 
 Catalogue: TypeAlias = Mapping[Part, str]
@@ -101,13 +99,12 @@ class Difference(NamedTuple):
 
     def __str__(self) -> str:
         name = str(self.part)
+        name = name[:1].upper() + name[1:]
         if self.found is None:
-            return f"{name[:1].upper()}{name[1:]} is missing."
+            return f"{name} is missing."
         if self.wanted is None:
-            return (
-                f"{name[:1].upper()}{name[1:]} ({self.found}) is none that `store migrate` makes."
-            )
-        return f"{name[:1].upper()}{name[1:]} is {self.found!r} instead of {self.wanted!r}."
+            return f"{name} ({self.found}) is none that `store migrate` makes."
+        return f"{name} is {self.found!r} instead of {self.wanted!r}."
 
 
 def catalogue(rows: Iterable[Sequence[str]]) -> Catalogue:

@@ -99,6 +99,9 @@ _SIZE: Final = """
 class PostgresView:
     """`View` in one transaction."""
 
+    _locks = False
+    """True if it reads what nobody else may change until the transaction ends."""
+
     def __init__(
         self, transaction: AgentTransaction, memory: PostgresVectorMemory | None, generation: int
     ) -> None:
@@ -106,7 +109,7 @@ class PostgresView:
         self._memory = memory
         self._generation = generation
         self.files = PostgresFiles(transaction)
-        self.transcripts = PostgresTranscripts(transaction)
+        self.transcripts = PostgresTranscripts(transaction, locks=self._locks)
 
     @property
     def keywords(self) -> PostgresKeywords:
@@ -168,11 +171,7 @@ class PostgresView:
 class PostgresWriter(PostgresView):
     """`Writer` in a transaction that changes rows."""
 
-    def __init__(
-        self, transaction: AgentTransaction, memory: PostgresVectorMemory | None, generation: int
-    ) -> None:
-        super().__init__(transaction, memory, generation)
-        self.transcripts = PostgresTranscripts(transaction, locks=True)
+    _locks = True
 
     def remember(self, key: str, text: str, *, here: bool = False) -> None:
         self._transaction.remember(key, text, here=here)

@@ -175,11 +175,6 @@ class AgentTransaction:
     def write(self, statement: str, parameters: Mapping[str, object] | None = None) -> Cursor:
         return self.write_all((statement, parameters or {}))[-1]
 
-    def write_many(self, statement: str, rows: Sequence[Mapping[str, object]]) -> None:
-        """Runs the same statement for each row, in one round trip."""
-        if rows:
-            self.write_all(*((statement, row) for row in rows))
-
     def forget_state(self) -> None:
         """Makes `state` be read again, because this transaction has changed it."""
         self._state = None

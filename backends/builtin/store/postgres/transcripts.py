@@ -23,6 +23,7 @@ from backends.builtin.store.postgres.file_rows import (
     SEEN,
     languages_of,
     replace_chunks,
+    stamp_row,
     stamping,
 )
 
@@ -165,22 +166,13 @@ class PostgresTranscripts:
         return replaced.written
 
     def touch(self, path: str, stamps: tuple[int, int, int, int], read_at_ns: int) -> None:
-        self._transaction.write_all(*stamping(_stamps(path, stamps, read_at_ns)))
-
-
-def _stamps(path: str, stamps: tuple[int, int, int, int], read_at_ns: int) -> dict[str, object]:
-    return {
-        **dict(zip(("size", "mtime_ns", "ctime_ns", "inode"), stamps, strict=True)),
-        "source": "sessions",
-        "path": path,
-        "read_at_ns": read_at_ns,
-        "content_hash": b"",
-    }
+        row = stamp_row("sessions", path, (*stamps, read_at_ns), b"")
+        self._transaction.write_all(*stamping(row))
 
 
 def _row(piece: TranscriptPiece) -> dict[str, object]:
     return {
-        **_stamps(piece.path, piece.stamps, piece.read_at_ns),
+        **stamp_row("sessions", piece.path, (*piece.stamps, piece.read_at_ns), b""),
         "pipeline": piece.pipeline,
         "note_date": piece.prepared.note_date,
         "tail": piece.end.tail,
@@ -195,26 +187,10 @@ def _making_room(file_id: int, piece: TranscriptPiece) -> Iterable[AgentStatemen
         "turn": piece.end.end_turn,
         "all": piece.is_last,
     }
+    own = "agent_id = %(agent)s AND file_id = %(file)s"
+    delete = f"DELETE FROM transcript_parts WHERE {own}"
     if piece.is_rewritten:
-        yield (
-            (
-                "DELETE FROM transcript_parts WHERE agent_id = %(agent)s AND file_id = %(file)s"
-                " AND (superseded OR end_byte > %(begin)s)"
-            ),
-            row,
-        )
+        yield f"{delete} AND (superseded OR end_byte > %(begin)s)", row
     elif piece.begin == START:
-        yield (
-            (
-                "UPDATE transcript_parts SET superseded = true"
-                " WHERE agent_id = %(agent)s AND file_id = %(file)s"
-            ),
-            row,
-        )
-    yield (
-        (
-            "DELETE FROM transcript_parts WHERE agent_id = %(agent)s AND file_id = %(file)s"
-            " AND superseded AND (end_turn <= %(turn)s OR %(all)s)"
-        ),
-        row,
-    )
+        yield f"UPDATE transcript_parts SET superseded = true WHERE {own}", row
+    yield f"{delete} AND superseded AND (end_turn <= %(turn)s OR %(all)s)", row

@@ -84,12 +84,8 @@ class Counts(NamedTuple):
 
     @property
     def are_right(self) -> bool:
-        return (
-            self.documents == self.chunks
-            and not self.cut_files
-            and not self.missing_words
-            and not self.miscounted_terms
-        )
+        faults = (self.cut_files, self.missing_words, self.miscounted_terms)
+        return self.documents == self.chunks and not any(faults)
 
     def __str__(self) -> str:
         return (

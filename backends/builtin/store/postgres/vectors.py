@@ -284,11 +284,11 @@ class PostgresVectorSpace:
 
     def _sample_of(self, known: StoredVectors) -> _Sample | None:
         """Returns the sample, unless it may have changed."""
-        sample, version = self._memory.sample, self._transaction.state.version
-        is_level = (
-            sample is not None and sample.of == (self._digest, known) and sample.version == version
+        sample, level = (
+            self._memory.sample,
+            ((self._digest, known), self._transaction.state.version),
         )
-        return sample if is_level else None
+        return sample if sample is not None and (sample.of, sample.version) == level else None
 
     def _keep_sample(self, known: StoredVectors, row: Any) -> _Sample:
         """Keeps the present sample if it has this mark; otherwise reads it again."""
@@ -330,13 +330,12 @@ class PostgresVectorSpace:
         """Returns the chunks; those that a search of this space found are known."""
         unknown = [number for number in excerpt_ids if number not in self._chunk_of]
         if unknown:
-            self._chunk_of.update(
-                self._transaction.run(
-                    "SELECT excerpt_id, chunk_id FROM excerpts"
-                    " WHERE agent_id = %(agent)s AND excerpt_id = ANY(%(ids)s::bigint[])",
-                    {"ids": unknown},
-                ).fetchall()
+            rows = self._transaction.run(
+                "SELECT excerpt_id, chunk_id FROM excerpts"
+                " WHERE agent_id = %(agent)s AND excerpt_id = ANY(%(ids)s::bigint[])",
+                {"ids": unknown},
             )
+            self._chunk_of.update(rows.fetchall())
         return list(dict.fromkeys(self._chunk_of[number] for number in excerpt_ids))
 
     def excerpts(
