@@ -160,9 +160,8 @@ class Embeddings:
         )
 
     async def aclose(self) -> None:
-        await self._primary.aclose()
-        if self._fallback is not None:
-            await self._fallback.aclose()
+        for service in self._services():
+            await service.aclose()
 
     def _services(self) -> tuple[EmbeddingService, ...]:
         return (self._primary,) if self._fallback is None else (self._primary, self._fallback)

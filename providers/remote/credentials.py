@@ -398,10 +398,6 @@ def without_secrets(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if not is_secret(name)}
 
 
-def only_secrets(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in headers.items() if is_secret(name)}
-
-
 def _check(name: str, value: str) -> None:
     if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value.strip()):
         raise ProviderUnavailableError(

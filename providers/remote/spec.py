@@ -14,7 +14,7 @@ import msgspec
 from config.paths import auth_profile_paths
 from config.settings import ModelProviderSettings, Settings
 from config.source.located import quote
-from config.vendors import GEMINI, VENDORS, ModelLimits, Vendor, WireFormat
+from config.vendors import GEMINI, VENDORS, ModelLimits, Vendor
 from providers.endpoints import Endpoint, endpoint_at, home_of, may_receive
 from providers.provider_errors import ProviderAuthError, ProviderUnavailableError
 from providers.provider_interface import InputLimits, Purpose, Role
@@ -103,20 +103,6 @@ def _place(settings: Settings, key: str) -> str:
     return origin.detail if origin and origin.detail else key
 
 
-def limits_of(vendor: Vendor, model: str, *, official: bool) -> InputLimits:
-    """Returns the documented limits of a model at the vendor's own address, or cautious ones elsewhere.
-
-    A sixth of the documented tokens of a request is kept in reserve, because they are only estimated.
-    """
-    known = next((row for row in vendor.limits if model.startswith(row.models)), None)
-    if official and known is not None:
-        return _input_limits(known, tokens=known.tokens * 5 // 6)
-    # Gemini's hundred are part of the protocol rather than of one host.
-    items = 100 if vendor.wire is GEMINI else _COMPATIBLE.items
-    limits = _input_limits(_COMPATIBLE, tokens=_COMPATIBLE.tokens)
-    return msgspec.structs.replace(limits, max_items=items)
-
-
 def _input_limits(row: ModelLimits, *, tokens: int) -> InputLimits:
     return InputLimits(
         max_input_tokens=row.input_tokens,
@@ -124,31 +110,6 @@ def _input_limits(row: ModelLimits, *, tokens: int) -> InputLimits:
         max_request_tokens=tokens,
         max_request_bytes=row.size_bytes,
     )
-
-
-def input_type(
-    wire: WireFormat, model: str, purpose: Purpose, configured: str | None
-) -> str | None:
-    """Returns the request's input or task type; None sends none."""
-    if _prompted(wire, model):
-        return None
-    return configured or (wire.query_type if purpose == "query" else wire.document_type)
-
-
-def prompt(wire: WireFormat, model: str, purpose: Purpose, configured: str | None) -> str:
-    """Returns the prompt before each text; empty for most models.
-
-    A configured query type is the prompt's task (`search result`, `question answering` ...).
-    """
-    if not _prompted(wire, model):
-        return ""
-    if purpose == "document":
-        return "title: none | text: "
-    return f"task: {configured or 'search result'} | query: "
-
-
-def _prompted(wire: WireFormat, model: str) -> bool:
-    return wire is GEMINI and not model.startswith(_BY_TASK_TYPE)
 
 
 class RemoteSpec(msgspec.Struct, frozen=True):
@@ -177,16 +138,42 @@ class RemoteSpec(msgspec.Struct, frozen=True):
 
     @property
     def limits(self) -> InputLimits:
-        return limits_of(self.vendor, self.model, official=self.official)
+        """The documented limits of the model at the vendor's own address, or cautious ones elsewhere.
+
+        A sixth of the documented tokens of a request is kept in reserve, because they are only estimated.
+        """
+        limits = self.vendor.limits
+        known = next((row for row in limits if self.model.startswith(row.models)), None)
+        if self.official and known is not None:
+            return _input_limits(known, tokens=known.tokens * 5 // 6)
+        # Gemini's hundred are part of the protocol rather than of one host.
+        items = 100 if self.vendor.wire is GEMINI else _COMPATIBLE.items
+        cautious = _input_limits(_COMPATIBLE, tokens=_COMPATIBLE.tokens)
+        return msgspec.structs.replace(cautious, max_items=items)
 
     def input_type(self, purpose: Purpose) -> str | None:
-        return input_type(self.vendor.wire, self.model, purpose, self._configured(purpose))
+        """Returns the request's input or task type; None sends none."""
+        if self._is_prompted:
+            return None
+        wire = self.vendor.wire
+        if purpose == "query":
+            return self.query_type or wire.query_type
+        return self.document_type or wire.document_type
 
     def prompt(self, purpose: Purpose) -> str:
-        return prompt(self.vendor.wire, self.model, purpose, self._configured(purpose))
+        """Returns the prompt before each text; empty for most models.
 
-    def _configured(self, purpose: Purpose) -> str | None:
-        return self.query_type if purpose == "query" else self.document_type
+        A configured query type is the prompt's task (`search result`, `question answering` ...).
+        """
+        if not self._is_prompted:
+            return ""
+        if purpose == "document":
+            return "title: none | text: "
+        return f"task: {self.query_type or 'search result'} | query: "
+
+    @property
+    def _is_prompted(self) -> bool:
+        return self.vendor.wire is GEMINI and not self.model.startswith(_BY_TASK_TYPE)
 
     @property
     def place(self) -> str:
@@ -211,7 +198,7 @@ class RemoteSpec(msgspec.Struct, frozen=True):
     @property
     def secrets(self) -> tuple[str, ...]:
         """Texts that must not appear in any message. Any configured header may contain a key, whatever its name."""
-        values = list(credentials.only_secrets(self.headers).values())
+        values = [text for name, text in self.headers.items() if credentials.is_secret(name)]
         values += [value for value in self.headers.values() if len(value) >= _LIKE_A_SECRET_CHARS]
         values += [value.split(" ", 1)[1] for value in values if " " in value]
         if self.credential is not None:

@@ -14,7 +14,7 @@ from providers.choosing import provider
 from providers.endpoints import Endpoint
 from providers.provider_interface import ItemError, ProviderRequest
 from providers.remote.credentials import Credential
-from providers.remote.spec import RemoteSpec, input_type, prompt
+from providers.remote.spec import RemoteSpec
 from providers.remote.wires import Wire
 
 pytestmark = pytest.mark.anyio
@@ -262,6 +262,12 @@ async def test_the_fingerprint_tells_endpoint_model_and_plain_headers_but_no_sec
     assert mark(x_region="eu") != base
 
 
+def spec_of(wire, model, query_type=None):
+    vendor = next(one for one in VENDORS.values() if one.wire is wire)
+    endpoint = Endpoint.parse("https://example.test/v1")
+    return RemoteSpec(vendor, endpoint, model, credential=None, query_type=query_type)
+
+
 @each(
     ("wire", "model", "query", "document"),
     [
@@ -272,15 +278,16 @@ async def test_the_fingerprint_tells_endpoint_model_and_plain_headers_but_no_sec
     ],
 )
 def test_each_vendor_has_its_own_types(wire, model, query, document):
-    assert input_type(wire, model, "query", None) == query
-    assert input_type(wire, model, "document", None) == document
-    assert input_type(wire, model, "query", "mine") == "mine"
-    assert prompt(wire, model, "query", None) == ""
+    assert spec_of(wire, model).input_type("query") == query
+    assert spec_of(wire, model).input_type("document") == document
+    assert spec_of(wire, model, "mine").input_type("query") == "mine"
+    assert spec_of(wire, model).prompt("query") == ""
 
 
 @pytest.mark.parametrize("model", ["gemini-embedding-2", "gemini-embedding-2-preview"])
 def test_later_gemini_models_want_the_task_in_the_text(model):
-    assert input_type(GEMINI, model, "document", None) is None
-    assert prompt(GEMINI, model, "document", None) == "title: none | text: "
-    assert prompt(GEMINI, model, "query", None) == "task: search result | query: "
-    assert prompt(GEMINI, model, "query", "fact checking") == "task: fact checking | query: "
+    assert spec_of(GEMINI, model).input_type("document") is None
+    assert spec_of(GEMINI, model).prompt("document") == "title: none | text: "
+    assert spec_of(GEMINI, model).prompt("query") == "task: search result | query: "
+    checking = spec_of(GEMINI, model, "fact checking")
+    assert checking.prompt("query") == "task: fact checking | query: "
