@@ -8,7 +8,6 @@ directory of the projects. Blocks; may be used by several threads at once.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,7 +37,14 @@ from backends.transcripts.source import (
     location_of,
     transcript_path,
 )
-from backends.transcripts.turns import RENDERING_VERSION, joined, render_turn, speaker_of, texts_of
+from backends.transcripts.turns import (
+    RENDERING_VERSION,
+    decoded_leniently,
+    joined,
+    render_turn,
+    speaker_of,
+    texts_of,
+)
 from config.runtime.files import is_addressable
 
 _COUNTED_BYTES: Final = 8 * 1024 * 1024
@@ -280,7 +286,7 @@ def render_entry(line: bytes) -> str | None:
     try:
         entry = msgspec.json.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        entry = _decoded_leniently(line)
+        entry = decoded_leniently(line)
     if not isinstance(entry, dict) or entry.get("type") not in _TURNS:
         return None
     message = entry.get("message")
@@ -290,10 +296,3 @@ def render_entry(line: bytes) -> str | None:
     said = [_INSERTED.sub("", text) for text in texts_of(message.get("content"))]
     text = joined(one for one in said if not one.startswith(_INTERRUPTED))
     return f"{speaker}: {text}" if speaker and text else None
-
-
-def _decoded_leniently(line: bytes) -> object:
-    try:
-        return json.loads(line.decode(errors="replace"))
-    except (ValueError, RecursionError):
-        return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -42,6 +42,7 @@ _RECALLED: Final = re.compile(r"^<recalled>\n.*?^</recalled>[ \t]*\n?", re.MULTI
 
 class _Message(msgspec.Struct):
     role: object = None
+    provenance: object = None
     content: msgspec.Raw = msgspec.Raw()
 
 
@@ -60,11 +61,7 @@ def render_turn(line: bytes) -> str | None:
     Tool calls and results, thinking, images, other entries and lines that are not JSON give None, and
     so does a turn without text.
     """
-    try:
-        role, content = _read(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        role, content = _read_leniently(line)
-    speaker = speaker_of(role)
+    speaker, content, _ = _said(line)
     text = joined(texts_of(content)) if speaker else ""
     return f"{speaker}: {text}" if text else None
 
@@ -74,16 +71,10 @@ def render_event(line: bytes) -> str | None:
 
     A question of a timer or of another session is not a turn, nor is an answer that means silence.
     """
-    try:
-        message = _decoded(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        message = _decoded_leniently(line)
-    if message is None or (speaker := speaker_of(message.get("role"))) is None:
+    speaker, content, source = _said(line)
+    if speaker is None or (isinstance(source, dict) and source.get("kind") in _NOT_SAID):
         return None
-    source = message.get("provenance")
-    if isinstance(source, dict) and source.get("kind") in _NOT_SAID:
-        return None
-    text = joined(map(_own, texts_of(message.get("content"))))
+    text = joined(map(_own, texts_of(content)))
     return f"{speaker}: {text}" if text and text not in _SILENT else None
 
 
@@ -94,43 +85,35 @@ def _own(text: str) -> str:
     return _INTERNAL.sub("", text) if "<<<BEGIN_OPENCLAW" in text else text
 
 
-def _decoded(line: bytes) -> dict[str, object] | None:
-    entry = _entries.decode(line)
-    if entry.type != "message":
-        return None
-    message = msgspec.json.decode(entry.message)
-    return message if isinstance(message, dict) else None
-
-
-def _decoded_leniently(line: bytes) -> dict[str, object] | None:
-    """Decodes a line in which lone surrogates and broken UTF-8 spoil some characters, not the turn."""
+def _said(line: bytes) -> tuple[str | None, object, object]:
+    """Returns speaker, content and provenance; no speaker for other entries, which are not decoded further."""
     try:
-        entry = json.loads(line.decode(errors="replace"))
+        entry = _entries.decode(line)
+        if entry.type != "message":
+            return None, None, None
+        message = _messages.decode(entry.message)
+        speaker = speaker_of(message.role)
+        content = msgspec.json.decode(message.content) if speaker else None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        found = decoded_leniently(line)
+        said = found.get("message") if isinstance(found, dict) else None
+        if not isinstance(said, dict) or found.get("type") != "message":
+            return None, None, None
+        return speaker_of(said.get("role")), said.get("content"), said.get("provenance")
+    return speaker, content, message.provenance
+
+
+def decoded_leniently(line: bytes) -> Any:
+    """Decodes a line of which lone surrogates and broken UTF-8 spoil some characters; None if it is no JSON."""
+    try:
+        return json.loads(line.decode(errors="replace"))
     except (ValueError, RecursionError):
         return None
-    message = entry.get("message") if isinstance(entry, dict) else None
-    return message if isinstance(message, dict) and entry.get("type") == "message" else None
-
-
-def _read(line: bytes) -> tuple[object, object]:
-    """Returns role and content; an entry that is not a message is skipped without being decoded."""
-    entry = _entries.decode(line)
-    if entry.type != "message":
-        return None, None
-    message = _messages.decode(entry.message)
-    if speaker_of(message.role) is None:
-        return None, None
-    return message.role, msgspec.json.decode(message.content)
 
 
 def speaker_of(role: object) -> str | None:
     """Returns the name shown for a role; None for one that says nothing to remember."""
     return _SPEAKERS.get(role) if isinstance(role, str) else None
-
-
-def _read_leniently(line: bytes) -> tuple[object, object]:
-    message = _decoded_leniently(line)
-    return (message.get("role"), message.get("content")) if message else (None, None)
 
 
 def joined(texts: Iterable[str]) -> str:
