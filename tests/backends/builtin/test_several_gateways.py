@@ -100,7 +100,7 @@ async def test_who_lost_the_lease_while_the_vendor_worked_writes_nothing_and_pay
             with anyio.fail_after(60):
                 while not vendor.requests:
                     await anyio.sleep(0.01)
-            with outside._beside() as transaction:
+            with outside._transaction(read_only=False) as transaction:
                 transaction.end("UPDATE leases SET until = now() WHERE work = 'embedding'", {})
             lease = outside.lease("embedding", 600)
             answer.set()
@@ -128,7 +128,7 @@ async def test_what_was_sent_before_the_lease_was_lost_is_left_to_who_sent_it(
             with anyio.fail_after(60):
                 while not notes_of_requests(vendor):
                     await anyio.sleep(0.01)
-            with outside._beside() as transaction:
+            with outside._transaction(read_only=False) as transaction:
                 transaction.end("UPDATE leases SET until = now() WHERE work = 'embedding'", {})
             lease = outside.lease("embedding", 600)
             async with shared_home.open() as other:

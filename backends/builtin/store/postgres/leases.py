@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -69,14 +69,8 @@ _RELEASE: Final = """
     WHERE agent_id = %(agent)s AND text_hash = ANY(%(hashes)s::bytea[]) AND claimant = %(claimant)s
 """
 _HELD: Final = f"""
-    SELECT work, holder, token FROM leases WHERE agent_id = %(agent)s AND {IS_AHEAD} ORDER BY work
+    SELECT work, holder FROM leases WHERE agent_id = %(agent)s AND {IS_AHEAD} ORDER BY work
 """
-
-
-class HeldLease(NamedTuple):
-    work: str
-    holder: str
-    token: int
 
 
 def holder() -> str:
@@ -114,6 +108,6 @@ def check(transaction: AgentTransaction, lease: Lease) -> None:
         raise LeaseLostError(lease.work)
 
 
-def held(transaction: AgentTransaction) -> list[HeldLease]:
-    """Returns all leases that are held at this moment."""
-    return [HeldLease(*row) for row in transaction.run(_HELD)]
+def held(transaction: AgentTransaction) -> dict[str, str]:
+    """Returns the holders of all leases that are held at this moment, by their work."""
+    return dict(transaction.run(_HELD).fetchall())

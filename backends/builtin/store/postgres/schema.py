@@ -631,15 +631,13 @@ def _choose_key(connection: Connection, agent_id: int) -> None:
 
 def other_version(address: Address, found: int | None) -> IndexUnavailableError:
     """Returns the error of a gateway that needs another schema version than `found`. None: there is no schema."""
+    remedy = "Run `memory-gateway store migrate` as a role that may make tables."
     if found is None:
         what = "there are no tables of this gateway"
     else:
         what = f"its tables have version {found}, this gateway needs {SCHEMA_VERSION}"
-    remedy = (
-        "Use the gateway's release that made them, or a later one."
-        if found is not None and found > SCHEMA_VERSION
-        else "Run `memory-gateway store migrate` as a role that may make tables."
-    )
+        if found > SCHEMA_VERSION:
+            remedy = "Use the gateway's release that made them, or a later one."
     return IndexUnavailableError(
         f"The schema {address.schema} of {address} cannot be used: {what}.", remedy=remedy
     )

@@ -229,32 +229,37 @@ class PostgresStore:
             yield PostgresView(transaction, self._memory, self.generation)
 
     @contextmanager
-    def _transaction(self, until: float = math.inf) -> Iterator[AgentTransaction]:
+    def _transaction(
+        self, until: float = math.inf, *, read_only: bool = True
+    ) -> Iterator[AgentTransaction]:
+        """Yields a transaction; one that may write is beside the writer of this process, and has to be ended."""
         with self.address.translating_errors():
             agent = self._agent or self._find_agent(until)
-            begun = self._begin(read_only=True, until=until)
+            if not read_only:
+                agent = agent or self._make_agent()
+            begun = self._begin(read_only=read_only, until=until)
             prove = partial(self._prove, agent)
             with self._pool.transaction(begun, prove, PATIENCE_S, until) as inner:
                 yield AgentTransaction(inner, agent, self.viewpoint, self._claimant)
 
     def lease(self, work: Work, ttl_s: float) -> Lease | None:
-        with self._beside() as transaction:
+        with self._transaction(read_only=False) as transaction:
             return leases.take(transaction, work, ttl_s)
 
     def renew(self, lease: Lease, ttl_s: float) -> bool:
-        with self._beside() as transaction:
+        with self._transaction(read_only=False) as transaction:
             return leases.renew(transaction, lease, ttl_s)
 
     def give_back(self, lease: Lease) -> None:
-        with self._beside() as transaction:
+        with self._transaction(read_only=False) as transaction:
             leases.give_back(transaction, lease)
 
     def claim(self, lease: Lease, text_hashes: Sequence[bytes]) -> None:
-        with self._beside() as transaction:
+        with self._transaction(read_only=False) as transaction:
             leases.claim(transaction, lease, text_hashes)
 
     def release(self, text_hashes: Sequence[bytes]) -> None:
-        with self._beside() as transaction:
+        with self._transaction(read_only=False) as transaction:
             leases.release(transaction, text_hashes)
 
     def check(self) -> StoreCheck:
@@ -266,7 +271,7 @@ class PostgresStore:
         """Removes all rows of the agent, and returns whether there were any."""
         if not self.exists:
             return False
-        with self._beside() as transaction:
+        with self._transaction(read_only=False) as transaction:
             upkeep.drop(transaction)
         self._agent = None
         return True
@@ -316,15 +321,6 @@ class PostgresStore:
                     remedy="The server is slow; it is tried again. See store.statementTimeoutMs.",
                 ) from error
             raise
-
-    @contextmanager
-    def _beside(self) -> Iterator[AgentTransaction]:
-        """Yields a transaction beside the writer of this process; it has to be ended."""
-        with self.address.translating_errors():
-            agent = self._agent or self._find_agent() or self._make_agent()
-            begun, prove = self._begin(read_only=False), partial(self._prove, agent)
-            with self._pool.transaction(begun, prove, PATIENCE_S) as inner:
-                yield AgentTransaction(inner, agent, self.viewpoint, self._claimant)
 
     def size_bytes(self) -> int:
         """Returns the share of this agent in the size of the tables, by the server's estimates."""

@@ -102,7 +102,7 @@ def counts(transaction: AgentTransaction) -> Counts | None:
 
 def describe(transaction: AgentTransaction) -> StoreDetails:
     server, is_standby, lag_s, extension = transaction.one(_SERVER)
-    holders = {one.work: one.holder for one in leases.held(transaction)}
+    holders = leases.held(transaction)
     return StoreDetails(
         driver="postgres",
         schema_version=schema.SCHEMA_VERSION,
@@ -153,7 +153,7 @@ def _totals(transaction: AgentTransaction, found: Counts | None) -> list[str]:
     files, chunks, vectors = transaction.one(_TOTALS)
     return [
         f"{files:,} files, {chunks:,} chunks, {vectors:,} vectors of this agent",
-        *(f"{one.work}: {one.holder}" for one in leases.held(transaction)),
+        *(f"{work}: {holder}" for work, holder in leases.held(transaction).items()),
     ]
 
 

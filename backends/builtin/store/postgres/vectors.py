@@ -284,11 +284,10 @@ class PostgresVectorSpace:
 
     def _sample_of(self, known: StoredVectors) -> _Sample | None:
         """Returns the sample, unless it may have changed."""
-        sample, level = (
-            self._memory.sample,
-            ((self._digest, known), self._transaction.state.version),
-        )
-        return sample if sample is not None and (sample.of, sample.version) == level else None
+        sample, version = self._memory.sample, self._transaction.state.version
+        if sample is None or sample.of != (self._digest, known) or sample.version != version:
+            return None
+        return sample
 
     def _keep_sample(self, known: StoredVectors, row: Any) -> _Sample:
         """Keeps the present sample if it has this mark; otherwise reads it again."""

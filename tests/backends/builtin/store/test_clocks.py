@@ -34,7 +34,7 @@ def refuse(store, shelf, fingerprint):
 def server_was_ahead(store, table, column):
     """Moves the times in the table a year ahead, as if the server's clock had been ahead when they were written."""
     more = "31536000000" if column == "retry_at_ms" else "interval '1 year'"
-    with store._beside() as transaction:
+    with store._transaction(read_only=False) as transaction:
         transaction.end(f"UPDATE {table} SET {column} = {column} + {more}", {})
 
 

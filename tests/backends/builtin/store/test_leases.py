@@ -49,7 +49,7 @@ def gateways(postgres_settings):
 
 def lapse(store, work="embedding"):
     """Makes the lease expire."""
-    with store._beside() as transaction:
+    with store._transaction(read_only=False) as transaction:
         transaction.end("UPDATE leases SET until = now() WHERE work = %(work)s", {"work": work})
 
 
@@ -164,7 +164,7 @@ def test_a_claim_lasts_while_its_gateway_is_heard_of_and_some_time_after(
     first.claim(lease, [texts["boiler"]])
 
     def wait(seconds):
-        with second._beside() as transaction:
+        with second._transaction(read_only=False) as transaction:
             transaction.end(
                 "UPDATE claims SET until = until - make_interval(secs => %(s)s)", {"s": seconds}
             )
@@ -249,7 +249,7 @@ def test_a_status_tells_who_works(gateways):
     assert role() == "idle"
     lease = first.lease("embedding", LONG_S)
     assert role() == "leader"
-    with first._beside() as transaction:
+    with first._transaction(read_only=False) as transaction:
         transaction.end("UPDATE leases SET holder = 'another host (7)'", {})
     assert role() == "follower"
     first.give_back(lease)
