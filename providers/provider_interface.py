@@ -144,7 +144,6 @@ class RemoteJob(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome | None
     """None while it is under way."""
     done: int = 0
-    failed: int = 0
     result_files: tuple[str, ...] = ()
     """Files with its results, errors included; we delete them when they have been read."""
     reason: str | None = None

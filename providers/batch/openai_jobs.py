@@ -175,7 +175,6 @@ class _Faults(msgspec.Struct):
 
 class _Counts(msgspec.Struct):
     completed: int = 0
-    failed: int = 0
 
 
 class _Job(msgspec.Struct):
@@ -198,7 +197,6 @@ def read_job(fields: object) -> RemoteJob:
         state=job.status,
         outcome=_OUTCOMES.get(job.status),
         done=counts.completed,
-        failed=counts.failed,
         result_files=tuple(file for file in files if file),
         reason=_reason(job.errors),
         too_large=_reason(job.errors) in _SIZES,

@@ -160,7 +160,7 @@ class LocalEmbedder:
     async def _embed(self, purpose: Purpose, texts: Sequence[str]) -> EmbeddedBatch:
         while True:
             model = await self._usable()
-            clean = [model.prompted(purpose, without_lone_surrogates(text)) for text in texts]
+            clean = [model.prompts.apply(purpose, without_lone_surrogates(text)) for text in texts]
             try:
                 return await self._supervisor.embed(model.order, purpose, clean)
             except ModelReplacedError:

@@ -177,9 +177,6 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
             f"{self.sha256} {self.tokenizer_sha256 or ''}",
         )
 
-    def prompted(self, purpose: Purpose, text: str) -> str:
-        return self.prompts.apply(purpose, text)
-
 
 def read_model(path: Path, wishes: Wishes, reference: str | None = None) -> Model:
     """Reads a model's files and computes the hash. Blocking: about a second for a gigabyte.

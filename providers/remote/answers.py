@@ -395,9 +395,9 @@ def _codes(body: object) -> str:
 
 def _details(body: object) -> list[Mapping[str, Any]]:
     details = _error(body).get("details")
-    return (
-        [entry for entry in details if isinstance(entry, dict)] if isinstance(details, list) else []
-    )
+    if not isinstance(details, list):
+        return []
+    return [entry for entry in details if isinstance(entry, dict)]
 
 
 def _detail(body: object, refusal: Refusal) -> str:

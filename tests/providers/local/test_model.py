@@ -53,7 +53,7 @@ def test_what_changes_vectors_changes_the_fingerprint(model, wishes):
 def test_how_queries_are_asked_changes_no_stored_vector(model):
     asked = read_model(model, Wishes(query_prompt="query: "))
     assert asked.fingerprint == read_model(model, Wishes()).fingerprint
-    assert asked.prompted("query", "x") == "query: x"
+    assert asked.prompts.apply("query", "x") == "query: x"
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_how_queries_are_asked_changes_no_stored_vector(model):
 )
 def test_configured_words_replace_those_of_the_family(tmp_path, configured, expected):
     path = write_embedder(tmp_path / "nomic-embed.gguf")
-    assert read_model(path, Wishes(query_prompt=configured)).prompted("query", "x") == expected
+    assert read_model(path, Wishes(query_prompt=configured)).prompts.apply("query", "x") == expected
 
 
 @pytest.mark.parametrize(
