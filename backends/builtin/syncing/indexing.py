@@ -139,11 +139,8 @@ class Indexer:
         """Does what a patient `apply` does to each of them, but in one transaction if all goes well."""
         tasks = group.tasks
         files = [one for one in tasks if isinstance(one, FoundFile)]
-        if (
-            len(tasks) == len(files)
-            and (len(tasks) > 1 or group.ready)
-            and self._faults.keys().isdisjoint(one.path for one in files)
-        ):
+        are_files = len(tasks) == len(files) and (len(tasks) > 1 or group.ready)
+        if are_files and self._faults.keys().isdisjoint(one.path for one in files):
             try:
                 known = group.ready
                 ready = [known.get(one.path) or self._get_ready(one, options) for one in files]
