@@ -440,16 +440,25 @@ class LineSplitter:
         *ended, rest = data.split(b"\n")
         for piece in ended:
             frames += self._grow(piece)
-            frames += self._end_line()
+            frames += self.finish()
         return frames + self._grow(rest)
 
     def finish(self) -> list[bytes | RpcError]:
-        """Ends the stream: the last line counts also without a newline."""
-        return self._end_line()
+        """Ends the line that has begun: at the end of the stream it counts also without a newline."""
+        discarded, self._discarding = self._discarding, False
+        line = bytes(self._line).removesuffix(b"\r")
+        self.close()
+        if self._is_first:
+            line = line.removeprefix(_BYTE_ORDER_MARK)
+            self._is_first = False
+        if discarded or not line or line.isspace():
+            return []
+        return [self._check(line)]
 
     def close(self) -> None:
         """Forgets the line that has begun."""
-        self._forget()
+        self._room.used_bytes -= len(self._line)
+        self._line.clear()
 
     def _grow(self, piece: bytes) -> list[bytes | RpcError]:
         if self._discarding:
@@ -465,24 +474,9 @@ class LineSplitter:
         return []
 
     def _discard(self, error: RpcError) -> RpcError:
-        self._forget()
+        self.close()
         self._discarding = True
         return error
-
-    def _forget(self) -> None:
-        self._room.used_bytes -= len(self._line)
-        self._line.clear()
-
-    def _end_line(self) -> list[bytes | RpcError]:
-        discarded, self._discarding = self._discarding, False
-        line = bytes(self._line).removesuffix(b"\r")
-        self._forget()
-        if self._is_first:
-            line = line.removeprefix(_BYTE_ORDER_MARK)
-            self._is_first = False
-        if discarded or not line or line.isspace():
-            return []
-        return [self._check(line)]
 
     def _check(self, line: bytes) -> bytes | RpcError:
         if len(line) > self._limit:
