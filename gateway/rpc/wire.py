@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -19,9 +19,8 @@ from config.runtime.logs import Log
 from config.runtime.tasks import lacks_threads
 
 _log = Log()
-_ESCAPE = rb"(?s)\\(?:u[0-9a-fA-F]{4}|.)"
-_HIGH = frozenset({b"d8", b"d9", b"da", b"db"})
-_LOW = frozenset({b"dc", b"dd", b"de", b"df"})
+_ESCAPE = rb"(?s)\\u(?i:d[89ab][\da-f]{2})\\u(?i:d[c-f][\da-f]{2})|(?P<lone>\\u(?i:d[89a-f][\da-f]{2}))|\\."
+"""A pair of surrogates, a lone one, or any other escape, of which the hexadecimal digits do not matter."""
 MOST_ESCAPES = 20_000
 """The most escapes in one line that is repaired; the event loop waits while it is."""
 CODES: Mapping[ErrorKind, int] = {
@@ -87,28 +86,7 @@ def replace_lone_escapes(line: bytes) -> bytes:
     """
     if line.count(b"\\") > MOST_ESCAPES:
         return line
-    pieces: list[bytes] = []
-    copied = 0
-    for lone in _lone(line):
-        pieces += (line[copied : lone.start()], rb"\ufffd")
-        copied = lone.end()
-    return b"".join((*pieces, line[copied:]))
-
-
-def _lone(line: bytes) -> Iterator[re.Match[bytes]]:
-    high: re.Match[bytes] | None = None
-    for escape in re.finditer(_ESCAPE, line):
-        kind = escape[0][2:4].lower()
-        if high is not None and kind in _LOW and escape.start() == high.end():
-            high = None
-            continue
-        if high is not None:
-            yield high
-        high = escape if kind in _HIGH else None
-        if kind in _LOW:
-            yield escape
-    if high is not None:
-        yield high
+    return re.sub(_ESCAPE, lambda found: rb"\ufffd" if found["lone"] else found[0], line)
 
 
 def replace_lone_surrogates(value: object) -> object:
@@ -337,9 +315,7 @@ def _well_formed(line: bytes) -> bytes:
     try:
         return bytes(_raw_decoder.decode(line))
     except msgspec.DecodeError as error:
-        if not _may_be_repaired(line, str(error)):
-            raise ParseError(f"{error}.") from error
-        repaired = replace_lone_escapes(line)
+        repaired = replace_lone_escapes(line) if _may_be_repaired(line, str(error)) else line
         if repaired == line:
             raise ParseError(f"{error}.") from error
     try:
