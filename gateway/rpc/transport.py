@@ -156,7 +156,7 @@ def _open_missing_descriptors() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 
-class SocketChannel:
+class SocketChannel(DescriptorReader, DescriptorWriter):
     """Both byte ends of one accepted Unix socket: pass it as reader and as writer.
 
     The bytes go past the stream's own methods: those report an exception to the event loop when a
@@ -166,17 +166,8 @@ class SocketChannel:
     def __init__(self, stream: SocketStream) -> None:
         self._stream = stream
         descriptor: int = stream.extra(attribute=SocketAttribute.raw_socket).fileno()
-        self._reader = DescriptorReader(descriptor)
-        self._writer = DescriptorWriter(descriptor)
-
-    async def receive(self) -> bytes:
-        return await self._reader.receive()
-
-    def hung_up(self) -> bool:
-        return self._reader.hung_up()
-
-    async def send(self, data: bytes) -> None:
-        await self._writer.send(data)
+        DescriptorReader.__init__(self, descriptor)
+        DescriptorWriter.__init__(self, descriptor)
 
     def hang_up(self) -> None:
         """Ends both directions: a task that waits to read or write here finds the peer gone."""
