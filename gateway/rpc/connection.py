@@ -325,7 +325,10 @@ class Dispatcher:
                 outcome = str(wire.data["kind"])
             if self._inflight.claim(request):
                 seconds = time.perf_counter() - started
-                self._report(method, request, outcome, seconds)
+                duration_ms = round(seconds * 1000, 1)
+                write = _log.debug if outcome == "ok" else _log.info
+                write("request", outcome=outcome, duration_ms=duration_ms, stages_ms=request.stages)
+                self._registry.observe(method.name, outcome, seconds)
                 if request_id is not None:
                     await self._send(request.reply, None if request.silent else frame)
         finally:
@@ -363,14 +366,6 @@ class Dispatcher:
         if not (request.answered or request.silent):
             self._outbox.notify((request, method), encode_notification(method, params))
 
-    def _report(
-        self, method: Method[Any], request: OpenRequest, outcome: str, seconds: float
-    ) -> None:
-        duration_ms = round(seconds * 1000, 1)
-        write = _log.debug if outcome == "ok" else _log.info
-        write("request", outcome=outcome, duration_ms=duration_ms, stages_ms=request.stages)
-        self._registry.observe(method.name, outcome, seconds)
-
     async def _cancel(self, call: Call, reply: ReplySlot) -> None:
         request = self._inflight.find(cancelled_id(call.params).key)
         if request is not None:
@@ -386,13 +381,7 @@ class Dispatcher:
 
 
 def _is_answered(message: Message) -> bool:
-    match message:
-        case Call():
-            return message.id is not None
-        case Malformed():
-            return True
-        case ClientReply():
-            return False
+    return isinstance(message, Malformed) or (isinstance(message, Call) and message.id is not None)
 
 
 class LineHandler(Protocol):
