@@ -258,13 +258,6 @@ class GatewayClient:
             raise self._gone()
         return pending.reply.outcome()
 
-    async def ping(self, *, timeout_s: float) -> None:
-        """Returns once the gateway gives a sign of life, which does not wait for its work.
-
-        Raises DeadlineExceededError, GatewayGoneError.
-        """
-        await self.call("$/cancelRequest", {"id": 0}, timeout_s=timeout_s)
-
     async def notify(self, method: str, params: object = None) -> None:
         """Sends a notification, which has no answer. Raises GatewayGoneError."""
         await self._put(encode_call(method, params))
@@ -345,11 +338,12 @@ async def connect(
 class SpawnedGateway(GatewayClient):
     """A client whose gateway is a child of this process."""
 
-    def __init__(self, process: Process, notified: NotificationCallback | None) -> None:
+    def __init__(self, process: Process, notified: NotificationCallback) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
-        listener: dict[str, Any] = {"notified": notified} if notified else {}
-        super().__init__(process.stdout, process.stdin, why_ended=self._why_it_ended, **listener)
+        super().__init__(
+            process.stdout, process.stdin, notified=notified, why_ended=self._why_it_ended
+        )
         self.process = process
         self.last_words: deque[str] = deque(maxlen=_LAST_WORDS_LINES)
         """The newest lines of its standard error."""
@@ -395,7 +389,7 @@ async def spawn_gateway(
     *,
     environment: Mapping[str, str] | None = None,
     working_directory: Path | None = None,
-    notified: NotificationCallback | None = None,
+    notified: NotificationCallback = lambda *_: None,
     command: Sequence[str] = GATEWAY_COMMAND,
     share_stderr: bool = False,
     patience_s: float = PATIENCE_S,
