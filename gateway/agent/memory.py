@@ -80,7 +80,8 @@ class RunningBackend:
         self._backend = backend
         self._uses = 0
         self._changed = Wakeup()
-        self._replaced = anyio.Event()
+        self.replaced = anyio.Event()
+        """Set once another backend answers from now on: this one ends as soon as it is unused."""
 
     @contextmanager
     def used(self) -> Iterator[MemoryBackend]:
@@ -106,13 +107,6 @@ class RunningBackend:
         """Takes over the syncs that the former one was asked for and did not get to."""
         if self.scheduler is not None and former.scheduler is not None:
             former.scheduler.hand_over(self.scheduler)
-
-    def retire(self) -> None:
-        """Lets the backend end once it is unused: another one answers from now on."""
-        self._replaced.set()
-
-    async def replaced(self) -> None:
-        await self._replaced.wait()
 
     async def unused(self) -> None:
         while self._uses:
@@ -146,7 +140,7 @@ async def run_backend(
                     background.start_soon(watcher.run)
             running = RunningBackend(backend, scheduler, watcher)
             task_status.started(running)
-            await running.replaced()
+            await running.replaced.wait()
             backend.retire()
         await running.unused()
 
@@ -344,24 +338,16 @@ class Memory:
         return True
 
     async def status(self) -> StatusResult:
-        running = self._running
-        if running is None:
-            return write_status(
-                self.settings,
-                None,
-                disabled=why_disabled(self.settings),
-                config_error=self.config_error,
-                activity=self.counted.activity(self.uses),
-            )
-        with running.used() as backend:
-            return write_status(
-                self.settings,
-                await backend.status(),
-                sync_error=self._sync_error,
-                config_error=self.config_error,
-                activity=self.counted.activity(self.uses),
-                watcher=running.watch_state,
-            )
+        settings, running, why_off = self.settings, self._running, self.why_off
+        return write_status(
+            settings,
+            await self._asked(lambda backend: backend.status(), None),
+            disabled=why_off,
+            sync_error=self._sync_error,
+            config_error=self.config_error,
+            activity=self.counted.activity(self.uses),
+            watcher=running.watch_state if running else None,
+        )
 
     async def overview(self, context: RequestContext | None = None) -> OverviewResult:
         """Returns the overview; only an operator sees the names of notes."""
@@ -380,11 +366,7 @@ class Memory:
 
     async def health(self) -> Health:
         """Answers cheaply: it calls nothing outside this process and lists no directory."""
-        if self._running is None:
-            return judge_health(
-                disabled=why_disabled(self.settings),
-                config_error=str(self.config_error) if self.config_error else None,
-            )
+        why_off = self.why_off
         try:
             weaknesses = await self.weaknesses()
         except (IndexUnavailableError, FileUnreadableError) as error:
@@ -393,6 +375,7 @@ class Memory:
             return judge_health(failure=f"The index did not answer within {HEALTH_PATIENCE_S} s.")
         return judge_health(
             weaknesses,
+            disabled=why_off,
             sync_error=self._sync_error,
             config_error=str(self.config_error) if self.config_error else None,
         )
@@ -428,7 +411,7 @@ class Memory:
         if old is not None and old is not self._running:
             if self._running is not None:
                 self._running.take_over(old)
-            old.retire()
+            old.replaced.set()
 
     @property
     def _sync_error(self) -> str | None:
