@@ -32,7 +32,6 @@ from gateway.rpc.registry import Method, Params, RequestContext, Session
 from gateway.rpc.wire import InvalidParamsError
 from gateway.scope import (
     ChatKind,
-    Guest,
     KnownSessions,
     is_heartbeat,
     is_main_session,
@@ -265,18 +264,17 @@ class Conversations:
     async def _note_compaction(self, session_key: str, count: int) -> None:
         """Has the index look at the transcripts when a session's count shows another compaction."""
         before = self._compactions.put(session_key, count)
-        if before is not None and count > before:
-            self._memory.shown.forget(session_key)
-        mode = self._memory.settings.compaction.post_index_sync
-        if before is None or count <= before or mode == "off":
+        if before is None or count <= before:
             return
-        if mode == "async":
-            self._memory.sync_later("post-compaction")
-            return
-        try:
-            await self._memory.sync(SyncRequest(reason="post-compaction"))
-        except MemoryGatewayError as error:  # the flush does not depend on the index
-            _log.warning("no sync after a compaction", error=str(error))
+        self._memory.shown.forget(session_key)
+        match self._memory.settings.compaction.post_index_sync:
+            case "async":
+                self._memory.sync_later("post-compaction")
+            case "await":
+                try:
+                    await self._memory.sync(SyncRequest(reason="post-compaction"))
+                except MemoryGatewayError as error:  # the flush does not depend on the index
+                    _log.warning("no sync after a compaction", error=str(error))
 
     async def flush_done(
         self, params: FlushDoneParams, _context: RequestContext
@@ -301,16 +299,11 @@ class Conversations:
         Raises PathNotAllowedError, FileUnwritableError, InvalidParamsError.
         """
         settings, session = self._memory.settings, context.session
-        if not (may_append(settings, session.guest) or session.operator):
-            return AppendResult(disabled=True, error=_MAY_NOT, kind=ErrorKind.DISABLED)
-        if self._memory.why_off is not None:
-            return AppendResult(disabled=True, error=self._memory.why_off, kind=ErrorKind.DISABLED)
+        may_write = session.operator or may_append(settings, session.guest)
+        if (error := self._memory.why_off if may_write else _MAY_NOT) is not None:
+            return AppendResult(disabled=True, error=error, kind=ErrorKind.DISABLED)
         entry = read_entry(params)
-        key = params.session_key or session.session_key
-        denial = None
-        if not session.operator:
-            denial = _why_not_append(settings, params.target, key, session.guest)
-        if denial is not None:
+        if (denial := _why_not_append(settings, params, session)) is not None:
             error = f"This conversation may not write there: {denial}."
             return AppendResult(denied=True, error=error, kind=ErrorKind.DENIED)
         added = await _written(
@@ -340,17 +333,18 @@ def _store(settings: Settings) -> SessionStore:
     return SessionStore(settings.sessions_dir, own)
 
 
-def _why_not_append(
-    settings: Settings, target: Target, key: str | None, guest: Guest | None
-) -> str | None:
+def _why_not_append(settings: Settings, params: AppendParams, session: Session) -> str | None:
     """Returns why the session may not append: what others say in a group must not get into a person's long-term memory.
 
     A request that names no session is no better: it may come from any of them.
     """
-    verdict = judge_request(settings, guest, key)
+    if session.operator:
+        return None
+    key = params.session_key or session.session_key
+    verdict = judge_request(settings, session.guest, key)
     if not verdict.allowed:
         return verdict.reason
-    if target == "longterm" and (key is None or not is_main_session(key)):
+    if params.target == "longterm" and (key is None or not is_main_session(key)):
         return "only the main session may append to the long-term memory"
     return None
 
