@@ -316,18 +316,15 @@ class DirectoryWatches:
         Raises WatchingFailedError.
         """
         with self._using:
-            return self._follow(plan)
-
-    def _follow(self, plan: WatchPlan) -> bool:
-        for path, watch in list(self._watches.items()):
-            if plan.get(path) != watch.directory or watch.is_dead:
-                del self._watches[path]
-                if not watch.is_dead:
-                    self._inotify.remove_callbacks([watch.key])
-        added = [path for path in plan if path not in self._watches]
-        for path in added:
-            self._add(path, plan[path])
-        return bool(added)
+            for path, watch in list(self._watches.items()):
+                if plan.get(path) != watch.directory or watch.is_dead:
+                    del self._watches[path]
+                    if not watch.is_dead:
+                        self._inotify.remove_callbacks([watch.key])
+            added = [path for path in plan if path not in self._watches]
+            for path in added:
+                self._add(path, plan[path])
+            return bool(added)
 
     def close(self) -> None:
         """Closes the watches, once nobody sets any more."""
@@ -366,13 +363,13 @@ class _Watch:
         name = os.fsdecode(event.name)
         for interest in self.directory.interests:
             place, own_name = interest.place, interest.name
-            if concerns_itself:
-                self._bursts.note(place.reason, structural=True)
-            elif own_name is not None:
-                if name == own_name:
-                    self._bursts.note(place.reason, structural=event.is_directory)
-            elif event.is_directory or name.endswith(place.suffix):
-                self._bursts.note(place.reason, structural=event.is_directory)
+            if own_name is None:
+                counts = event.is_directory or name.endswith(place.suffix)
+            else:
+                counts = name == own_name
+            if concerns_itself or counts:
+                structural = concerns_itself or event.is_directory
+                self._bursts.note(place.reason, structural=structural)
 
     def on_watch_deleted(self, wd: WatchDescriptor) -> None:  # noqa: ARG002 - watchdog's signature
         self.is_dead = True
@@ -505,12 +502,10 @@ class Watcher:
 
     async def _follow(self, watches: DirectoryWatches) -> None:
         """Sets watches until a look at the disk finds no directory that has none."""
-        while await self._on_disk(partial(watches.follow, await self._plan())):
+        plan = partial(plan_watches, self._places)
+        while await self._on_disk(partial(watches.follow, await self._on_disk(plan))):
             pass
         self._report(WatchState(mode="watching", directories=len(watches)))
-
-    async def _plan(self) -> WatchPlan:
-        return await self._on_disk(partial(plan_watches, self._places))
 
     async def _on_disk(
         self, work: Callable[[], T], *, discard: Callable[[T], object] | None = None
