@@ -485,11 +485,9 @@ Own = Callable[[OwnerLock], Awaitable[None]]
 """Owns the index until the process ends; releases the lock however it returns."""
 
 
-async def stand_by(
-    lock_path: Path, own: Own, ending: anyio.Event, disk: LockDisk | None = None
-) -> None:
+async def stand_by(lock_path: Path, own: Own, ending: anyio.Event) -> None:
     """Returns once `ending` is set and, if this process became the owner, `own` has returned."""
-    disk = disk or LockDisk()
+    disk = LockDisk()
     pause_s = _FIRST_PAUSE_S
     logged = ""
     while not ending.is_set():

@@ -213,7 +213,7 @@ class Host:
         bridge = self._bridge(place.lock)
         async with anyio.create_task_group() as tasks:
             own = partial(self._take_over, place)
-            tasks.start_soon(stand_by, place.lock, own, self.closing, LockDisk())
+            tasks.start_soon(stand_by, place.lock, own, self.closing)
             async with self._serving_sockets(self._handed_in, bridge):
                 await self._serve_pipe(bridge)
 
