@@ -248,7 +248,6 @@ class SessionStore:
         FileUnwritableError; nothing is changed then.
         """
         chosen = self._path
-        lock = chosen.with_name(f"{chosen.name}.lock")
         try:
             make_directories(chosen.parent)
             path = chosen.resolve()
