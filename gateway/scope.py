@@ -253,10 +253,6 @@ class Guest(msgspec.Struct, frozen=True):
         asks = self.terms.claude_code and not settings.search.claude_code
         return WITHOUT_CLAUDE_CODE if asks else ""
 
-    def may_append(self, settings: Settings) -> bool:
-        terms = self.terms_beside(settings)
-        return terms is None or terms.append
-
 
 def may_append(settings: Settings, guest: Guest | None) -> bool:
     """Returns whether agents may append by this configuration or the command line.
@@ -265,7 +261,8 @@ def may_append(settings: Settings, guest: Guest | None) -> bool:
     """
     if guest is None:
         return settings.append_enabled or settings.write_granted
-    return guest.terms.writes or (settings.append_enabled and guest.may_append(settings))
+    terms = guest.terms_beside(settings)
+    return guest.terms.writes or (settings.append_enabled and (terms is None or terms.append))
 
 
 def judge_request(
