@@ -170,9 +170,7 @@ class _Reply(msgspec.Struct):
 
 _replies: Final = msgspec.json.Decoder(_Reply)
 for _kind in (Passages, NoteText, Written, Recalled, MemoryStatus):
-    msgspec.json.Decoder(
-        _kind
-    )  # prepared now: a first use by several threads at once would end the process
+    msgspec.json.Decoder(_kind)  # now: a first use by several threads at once would end the process
 
 
 class _Gateway:
@@ -308,54 +306,8 @@ def _given(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None and value != ()}
 
 
-class _Connection:
-    """The gateway of a client, and the calls to it; shared by both clients."""
-
-    def __init__(
-        self,
-        arguments: Sequence[str],
-        environment: Mapping[str, str] | None,
-        session_key: str | None,
-        timeout_s: float,
-    ) -> None:
-        self.timeout_s = timeout_s
-        self.greeting = _given(client="program", sessionKey=session_key)
-        self._arguments = arguments
-        self._environment = environment
-        self._gateway: _Gateway | None = None
-
-    def open(self) -> None:
-        if self._gateway is not None:
-            raise GatewayError("open", "The client is open already.", "Use it in one `with` block.")
-        self._gateway = _Gateway(self._arguments, self._environment)
-
-    def close(self) -> None:
-        gateway, self._gateway = self._gateway, None
-        if gateway is not None:
-            gateway.close()
-
-    def ask(self, method: str, params: object) -> tuple[int, Future[Any]]:
-        return self._open().ask(method, params or {})
-
-    def take_back(self, call_id: int) -> None:
-        """Cancels a call; one whose gateway was closed meanwhile has ended already."""
-        if self._gateway is not None:
-            self._gateway.take_back(call_id)
-
-    def late(self, method: str) -> LateAnswerError:
-        message = f"{method} did not answer in {self.timeout_s:g} s."
-        return LateAnswerError("deadline_exceeded", message)
-
-    def _open(self) -> _Gateway:
-        if self._gateway is None:
-            raise GatewayEndedError(
-                "closed", "The client is not open.", "Use it in a `with` block."
-            )
-        return self._gateway
-
-
 class _Client:
-    """The choice of a memory, shared by both clients."""
+    """One memory and its gateway, shared by both clients."""
 
     def __init__(
         self,
@@ -379,17 +331,46 @@ class _Client:
                  "--state-dir": state_dir, "--config": config, "--log-level": "error"}  # fmt: skip
         named = [part for flag, value in given.items() if value is not None
                  for part in (flag, os.fspath(value))]  # fmt: skip
-        arguments = [*named, *(["--write"] if write else [])]
-        self._connection = _Connection(arguments, environment, session_key, timeout_s)
+        self._arguments = [*named, *(["--write"] if write else [])]
+        self._environment = environment
+        self._timeout_s = timeout_s
+        self._greeting = _given(client="program", sessionKey=session_key)
+        self._gateway: _Gateway | None = None
+
+    def _open(self) -> None:
+        if self._gateway is not None:
+            raise GatewayError("open", "The client is open already.", "Use it in one `with` block.")
+        self._gateway = _Gateway(self._arguments, self._environment)
+
+    def _end(self) -> None:
+        gateway, self._gateway = self._gateway, None
+        if gateway is not None:
+            gateway.close()
+
+    def _ask(self, method: str, params: object) -> tuple[int, Future[Any]]:
+        if self._gateway is None:
+            raise GatewayEndedError(
+                "closed", "The client is not open.", "Use it in a `with` block."
+            )
+        return self._gateway.ask(method, params or {})
+
+    def _take_back(self, call_id: int) -> None:
+        """Cancels a call; one whose gateway was closed meanwhile has ended already."""
+        if self._gateway is not None:
+            self._gateway.take_back(call_id)
+
+    def _late(self, method: str) -> LateAnswerError:
+        message = f"{method} did not answer in {self._timeout_s:g} s."
+        return LateAnswerError("deadline_exceeded", message)
 
 
 class MemoryClient(_Client):
     """A blocking client. Its methods raise RefusedError, GatewayEndedError, LateAnswerError."""
 
     def __enter__(self) -> Self:
-        self._connection.open()
+        self._open()
         try:
-            self.call("initialize", self._connection.greeting)
+            self.call("initialize", self._greeting)
         except BaseException:
             self.close()
             raise
@@ -400,7 +381,7 @@ class MemoryClient(_Client):
 
     def close(self) -> None:
         """Ends the connection, and the gateway if nobody else uses it."""
-        self._connection.close()
+        self._end()
 
     def search(self, query: str, *, max_results: int | None = None, min_score: float | None = None,
                sources: Sequence[Source] = (), include: Sequence[str] = (), exclude: Sequence[str] = (),
@@ -435,15 +416,14 @@ class MemoryClient(_Client):
 
     def call(self, method: str, params: object = None) -> Any:
         """Calls any method of docs/protocol.md; returns the answer as plain data."""
-        connection = self._connection
-        call_id, future = connection.ask(method, params)
+        call_id, future = self._ask(method, params)
         try:
-            return future.result(min(connection.timeout_s, threading.TIMEOUT_MAX))
+            return future.result(min(self._timeout_s, threading.TIMEOUT_MAX))
         except TimeoutError:
-            connection.take_back(call_id)
-            raise connection.late(method) from None
+            self._take_back(call_id)
+            raise self._late(method) from None
         except KeyboardInterrupt:
-            connection.take_back(call_id)
+            self._take_back(call_id)
             raise
 
 
@@ -454,9 +434,9 @@ class AsyncMemoryClient(_Client):
     """
 
     async def __aenter__(self) -> Self:
-        self._connection.open()  # not in a thread: a caller cancelled meanwhile would never know of the child
+        self._open()  # not in a thread: a caller cancelled meanwhile would never know of the child
         try:
-            await self.call("initialize", self._connection.greeting)
+            await self.call("initialize", self._greeting)
         except BaseException:
             await self.close()
             raise
@@ -467,7 +447,7 @@ class AsyncMemoryClient(_Client):
 
     async def close(self) -> None:
         """Does the same as `MemoryClient.close`, to its end even if its caller is cancelled."""
-        await asyncio.shield(asyncio.to_thread(self._connection.close))
+        await asyncio.shield(asyncio.to_thread(self._end))
 
     async def search(self, query: str, *, max_results: int | None = None, min_score: float | None = None,
                      sources: Sequence[Source] = (), include: Sequence[str] = (), exclude: Sequence[str] = (),
@@ -502,14 +482,13 @@ class AsyncMemoryClient(_Client):
 
     async def call(self, method: str, params: object = None) -> Any:
         """Does the same as `MemoryClient.call`."""
-        connection = self._connection
-        call_id, future = connection.ask(method, params)
+        call_id, future = self._ask(method, params)
         try:
-            async with asyncio.timeout(connection.timeout_s):
+            async with asyncio.timeout(self._timeout_s):
                 return await asyncio.wrap_future(future)
         except TimeoutError:
-            connection.take_back(call_id)
-            raise connection.late(method) from None
+            self._take_back(call_id)
+            raise self._late(method) from None
         except asyncio.CancelledError:
-            connection.take_back(call_id)
+            self._take_back(call_id)
             raise

@@ -116,8 +116,8 @@ def test_a_gateway_that_reads_nothing_keeps_nobody_waiting_beyond_the_deadline(o
                 late.append(error)
 
     with MemoryClient(**{**options, "timeout_s": 120}) as memory:
-        gateway = memory._connection._gateway._process
-        memory._connection.timeout_s = 0.5
+        gateway = memory._gateway._process
+        memory._timeout_s = 0.5
         gateway.send_signal(signal.SIGSTOP)
         asking = [threading.Thread(target=ask_much, args=(memory,), daemon=True) for _ in range(2)]
         for one in asking:
@@ -146,7 +146,7 @@ def test_a_call_that_the_gateway_would_not_take_is_refused_at_once(options):
 
 async def test_nor_does_it_hold_up_the_event_loop(options):
     async with AsyncMemoryClient(**options) as memory:
-        gateway = memory._connection._gateway._process
+        gateway = memory._gateway._process
         gateway.send_signal(signal.SIGSTOP)
         continued = threading.Timer(60, gateway.send_signal, [signal.SIGCONT])
         continued.start()
@@ -233,12 +233,12 @@ def gateways_of(workspace):
 
 async def test_a_call_that_is_cancelled_while_the_client_closes_is_cancelled(options):
     async with AsyncMemoryClient(**options) as memory:
-        process = memory._connection._gateway._process
+        process = memory._gateway._process
         process.send_signal(signal.SIGSTOP)
         asked = asyncio.create_task(memory.search("boiler"))
         await asyncio.sleep(0)
         closing = asyncio.create_task(memory.close())
-        while memory._connection._gateway is not None:
+        while memory._gateway is not None:
             await asyncio.sleep(0)
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -251,7 +251,7 @@ async def test_nor_does_an_answer_that_comes_with_the_cancellation_undo_it(optio
     async with AsyncMemoryClient(**options) as memory:
         asked = [asyncio.create_task(memory.search("boiler")) for _ in range(5)]
         await asyncio.sleep(0)
-        memory._connection.close()  # in this thread, so that all threads learn of it in the next rounds
+        memory._end()  # in this thread, so that all threads learn of it in the next rounds
         for one in asked:
             if not one.cancel():
                 break
