@@ -78,11 +78,10 @@ class Route:
 
     def write(self, configs: list[str], socket: str) -> None:
         """Replaces the file in one step. Raises OSError."""
-        os.makedirs(os.path.dirname(self.path), 0o700, exist_ok=True)
         stamps = "\x1f".join(map(stamp, configs))
         lines = f"{self.key}\n{stamps}\n{socket}\n"
         new = f"{self.path}.{os.getpid()}"
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        descriptor = _made(new, os.O_EXCL)
         try:
             os.write(descriptor, lines.encode("utf-8", "surrogateescape"))
         finally:
@@ -92,10 +91,7 @@ class Route:
     def missed(self, why: bytes) -> None:
         """Notes that nothing was said, by one byte more; `doctor` and `status` count them."""
         try:
-            os.makedirs(os.path.dirname(self.path), 0o700, exist_ok=True)
-            descriptor = os.open(
-                f"{self.path}.missed", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600
-            )
+            descriptor = _made(f"{self.path}.missed", os.O_APPEND)
             if os.fstat(descriptor).st_size < _MOST_MISSES:
                 os.write(descriptor, why)
             os.close(descriptor)
@@ -111,12 +107,17 @@ class Route:
         except OSError:
             pass
         try:
-            os.makedirs(os.path.dirname(mark), 0o700, exist_ok=True)
-            os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+            os.close(_made(mark))
             os.utime(mark)
         except OSError:
             return False
         return True
+
+
+def _made(path: str, flags: int = 0) -> int:
+    """Opens a file for writing; makes it, and its folder, for this user only."""
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | flags, 0o600)
 
 
 def _is_relative(options: list[str]) -> bool:
