@@ -25,13 +25,13 @@ _log = Log()
 FIRST_DESCRIPTOR: Final = 3
 
 
-def handed_in_sockets(environment: Mapping[str, str] = os.environ) -> tuple[socket.socket, ...]:
+def handed_in_sockets() -> tuple[socket.socket, ...]:
     """Returns the sockets that are meant for this process. Call it first, before anything opens a descriptor.
 
     A descriptor that is not a listening Unix stream socket is left alone and logged.
     """
-    count = environment.get("LISTEN_FDS", "")
-    if environment.get("LISTEN_PID") != str(os.getpid()) or not count.isdecimal():
+    count = os.environ.get("LISTEN_FDS", "")
+    if os.environ.get("LISTEN_PID") != str(os.getpid()) or not count.isdecimal():
         return ()
     descriptors = range(FIRST_DESCRIPTOR, FIRST_DESCRIPTOR + int(count))
     return tuple(made for descriptor in descriptors if (made := _socket_of(descriptor)) is not None)
