@@ -150,7 +150,11 @@ class _Walk:
             status = os.lstat(path)
         except OSError:
             return
-        self._check_device(path, status.st_dev)
+        if status.st_dev not in self._devices and (file_system := shared_type(path)):
+            raise WatchingFailedError(
+                f"{path} lies on {file_system}, where not every change is announced"
+            )
+        self._devices.add(status.st_dev)
         known = self.plan.get(path)
         before = known.interests if known else ()
         self.plan[path] = Directory((status.st_dev, status.st_ino), (*before, interest))
@@ -158,13 +162,6 @@ class _Walk:
             raise WatchingFailedError(
                 f"more than {MAX_DIRECTORIES} directories would have to be watched"
             )
-
-    def _check_device(self, path: str, device: int) -> None:
-        if device not in self._devices and (file_system := shared_type(path)):
-            raise WatchingFailedError(
-                f"{path} lies on {file_system}, where not every change is announced"
-            )
-        self._devices.add(device)
 
 
 def _nearest_ancestor(path: Path) -> tuple[str, str]:
