@@ -96,8 +96,10 @@ class Frame(msgspec.Struct, frozen=True):
 _decoder = msgspec.json.Decoder(Frame)
 
 
-def decode_frame(line: bytes) -> Frame:
+def decode_frame(line: bytes | RpcError) -> Frame:
     """Decodes one line. Raises GatewayGoneError where the other end does not speak our protocol."""
+    if isinstance(line, RpcError):
+        raise GatewayGoneError(f"The gateway sent what is no JSON-RPC: {line}")
     try:
         return _decoder.decode(line)
     except msgspec.DecodeError as error:
@@ -196,14 +198,8 @@ class BlockingClient:
                 received = b""
             if not received:
                 raise GatewayGoneError(_CLOSED)
-            self._frames.extend(map(_frame_of, self._splitter.feed(received)))
+            self._frames.extend(map(decode_frame, self._splitter.feed(received)))
         return self._frames.popleft()
-
-
-def _frame_of(line: bytes | RpcError) -> Frame:
-    if isinstance(line, RpcError):
-        raise GatewayGoneError(f"The gateway sent what is no JSON-RPC: {line}")
-    return decode_frame(line)
 
 
 class _Pending:
@@ -303,7 +299,7 @@ class GatewayClient:
             return error.message
 
     def _take(self, line: bytes | RpcError) -> None:
-        frame = _frame_of(line)
+        frame = decode_frame(line)
         if frame.method is not None:
             self.notified(frame.method, frame.params)
         elif (pending := self._pending.get(frame.id)) is not None:
