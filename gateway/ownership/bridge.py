@@ -171,7 +171,6 @@ class OpenLines:
 
 class _Envelope(msgspec.Struct):
     id: Raw | UnsetType = UNSET
-    method: Raw | UnsetType = UNSET
     error: Raw | UnsetType = UNSET
 
 
