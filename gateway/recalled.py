@@ -198,9 +198,7 @@ class UseRecord:
             before = msgspec.json.decode(text or "[]", type=prepared(list[NoteUse]))
         except msgspec.DecodeError:
             return
-        since, self._notes = self._notes, {}
-        for note in before:
-            self._notes[note.path] = (note.recalled, note.used)
+        since, self._notes = self._notes, {one.path: (one.recalled, one.used) for one in before}
         for path, (recalled, used) in since.items():
             earlier = self._notes.pop(path, (0, 0))
             self._put(path, recalled + earlier[0], used + earlier[1])
