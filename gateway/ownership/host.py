@@ -210,7 +210,7 @@ class Host:
         await self._disk.run(partial(check_workspace, place.lock, self._settings.workspace))
         _log.info("another process owns the index", lock=str(place.lock))
         self._notifier.ready(STANDING_BY)
-        bridge = self._bridge(place.lock)
+        bridge = partial(self._bridge, place.lock)
         async with anyio.create_task_group() as tasks:
             own = partial(self._take_over, place)
             tasks.start_soon(stand_by, place.lock, own, self.closing)
@@ -300,19 +300,16 @@ class Host:
                 )
                 yield dispatch
 
-    def _bridge(self, lock: Path) -> MakeHandler:
+    def _bridge(self, lock: Path, connection: ClientConnection) -> Bridge:
         from gateway.ownership.bridge import Bridge  # noqa: PLC0415 - an owner needs none of it
 
-        def make_bridge(connection: ClientConnection) -> Bridge:
-            return Bridge(
-                partial(self._reach, lock),
-                connection,
-                end=connection.session.leave or self._shutdown.set,
-                terms=terms_of(self._settings, connection.session.process),
-                name_owner=lambda: name_process(self._owner_pid),
-            )
-
-        return make_bridge
+        return Bridge(
+            partial(self._reach, lock),
+            connection,
+            end=connection.session.leave or self._shutdown.set,
+            terms=terms_of(self._settings, connection.session.process),
+            name_owner=lambda: name_process(self._owner_pid),
+        )
 
     async def _reach(self, lock: Path) -> SocketStream:
         """Connects to the present owner. Raises IndexUnavailableError where it serves another workspace."""
