@@ -113,11 +113,9 @@ def systemctl(*arguments: str) -> ManagerAnswer:
 def read_state(unit: str) -> UnitState | ManagerAnswer:
     """Returns the state of a unit; the answer itself where there is no service manager."""
     answer = systemctl("show", unit, f"--property={','.join(_SHOWN)}")
+    if answer.problem:
+        return answer
     shown = dict(line.split("=", 1) for line in answer.text.splitlines() if "=" in line)
-    return answer if answer.problem else _unit_state(unit, shown)
-
-
-def _unit_state(unit: str, shown: Mapping[str, str]) -> UnitState:
     is_over = shown.get("ActiveState") == "inactive"  # the last line of one that ended is no state
     return UnitState(
         unit=unit,
