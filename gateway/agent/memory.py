@@ -99,10 +99,6 @@ class RunningBackend:
             return self._watcher.state
         return OFF if self.scheduler else ON_DEMAND
 
-    def sync_later(self, reason: str, *, force: bool = False, verify: bool = False) -> None:
-        if self.scheduler is not None:
-            self.scheduler.request(reason, force=force, verify=verify)
-
     def take_over(self, former: RunningBackend) -> None:
         """Takes over the syncs that the former one was asked for and did not get to."""
         if self.scheduler is not None and former.scheduler is not None:
@@ -237,7 +233,7 @@ class Memory:
         except IndexUnavailableError as error:
             return search.disabled_result(str(error), error.kind)
         if answer.stale is not None and settings.search.sync.on_search:
-            running.sync_later("search")
+            self.sync_later("search")
         if unsearched:
             answer = search.partly_answered(answer, unsearched)
         if session.guest is not None and (missed := session.guest.missed(settings)):
@@ -327,8 +323,8 @@ class Memory:
         return is_due
 
     def sync_later(self, reason: str, *, force: bool = False, verify: bool = False) -> None:
-        if self._running is not None:
-            self._running.sync_later(reason, force=force, verify=verify)
+        if (scheduler := self._scheduler) is not None:
+            scheduler.request(reason, force=force, verify=verify)
 
     def session_started(self, session_key: str | None) -> bool:
         """Asks for a sync at the first sign of a session, if `sync.onSessionStart` says so; returns whether it did."""
@@ -414,9 +410,12 @@ class Memory:
             old.replaced.set()
 
     @property
+    def _scheduler(self) -> SyncScheduler | None:
+        return self._running.scheduler if self._running else None
+
+    @property
     def _sync_error(self) -> str | None:
-        scheduler = self._running.scheduler if self._running else None
-        return scheduler.last_error if scheduler else None
+        return self._scheduler.last_error if self._scheduler else None
 
 
 def _searchable(
