@@ -254,12 +254,7 @@ class Conversations:
         now, wanted = agent_now(settings.user_timezone), settings.compaction.memory_flush
         log, _yesterday = await self._logs(now, DISK_PATIENCE_S)
         prompts = flush_prompts(wanted, now.date(), log)
-        return FlushResult(
-            **decision._asdict(),
-            prompt=prompts.prompt,
-            system_prompt=prompts.system_prompt,
-            model=wanted.model,
-        )
+        return FlushResult(**decision._asdict(), **prompts._asdict(), model=wanted.model)
 
     async def _note_compaction(self, session_key: str, count: int) -> None:
         """Has the index look at the transcripts when a session's count shows another compaction."""
