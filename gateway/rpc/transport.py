@@ -221,16 +221,20 @@ class Outbox:
                 self._waiting -= 1
         self.put_now(frame)
 
-    def put_now(self, frame: bytes) -> None:
-        """Queues a frame whether or not there is room."""
-        self._append(_Queued(frame))
+    def put_now(self, frame: bytes, key: Hashable = None) -> None:
+        """Queues a frame whether or not there is room. One with a key may be replaced while it is unwritten."""
+        queued = _Queued(frame, key)
+        self._queue.append(queued)
+        if key is not None:
+            self._replaceable[key] = queued
+        self._pending_bytes += len(frame) + 1
+        self._filled.fire()
 
     def notify(self, key: Hashable, frame: bytes) -> None:
         """Queues a frame, in place of one of the same key that is still unwritten."""
         queued = self._replaceable.get(key)
         if queued is None:
-            self._replaceable[key] = queued = _Queued(frame, key)
-            self._append(queued)
+            self.put_now(frame, key)
         else:
             self._pending_bytes += len(frame) - len(queued.frame)
             queued.frame = frame
@@ -260,11 +264,6 @@ class Outbox:
                 await self._moved.wait()
             if self.written == written:
                 return
-
-    def _append(self, queued: _Queued) -> None:
-        self._queue.append(queued)
-        self._pending_bytes += len(queued.frame) + 1
-        self._filled.fire()
 
     def _take_burst(self) -> bytes:
         burst = bytearray()
