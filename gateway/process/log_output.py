@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 import traceback
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, TextIO
 
 from config.runtime.logs import merge_bound, open_structlog, write_from
@@ -70,13 +70,12 @@ class _LibraryRecords(logging.StreamHandler[TextIO]):
     def __init__(self, stream: TextIO, *, for_people: bool) -> None:
         super().__init__(stream)
         self._for_people = for_people
-        self._form: logging.Formatter | None = None
 
     def format(self, record: logging.LogRecord) -> str:
-        self._form = self._form or self._like_ours()
         return self._form.format(record)
 
-    def _like_ours(self) -> logging.Formatter:
+    @cached_property
+    def _form(self) -> logging.Formatter:
         structlog = open_structlog()
         *shared, renderer = _processors(for_people=self._for_people)
         form = structlog.stdlib.ProcessorFormatter
