@@ -27,14 +27,6 @@ _LONGEST_SLEEP_S: Final = 7 * 24 * 3600
 """Longer timers may overflow; a week is often enough for any interval."""
 
 
-class Asked(msgspec.Struct, frozen=True, gc=False):
-    """The last requests of one reason, by generation; 0: never."""
-
-    plain: int
-    forced: int
-    verifying: int
-
-
 class Work(msgspec.Struct, frozen=True):
     """One sync that would do everything asked for so far."""
 
@@ -46,8 +38,10 @@ class Generations:
     """Requests by reason, in the order in which the reasons first came up."""
 
     def __init__(self) -> None:
-        self._asked: dict[str, Asked] = {}
-        self._requested = 0
+        self._asked: dict[str, int] = {}
+        """The generation of the last request, by reason."""
+        self._requested = self._forced = self._verifying = 0
+        """The generations of the last request of all, of the last with force, and of the last that verifies."""
         self._settled = 0
 
     @property
@@ -60,12 +54,9 @@ class Generations:
         self._requested += 1
         if reason not in self._asked and len(self._asked) >= MAX_REASONS:
             reason = OTHER_REASONS
-        last = self._asked.get(reason, Asked(0, 0, 0))
-        self._asked[reason] = Asked(
-            self._requested,
-            self._requested if force else last.forced,
-            self._requested if verify else last.verifying,
-        )
+        self._asked[reason] = self._requested
+        self._forced = self._requested if force else self._forced
+        self._verifying = self._requested if verify else self._verifying
         return self._requested
 
     def work(self) -> Work | None:
@@ -74,17 +65,15 @@ class Generations:
             return None
         request = SyncRequest(
             reason=", ".join(self._asked),
-            force=any(asked.forced > self._settled for asked in self._asked.values()),
-            verify=any(asked.verifying > self._settled for asked in self._asked.values()),
+            force=self._forced > self._settled,
+            verify=self._verifying > self._settled,
         )
         return Work(self._requested, request)
 
     def settle(self, generation: int) -> None:
         """Notes that a sync that began with this generation is done, and with it all earlier requests."""
         self._settled = generation
-        self._asked = {
-            reason: asked for reason, asked in self._asked.items() if asked.plain > generation
-        }
+        self._asked = {reason: last for reason, last in self._asked.items() if last > generation}
 
 
 def retry_pause_s(failures: int) -> float:
