@@ -56,9 +56,8 @@ def _leave(code: int) -> int:
         thread.join(max(0.0, ends - time.monotonic()))
     if _running():
         for stream in (sys.stdout, sys.stderr):
-            with suppress(
-                OSError, ValueError, AttributeError
-            ):  # it is closed, full or was never there
+            # It is closed, full or was never there.
+            with suppress(OSError, ValueError, AttributeError):
                 stream.flush()
         os._exit(code)
     gc.freeze()  # at its end Python looks twice for what could be freed

@@ -514,9 +514,8 @@ class Watcher:
 
     async def _poll(self) -> None:
         await anyio.sleep(poll_pause_s(self._scheduler.look_s))
-        if (
-            self._scheduler.last_error is None
-        ):  # otherwise the scheduler retries, with ever longer pauses
+        # After a failure the scheduler retries by itself, with ever longer pauses.
+        if self._scheduler.last_error is None:
             self._scheduler.request(POLL)
 
     def _report(self, state: WatchState) -> None:
