@@ -99,11 +99,6 @@ class RunningBackend:
             return self._watcher.state
         return OFF if self.scheduler else ON_DEMAND
 
-    def take_over(self, former: RunningBackend) -> None:
-        """Takes over the syncs that the former one was asked for and did not get to."""
-        if self.scheduler is not None and former.scheduler is not None:
-            former.scheduler.hand_over(self.scheduler)
-
     async def unused(self) -> None:
         while self._uses:
             await self._changed.wait()
@@ -405,8 +400,8 @@ class Memory:
             self._running = await self._start(settings, "reload")
         self.settings = settings
         if old is not None and old is not self._running:
-            if self._running is not None:
-                self._running.take_over(old)
+            if self._scheduler is not None and old.scheduler is not None:
+                old.scheduler.hand_over(self._scheduler)
             old.replaced.set()
 
     @property
