@@ -508,8 +508,7 @@ def _json(value: object) -> bytes:
 def _frame(template: bytes, *parts: bytes) -> bytes:
     frame = template % parts
     for raw, escaped in _LINE_BREAKS:
-        if raw in frame:
-            frame = frame.replace(raw, escaped)
+        frame = frame.replace(raw, escaped)
     return frame
 
 
