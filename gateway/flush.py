@@ -286,9 +286,7 @@ class SessionStore:
         entries = self._entries(text)
         name = _name_of(session_key, entries)
         entry = entries.get(name, {})
-        count = compaction_count
-        if count is None:
-            count = _number(entry, "compactionCount") or 0
+        count = _first(compaction_count, _number(entry, "compactionCount"))
         noted = {"memoryFlushCompactionCount": count, "memoryFlushAt": int(time.time() * 1000)}
         if name in entries:
             for member, number in noted.items():
