@@ -127,6 +127,8 @@ class Evidence(msgspec.Struct, frozen=True, gc=False):
     """The prior of the line for any question, in nats; it counts only with evidence from words or vectors."""
     is_full: bool = False
     """True if the line and those around it contain everything that was asked for: then age does not matter."""
+    names_subject: bool = False
+    """True if the line is a heading, or the like: many notes have the same, with other text below it."""
 
 
 NO_EVIDENCE: Final = Evidence(0.0, 0.0)
@@ -190,7 +192,8 @@ def weigh_units(
             prior += learnt.REPLY
         if asks_when and mentions_time(line):
             prior += learnt.TIME
-        found[at] = Evidence(text, meaning, prior, near > 0 and covered >= FULL_COVERAGE)
+        is_full = near > 0 and covered >= FULL_COVERAGE
+        found[at] = Evidence(text, meaning, prior, is_full, bool(is_named))
     return found
 
 

@@ -55,9 +55,17 @@ class Selection(msgspec.Struct, frozen=True, gc=False):
         return max(self.new, key=self.file.odds.__getitem__)
 
     def earned(self) -> list[Unit]:
-        """Returns the units that earned the rank: those with concepts of the query, or else the best one."""
-        units = [unit for unit in self.new_units() if unit.concepts]
-        return units or [self.file.units[self.best()]]
+        """Returns the units that earned the rank: those with concepts of the query and, where that is a heading, the
+        text below it; or else the best one.
+        """
+        file, earned, below = self.file, [], False
+        for at in self.new:
+            unit = file.units[at]
+            if file.evidence[at].names_subject or file.layout.is_heading(at):
+                below = bool(unit.concepts)
+            if unit.concepts or (below and unit.text.strip()):
+                earned.append(unit)
+        return earned or [file.units[self.best()]]
 
     def order(self) -> Order:
         """Returns the sort key: best first; of equal ones in the order of paths and lines."""

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from random import Random
 
 import pytest
@@ -608,6 +608,21 @@ def test_code_that_holds_fences_ends_with_the_longer_fence_that_began_it(passage
     code = "````md\n```sh\n# Close it\n```\n# Open it\n````"
     text = f"# Database\n\n{code}\n\n## Pump\n\nThe boiler is open.\n\n{FILLING}"
     assert passages(text, "boiler")[0].headings == ("Database", "Pump")
+
+
+@pytest.mark.parametrize("heading", ["## Cause", "**Cause**", "Cause:"])
+def test_sections_of_the_same_name_in_several_notes_are_all_shown(
+    candidates_of, weigh, rank, heading
+):
+    causes = "The pump was old.", "Nobody knows.", "The pump was old.", "A valve leaked."
+    notes = [
+        candidates_of(
+            f"# {number}\n\n{heading}\n\n{cause}\n\n## Later\n\nNothing.\n", file_id=number
+        )
+        for number, cause in enumerate(causes, 1)
+    ]
+    shown = [one.passage.text for one in rank([*chain(*notes)], weigh("cause"))]
+    assert [sum(cause in text for text in shown) for cause in causes] == [1, 1, 1, 1]
 
 
 def test_what_a_note_says_twice_in_the_same_words_is_shown_once_in_a_passage(passages):
