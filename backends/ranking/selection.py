@@ -141,6 +141,7 @@ class File:
         left.
         """
         chosen: set[int] = set()
+        found: set[int] = set()
         said: set[str] = set()
         named: set[tuple[str, ...]] = set()
         room, breadcrumbs, least = self.max_chars + len(GAP), 0, 0.0
@@ -166,13 +167,14 @@ class File:
             breadcrumbs += breadcrumb
             named.add(path)
             chosen.add(at)
+            found.add(at)
             said.add(words)
             room -= self._cost(at)
             for one in needed:
                 if self._cost(one) <= room:
                     chosen.add(one)
                     room -= self._cost(one)
-        return self.selection(self._rounded(sorted(chosen), breadcrumbs)) if chosen else None
+        return self.selection(self._rounded(sorted(chosen), found, breadcrumbs)) if chosen else None
 
     def _with(self, at: int, chosen: Collection[int]) -> list[int]:
         """Returns the units shown with a unit beside those chosen: the ones needed to understand it and, for a note
@@ -222,8 +224,12 @@ class File:
     def _cost(self, at: int) -> int:
         return self.units[at].length + len(GAP)
 
-    def _rounded(self, chosen: Sequence[int], breadcrumbs: int) -> list[int]:
-        """Returns the chosen units, completed where a gap, or a stretch, is too short to be read."""
+    def _rounded(
+        self, chosen: Sequence[int], found: Collection[int], breadcrumbs: int
+    ) -> list[int]:
+        """Returns the chosen units, completed where a gap, or a stretch, is too short to be read. What is only there so
+        that those that were `found` can be understood, as the head of a table, has no context of its own.
+        """
         units = self.units
         runs: list[list[int]] = []
         for at in chosen:
@@ -245,6 +251,8 @@ class File:
             else:
                 joined.append(run)
         for number, run in enumerate(joined):
+            if not any(at in found for at in run):
+                continue
             before = joined[number - 1][-1] if number else -2
             after = joined[number + 1][0] if number + 1 < len(joined) else len(units) + 1
             before = max(before, self.layout.text_start - 2)

@@ -505,6 +505,18 @@ def test_a_row_is_shown_with_the_head_of_its_table_whatever_lies_between(passage
     assert passages(text, "boiler")[0].text == f"{head}{GAP}| boiler | 899 EUR |"
 
 
+def test_the_head_of_a_table_and_a_parent_bring_no_lines_of_their_own(passages):
+    head = "| day | payee | amount |\n|---|---|---|"
+    others = "\n".join(f"| {day}.7. | a shop of the old town | {day} EUR |" for day in range(1, 29))
+    shown = passages(f"{head}\n{others}\n| 29.7. | boiler | 899 EUR |\n", "boiler")[0].text
+    assert shown.startswith(f"{head}{GAP}")
+    parent = "- What came up this morning, before the others were there and the shops were open"
+    items = "\n".join(f"  - the {day}. thing that somebody said" for day in range(1, 29))
+    assert passages(f"{parent}\n{items}\n  - the boiler\n", "boiler")[0].text.startswith(
+        f"{parent}{GAP}"
+    )
+
+
 def test_code_is_shown_to_its_end_though_a_comment_in_it_looks_like_a_heading(passages):
     long = "x" * 90
     code = f"```sh\nboil --index {long}\n# Then wait {long}\nboil --more {long}\n```"
