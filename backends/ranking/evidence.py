@@ -160,7 +160,9 @@ def weigh_units(
     # A trusted model shows the same by itself.
     of_concept = learnt.HELD * (1 - background.trust if background else 1)
     named = Names(weights, names, units, lines)
-    for number, (at, own, near) in enumerate(zip(lines, by_line, _around(by_line), strict=True)):
+    for number, (at, own, near) in enumerate(
+        zip(lines, by_line, _around_fences(units, lines, by_line), strict=True)
+    ):
         unit = units[at]
         line = unit.text
         begins = not number or unit.start - units[at - 1].end > 1
@@ -201,6 +203,28 @@ _SIGNS: Final = " \t\r-=*_+>|:."
 """A line that consists of these alone says nothing."""
 _LINKS_ONLY: Final = r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:[^\[\]:\n]{1,40}:[ \t]+)?(?:!?\[\[[^\[\]\n]*\]\][\s,·|]*)+"
 """A line of a table of contents: it names notes, and those answer."""
+
+
+_FENCES: Final = ("```", "~~~")
+
+
+def _around_fences(
+    units: Sequence[Unit], lines: Sequence[int], concepts: Sequence[int]
+) -> Sequence[int]:
+    """Returns the same as `_around`; a fence around code is no line in between: what is said above it is of the code."""
+    fences = [
+        number
+        for number, at in enumerate(lines)
+        if not concepts[number] and units[at].text.lstrip().startswith(_FENCES)
+    ]
+    if not fences:
+        return _around(concepts)
+    left_out = set(fences)
+    said = [number for number in range(len(lines)) if number not in left_out]
+    found = [0] * len(lines)
+    for number, around in zip(said, _around([concepts[number] for number in said]), strict=True):
+        found[number] = around
+    return found
 
 
 def _around(concepts: Sequence[int]) -> list[int]:
