@@ -176,6 +176,21 @@ def test_a_row_and_what_begins_in_bold_or_code_are_about_that(evidence, line):
     assert priors(evidence(elsewhere, "boiler")) == pytest.approx([plain])
 
 
+@pytest.mark.parametrize("label", ["- Anna:", "- [ ] Anna:", "1. Anna:", "* * Anna:"])
+def test_the_words_after_a_label_are_none_of_it(candidates_of, weigh, label):
+    text = f"{label} the boiler\n{label} nothing"
+    (units,) = units_by_file(candidates_of(text), weigh("boiler")).values()
+    assert [one.is_labelled for one in units] == [False, False]
+    (units,) = units_by_file(candidates_of(text), weigh("Anna boiler")).values()
+    assert [one.is_labelled for one in units] == [True, True]
+
+
+def test_what_is_said_above_code_is_said_of_it(evidence):
+    said = "Empty the boiler, which is done once a year:", "", "```sh", "boil --drain", "```"
+    found = evidence("\n".join(said), "empty boiler")
+    assert found[3].text > 0
+
+
 def test_the_label_of_a_line_that_is_cut_up_stands_in_its_first_part(evidence):
     first, *rest = priors(evidence(f"- Anna: {'The boiler is old. ' * 60}", "Anna boiler"))
     assert first > max(rest) + learnt.LABEL / 2
