@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cache, reduce
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from operator import or_
 from typing import Final
 
@@ -119,7 +119,9 @@ class QueryAnalyser:
         if not COMPOUNDING.isdisjoint(self.languages) and may_hold_compounds(text):
             words = tuple(self._plain_words(content, language))
         names = {concept.alternatives[0] for concept in found}
-        derived = self._related(content) if language == "english" else ()
+        derived: Iterable[Concept] = ()
+        if language == "english":
+            derived = (*self._related(content), *self._joined(text, content))
         others = chain(_alone(content), _hebrew_numbers(content))
         weaker = dict.fromkeys((*derived, *islice(others, _MOST_WORDS)))
         related = tuple(one for one in weaker if one.instead_of in names)
@@ -162,6 +164,24 @@ class QueryAnalyser:
                 found = tuple(sorted(one for one in forms if len(one) >= _MIN_PART and one != stem))
                 if found:
                     yield Concept(found, RELATED_SHARE, instead_of=stem)
+
+    def _joined(self, text: str, content: Sequence[str]) -> Iterator[Concept]:
+        """Yields English words that are also written as the two of the question: `timezone` for `time zone`, `login`
+        for `log in`.
+        """
+        english = self.analyser("english")
+        plain = (
+            pair
+            for pair in pairwise(tokens(text))
+            if all(word.isascii() and word.isalpha() for word in pair)
+            and len(pair[0]) >= _MIN_FIRST
+        )
+        for one, other in islice(plain, _MOST_WORDS):
+            (joined, *_), *_ = english.concepts((one + other).lower())
+            for word in (one, other):
+                if word in content:
+                    (name, *_), *_ = english.concepts(word.lower())
+                    yield Concept((joined,), COMPOUND_SHARE, instead_of=name)
 
     def _concepts(self, words: Iterable[str], language: str) -> Iterator[Concept]:
         analysers = [self.analyser(name) for name in dict.fromkeys((language, *self.languages))]

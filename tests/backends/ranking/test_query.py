@@ -217,6 +217,20 @@ def test_a_word_is_related_to_those_that_are_derived_from_it(asked, said):
 
 
 @each(
+    ("asked", "said"),
+    [("Which time zone am I in?", "timezone"), ("where do I log in", "login"), ("how to back up the phone", "backups"),
+     ("User Name", "username")],
+)  # fmt: skip
+def test_two_english_words_may_be_written_as_one(asked, said):
+    query = QueryAnalyser(["english"]).analyse(asked)
+    (stem,) = Analyser("english").terms(said).split()
+    weaker = [one for one in query.among({stem: 1}).concepts if one.instead_of]
+    assert weaker
+    assert all(one.alternatives == (stem,) for one in weaker)
+    assert not [one for one in query.among({}).concepts if one.instead_of]
+
+
+@each(
     ("asked", "words"),
     [("犬の名前", ["犬"]), ("窓を洗う", ["窓", "洗"]), ("赤い車", ["赤", "車"]), ("人々の会社", []), ("狗的名字", ["狗"]),
      ("那只猫", ["猫"]), ("会議室の予約", []), ("图书馆的书", ["书"]), ("개의 이름", ["개"]), ("한국은", []),
