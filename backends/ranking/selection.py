@@ -183,7 +183,9 @@ class File:
         needed = [
             one
             for one in self._needed(at)
-            if one not in chosen and not self._overlaps(one, (at, *chosen))
+            if one not in chosen
+            and not (self._taken[one] and self.units[one].line == self.units[at].line)
+            and not self._overlaps(one, (at, *chosen))
         ]
         if not chosen and self._was_found_by_name(at) and not any(self._taken):
             needed += self.layout.fields

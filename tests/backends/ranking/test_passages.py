@@ -517,6 +517,15 @@ def test_the_head_of_a_table_and_a_parent_bring_no_lines_of_their_own(passages):
     )
 
 
+def test_the_beginning_of_a_long_line_is_shown_once(passages):
+    other = "They talked about the weather and the old town for a while, and went home. "
+    beginning = "This is what Anna wrote down in June."
+    line = f"{beginning} " + "".join(f"{other * 9}Part {n} of the boiler. " for n in range(6))
+    shown = passages(line, "boiler")
+    assert len(shown) > 2
+    assert sum(beginning in one.text for one in shown) == 1
+
+
 def test_code_is_shown_to_its_end_though_a_comment_in_it_looks_like_a_heading(passages):
     long = "x" * 90
     code = f"```sh\nboil --index {long}\n# Then wait {long}\nboil --more {long}\n```"
