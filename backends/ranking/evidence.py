@@ -211,7 +211,7 @@ _FENCES: Final = ("```", "~~~")
 def _around_fences(
     units: Sequence[Unit], lines: Sequence[int], concepts: Sequence[int]
 ) -> Sequence[int]:
-    """Returns the same as `_around`; a fence around code is no line in between: what is said above it is of the code."""
+    """Returns the same as `_around`, where a fence is no line in between: what is said above code is said of it."""
     fences = [
         number
         for number, at in enumerate(lines)

@@ -647,7 +647,7 @@ _OWN_LABELS: Final = frozenset(("user", "me", "human", "i"))
 """Labels of what a person said to an agent, in its transcripts and in notes made of them."""
 _MARKS_OF_LABEL: Final = " \t-*+_"
 _LABEL_WORD: Final = re.compile(r"\S*[^\W_]\S*")
-"""What has a term: not the mark of a list, nor the box of a task."""
+"""A word that has a term; the mark of a list and the box of a task have none."""
 _ONESELF: Final = re.compile(
     r"\b(?:i|my|me|mine|we|our|us|ich|mein\w*|mir|mich|wir|unser\w*|je|mon|ma|mes|nous|notre|yo|mi|mis|nuestr\w+"
     r"|io|mio|mia|eu|meu|minha|ik|mijn|я|мой|моя|мне|меня)\b|我|私|僕|俺|나는|내가|저는|제가",
