@@ -29,7 +29,7 @@ def _ends() -> tuple[re.Pattern[str], ...]:
 
 
 class TextUnit(msgspec.Struct, frozen=True, gc=False):
-    """`text[start:end]`, without its newline; `line` counts from 0 in the text."""
+    """`text[start:end]`, without the newline at its end; `line`, where it begins, counts from 0 in the text."""
 
     start: int
     end: int
@@ -88,17 +88,9 @@ EXCERPT_TOKENS: Final = 150
 """About as much as a snippet shows. Half as much finds no more and doubles the vectors."""
 
 
-class ExcerptSpan(msgspec.Struct, frozen=True, gc=False):
-    """`text[start:end]`; `line` is that of its first character, counted from 0 in the text."""
-
-    start: int
-    end: int
-    line: int
-
-
 def cut_excerpts(
     text: str, start: int = 0, units: Sequence[TextUnit] | None = None
-) -> list[ExcerptSpan]:
+) -> list[TextUnit]:
     """Returns runs of whole units from character `start` on, of at most `EXCERPT_TOKENS` where units allow.
 
     Of a unit that begins before `start`, only the rest counts. Each run begins and ends with a unit that is not blank.
@@ -108,7 +100,7 @@ def cut_excerpts(
     units = [_from(one, text, start) for one in units or split_units(text) if one.end > start]
     lines = [text[unit.start : unit.end] for unit in units]
     only_headings = not any(line.strip() and not line.startswith("#") for line in lines)
-    spans: list[ExcerptSpan] = []
+    spans: list[TextUnit] = []
     room = 0
     for unit, line in zip(units, lines, strict=True):
         if not line.strip():
@@ -121,7 +113,7 @@ def cut_excerpts(
             spans[-1] = replace(spans[-1], end=unit.end)
             room -= tokens
         else:
-            spans.append(ExcerptSpan(unit.start, unit.end, unit.line))
+            spans.append(unit)
             room = EXCERPT_TOKENS - tokens
     return spans
 
