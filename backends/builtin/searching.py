@@ -34,7 +34,6 @@ from backends.ranking.evidence import KEYWORDS_ONLY, Lanes
 from backends.ranking.fusion import Explanation, PassageRanker, RankedPassage, explain
 from backends.ranking.learnt import confidence_of
 from backends.ranking.lines import Candidate
-from backends.ranking.passages import Lines
 from backends.ranking.query import Query, QueryAnalyser, Weights, speaks_of_oneself
 from backends.ranking.spelling import Misspelt
 from backends.text.times import Days, asks_last, asks_when
@@ -439,7 +438,7 @@ def _reading(days: Days, day: str | None) -> Mapping[str, str | bool]:
 def _turns_of(ranked: RankedPassage) -> list[TurnRange]:
     """Returns the turns of each stretch: each line of a transcript's text is a turn."""
     passage = ranked.passage
-    return [TurnRange(passage.file_id, lines.first, lines.last) for lines in passage.stretches]
+    return [TurnRange(passage.file_id, one.start_line, one.end_line) for one in passage.stretches]
 
 
 MAX_PLACES: Final = 20
@@ -493,19 +492,19 @@ def _hit(
     passage = ranked.passage
     stretches, events = passage.stretches, None
     if card.source == "sessions":
-        found = tuple(Lines(*entries[turns]) for turns in _turns_of(ranked))
+        places = (entries[turns] for turns in _turns_of(ranked))
+        found = tuple(Stretch(start_line=first, end_line=last) for first, last in places)
         if is_file(card.path):
             stretches = found
         else:
-            events = found[0].first - 1, found[-1].last - 1
-    parts = stretches if len(stretches) > 1 else ()
+            events = found[0].start_line - 1, found[-1].end_line - 1
     return Hit(
         path=card.path,
-        start_line=stretches[0].first,
-        end_line=stretches[-1].last,
+        start_line=stretches[0].start_line,
+        end_line=stretches[-1].end_line,
         score=round(ranked.score, 4),
         snippet=passage.snippet,
-        stretches=tuple(Stretch(start_line=one.first, end_line=one.last) for one in parts),
+        stretches=stretches if len(stretches) > 1 else (),
         source=card.source,
         confidence=confidence_of(ranked.score),
         text_score=round(ranked.text_score, 4),

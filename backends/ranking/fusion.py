@@ -455,7 +455,7 @@ def _line_shares(ranked: RankedPassage) -> list[LineShare]:
             vector=_highest_cosine(file.units[at].cosine for at in units),
         )
         for line, units in by_line.items()
-        if any(one.first <= line <= one.last for one in ranked.passage.stretches)
+        if any(one.start_line <= line <= one.end_line for one in ranked.passage.stretches)
     ]
 
 

@@ -11,7 +11,7 @@ from operator import or_
 import msgspec
 
 from backends.chunking import parse_heading
-from backends.interface import GAP
+from backends.interface import GAP, Stretch
 from backends.ranking.evidence import NO_EVIDENCE
 from backends.ranking.layout import RULE, breadcrumb_of, is_row
 from backends.ranking.lines import Candidate, Unit, units_by_file
@@ -19,13 +19,6 @@ from backends.ranking.names import is_heading
 from backends.ranking.query import Concept, Weights
 from backends.ranking.selection import File, Selection
 from backends.text.units import utf16_length
-
-
-class Lines(msgspec.Struct, frozen=True, gc=False):
-    """A range of lines of a file, counted from 1, ends included."""
-
-    first: int
-    last: int
 
 
 class Passage(msgspec.Struct, frozen=True, gc=False):
@@ -41,7 +34,7 @@ class Passage(msgspec.Struct, frozen=True, gc=False):
     text: str
     snippet: str
     """The text with lines that name the headings above its stretches."""
-    stretches: tuple[Lines, ...]
+    stretches: tuple[Stretch, ...]
     headings: tuple[str, ...]
     """The path of headings above its best line, outermost first."""
     matched: tuple[Concept, ...]
@@ -81,7 +74,9 @@ def to_passage(selection: Selection, weights: Weights) -> Passage:
         end_line=units[-1].line,
         text=GAP.join(map(_text, stretches)),
         snippet=_snippet(file, stretches, {file.units[one].start: one for one in selection.at}),
-        stretches=tuple(Lines(one[0].line, one[-1].line) for one in stretches),
+        stretches=tuple(
+            Stretch(start_line=one[0].line, end_line=one[-1].line) for one in stretches
+        ),
         headings=file.layout.headings(selection.best()),
         matched=weights.members(matched),
         coverage=min(1.0, weights.coverage(matched)),

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict, replace
 
 from backends.chunking import ChunkLimits
-from backends.interface import GAP
+from backends.interface import GAP, Stretch
 from backends.ranking.evidence import NO_EVIDENCE, Evidence
 from backends.ranking.fusion import PassageRanker, RankedPassage
 from backends.ranking.layout import Layout
 from backends.ranking.lines import units_by_file
 from backends.ranking.names import is_heading
-from backends.ranking.passages import Lines, Passage
+from backends.ranking.passages import Passage
 from backends.ranking.query import Concept, Weights
 from backends.ranking.selection import File, Selection, best_selections
 from backends.text.analyser import Analyser
@@ -55,10 +55,10 @@ def places(passage: Passage, text: str) -> list[tuple[int, int]]:
     """Returns the first and last character of each stretch of a passage in its file."""
     found, end = [], 0
     for piece, lines in zip(passage.text.split(GAP), passage.stretches, strict=True):
-        line = sum(len(one) for one in text.splitlines(keepends=True)[: lines.first - 1])
+        line = sum(len(one) for one in text.splitlines(keepends=True)[: lines.start_line - 1])
         start = text.index(piece, max(line, end))
-        assert text.count("\n", 0, start) == lines.first - 1
-        assert piece.count("\n") == lines.last - lines.first
+        assert text.count("\n", 0, start) == lines.start_line - 1
+        assert piece.count("\n") == lines.end_line - lines.start_line
         end = start + len(piece)
         found.append((start, end))
     return found
@@ -229,7 +229,7 @@ def test_every_passage_is_the_text_of_its_lines(candidates_of, weigh, rank, sear
         found = places(passage, text)
         assert all(one[1] <= two[0] for one, two in pairwise(found))
         assert found[0][0] == passage.start
-        ends = passage.stretches[0].first, passage.stretches[-1].last
+        ends = passage.stretches[0].start_line, passage.stretches[-1].end_line
         assert (passage.start_line, passage.end_line) == ends
         assert utf16_length(passage.text) <= 700
 
@@ -406,8 +406,11 @@ def test_lines_that_answer_are_shown_together_with_a_gap_for_what_lies_between(p
     assert GAP in best.text
     assert lines[5] in best.text
     assert lines[40] in best.text
-    assert (best.start_line, best.end_line) == (best.stretches[0].first, best.stretches[-1].last)
-    assert {6, 41} <= {n for one in best.stretches for n in range(one.first, one.last + 1)}
+    assert (best.start_line, best.end_line) == (
+        best.stretches[0].start_line,
+        best.stretches[-1].end_line,
+    )
+    assert {6, 41} <= {n for one in best.stretches for n in range(one.start_line, one.end_line + 1)}
 
 
 def test_a_line_that_is_much_weaker_is_shown_only_beside_a_better_one(passages):
@@ -423,7 +426,7 @@ def test_what_fits_into_one_snippet_is_shown_without_a_gap(passages):
     text = "- The boiler.\n\n- Something else.\n- And more.\n- Much more.\n- The boiler again."
     (best,) = passages(text, "boiler")
     assert best.text == text
-    assert best.stretches == (Lines(1, 6),)
+    assert best.stretches == (Stretch(start_line=1, end_line=6),)
 
 
 def test_no_heading_ends_a_passage_after_a_gap(passages):
