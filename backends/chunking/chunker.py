@@ -207,32 +207,21 @@ def _fitting_cuts(weights: Sequence[int], first: int, last: int, limit: int) -> 
         yield first
 
 
-def sentence_starts(text: str, start: int, end: int) -> Iterator[int]:
-    """Yields the positions strictly inside `text[start:end]` at which a sentence begins."""
-    return _starts(_SENTENCE, text, start, end)
-
-
 def cuts_inside(
-    text: str, start: int, end: int, *, used: int, room: Room
+    text: str, start: int, end: int, *, used: int, room: Room, levels: _Levels = _LEVELS
 ) -> Iterator[tuple[int, int]]:
     """Yields cuts (offset, rank) strictly inside `text[start:end]`, so that no piece outweighs `room.limit`.
 
     `used` is the weight before `start` in the same piece. A sentence that fits stays whole, and so does a word; text
     without spaces and punctuation is cut every `room.step`.
     """
-    return _refine(text, start, end, used=used, room=room, levels=_LEVELS)
-
-
-def _refine(
-    text: str, start: int, end: int, *, used: int, room: Room, levels: _Levels
-) -> Iterator[tuple[int, int]]:
     if not levels:
         yield from _solid(text, start, end, used, room)
         return
     (rank, pattern), *finer = levels
     for stop in (*_starts(pattern, text, start, end), end):
         if used + weigh(text[start:stop]) > room.limit:
-            yield from _refine(text, start, stop, used=used, room=room, levels=finer)
+            yield from cuts_inside(text, start, stop, used=used, room=room, levels=finer)
         if stop < end:
             yield stop, rank
         start, used = stop, 0
@@ -249,6 +238,7 @@ def _solid(text: str, start: int, end: int, used: int, room: Room) -> Iterator[t
 
 
 def _starts(pattern: re.Pattern[str], text: str, start: int, end: int) -> Iterator[int]:
+    """Yields the positions strictly inside `text[start:end]` where the pattern ends and text begins."""
     for match in pattern.finditer(text, start, end):
         position = match.end()
         if (
@@ -276,10 +266,6 @@ def indent_of(line: str, body: str) -> int:
     if width and "\t" in line[:width]:
         return len(line[:width].expandtabs(_TAB_WIDTH))
     return width
-
-
-def is_item(body: str) -> bool:
-    return _ITEM.match(body) is not None
 
 
 def underlined_level(body: str) -> int | None:
@@ -447,7 +433,7 @@ class BlockScanner:
         return self._read_underline(body, indent) or self._read_item(body, indent)
 
     def _read_item(self, body: str, indent: int) -> bool:
-        if not is_item(body):
+        if not _ITEM.match(body):
             return False
         self._close(indent)
         self._open_block(indent, self._rank(ITEM_RANK))
@@ -572,7 +558,7 @@ class Overlap:
         line = self._text.find("\n", lowest - 1, cut) + 1
         if line and not self._text[line:cut].isspace() and line < cut:
             return line
-        return next(sentence_starts(self._text, lowest, cut), cut)
+        return next(_starts(_SENTENCE, self._text, lowest, cut), cut)
 
 
 def chunks_of(text: str, limits: ChunkLimits, tick: Callable[[], None]) -> list[Chunk]:
