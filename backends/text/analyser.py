@@ -41,9 +41,7 @@ _LETTERS = str.maketrans(
 
 
 # Compiling the large character classes takes 10 ms, which a start with ASCII texts need not wait for.
-@cache
-def _pattern(source: str, flags: int = 0) -> re.Pattern[str]:
-    return re.compile(source, flags)
+_pattern: Callable[..., re.Pattern[str]] = cache(re.compile)
 
 
 def normalise(text: str) -> str:

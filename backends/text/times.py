@@ -151,9 +151,7 @@ _LETTERS: Final = bytes(code if chr(code).isalpha() and code < 128 else 32 for c
 
 
 # Compiled with the first question, not at start.
-@cache
-def _pattern(source: str, flags: int = 0) -> re.Pattern[str]:
-    return re.compile(source, flags)
+_pattern: Callable[..., re.Pattern[str]] = cache(re.compile)
 
 
 def asks_when(question: str) -> bool:
