@@ -522,17 +522,15 @@ class Weights:
             concept.share * asked.get(concept.instead_of, weight)
             for concept, weight in zip(self.concepts, weights, strict=True)
         )
-        words = (
-            weight
+        words = [
+            (concept, weight)
             for concept, weight in zip(self.concepts, self.by_concept, strict=True)
-            if not concept.time and not concept.instead_of
-        )
-        self.total = math.fsum(words) or 1.0
+            if not (concept.time or concept.instead_of)
+        ]
+        self.total = math.fsum(weight for _, weight in words) or 1.0
         """The sum for the words, in nats. Times do not count: a note of another time loses nothing."""
         self.known = math.fsum(
-            weight
-            for concept, weight in zip(self.concepts, self.by_concept, strict=True)
-            if not (concept.time or concept.instead_of) and _frequency(concept, document_frequency)
+            weight for concept, weight in words if _frequency(concept, document_frequency)
         )
         """The sum for the words that occur in any text, in nats."""
         self._by_term: dict[str, int] = defaultdict(int)
