@@ -121,31 +121,6 @@ _UNSPACED: Final = (
     "|[月火水木金土日]曜|[周週期拜][一二三四五六日天]|[一二三四五六七八九十两兩](?:月|天|周|週)|きのう|あした"
     "|어제|그제|오늘|내일|모레|(?:지난|다음|이번) ?[주달해]|작년|올해|내년|[월화수목금토일]요일"
 )
-_WORDS: Final = frozenset(
-    """
-    yesterday today tonight tomorrow ago recently weekend weekends week weeks month months year years days last next
-    jan feb mar apr jun jul aug sep sept oct nov dec
-    monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays
-    saturdays sundays january february march april may june july august september october november december
-    gestern vorgestern heute morgen übermorgen tag tage tagen woche wochen wochenende monat monate monaten
-    jahr jahre jahren letzte letzten vorige vorigen okt dez sonnabend feber
-    letztes letzter nächste nächsten nächstes nächster montag dienstag mittwoch donnerstag freitag samstag sonntag
-    januar jänner februar märz mai juni juli oktober dezember
-    hier aujourd demain jours semaine semaines mois années lundi mardi mercredi jeudi vendredi samedi dimanche
-    janvier février mars avril mai juin juillet août septembre octobre novembre décembre
-    ayer anteayer hoy mañana días semana semanas mes meses año años lunes martes miércoles jueves viernes sábado domingo
-    enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre
-    ontem anteontem hoje amanhã dias mês ano anos segunda terça quarta quinta sexta
-    janeiro fevereiro março maio junho julho setembro outubro novembro dezembro
-    вчера позавчера сегодня завтра послезавтра назад день дня дней неделю неделе недели недель выходные выходных
-    месяц месяце месяца месяцев год году
-    понедельник вторник среда среду четверг пятница пятницу суббота субботу воскресенье
-    январь февраль март апрель май июнь июль август сентябрь октябрь ноябрь декабрь
-    января февраля марта апреля мая июня июля августа сентября октября ноября декабря
-    январе феврале марте апреле мае июне июле августе сентябре октябре ноябре декабре
-    """.split()
-).union(day_words.UNAMBIGUOUS)
-_PLAIN_WORDS: Final = frozenset(word.encode() for word in _WORDS if word.isascii())
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _LETTERS: Final = bytes(code if chr(code).isalpha() and code < 128 else 32 for code in range(256))
 
@@ -281,7 +256,7 @@ _ALSO_OTHER_WORDS: Final = day_words.ALSO_OTHER_WORDS.union(
     " mai feb".split()
 )
 """Also names, verbs and abbreviations: they mean a month only beside a day, a year or a word such as `in`."""
-_WEEKDAYS_BY_NAME: Final = {
+_WEEKDAYS: Final = {
     word: number
     for number, words in enumerate(
         """monday montag lundi lunes segunda понедельник
@@ -293,7 +268,21 @@ _WEEKDAYS_BY_NAME: Final = {
         sunday sonntag dimanche domingo воскресенье""".split("\n")
     )
     for word in words.split()
-} | day_words.WEEKDAYS
+}
+_WEEKDAYS_BY_NAME: Final = _WEEKDAYS | day_words.WEEKDAYS
+_WORDS: Final = frozenset(
+    """
+    yesterday today tonight tomorrow ago recently weekend weekends week weeks month months year years days last next
+    mondays tuesdays wednesdays thursdays fridays saturdays sundays
+    gestern vorgestern heute übermorgen tag tage tagen woche wochen wochenende monat monate monaten jahr jahre jahren
+    letzte letzten letztes letzter vorige vorigen nächste nächsten nächstes nächster
+    hier aujourd demain jours semaine semaines mois années
+    ayer anteayer hoy mañana días semana semanas mes meses año años ontem anteontem hoje amanhã dias mês ano anos
+    вчера позавчера сегодня завтра послезавтра назад день дня дней неделю неделе недели недель выходные выходных
+    месяц месяце месяца месяцев год году среда пятница суббота
+    """.split()
+).union(_MONTHS, _WEEKDAYS, day_words.UNAMBIGUOUS)
+_PLAIN_WORDS: Final = frozenset(word.encode() for word in _WORDS if word.isascii())
 _BY_WORD: Final = {
     "day before yesterday": -2, "yesterday": -1, "last night": -1, "today": 0, "tonight": 0, "this morning": 0,
     "day after tomorrow": 2, "tomorrow": 1,
