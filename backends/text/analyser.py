@@ -84,18 +84,16 @@ def with_joined_numbers(text: str) -> str:
     """Returns normalised text with each number that is written in groups (a phone number, a large number, an account
     number) followed by its digits as one run. A phone number with a country code is followed by that without it, too.
     """
-    return _pattern(f"(?P<spaced>{_SPACED})|{_PHONE}").sub(_joined_number, text)
-
-
-def _joined_number(match: re.Match[str]) -> str:
-    return f"{match[0]} {match[0].replace(' ', '')}" if match["spaced"] else _with_digits(match)
+    return _pattern(f"(?P<spaced>{_SPACED})|{_PHONE}").sub(_with_digits, text)
 
 
 def _with_digits(match: re.Match[str]) -> str:
-    """Returns a phone number followed by its digits as one run. Numbers after it are not part of it: with this many
-    digits, and those of a country code, it is complete.
+    """Returns a number followed by its digits as one run. Numbers after a phone number are not part of it: with this
+    many digits, and those of a country code, it is complete.
     """
     written, digits = match[0], ""
+    if match["spaced"]:
+        return f"{written} {written.replace(' ', '')}"
     groups = re.findall(r"\d+", written)
     enough = _ENOUGH_DIGITS + (1 if written[0] == "+" else 3 if written.startswith("00") else 0)
     for group in groups:
@@ -452,11 +450,8 @@ def detect_language(text: str) -> str:
 
 
 def _best(found: Counter[str], default: str, least: float, languages: Iterable[str]) -> str:
-    best, most = default, found[default]
-    for language in languages:
-        if found[language] > most and found[language] >= least:
-            best, most = language, found[language]
-    return best
+    best = max(languages, key=found.__getitem__)
+    return best if found[best] > found[default] and found[best] >= least else default
 
 
 _MANY_WORDS: Final = 10
