@@ -575,30 +575,25 @@ class MemoryBackend(Protocol):
 
         None where no texts get vectors: without a provider, or when others do it.
         """
-        ...
 
     def retire(self) -> None:
         """Stops embedding, since another backend of the same index answers from now on: otherwise both would pay for
         the same texts. Earlier requests are still answered.
         """
-        ...
 
     async def transcript_grew(self, reference: str) -> bool:
         """Returns whether a sync is due by now for this transcript (session id, file name or path).
 
         False if it is no transcript of this agent, and while transcripts are no source.
         """
-        ...
 
     async def forget(self, request: ForgetRequest) -> ForgetReport:
         """Removes what all our files still contain of files that are gone, and looks for it afterwards."""
-        ...
 
     async def status(self) -> BackendStatus: ...
 
     async def overview(self) -> Overview:
         """Returns counts of what the index contains at present; the disk is not looked at."""
-        ...
 
     async def weaknesses(self) -> tuple[str, ...]:
         """Returns why answers are weaker than the configuration asks for, as far as that is known.
@@ -606,11 +601,9 @@ class MemoryBackend(Protocol):
         For probes: cheap, without network and without listing the disk. Raises what the others raise when
         the index cannot answer.
         """
-        ...
 
     async def try_out(self, timeout_s: float) -> tuple[Trial, ...]:
         """Asks every part that contributes to answers, each within `timeout_s`; network included.
 
         A failure of a part is reported, not raised.
         """
-        ...

@@ -27,7 +27,6 @@ def links_in(text: str, most: int | None = MAX_LINKS) -> tuple[str, ...]:
 class NamedFiles(Protocol):
     def names(self) -> Sequence[NoteNames]:
         """Returns the names of all notes, those with short paths first."""
-        ...
 
 
 def resolve_links(files: NamedFiles, names: Iterable[str]) -> dict[str, str]:

@@ -169,7 +169,6 @@ class Matches(Protocol):
         """Returns the next best chunks, equal ones by path and place; and those of `also` that are not among them, in
         the order of `also`. The score of a chunk without a word of the lookup is 0.
         """
-        ...
 
 
 class KeywordReads(Protocol):
@@ -177,17 +176,14 @@ class KeywordReads(Protocol):
 
     def count(self, words: Sequence[Word]) -> list[int]:
         """Counts the chunks that contain each word; for a prefix, those of its most frequent term."""
-        ...
 
     def longer(self, parts: Sequence[WordPart]) -> list[list[str]]:
         """Returns the terms that begin, or the long words that end, with each part and have more characters: the first
         `MOST_LONGER` in the order of their characters, for ends in that of the reversed words.
         """
-        ...
 
     def matches(self, lookup: Lookup, file_ids: Sequence[int] | None) -> Matches:
         """Looks words up in the files of `file_ids`; None permits every file."""
-        ...
 
 
 class FileCard(msgspec.Struct, frozen=True, gc=False):
@@ -329,63 +325,49 @@ class OddEncoding(msgspec.Struct, frozen=True, gc=False):
 class FileReads(Protocol):
     def indexed(self) -> Mapping[str, IndexedFile]:
         """Returns all notes by path, whichever viewpoint saw them."""
-        ...
 
     def seen(self, files: Collection[tuple[Source, str]]) -> frozenset[tuple[Source, str]]:
         """Returns those that this viewpoint may declare gone: it saw them, or no other viewpoint did."""
-        ...
 
     def holds(self, source: Source, path: str, content_hash: bytes, pipeline: str) -> bool:
         """Returns whether nothing is to be published of a file with this content, cut in this way: it is indexed so,
         or it is as this viewpoint saw it before, and another viewpoint has published a change since.
         """
-        ...
 
     def revision(self, source: Source, path: str) -> int:
         """Returns a number that changes whenever the file is published; 0 if it is not indexed, or if only this process
         writes to the index.
         """
-        ...
 
     def only_elsewhere(self, source: Source) -> int:
         """Counts the files that other viewpoints saw and this one did not."""
-        ...
 
     def count(self, source: Source) -> tuple[int, int]:
         """Counts the files of a source and their chunks; transcripts that were not read yet are left out."""
-        ...
 
     def odd_encodings(self) -> Sequence[OddEncoding]:
         """Returns the encodings of notes that are not UTF-8."""
-        ...
 
     def overview(self) -> Overview:
         """Counts files by day, size and language; transcripts that were not read yet are left out."""
-        ...
 
     def cards(self, file_ids: Collection[int]) -> Mapping[int, FileCard]:
         """Returns the cards of these files by id."""
-        ...
 
     def all_cards(self, *, with_tags: bool) -> Iterable[FileCard]:
         """Returns the cards of all files, without titles; with tags only if they are asked for."""
-        ...
 
     def note_dates(self, file_ids: Collection[int]) -> Mapping[int, str]:
         """Returns the dates of these files by id; files without a date are left out."""
-        ...
 
     def texts(self, source: Source, path: str) -> Sequence[str]:
         """Returns the chunks of one file, in their order."""
-        ...
 
     def mention(self, line: str) -> bool:
         """Returns whether any chunk contains these characters. Reads all chunks."""
-        ...
 
     def names(self) -> Sequence[NoteNames]:
         """Returns the names of all notes, those with short paths first."""
-        ...
 
 
 class FileWrites(FileReads, Protocol):
@@ -399,21 +381,17 @@ class FileWrites(FileReads, Protocol):
         work. Raises OvertakenError when another process has published or removed the file since it was read, and
         TooLargeError; then nothing is written.
         """
-        ...
 
     def touch(self, read: ReadFile) -> None:
         """Records the stamps of this viewpoint for a file of which nothing is to be published (`holds`)."""
-        ...
 
     def twin(self, source: Source, found: Sequence[FoundFile | FoundTranscript]) -> str | None:
         """Returns the name of a viewpoint that sees the same disk, or None. It has the same size, times and inode of
         one of these files: a copy has others.
         """
-        ...
 
     def copy_stamps(self, twin: str, source: Source, paths: Collection[str]) -> None:
         """Copies the stamps that another viewpoint has of these files, where this one has none."""
-        ...
 
     def remove(self, source: Source, path: str, *, read_at_ns: int | None = None) -> bool:
         """Takes a file and all of its chunks out of the index, for every viewpoint, and returns whether it did.
@@ -421,7 +399,6 @@ class FileWrites(FileReads, Protocol):
         A file that only other viewpoints saw stays. With `read_at_ns` it is removed only if the stamps of this one
         still stem from that reading; 0 for a file that no viewpoint saw.
         """
-        ...
 
 
 class Checkpoint(msgspec.Struct, frozen=True, gc=False):
@@ -532,41 +509,33 @@ class TurnRange(msgspec.Struct, frozen=True, gc=False):
 class TranscriptReads(Protocol):
     def indexed(self) -> Mapping[str, IndexedTranscript]:
         """Returns all transcripts by index path, whichever viewpoint saw them."""
-        ...
 
     def one(self, path: str) -> IndexedTranscript | None: ...
 
     def checkpoints(self, file_id: int) -> list[Checkpoint]:
         """Returns the checkpoints of all parts that were read, in order, `START` first."""
-        ...
 
     def enrolled(self, among: Collection[str]) -> frozenset[str]:
         """Returns those that were sources of this viewpoint when it last brought the index up to date."""
-        ...
 
     def entries(self, turns: Collection[TurnRange]) -> Mapping[TurnRange, tuple[int, int]]:
         """Returns the numbers of the entries of the first and the last turn. Entries and turns count from 1."""
-        ...
 
 
 class TranscriptWrites(TranscriptReads, Protocol):
     def publish(self, piece: TranscriptPiece) -> int:
         """Publishes the transcript up to the end of this part, as seen here; returns the chunks written."""
-        ...
 
     def touch(self, path: str, stamps: tuple[int, int, int, int], read_at_ns: int) -> None:
         """Records size, mtime, ctime and inode of this viewpoint for a transcript that stays as others published it."""
-        ...
 
     def enrol(self, source: str, paths: Collection[str]) -> None:
         """Adds a source of this viewpoint with these transcripts: all are due, however little they grow from now on."""
-        ...
 
     def disenrol(self, sources: Iterable[str]) -> None:
         """Removes these sources of this viewpoint; the rows of what it saw there are removed like those of deleted
         files.
         """
-        ...
 
 
 # --- Vectors -------------------------------------------------------------------------------------
@@ -627,25 +596,20 @@ class VectorSpace(Protocol):
     @property
     def is_empty(self) -> bool:
         """True if no vector is stored."""
-        ...
 
     def search(
         self, query: Vector, *, limit: int, file_ids: Sequence[int] | None = None
     ) -> VectorAnswer | Unavailable:
         """Returns the `limit` nearest excerpts of the files in `file_ids`; None permits every file."""
-        ...
 
     def background(self, query: Vector) -> Background | None:
         """Returns the distribution of the query's cosines over the whole index; None without any vector."""
-        ...
 
     def covers_all(self, dimensions: int) -> bool:
         """Returns whether every stored text has a vector of this length."""
-        ...
 
     def chunks_of(self, excerpt_ids: Sequence[int]) -> list[int]:
         """Returns the chunks of these excerpts, each in the place of its first excerpt."""
-        ...
 
     def excerpts(
         self, query: Vector, chunk_ids: Sequence[int], known: Mapping[int, float]
@@ -654,14 +618,12 @@ class VectorSpace(Protocol):
 
         `known`: cosines by excerpt, as `search` found them.
         """
-        ...
 
     def refresh(self, give_way: Tick = lambda: None) -> bool:
         """Brings the vectors in memory up to date with the view; returns whether they can answer now.
 
         `give_way` is called repeatedly during the work.
         """
-        ...
 
     def status(self) -> VectorStatus: ...
 
@@ -672,15 +634,12 @@ class VectorMemory(Protocol):
     @property
     def is_long(self) -> bool:
         """True if a search reads so much memory that it is worth a thread of its own."""
-        ...
 
     def scan_ahead(self, query: Vector) -> None:
         """Does the long part of a search in advance; the search has to come with the same array."""
-        ...
 
     def release(self) -> None:
         """Gives the memory back, until the next refresh."""
-        ...
 
 
 class EmbeddingReads(Protocol):
@@ -688,17 +647,14 @@ class EmbeddingReads(Protocol):
 
     def dimensions(self) -> Mapping[bytes, int]:
         """Returns the length of the vectors of each fingerprint that has any, by its digest."""
-        ...
 
     def fingerprints(self) -> Sequence[Fingerprint]:
         """Returns all fingerprints that have vectors."""
-        ...
 
     def vectors_of(
         self, fingerprint: Fingerprint, text_hashes: Sequence[bytes]
     ) -> list[tuple[bytes, Vector]]:
         """Returns the vectors of these texts, by hash; texts without a vector are left out."""
-        ...
 
     def pending(
         self, fingerprint: Fingerprint, *, limit: int, dimensions: int | None = None
@@ -709,38 +665,31 @@ class EmbeddingReads(Protocol):
         out. `dimensions` is the length that the provider gives now, if it is known: stored vectors of another length
         are of no use any more.
         """
-        ...
 
     def backlog(self, fingerprint: Fingerprint) -> list[tuple[bytes, int]]:
         """Returns all texts that have no vector, were not refused, are not being sent by another gateway and wait for
         no job, with their characters.
         """
-        ...
 
     def superseded(self, current: Fingerprint) -> Fingerprint | None:
         """Returns the fingerprint whose vectors cover more of the stored texts than those of `current` do.
 
         None when there is none: then `current` covers as much as any other.
         """
-        ...
 
     def coverage(self, fingerprint: Fingerprint) -> Coverage: ...
 
     def failed_texts(self, fingerprint: Fingerprint, *, limit: int) -> tuple[FailedText, ...]:
         """Returns the refused texts that wait longest, each with one place where the text is."""
-        ...
 
     def next_retry_s(self, fingerprint: Fingerprint) -> float | None:
         """Seconds until the first refused text is due again; None when none was refused."""
-        ...
 
     def claims_end_s(self) -> float | None:
         """Seconds until the first text that another gateway has sent may be offered here; None when there is none."""
-        ...
 
     def fallen_out_of_use(self) -> Sequence[int]:
         """Returns the vectors that no chunk uses any more and that are not noted as such. Reads a whole index."""
-        ...
 
 
 class EmbeddingWrites(EmbeddingReads, Protocol):
@@ -751,7 +700,6 @@ class EmbeddingWrites(EmbeddingReads, Protocol):
         that changed its dimensions under the same fingerprint has changed its model: the former vectors are deleted,
         so that the two are never compared.
         """
-        ...
 
     def record_failures(
         self, fingerprint: Fingerprint, failures: Failures, *, longest_ms: int = LONGEST_RETRY_MS
@@ -760,33 +708,27 @@ class EmbeddingWrites(EmbeddingReads, Protocol):
 
         They are due again after pauses that grow to `longest_ms`.
         """
-        ...
 
     def offer_again(self, fingerprint: Fingerprint) -> None:
         """Makes all texts that this provider refused due at once, and keeps how often they were refused."""
-        ...
 
     def forget_gone(self) -> None:
         """Forgets the refused texts that are in no note any more."""
-        ...
 
     def refresh_use(self, fallen: Sequence[int]) -> None:
         """Notes which vectors went out of use since the last call, and which are in use again.
 
         `fallen` is the result of `fallen_out_of_use`, called before, so that no writer waits for it.
         """
-        ...
 
     def prune(self, max_entries: int | None) -> int:
         """Drops the longest unused vectors beyond `max_entries`; those in use always stay.
 
         Returns how many were dropped. None: no bound. `refresh_use` has to be called before in the same transaction.
         """
-        ...
 
     def drop_superseded(self, kept: Sequence[Fingerprint]) -> None:
         """Deletes the vectors of all other fingerprints."""
-        ...
 
 
 # --- Batch jobs ----------------------------------------------------------------------------------
@@ -831,47 +773,37 @@ class JobReads(Protocol):
 
     def open(self, digest: bytes) -> list[JobRecord]:
         """Returns the jobs of one provider that need something done, the oldest first."""
-        ...
 
     def recent(self) -> list[JobRecord]:
         """Returns all remembered jobs, the newest first."""
-        ...
 
     def waiting(self, digest: bytes) -> int:
         """Counts the texts that wait for jobs of this provider."""
-        ...
 
     def texts(self, job: JobRecord) -> Iterator[tuple[bytes, str]]:
         """Yields the texts that wait for this job, by hash; those that are in no note any more are left out."""
-        ...
 
     def waiting_hashes(self, job: JobRecord) -> set[bytes]: ...
 
     def wish_to_cancel(self, job: JobRecord) -> str | None:
         """Returns why the job is to be cancelled, even if that was decided after `job` was read; else None."""
-        ...
 
 
 class JobWrites(JobReads, Protocol):
     def add(self, job: JobRecord, text_hashes: Sequence[bytes]) -> None:
         """Makes a job that these texts wait for, and no other."""
-        ...
 
     def save(self, job: JobRecord) -> None:
         """Records how far the job is. A request to cancel it that came meanwhile stays, with its reason."""
-        ...
 
     def release(self, job: JobRecord, text_hashes: Sequence[bytes] | None = None) -> None:
         """Ends the wait of these texts, or of all, for this job."""
-        ...
 
     def ask_to_cancel(self, job_id: int) -> bool:
         """Asks for the job to be cancelled, which happens at its next turn. Returns whether such a job is running."""
-        ...
 
     def forget_closed(self, kept: int) -> None:
         """Forgets the closed jobs except for the latest, `kept` of them."""
-        ...
 
 
 # --- Transactions --------------------------------------------------------------------------------
@@ -911,31 +843,24 @@ class View(Protocol):
 
     def files_version(self) -> Version:
         """Returns a version that changes whenever `files.indexed` does, and perhaps with vectors and the like."""
-        ...
 
     def remembered(self, key: str, *, here: bool = False) -> str | None:
         """Returns the text that `Writer.remember` stored: for all viewpoints, or only for this one."""
-        ...
 
     def now_ms(self) -> int:
         """Returns the time by a clock that is the same for all users of the store."""
-        ...
 
     def viewpoints(self) -> Sequence[Viewpoint]:
         """Returns all viewpoints that are not forgotten, the most recently used first."""
-        ...
 
     def probe(self) -> None:
         """Reads something, so that an index that cannot be read is noticed."""
-        ...
 
     def details(self) -> StoreDetails:
         """Returns what `status` reports of the store at this moment."""
-        ...
 
     def journal(self) -> str | None:
         """Returns the journal mode of SQLite; None for other databases."""
-        ...
 
     @property
     def keywords(self) -> KeywordReads: ...
@@ -954,7 +879,6 @@ class View(Protocol):
 
     def vectors(self, fingerprint: Fingerprint) -> VectorSpace | None:
         """Returns the vectors of a fingerprint; None unless the store's vectors were opened."""
-        ...
 
 
 class Writer(View, Protocol):
@@ -974,13 +898,11 @@ class Writer(View, Protocol):
 
     def remember(self, key: str, text: str, *, here: bool = False) -> None:
         """Stores a text for all viewpoints, or only for this one."""
-        ...
 
     def arrive(self, *, life_ms: int = VIEWPOINT_LIFE_MS) -> None:
         """Notes that this viewpoint is in use now, and forgets all others that were not in use for `life_ms`, with
         their stamps and what they remember.
         """
-        ...
 
 
 class Store(Protocol):
@@ -989,31 +911,25 @@ class Store(Protocol):
     @property
     def place(self) -> str:
         """The place of the index, for people; without credentials."""
-        ...
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for a person, such as that the index was replaced."""
-        ...
 
     @property
     def viewpoint(self) -> str:
         """The name of the viewpoint that the store was opened for."""
-        ...
 
     @property
     def generation(self) -> int:
         """Goes up when an empty index takes the place of this one."""
-        ...
 
     @property
     def is_shared(self) -> bool:
         """True if gateways on other hosts write to it, too."""
-        ...
 
     def view(self, *, until: float = math.inf) -> AbstractContextManager[View]:
         """Yields one state of the index. A server has to answer before `until`, a time of `time.monotonic`."""
-        ...
 
     def writer(
         self, patience_s: float | None = None, *, lease: Lease | None = None
@@ -1023,22 +939,18 @@ class Store(Protocol):
         Raises LeaseLostError unless `lease` is the latest lease of its work; nobody gets the next one until the
         transaction ends.
         """
-        ...
 
     def lease(self, work: Work, ttl_s: float) -> Lease | None:
         """Takes the right to do this work for this time, by the store's clock; None while another gateway has it.
 
         A store that is not shared gives it at once: only the process that owns the index does such work.
         """
-        ...
 
     def renew(self, lease: Lease, ttl_s: float) -> bool:
         """Extends the lease by this time from now. Returns False if another gateway has taken the work."""
-        ...
 
     def give_back(self, lease: Lease) -> None:
         """Gives the lease back, so that others need not wait until it runs out."""
-        ...
 
     def claim(self, lease: Lease, text_hashes: Sequence[bytes]) -> None:
         """Notes that these texts are about to be sent to a provider: others leave them alone until something is stored
@@ -1046,24 +958,20 @@ class Store(Protocol):
 
         Raises LeaseLostError as `writer` does. Does nothing in a store that is not shared.
         """
-        ...
 
     def release(self, text_hashes: Sequence[bytes]) -> None:
         """Withdraws that these texts were sent: any gateway may send them again."""
-        ...
 
     def size_bytes(self) -> int: ...
 
     def tidy(self) -> None:
         """Gives unused space back, where there is much of it."""
-        ...
 
     def search_files(self, texts: Sequence[bytes]) -> Mapping[Path, bool]:
         """Returns the files of the index on this machine, and whether each contains one of these texts, byte for byte.
 
         The files of a server are not among them.
         """
-        ...
 
     def erase_deleted(self, *, at_once: bool = False) -> bool:
         """Erases what was deleted. Returns whether none of it is left in any file of the store, except for those of a
@@ -1071,17 +979,14 @@ class Store(Protocol):
 
         A server keeps unused vectors for a while, because another host may be moving their note, unless `at_once`.
         """
-        ...
 
     def scrub(self) -> bool:
         """Reads everything and raises IndexDamagedError where it is not what was written.
 
         Returns whether all of it could be read in time.
         """
-        ...
 
     def close(self) -> None: ...
 
     def open_vectors(self, settings: VectorStoreSettings) -> VectorMemory | None:
         """Lets views give vectors from now on; returns None if the settings want none."""
-        ...

@@ -59,14 +59,12 @@ class VectorEngine(Protocol):
 
     def problem(self, connection: apsw.Connection, fingerprint_id: int) -> str | None:
         """Returns why a search would be refused now; None when it would be answered."""
-        ...
 
     def search(self, wanted: VectorQuery) -> VectorAnswer | Unavailable:
         """Returns the nearest excerpts, best first.
 
         Vectors in the table that are too short, zero or not finite never rank.
         """
-        ...
 
 
 def dimensions_of(connection: apsw.Connection, fingerprint_id: int) -> int | None:

@@ -109,11 +109,9 @@ class Kernel(Protocol):
 
     def encode(self, vectors: NDArray[np.float32]) -> Coded:
         """Encodes float32 `vectors` of shape (n, d), each with a direction, not necessarily of length 1."""
-        ...
 
     def score(self, rows: Coded, query: Coded, out: NDArray[np.float32]) -> None:
         """Writes the cosine of `query`, one row, with each of `rows`, times a positive constant."""
-        ...
 
 
 class Int8Kernel:
