@@ -7,10 +7,11 @@ from __future__ import annotations
 import secrets
 from array import array
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import apsw
 import msgspec
+from msgspec.structs import asdict
 
 from backends.builtin.store.port import (
     BY_REQUEST,
@@ -23,7 +24,7 @@ from backends.builtin.store.port import (
     now_ms,
 )
 from backends.builtin.store.sqlite.connections import int64s
-from backends.builtin.store.sqlite.erasing import mark_deletion
+from backends.builtin.store.sqlite.erasing import DELETE_FAILURES, mark_deletion
 from backends.interface import Coverage, FailedText
 from config.runtime.decoding import prepared
 from providers.provider_interface import Fingerprint
@@ -150,15 +151,16 @@ class SqliteEmbeddings:
         return list(self._connection.execute(_SELECT_BACKLOG, wanted))
 
     def superseded(self, current: Fingerprint) -> Fingerprint | None:
-        best, most = None, self._texts_read(current.digest())
-        others: list[Any] = self._connection.execute(
-            "SELECT digest, description FROM fingerprints WHERE digest != ?", (current.digest(),)
-        ).fetchall()
-        for digest, description in others:
-            read = self._texts_read(digest)
-            if read > most:
-                best, most = msgspec.json.decode(description, type=prepared(Fingerprint)), read
-        return best
+        most = self._connection.execute(
+            "SELECT f.digest, f.description, (SELECT count(*) FROM embeddings AS e"
+            "   WHERE e.fingerprint_id = f.id"
+            "   AND EXISTS (SELECT 1 FROM excerpts AS c WHERE c.text_hash = e.text_hash)) AS texts"
+            " FROM fingerprints AS f ORDER BY texts DESC, f.digest != ?, f.id LIMIT 1",
+            (current.digest(),),
+        ).fetchone()
+        if most is None or most[0] == current.digest() or not most[2]:
+            return None
+        return msgspec.json.decode(most[1], type=prepared(Fingerprint))
 
     def coverage(self, fingerprint: Fingerprint) -> Coverage:
         number = fingerprint_id(self._connection, fingerprint)
@@ -259,10 +261,7 @@ class SqliteEmbeddings:
         )
 
     def forget_gone(self) -> None:
-        self._connection.execute(
-            "DELETE FROM embedding_failures WHERE NOT EXISTS"
-            " (SELECT 1 FROM excerpts AS c WHERE c.text_hash = embedding_failures.text_hash)"
-        )
+        self._connection.execute(DELETE_FAILURES)
 
     def refresh_use(self, fallen: Sequence[int]) -> None:
         self._connection.execute(
@@ -289,20 +288,8 @@ class SqliteEmbeddings:
 
     def drop_superseded(self, kept: Sequence[Fingerprint]) -> None:
         digests = {fingerprint.digest() for fingerprint in kept}
-        for number, digest in self._connection.execute(
-            "SELECT id, digest FROM fingerprints"
-        ).fetchall():
-            if digest not in digests:
-                self._connection.execute("DELETE FROM fingerprints WHERE id = ?", (number,))
-
-    def _texts_read(self, digest: bytes) -> int:
-        read: int = self._connection.execute(
-            "SELECT count(*) FROM embeddings AS e JOIN fingerprints AS f ON f.id = e.fingerprint_id"
-            " WHERE f.digest = ?"
-            " AND EXISTS (SELECT 1 FROM excerpts AS c WHERE c.text_hash = e.text_hash)",
-            (digest,),
-        ).get
-        return read
+        for digest in self.dimensions().keys() - digests:
+            self._connection.execute("DELETE FROM fingerprints WHERE digest = ?", (digest,))
 
     def _row_for(self, fingerprint: Fingerprint, dimensions: int) -> int:
         """Returns the row of a fingerprint, a new one if there is none with these dimensions."""
@@ -322,7 +309,7 @@ class SqliteEmbeddings:
 
 def is_complete(connection: apsw.Connection, fingerprint_id: int, dimensions: int) -> bool:
     """Returns whether every stored text has a vector of this fingerprint and length."""
-    complete: int = connection.execute(
+    complete = connection.execute(
         "SELECT EXISTS (SELECT 1 FROM fingerprints WHERE id = :number AND dimensions = :dimensions)"
         " AND NOT EXISTS (SELECT 1 FROM excerpts AS c WHERE NOT EXISTS"
         "  (SELECT 1 FROM embeddings AS e"
@@ -403,7 +390,7 @@ class SqliteJobs:
         names = ", ".join(_FIELDS)
         values = ", ".join(f":{name}" for name in _FIELDS)
         insert = f"INSERT INTO batch_jobs ({names}) VALUES ({values})"  # noqa: S608 - our own fields
-        self._connection.execute(insert, _row(job))
+        self._connection.execute(insert, asdict(job))
         number = self._connection.last_insert_rowid()
         self._connection.executemany(
             "INSERT INTO batch_items (digest, text_hash, job_id) VALUES (?, ?, ?)",
@@ -413,7 +400,7 @@ class SqliteJobs:
     def save(self, job: JobRecord) -> None:
         changes = ", ".join(f"{name} = {_KEPT.get(name, f':{name}')}" for name in _FIELDS)
         update = f"UPDATE batch_jobs SET {changes} WHERE id = :id"  # noqa: S608 - our own fields
-        self._connection.execute(update, _row(job))
+        self._connection.execute(update, asdict(job))
 
     def release(self, job: JobRecord, text_hashes: Sequence[bytes] | None = None) -> None:
         if text_hashes is None:
@@ -447,8 +434,3 @@ class SqliteJobs:
             )
             for row in rows
         ]
-
-
-def _row(job: JobRecord) -> dict[str, object]:
-    row = msgspec.structs.asdict(job)
-    return {**row, "cancelling": int(job.cancelling)}

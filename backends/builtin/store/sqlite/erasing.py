@@ -34,7 +34,7 @@ _DELETE_VECTORS: Final = """
     DELETE FROM embeddings WHERE NOT EXISTS
         (SELECT 1 FROM excerpts AS x WHERE x.text_hash = embeddings.text_hash)
 """
-_DELETE_FAILURES: Final = _DELETE_VECTORS.replace("embeddings", "embedding_failures")
+DELETE_FAILURES: Final = _DELETE_VECTORS.replace("embeddings", "embedding_failures")
 
 
 class Erasable(Protocol):
@@ -78,7 +78,7 @@ def erase(store: Erasable) -> bool:
     started = time.monotonic()
     with store.writing() as connection:
         connection.execute(_DELETE_VECTORS)
-        connection.execute(_DELETE_FAILURES)
+        connection.execute(DELETE_FAILURES)
     if not erase_words(store):
         return False
     # An index of an earlier release may have anything in its unused pages.
