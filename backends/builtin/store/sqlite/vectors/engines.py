@@ -101,18 +101,9 @@ else:
 INSTALL: Final = "install the gateway with its extra 'vector'"
 
 
-def numpy_problem() -> str | None:
-    """Returns why numpy cannot be used, or None."""
-    return _import_problem("numpy")
-
-
-def simd_problem() -> str | None:
-    """Returns why SimSIMD cannot be used, or None."""
-    return _import_problem("simsimd")
-
-
 @cache
-def _import_problem(name: str) -> str | None:
+def import_problem(name: str) -> str | None:
+    """Returns why a library cannot be used, or None."""
     try:
         importlib.import_module(name)
     except ImportError as error:
@@ -185,7 +176,7 @@ def probe_libraries(extension_path: Path | None) -> LibraryProblems:
     """Returns which libraries cannot be used. `extension_path`: as configured; None means the bundled sqlite-vec."""
     with closing(apsw.Connection(":memory:")) as connection:
         refused = Extension(extension_path).load_into(connection)
-    return LibraryProblems(refused, numpy_problem(), simd_problem())
+    return LibraryProblems(refused, import_problem("numpy"), import_problem("simsimd"))
 
 
 class DatabaseScan(ABC):
@@ -334,7 +325,7 @@ class NumpyScan(DatabaseScan):
         self._last: _Sample | None = None
 
     def problem(self, connection: apsw.Connection, fingerprint_id: int) -> str | None:  # noqa: ARG002 - the protocol's
-        return numpy_problem()
+        return import_problem("numpy")
 
     def _nearest(self, wanted: VectorQuery) -> list[VectorHit]:
         return nearest_excerpts(wanted)

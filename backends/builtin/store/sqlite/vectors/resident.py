@@ -23,12 +23,11 @@ from backends.builtin.store.sqlite.connections import int64s
 from backends.builtin.store.sqlite.embeddings import BYTES_A_NUMBER, current_serial
 from backends.builtin.store.sqlite.vectors.engines import (
     VectorQuery,
+    import_problem,
     misfit,
     nearest_excerpts,
     np,
-    numpy_problem,
     row_lengths,
-    simd_problem,
     stacked,
 )
 from config.runtime.logs import Log
@@ -150,7 +149,7 @@ class Float32Kernel:
 
 
 def choose_kernel() -> Kernel:
-    return Float32Kernel() if simd_problem() else Int8Kernel()
+    return Float32Kernel() if import_problem("simsimd") else Int8Kernel()
 
 
 class Segment(msgspec.Struct, frozen=True, eq=False):
@@ -550,7 +549,7 @@ class ResidentEngine:
         return snapshot.vectors if snapshot else 0
 
     def problem(self, connection: apsw.Connection, fingerprint_id: int) -> str | None:
-        return numpy_problem() or (
+        return import_problem("numpy") or (
             None if self._usable(connection, fingerprint_id) else self._refusal or _NOT_LOADED
         )
 
@@ -591,7 +590,7 @@ class ResidentEngine:
         Runs inside a read transaction of the caller. Costs a pragma and two seeks if nothing was written
         since the last refresh over this connection. Does nothing while another thread refreshes.
         """
-        if numpy_problem() or not self._refreshing.acquire(blocking=False):
+        if import_problem("numpy") or not self._refreshing.acquire(blocking=False):
             return False
         try:
             return self._refresh(connection, fingerprint_id, give_way)

@@ -29,7 +29,7 @@ from backends.builtin.store.sqlite.vectors.engines import (
     VectorEngine,
     VectorQuery,
     dimensions_of,
-    numpy_problem,
+    import_problem,
 )
 from backends.builtin.store.sqlite.vectors.resident import ResidentEngine, newest_excerpt
 from backends.interface import VectorStatus
@@ -80,7 +80,7 @@ class VectorSearch:
         self, connection: apsw.Connection, fingerprint_id: int, give_way: Callable[[], None]
     ) -> bool:
         """Loads numpy, which scans use from then on; the resident engine only if it is configured."""
-        self._has_numpy = numpy_problem() is None
+        self._has_numpy = import_problem("numpy") is None
         if self.resident not in self.engines:
             return False
         return self.resident.refresh(connection, fingerprint_id, give_way)
