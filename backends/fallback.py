@@ -15,12 +15,10 @@ from msgspec.structs import replace
 from backends.backend_errors import IndexUnavailableError, out_of_reach
 from backends.interface import (
     BackendStatus,
-    BackfillState,
     Fallback,
     ForgetReport,
     ForgetRequest,
     Hit,
-    Overview,
     ProgressCallback,
     ReadAnswer,
     ReadRequest,
@@ -114,6 +112,8 @@ class FallbackBackend:
         self._qmd = qmd
         self._builtin = builtin
         self._recovery = Recovery()
+        self.embed, self.retire = builtin.embed, builtin.retire  # QMD has vectors of its own
+        self.overview, self.transcript_grew = builtin.overview, builtin.transcript_grew
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
         """Raises IndexUnavailableError only when neither can answer.
@@ -159,13 +159,6 @@ class FallbackBackend:
             return replace(report, error=str(error))
         return report
 
-    async def embed(self, *, progress: ProgressCallback | None = None) -> BackfillState | None:
-        """Embeds the texts of the builtin index: QMD makes its own vectors in `sync`."""
-        return await self._builtin.embed(progress=progress)
-
-    def retire(self) -> None:
-        self._builtin.retire()
-
     async def forget(self, request: ForgetRequest) -> ForgetReport:
         """Also brings QMD's exports and its index up to date with the files, and cleans them up."""
         report = await self._builtin.forget(request)
@@ -178,14 +171,8 @@ class FallbackBackend:
             remark = f"QMD's index may still hold it: {error}"
         return replace(report, remarks=(*report.remarks, remark))
 
-    async def transcript_grew(self, reference: str) -> bool:
-        return await self._builtin.transcript_grew(reference)
-
     async def status(self) -> BackendStatus:
         return combine(await self._qmd.status(), await self._builtin.status(), await self._reason())
-
-    async def overview(self) -> Overview:
-        return await self._builtin.overview()
 
     async def weaknesses(self) -> tuple[str, ...]:
         """Returns why QMD does not answer, then the weaknesses of the builtin index; nothing while QMD answers."""

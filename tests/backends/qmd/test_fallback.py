@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from backends.backend_errors import IndexUnavailableError
-from backends.builtin.backend import open_builtin
+from backends.builtin.backend import BuiltinBackend, open_builtin
 from backends.fallback import open_with_fallback
 from backends.interface import ForgetRequest, ReadRequest, SearchRequest, SyncRequest
 from config.settings import QmdPath
@@ -182,7 +182,10 @@ async def test_a_manual_sync_tells_what_qmd_could_not_do(tmp_path, environment):
 
 
 async def test_when_neither_can_answer_the_error_says_both_reasons(tmp_path, environment):
-    class Broken:
+    class Broken(BuiltinBackend):
+        def __init__(self):
+            pass
+
         async def search(self, request):
             raise IndexUnavailableError("The disk is gone.")
 
