@@ -44,11 +44,6 @@ def reserve_checksums(connection: apsw.Connection) -> None:
         connection.reserve_bytes(reserve=RESERVED_BYTES)
 
 
-def is_mismatch(error: BaseException) -> bool:
-    """Returns whether the error says that a page differs from what was written."""
-    return getattr(error, "extendedresult", None) == apsw.SQLITE_IOERR_DATA
-
-
 @cache
 def _vfs() -> str | None:
     """Returns the name of the shim, loaded once for the process; None: there is none."""
@@ -182,7 +177,8 @@ _DENIALS: Final = (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError
 
 def is_damage(error: BaseException) -> bool:
     """Returns whether the file is of no use after this error."""
-    return isinstance(error, _DAMAGE) or is_mismatch(error)
+    is_mismatch = getattr(error, "extendedresult", None) == apsw.SQLITE_IOERR_DATA
+    return isinstance(error, _DAMAGE) or is_mismatch  # a page differs from what was written
 
 
 def index_unavailable(path: Path, error: apsw.Error | OSError) -> IndexUnavailableError:

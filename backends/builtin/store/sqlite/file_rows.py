@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import apsw
@@ -209,7 +209,8 @@ class SqliteFiles:
         )
         if not with_tags:
             return [FileCard(*row) for row in rows]
-        tags = self._tags()
+        tagged = self._connection.execute("SELECT file_id, tags FROM note_facts WHERE tags != ''")
+        tags = {file_id: split(joined) for file_id, joined in tagged}
         return [
             FileCard(file_id, source, path, day, chunks, tags=tags.get(file_id, ()))
             for file_id, source, path, day, chunks in rows
@@ -236,11 +237,6 @@ class SqliteFiles:
         rows = self._connection.execute(_SELECT_NAMES)
         return [NoteNames(path, title, split(aliases)) for path, title, aliases in rows]
 
-    def _tags(self) -> Mapping[int, tuple[str, ...]]:
-        """Returns the tags by file; files without tags are left out."""
-        rows = self._connection.execute("SELECT file_id, tags FROM note_facts WHERE tags != ''")
-        return {file_id: split(tags) for file_id, tags in rows}
-
     def publish(
         self, read: ReadFile, pipeline: str, prepared: PreparedFile, *, tick: Tick = lambda: None
     ) -> int:
@@ -251,8 +247,9 @@ class SqliteFiles:
         self._connection.execute("DELETE FROM file_languages WHERE file_id = ?", (file_id,))
         remember_languages(self._connection, file_id, prepared)
         self._remember_facts(file_id, prepared.facts, read.encoding)
-        chunks = _ticking(prepared.chunks, tick)
-        return replace_chunks(self._connection, file_id, chunks, self._words).written
+        return replace_chunks(
+            self._connection, file_id, prepared.chunks, self._words, tick=tick
+        ).written
 
     def write_words(self) -> None:
         """Writes the words of the chunks that were published. Has to be called before the transaction ends."""
@@ -317,12 +314,6 @@ def stamp(
     connection.execute(_STAMP, (viewpoint, *stamps, source, path))
 
 
-def _ticking(chunks: Iterable[PreparedChunk], tick: Tick) -> Iterator[PreparedChunk]:
-    for chunk in chunks:
-        tick()
-        yield chunk
-
-
 def remember_languages(connection: apsw.Connection, file_id: int, prepared: PreparedFile) -> None:
     """Records the languages in which a file was stemmed: queries are stemmed in all languages of the index."""
     connection.executemany(
@@ -339,8 +330,9 @@ def replace_chunks(
     *,
     first: int = 0,
     before: int | None = None,
+    tick: Tick = lambda: None,
 ) -> Replaced:
-    """Replaces the chunks that begin in this range of the file's text (None: its end)."""
+    """Replaces the chunks that begin in this range of the file's text (None: its end). `tick`: see `publish`."""
     kept: dict[bytes, list[int]] = defaultdict(list)
     for chunk_id, identity in connection.execute(
         "SELECT id, identity FROM chunks WHERE file_id = ? AND start >= ?"
@@ -350,6 +342,7 @@ def replace_chunks(
         kept[identity].append(chunk_id)
     moved, written = [], []
     for chunk in chunks:
+        tick()
         if kept[chunk.identity]:
             moved.append((*_place(chunk), kept[chunk.identity].pop(), *_place(chunk)))
         else:

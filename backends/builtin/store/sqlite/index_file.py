@@ -259,10 +259,8 @@ def size_on_disk(path: Path) -> int:
     """Returns the bytes of the index, with the write-ahead log."""
     total = 0
     for suffix in (_MAIN, *_SIDE_FILES):
-        try:
+        with suppress(FileNotFoundError):
             total += Path(f"{path}{suffix}").stat().st_size
-        except FileNotFoundError:
-            continue
     return total
 
 

@@ -120,11 +120,8 @@ class SqliteView:
 
     def version(self) -> Version:
         """Returns the version for this connection: each has its own numbers (sqlite.org/pragma.html, data_version)."""
-        connection = self._connection
-        reader = _READERS.get(connection)
-        if reader is None:
-            reader = _READERS[connection] = next(_NUMBERS)
-        ((number,),) = connection.execute("PRAGMA data_version")
+        reader = _READERS.setdefault(self._connection, next(_NUMBERS))
+        ((number,),) = self._connection.execute("PRAGMA data_version")
         return Version(reader, int(number))
 
     def files_version(self) -> Version:
@@ -315,7 +312,7 @@ class SqliteStore:
 
     def erase_deleted(self, *, at_once: bool = False) -> bool:  # noqa: ARG002 - it always does
         with self._translating_errors(OSError):
-            return not is_due(self) or erase(self)
+            return erase(self)
 
     def scrub(self) -> bool:
         return scrub(self)
@@ -366,7 +363,9 @@ class SqliteStore:
             if not self._is_sound():
                 with self._turn(None):
                     pass  # a turn begins with a sound file
-            connection, generation = self._borrow(remembering=remembering)
+            with self._sharing:
+                generation = self.generation
+                connection = self._idle.pop() if remembering and self._idle else None
             try:
                 connection = connection or connect_reader(self.path)
                 connection.execute("BEGIN")
@@ -417,11 +416,6 @@ class SqliteStore:
             yield
         finally:
             self._writing.release()
-
-    def _borrow(self, *, remembering: bool) -> tuple[apsw.Connection | None, int]:
-        """Returns an idle connection, if there is one, and its generation."""
-        with self._sharing:
-            return self._idle.pop() if remembering and self._idle else None, self.generation
 
     def _give_back(self, connection: apsw.Connection, generation: int) -> None:
         with self._sharing:

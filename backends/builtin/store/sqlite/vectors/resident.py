@@ -564,7 +564,7 @@ class ResidentEngine:
         newer = newer_excerpts(connection, snapshot, _MOST_NEWER + 1)
         if len(newer) > _MOST_NEWER:
             return Unavailable(_BEHIND)
-        count = candidate_count(limit)
+        count = limit + limit // 2 + 32  # so that int8 never loses one of the best `limit`
         scores = self._ahead.take(query, snapshot)
         while True:
             known = snapshot.candidates(scores, count, file_ids)
@@ -659,8 +659,3 @@ class ResidentEngine:
             f" {self._max_bytes / _MIB:,.0f}"
         )
         return False
-
-
-def candidate_count(limit: int) -> int:
-    """Returns how many candidates to rescore, so that int8 never loses one of the best `limit`."""
-    return limit + limit // 2 + 32
