@@ -292,9 +292,7 @@ class BuiltinBackend:
         """Searches without files that are gone: an index that is not up to date may still contain some."""
 
         async def ask(without: Collection[str]) -> Found:
-            def search(view: View) -> Found:
-                return self._searcher.search(view, request, vector, without=without)
-
+            search = partial(self._searcher.search, request=request, vector=vector, without=without)
             return await self._calls.read(self._calls.searches, search, until)
 
         found = await ask(())

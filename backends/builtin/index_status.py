@@ -104,7 +104,7 @@ def report_status(
         syncing=freshness.running,
         recent_syncs=tuple(freshness.recent),
         issues=tuple(_issues(store, counted, plan, encodings, chunks + sessions.chunks)),
-        weaknesses=(*_away(plan.retained), *lost, *semantics.weaknesses()),
+        weaknesses=(*map(_sentence, plan.retained), *lost, *semantics.weaknesses()),
         details=Details(
             keyword=KeywordDetails("fts5", available=True, languages=languages),
             vector=vector,
@@ -254,7 +254,7 @@ def probe_weaknesses(
         if one.remedy and one.place == MemoryRoots.of(settings).base:
             raise FileUnreadableError(_sentence(one))
     lost = _lost(len(freshness.unreadable) + freshness.last_look.unlisted)
-    return (*_away(retained), *lost, *_unwritable(settings), *semantics.weaknesses())
+    return (*map(_sentence, retained), *lost, *_unwritable(settings), *semantics.weaknesses())
 
 
 def _unwritable(settings: Settings) -> Iterator[str]:
@@ -277,10 +277,6 @@ def many_chunks(count: int) -> tuple[str, ...]:
         "with: they may be slow and take gigabytes. Narrow extraPaths."
     )
     return (remark,)
-
-
-def _away(retained: Iterable[Retained]) -> Iterator[str]:
-    return (_sentence(one) for one in retained)
 
 
 def _sentence(retained: Retained) -> str:

@@ -39,7 +39,12 @@ class Frequencies:
 
     def of(self, keywords: KeywordReads, query: Query, documents: int) -> TermCounts:
         """Returns the counts of a query's terms. `documents`: all chunks, as this view sees them."""
-        return TermCounts(documents, self.count(keywords, words_of(query), documents))
+        words = [
+            Word(term, concept.is_prefix)
+            for concept in (*query.concepts, *query.related)
+            for term in concept.alternatives
+        ]
+        return TermCounts(documents, self.count(keywords, words, documents))
 
     def count(
         self, keywords: KeywordReads, words: Iterable[Word], documents: int
@@ -57,12 +62,6 @@ class Frequencies:
         count, before = self._remembered.get(word.term) or (0, 0)
         is_current = DRIFT * abs(documents - before) <= documents
         return count if count and is_current and not word.is_prefix else None
-
-
-def words_of(query: Query) -> Iterator[Word]:
-    """Yields the words of a query whose counts the index has to give."""
-    for concept in (*query.concepts, *query.related):
-        yield from (Word(term, concept.is_prefix) for term in concept.alternatives)
 
 
 MIN_SCORED: Final = 1_000

@@ -452,16 +452,14 @@ def _line_shares(ranked: RankedPassage) -> list[LineShare]:
         LineShare(
             share=round(sum(file.odds[at] for at in units if at in new) / whole, 4),
             text=round(max(calibrate(file.evidence[at].text) for at in units), 4),
-            vector=_highest_cosine(file.units[at].cosine for at in units),
+            vector=max(
+                (round(one, 4) for at in units if (one := file.units[at].cosine) is not None),
+                default=None,
+            ),
         )
         for line, units in by_line.items()
         if any(one.start_line <= line <= one.end_line for one in ranked.passage.stretches)
     ]
-
-
-def _highest_cosine(cosines: Iterable[float | None]) -> float | None:
-    known = [one for one in cosines if one is not None]
-    return round(max(known), 4) if known else None
 
 
 def _other_forms(passage: Passage) -> Mapping[str, Sequence[str]]:

@@ -129,11 +129,8 @@ class Layout:
     def announces(self, at: int) -> bool:
         """Returns whether the unit is a heading, or a short line that announces what follows it."""
         unit = self.units[at]
-        if is_heading(unit.text) or (
-            unit.length < 2 * READABLE and unit.text.rstrip().endswith(":")
-        ):
-            return self.code_around(at) is None
-        return False
+        is_short = unit.length < 2 * READABLE and unit.text.rstrip().endswith(":")
+        return (is_short or is_heading(unit.text)) and self.code_around(at) is None
 
     def text_below(self, at: int) -> int | None:
         """Returns the first unit below that is neither blank nor a heading, if nothing but such ones is in between."""

@@ -251,10 +251,26 @@ def read_file(path: Path, limit_bytes: int, *, patience_s: float = PIPE_PATIENCE
 
     Raises SilentFileError, and any other OSError as it comes.
     """
+    data, size = bytearray(), limit_bytes + 1
     with descriptor_of(path, _READING_FLAGS) as descriptor:
         is_regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        ends = None if is_regular else time.monotonic() + patience_s
-        return _read(descriptor, limit_bytes + 1, ends, path, patience_s)
+        ends = time.monotonic() + patience_s
+        while len(data) < size:
+            # Asked before each read: a pipe without a writer reads as if it were empty.
+            if not is_regular and not _is_ready(descriptor, ends):
+                raise SilentFileError(
+                    errno.ETIMEDOUT,
+                    f"it is not a regular file and did not end within {patience_s:g} s",
+                    str(path),
+                )
+            try:
+                block = os.read(descriptor, min(_BLOCK_BYTES, size - len(data)))
+            except BlockingIOError:  # another process has read the data
+                continue
+            if not block:
+                break
+            data += block
+    return bytes(data)
 
 
 def read_if_there(path: Path, limit_bytes: int) -> bytes | None:
@@ -263,26 +279,6 @@ def read_if_there(path: Path, limit_bytes: int) -> bytes | None:
         return read_file(path, limit_bytes)
     except FileNotFoundError:
         return None
-
-
-def _read(descriptor: int, size: int, ends: float | None, path: Path, patience_s: float) -> bytes:
-    data = bytearray()
-    while len(data) < size:
-        # Asked before each read: a pipe without a writer reads as if it were empty.
-        if ends is not None and not _is_ready(descriptor, ends):
-            raise SilentFileError(
-                errno.ETIMEDOUT,
-                f"it is not a regular file and did not end within {patience_s:g} s",
-                str(path),
-            )
-        try:
-            block = os.read(descriptor, min(_BLOCK_BYTES, size - len(data)))
-        except BlockingIOError:  # another process has read the data
-            continue
-        if not block:
-            break
-        data += block
-    return bytes(data)
 
 
 def _is_ready(descriptor: int, ends: float) -> bool:
