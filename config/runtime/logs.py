@@ -109,11 +109,7 @@ def _write(level: str, event: str, fields: Mapping[str, object]) -> None:
         return
     try:
         structlog = open_structlog()
-    except (
-        ImportError,
-        OSError,
-        MemoryError,
-    ):  # such as without free descriptors: then unformatted
+    except (ImportError, OSError, MemoryError):  # such as without free descriptors: unformatted
         if sys.stderr is not None:
             sys.stderr.write(f"{level}: {event} {dict(fields)}\n")
         return

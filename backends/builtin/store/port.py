@@ -582,9 +582,8 @@ def fit_and_unfit(
     def is_fit(vector: Vector) -> bool:
         numbers = np.asarray(vector)
         is_as_long = len(numbers) == len(vectors[0][1])
-        return (
-            is_as_long and abs(float(numbers @ numbers) - 1) <= 2 * LENGTH_TOLERANCE
-        )  # false for NaN
+        # False for NaN.
+        return is_as_long and abs(float(numbers @ numbers) - 1) <= 2 * LENGTH_TOLERANCE
 
     unfit = {text_hash: UNFIT for text_hash, vector in vectors if not is_fit(vector)}
     return [one for one in vectors if one[0] not in unfit], list(unfit.items())
