@@ -11,7 +11,7 @@ import pytest
 
 from backends.builtin.store.port import IndexDamagedError
 from backends.builtin.store.sqlite.index_file import restore_checksums
-from backends.builtin.store.sqlite.store import SqliteStore, scrub
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.interface import SearchRequest, SyncRequest
 
 pytestmark = pytest.mark.anyio
@@ -38,8 +38,8 @@ async def index(home, long_note):
 
 async def test_a_sound_index_passes(index):
     database = SqliteStore(index)
-    assert scrub(database)
-    assert not scrub(database, limit_s=-1)
+    assert database.scrub()
+    assert not database.scrub(limit_s=-1)
     database.close()
 
 
@@ -49,7 +49,7 @@ async def test_words_that_were_merged_since_a_reader_looked_at_them_are_no_damag
         assert connection.execute("SELECT count(*) FROM chunk_terms('boiler')").get
     with database.writing() as connection:
         connection.execute("INSERT INTO chunk_terms (chunk_terms) VALUES ('optimize')")
-    assert scrub(database)
+    assert database.scrub()
     assert database.notes == ()
     database.close()
 
@@ -61,7 +61,7 @@ async def test_a_page_is_read_from_the_disk_though_a_reader_remembers_it(index):
     for page in range(1, index.stat().st_size // PAGE):
         flip(index, page * PAGE + 2000)
     with pytest.raises(IndexDamagedError):
-        scrub(database)
+        database.scrub()
     database.close()
 
 
@@ -76,7 +76,7 @@ async def test_one_flipped_bit_anywhere_is_found(index, seed):
             assert "was damaged" in database.notes[0]
         else:
             with pytest.raises(IndexDamagedError):
-                scrub(database)
+                database.scrub()
     finally:
         database.close()
 
@@ -107,7 +107,7 @@ async def test_an_index_that_another_program_read_after_an_unclean_end_is_sound(
     read_by_another_program(killed)
     with closing(SqliteStore(killed)) as database:
         assert database.notes == ()
-        assert scrub(database)
+        assert database.scrub()
         with database.reading() as connection:
             assert connection.execute("SELECT length(value) FROM meta WHERE key = 'last'").get
     assert [one.name for one in killed.parent.iterdir()] == [killed.name]
@@ -122,7 +122,7 @@ async def test_broken_structure_is_found_though_checksums_would_be_written_again
     with closing(SqliteStore(killed)) as database:
         if not database.notes:
             with pytest.raises(IndexDamagedError):
-                scrub(database)
+                database.scrub()
 
 
 async def test_a_flipped_bit_is_found_after_an_unclean_end_that_nobody_else_touched(killed):
@@ -132,7 +132,7 @@ async def test_a_flipped_bit_is_found_after_an_unclean_end_that_nobody_else_touc
     with closing(SqliteStore(killed)) as database:
         if not database.notes:
             with pytest.raises(IndexDamagedError):
-                scrub(database)
+                database.scrub()
 
 
 async def test_a_file_that_takes_too_long_to_write_anew_stays_as_it_is(killed):

@@ -314,8 +314,25 @@ class SqliteStore:
         with self._translating_errors(OSError):
             return erase(self)
 
-    def scrub(self) -> bool:
-        return scrub(self)
+    def scrub(self, limit_s: float = SCRUB_LIMIT_S) -> bool:
+        """Reads the whole file; returns whether there was time for all of it. Blocks.
+
+        It does so on a connection of its own: one that was used before does not read again the pages in its cache, and
+        FTS5 would compare cached segments with words that were merged since (as of SQLite 3.54), which looks like
+        damage. Raises IndexDamagedError, IndexUnavailableError.
+        """
+        ends = time.monotonic() + limit_s
+        with self.reading(remembering=False) as connection:
+            connection.set_progress_handler(lambda: time.monotonic() > ends, _STEPS_BETWEEN_LOOKS)
+            try:
+                verdict: str = connection.execute("PRAGMA quick_check(1)").get
+            except apsw.InterruptError:
+                return False
+            finally:
+                connection.set_progress_handler(None)
+            if verdict != "ok":
+                raise apsw.CorruptError(verdict)
+        return True
 
     @property
     def place(self) -> str:
@@ -539,27 +556,6 @@ def give_back_unused(store: SqliteStore) -> int:
 
 _STEPS_BETWEEN_LOOKS: Final = 1_000
 """Virtual machine instructions of SQLite: a fraction of a millisecond."""
-
-
-def scrub(store: SqliteStore, limit_s: float = SCRUB_LIMIT_S) -> bool:
-    """Reads the whole file; returns whether there was time for all of it. Blocks.
-
-    It does so on a connection of its own: one that was used before does not read again the pages in its cache, and
-    FTS5 would compare cached segments with words that were merged since (as of SQLite 3.54), which looks like
-    damage. Raises IndexDamagedError, IndexUnavailableError.
-    """
-    ends = time.monotonic() + limit_s
-    with store.reading(remembering=False) as connection:
-        connection.set_progress_handler(lambda: time.monotonic() > ends, _STEPS_BETWEEN_LOOKS)
-        try:
-            verdict: str = connection.execute("PRAGMA quick_check(1)").get
-        except apsw.InterruptError:
-            return False
-        finally:
-            connection.set_progress_handler(None)
-        if verdict != "ok":
-            raise apsw.CorruptError(verdict)
-    return True
 
 
 @contextmanager
