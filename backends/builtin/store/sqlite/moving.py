@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final
 
 import apsw
-import msgspec
 
 from backends.builtin.store.sqlite.connections import is_damage, open_checked
 from backends.builtin.store.sqlite.index_file import (
@@ -39,13 +38,7 @@ PATIENCE_S: Final = 5.0
 """The time to wait for commands, which have an index open for a second or two. A gateway that owns the index is not
 waited for: a process that starts beside one becomes its guest."""
 _POLL_S: Final = 0.02
-
-
-class Settled(msgspec.Struct, frozen=True, gc=False):
-    """The place where the index is to be opened, and notes for a person about the choice."""
-
-    path: Path
-    notes: tuple[str, ...] = ()
+_Settled = tuple[Path, tuple[str, ...]]
 
 
 def lock_path(wanted: Path, former: Path | None = None) -> Path:
@@ -75,26 +68,26 @@ def present_path(wanted: Path, former: Path | None) -> Path:
     return former if choose_path(wanted)[1] is FileVerdict.ABSENT else wanted
 
 
-def settle(wanted: Path, former: Path | None, *, is_owner: bool) -> Settled:
-    """Moves an index of ours from `former` to `wanted`, if there is none yet.
+def settle(wanted: Path, former: Path | None, *, is_owner: bool) -> _Settled:
+    """Moves an index of ours from `former` to `wanted`, if there is none yet. Returns its place, and notes for people.
 
     A process that does not own the index owns it for that moment. If the index cannot be moved now, its former place
     is returned. Blocks for at most about `PATIENCE_S`. Must not be called while this process has one of the two open.
     Raises OSError.
     """
     if former is None or present_path(wanted, former) != former:
-        return Settled(wanted)
+        return wanted, ()
     try:
         with _owning(wanted, former, is_owner=is_owner), alone_in(former.parent):
             target, verdict, _ = choose_path(Path(os.path.realpath(wanted)))
             if verdict is FileVerdict.ABSENT and is_movable(former):
                 return _move(former, target, wanted)
-            return Settled(wanted)  # another process was faster
+            return wanted, ()  # another process was faster
     except (apsw.Error, OSError) as error:
         if present_path(wanted, former) != former:
-            return Settled(wanted)  # the owner, who has the lock, has just moved it
+            return wanted, ()  # the owner, who has the lock, has just moved it
         _log.warning("index not moved", path=str(former), cause=str(error))
-        return Settled(former, (_left(former, error, "is used where it is"),))
+        return former, (_left(former, error, "is used where it is"),)
 
 
 def supersede(index: Path, former: Path | None) -> tuple[str, ...]:
@@ -115,7 +108,7 @@ def supersede(index: Path, former: Path | None) -> tuple[str, ...]:
     return (f"{former}, made by an earlier release beside {index.name}, was deleted.",)
 
 
-def _move(former: Path, target: Path, wanted: Path) -> Settled:
+def _move(former: Path, target: Path, wanted: Path) -> _Settled:
     started = time.monotonic()
     try:
         with alone_with(former, patience_s=PATIENCE_S):
@@ -127,14 +120,14 @@ def _move(former: Path, target: Path, wanted: Path) -> Settled:
     except apsw.Error as error:
         if not is_damage(error):
             raise
-        return Settled(wanted, (set_aside(former, str(error)),))
+        return wanted, (set_aside(former, str(error)),)
     _log.info(
         "index moved",
         source=str(former),
         target=str(target),
         seconds=round(time.monotonic() - started, 3),
     )
-    return Settled(wanted, (f"The index was moved here from {former}; nothing is embedded again.",))
+    return wanted, (f"The index was moved here from {former}; nothing is embedded again.",)
 
 
 def _left(former: Path, error: Exception, fate: str) -> str:

@@ -491,9 +491,9 @@ class SqliteStore:
         self._times_damaged += 1
 
     def _find_or_make(self) -> None:
-        place = settle(self._wanted, self._former, is_owner=self._is_owner)
-        self.path, notes = ensure_index(Path(os.path.realpath(place.path)))
-        self.note(*place.notes, *notes)
+        place, before = settle(self._wanted, self._former, is_owner=self._is_owner)
+        self.path, notes = ensure_index(Path(os.path.realpath(place)))
+        self.note(*before, *notes)
 
     def _connect(self) -> None:
         restore_checksums(self.path)
