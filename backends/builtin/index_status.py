@@ -225,19 +225,18 @@ def _database(found: HostDatabase | None) -> DatabaseDetails | None:
 def _oddity(odd: OddEncoding) -> str:
     """Returns a sentence about an encoding other than UTF-8 that notes have."""
     encoding, count, path = odd.encoding, odd.notes, odd.first_path
-    notes = f"{path}" if count == 1 else f"{count:,} notes, such as {path},"
-    is_or_are = "is" if count == 1 else "are"
+    notes_are = f"{path} is" if count == 1 else f"{count:,} notes, such as {path}, are"
     if encoding == UNKNOWN:
         return (
-            f"{notes} {is_or_are} not searched: no text in UTF-8, UTF-16 or Windows-1252. "
+            f"{notes_are} not searched: no text in UTF-8, UTF-16 or Windows-1252. "
             "If it is text, save it as UTF-8."
         )
     if encoding == BROKEN:
         return (
-            f"{notes} {is_or_are} not quite UTF-8; what cannot be read is shown as U+FFFD. "
+            f"{notes_are} not quite UTF-8; what cannot be read is shown as U+FFFD. "
             "Save it as UTF-8."
         )
-    return f"{notes} {is_or_are} read as {encoding}, which takes guessing. Save it as UTF-8."
+    return f"{notes_are} read as {encoding}, which takes guessing. Save it as UTF-8."
 
 
 def probe_weaknesses(
