@@ -62,9 +62,17 @@ def _remarks(answer: SearchAnswer) -> Iterator[str]:
     if answer.fallback is not None:
         yield f"Not answered by {answer.fallback.origin}: {answer.fallback.reason}"
     if answer.stale is not None:
-        yield f"Changes in {answer.stale.files} files are not searched yet: {answer.stale.reason}"
+        yield f"{_missed(answer.stale.files)}: {answer.stale.reason}"
     if answer.undated:
-        yield f"{answer.undated} files without a date were left out."
+        were = "file without a date was" if answer.undated == 1 else "files without a date were"
+        yield f"{answer.undated} {were} left out."
+
+
+def _missed(files: int) -> str:
+    """Says what an answer misses; 0 files: how many is not known."""
+    if not files:
+        return "Something may be missing"
+    return f"Changes in {files} {'file' if files == 1 else 'files'} are not searched yet"
 
 
 def read_text(answer: ReadAnswer) -> str:

@@ -182,10 +182,12 @@ def with_citations(
 ) -> SearchAnswer:
     """Returns the answer for a client: with citations where they are due, and the `limits` that were met.
 
-    With `hints`, it says that nothing was found by words alone where meaning could have.
+    With `hints`, it says that nothing was found by words alone where meaning could have; but not while notes are
+    missing from the index, which is the likelier cause.
     """
-    warning = answer.warning
-    if hints and answer.outcome == "empty" and answer.mode == "keyword" and not warning:
+    warning, is_level = answer.warning, answer.stale is None
+    is_empty = answer.outcome == "empty" and answer.mode == "keyword"
+    if hints and is_empty and is_level and not warning:
         warning = ONLY_WORDS
     cited = shows_citations(citations, session_key)
     return replace(

@@ -51,6 +51,7 @@ FILE_PATIENCE_S: Final = 120.0
 SURVEY_PATIENCE_S: Final = (1.0, 3.0)
 """The time that a search waits for its look at the disk, at least and at most: a mount may hang. Of searches
 during one hang only the first waits so long; the others wait as long as their budget."""
+_NO_TIME: Final = "the disk did not answer within the time of one search"
 _FAULTS_BYTES: Final = 64 * 1024
 """The memory for causes of internal faults, each of which is logged once."""
 _SURVEY_MARGIN: Final = 3.0
@@ -398,8 +399,12 @@ class Freshness:
 
     def unsynced(self) -> Stale | None:
         """Returns what the last sync left undone, or that none has ended; for searches that do not sweep."""
+        return self._first_sync() or self._unread
+
+    def _first_sync(self) -> Stale | None:
+        """Returns that the first sync has not ended; None once one has."""
         if self._level_generation == self._surveyor.generation:
-            return self._unread
+            return None
         return Stale(files=0, reason="the first sync of this index has not ended")
 
     async def gone(self, files: Collection[tuple[Source, str]]) -> frozenset[str]:
@@ -456,7 +461,7 @@ class Freshness:
             self._leave(tally, survey)
             self.last_look = tally.look()
         except TimeoutError:
-            return Stale(files=len(tally.pending), reason="the disk did not answer in time")
+            return self._overdue(tally)
         except IndexDamagedError:
             raise
         except IndexUnavailableError as error:
@@ -467,6 +472,16 @@ class Freshness:
         finally:
             self._report_written()
         return _staleness(tally, syncing=self._at_work is not None and bool(self._at_work.tasks))
+
+    def _overdue(self, tally: Tally) -> Stale:
+        """Returns what a search misses that ran out of time: what the first sync, if it is at work, has not indexed;
+        the files that it found changed; or, if its look did not end, an unknown number of them.
+        """
+        if self.is_syncing() and (first := self._first_sync()) is not None:
+            return first
+        files = len(tally.pending)
+        cause = "or this machine is busy" if files else "or holds very many files"
+        return Stale(files=files, reason=f"{_NO_TIME}: it is slow, {cause}")
 
     def _leave(self, tally: Tally, survey: Survey) -> None:
         """Leaves the rest to the running sync, if there is one."""

@@ -115,6 +115,26 @@ async def test_a_search_waits_for_a_hanging_disk_only_so_long_and_says_so(hangin
     assert time.monotonic() - started < SURVEY_PATIENCE_S[0] + 1
 
 
+async def test_a_search_whose_look_does_not_end_during_the_first_sync_blames_no_disk(
+    hanging, monkeypatch
+):
+    monkeypatch.setattr(freshness, "SURVEY_PATIENCE_S", (0.05, 0.05))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(hanging.sync, SyncRequest(), None)
+        await anyio.wait_all_tasks_blocked()
+        stale = await hanging.sweep(0.05)
+        assert stale == hanging.unsynced()
+        assert stale is not None and "first sync" in stale.reason
+        HangingDisk.released.set()
+    HangingDisk.released.clear()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(hanging.sync, SyncRequest(), None)
+        await anyio.wait_all_tasks_blocked()
+        later = await hanging.sweep(0.05)
+        assert later is not None and "holds very many files" in later.reason
+        HangingDisk.released.set()
+
+
 async def test_further_searches_leave_a_disk_that_hangs_alone_until_it_answers(hanging):
     await hanging.sweep(0.1)
     threads = threading.active_count()

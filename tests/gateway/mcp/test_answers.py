@@ -6,7 +6,7 @@ from backends.interface import Fallback, Hit, ReadAnswer, SearchAnswer, Stale
 from fakes.each import each
 from gateway.mcp.tools import append_text, read_text, search_text
 from gateway.tools.notes import AppendResult
-from gateway.tools.search import with_citations
+from gateway.tools.search import ONLY_WORDS, with_citations
 
 
 def hit(**values):
@@ -66,6 +66,30 @@ def test_whatever_makes_an_answer_weaker_is_said_before_the_passages():
         "Changes in 2 files are not searched yet: no time",
         "3 files without a date were left out.",
     ]
+
+
+@each(
+    "files, said",
+    [
+        (0, "Something may be missing: why"),
+        (1, "Changes in 1 file are not searched yet: why"),
+        (2, "Changes in 2 files are not searched yet: why"),
+    ],
+)
+def test_an_answer_that_is_behind_counts_files_only_if_their_number_is_known(files, said):
+    stale = answer(outcome="empty", stale=Stale(files=files, reason="why"))
+    assert search_text(stale).splitlines() == ["Nothing found (empty).", said]
+
+
+def test_one_file_without_a_date_is_not_called_files():
+    text = search_text(answer(outcome="empty", undated=1))
+    assert text.splitlines()[1] == "1 file without a date was left out."
+
+
+@each("stale, hinted", [(None, True), (Stale(files=0, reason="why"), False)])
+def test_that_meaning_might_find_more_is_not_said_while_notes_are_not_searched_yet(stale, hinted):
+    empty = answer(outcome="empty", mode="keyword", stale=stale)
+    assert (with_citations(empty, "off", None).warning == ONLY_WORDS) is hinted
 
 
 @each("outcome", ["denied", "disabled", "partial"])
