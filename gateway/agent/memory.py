@@ -7,7 +7,7 @@ that name them.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -160,6 +160,8 @@ class Memory:
         self._running = running
         self._start = start
         self._sessions = KnownSessions()
+        self._holds_files = False
+        """True once the index is known to hold a file."""
         self._has_hinted = False
         """True once the hint was given that a search by meaning would find more; it is given once."""
         self.uses = UseRecord()
@@ -184,9 +186,9 @@ class Memory:
     async def search(
         self, params: SearchParams, context: RequestContext | None = None
     ) -> SearchAnswer:
-        """Searches as `find` does, and remembers what this conversation has been shown."""
+        """Searches as `find` does, explains an empty index, and remembers what this conversation has been shown."""
         context = context or RequestContext()
-        answer = await self.find(params, context.session)
+        answer = await self.explained(await self.find(params, context.session))
         context.stages.update(answer.timings_ms)
         conversation = context.session.conversation(params.session_key)
         self.shown.searched(conversation, answer.hits)
@@ -234,6 +236,22 @@ class Memory:
         if session.guest is not None and (missed := session.guest.missed(settings)):
             answer = search.without(answer, missed)
         return self._with_citations(answer, params, session, key)
+
+    async def explained(self, answer: SearchAnswer) -> SearchAnswer:
+        """Returns the answer; if it is empty since the index holds no file, with the reason for that as its warning.
+
+        An index that once held a file is not asked again.
+        """
+        if self._holds_files or answer.error or answer.stale is not None:
+            return answer
+        with suppress(IndexUnavailableError, FileUnreadableError):
+            held = bool(answer.hits) or await self._asked(_holds_files, off=True)
+            self._holds_files = held
+            if not held:
+                status, place = await self.status(), str(self.settings.workspace)
+                why = search.nothing_indexed(place, status.issues, search.unread_of(status))
+                return search.explained(answer, why)
+        return answer
 
     def _with_citations(
         self, answer: SearchAnswer, params: SearchParams, session: Session, key: str | None
@@ -398,6 +416,7 @@ class Memory:
             self._running = None
         elif old is None or reopen:
             self._running = await self._start(settings, "reload")
+            self._holds_files = False
         self.settings = settings
         if old is not None and old is not self._running:
             if self._scheduler is not None and old.scheduler is not None:
@@ -411,6 +430,10 @@ class Memory:
     @property
     def _sync_error(self) -> str | None:
         return self._scheduler.last_error if self._scheduler else None
+
+
+async def _holds_files(backend: MemoryBackend) -> bool:
+    return bool((await backend.overview()).days)
 
 
 def _searchable(

@@ -227,14 +227,15 @@ class _Opened:
         self._note()
         result = await self._memory.find(params, _OPERATOR.session)
         if result.stale is None:
-            return result
+            return await self._memory.explained(result)
         try:
             await self._memory.sync(SyncRequest(reason="search"))
         except IndexUnavailableError:
             if not result.hits:
                 raise
             return result  # it says that it is stale
-        return await self._memory.find(params, _OPERATOR.session)
+        result = await self._memory.find(params, _OPERATOR.session)
+        return await self._memory.explained(result)
 
     async def get(self, params: GetParams) -> ReadAnswer:
         self._note()

@@ -21,11 +21,6 @@ from config.settings import Settings, StartedAs
 from config.source.discover import LoadRequest, with_notes
 
 PROGRAM: Final = "memory-gateway"
-WHERE_NOTES: Final = (
-    f"`{PROGRAM} setup` says once where your notes are; --notes DIR takes any folder of Markdown."
-)
-"""The remedy where there are no notes."""
-
 LogLevel = Literal["debug", "info", "warning", "error"]
 LOG_LEVELS: Final[tuple[str, ...]] = get_args(LogLevel)
 

@@ -29,7 +29,8 @@ from backends.text.analyser import UNSPACED, guess_latin_language, script_langua
 from backends.text.frontmatter import INLINE_CODE, has_tag, read_front_matter, without_noise
 from backends.text.times import date_in, date_of, mentions_time
 from config.settings import Settings
-from gateway.cli.options import PROGRAM, WHERE_NOTES
+from gateway.cli.options import PROGRAM
+from gateway.tools.search import WHERE_NOTES
 
 _SLIP, _NEAR, _FAR = 0.85, 0.75, 0.6
 """The least similarity of two names: one is the other with a typo, may be meant, or is at least worth showing."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -17,6 +17,9 @@ from gateway.escaping import escape_controls, escape_line
 from gateway.rpc.registry import Params
 from gateway.rpc.wire import InvalidParamsError
 from gateway.scope import chat_type_of
+
+if TYPE_CHECKING:
+    from gateway.tools.status import StatusResult
 
 MAX_KEY_CHARS: Final = 1024
 MAX_PATH_CHARS: Final = 4096
@@ -31,6 +34,9 @@ ONLY_WORDS: Final = (
     "Only words were compared, not their meaning: the same thing in other words is not found. "
     "`memory-gateway models suggest` adds meaning, without a key."
 )
+WHERE_NOTES: Final = "`memory-gateway setup` says once where your notes are; --notes DIR takes any folder of Markdown."
+"""The remedy where there are no notes."""
+_SHOWN_UNREAD: Final = 3
 _NAMES: Final[Mapping[Source, str]] = {"memory": "Notes", "sessions": "Past conversations"}
 _NOT_INDEXED: Final[Mapping[Source, str]] = {
     "memory": "sources does not name memory",
@@ -196,6 +202,36 @@ def with_citations(
         citations=citations,
         warning=_joined(warning, *limits),
     )
+
+
+def nothing_indexed(workspace: str, issues: Sequence[str] = (), unread: Sequence[str] = ()) -> str:
+    """Returns that the index holds no file, and why: by what is there and `unread`, else by `issues` of the places."""
+    if unread:
+        left = len(unread) - _SHOWN_UNREAD
+        more = [f"and {left:,} more"] if left > 0 else []
+        what = "; ".join((*unread[:_SHOWN_UNREAD], *more))
+        return f"Nothing is indexed in {workspace}, where this is not: {what}."
+    if issues:
+        return f"Nothing is indexed in {workspace}: {' '.join((*issues, WHERE_NOTES))}"
+    return (
+        f"Nothing is indexed: is {workspace} the right folder? "
+        "Of a folder of notes, files that end in .md are read."
+    )
+
+
+def unread_of(status: StatusResult) -> tuple[str, ...]:
+    """Returns what is in the places of the memory and not in the index, for `nothing_indexed`."""
+    unread = [f"{one.path}: {one.reason.rstrip('.')}" for one in status.skipped]
+    if pending := sum(one.pending for one in status.sources if one.source == "memory"):
+        files = "1 file" if pending == 1 else f"{pending:,} files"
+        unread.append(f"{files} (`memory-gateway index` says why)")
+    return tuple(unread)
+
+
+def explained(answer: SearchAnswer, why: str) -> SearchAnswer:
+    """Returns an answer without hits with the reason for them, in place of the hint that meaning would find more."""
+    rest = (answer.warning or "").replace(ONLY_WORDS, "").strip()
+    return replace(answer, warning=_joined(why, rest))
 
 
 def _joined(*sentences: str | None) -> str | None:

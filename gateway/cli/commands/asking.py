@@ -155,21 +155,18 @@ async def _search(params: SearchParams, manner: _Manner, memory: Access) -> _Fou
         return _Found(replace(result, hits=hits), around=around)
     if result.hits or result.error:
         return _Found(result)
+    from gateway.tools.search import unread_of
+
     wanted, status = params.sources, await memory.status()
     files = sum(one.indexed for one in status.sources if not wanted or one.source in wanted)
-    unread = [f"{one.path}: {one.reason.rstrip('.')}" for one in status.skipped]
-    if pending := sum(one.pending for one in status.sources if one.source == "memory"):
-        from gateway.cli.terminal import counted
-
-        unread.append(f"{counted(pending, 'file')} (`{PROGRAM} index` says why)")
-    return _Found(result, files, status.issues, tuple(unread))
+    return _Found(result, files, status.issues, unread_of(status))
 
 
 def _show_result(found: _Found, params: SearchParams, settings: Settings, manner: _Manner) -> None:
     from gateway.cli.places import may_hint
     from gateway.cli.rendering.results import no_match, remarks, result_lines
     from gateway.cli.terminal import print_lines, short_path
-    from gateway.tools.search import ONLY_WORDS
+    from gateway.tools.search import ONLY_WORDS, nothing_indexed
 
     result = found.answer
     if result.error:
@@ -188,6 +185,9 @@ def _show_result(found: _Found, params: SearchParams, settings: Settings, manner
     is_hint = result.warning == ONLY_WORDS and not params.explain
     if is_hint and (not found.files or not may_hint()):  # without notes, meaning cannot help
         result = replace(result, warning=None)
+    if result.warning and not (result.hits or found.files):  # "No matches." went before it
+        why = nothing_indexed(str(settings.workspace), found.issues, found.unread)
+        result = replace(result, warning=result.warning.replace(why, "").strip() or None)
     for remark in remarks(result, with_times=params.explain):
         output.note(remark)
 

@@ -13,16 +13,15 @@ from rich.text import Text
 from backends.interface import BREADCRUMB, GAP, Hit, SearchAnswer, Stale
 from backends.ranking.query import QueryAnalyser
 from backends.text.analyser import UNSPACED, Analyser, normalise, tokens
-from gateway.cli.options import PROGRAM, WHERE_NOTES
+from gateway.cli.options import PROGRAM
 from gateway.cli.terminal import counted, duration, size
 from gateway.escaping import visible_line
-from gateway.tools.search import SearchParams
+from gateway.tools.search import SearchParams, nothing_indexed
 
 if TYPE_CHECKING:
     from gateway.sample.demo import Answered, DemoFinished, Event
 
 _SHOWN_WORDS: Final = 8
-_SHOWN_UNREAD: Final = 3
 
 Span = tuple[int, int]
 """Start and end (exclusive) in characters."""
@@ -149,19 +148,7 @@ def no_match(
     if not files:
         if is_explained:
             return f"No matches. Nothing is indexed in {workspace}."
-        if unread:
-            left = len(unread) - _SHOWN_UNREAD
-            more = [f"and {left:,} more"] if left > 0 else []
-            what = "; ".join((*unread[:_SHOWN_UNREAD], *more))
-            return f"No matches. Nothing is indexed in {workspace}, where this is not: {what}."
-        if issues:
-            return (
-                f"No matches. Nothing is indexed in {workspace}: {' '.join((*issues, WHERE_NOTES))}"
-            )
-        return (
-            f"No matches. Nothing is indexed: is {workspace} the right folder? "
-            "Of a folder of notes, files that end in .md are read."
-        )
+        return f"No matches. {nothing_indexed(workspace, issues, unread)}"
     filtered = params.include or params.exclude or params.after or params.before or params.sources
     limited = filtered or params.tags or params.min_score
     limits = ", within the given limits" if limited else ""

@@ -19,9 +19,10 @@ from backends.interface import (
     VectorDetails,
     VectorStatus,
 )
-from gateway.cli.options import PROGRAM, WHERE_NOTES
+from gateway.cli.options import PROGRAM
 from gateway.cli.terminal import aligned, counted, duration, short_path, size
 from gateway.doctor.finding import SEVERITIES, Diagnosis, Finding, Severity
+from gateway.tools.search import WHERE_NOTES
 from gateway.tools.status import Health, StatusResult
 from providers.provider_interface import ProviderCandidate, ServiceState
 

@@ -83,6 +83,22 @@ def test_a_search_in_an_empty_workspace_doubts_the_workspace(cli):
     )
 
 
+def test_every_form_of_an_answer_says_that_nothing_is_indexed_and_why(cli):
+    folder = cli.home / "notes"
+    folder.mkdir()
+    (folder / "tea.md").write_text("The tea is green.\n", encoding="utf-8")
+    wrong = ("search", "tea", "--workspace", str(folder), "--state-dir", str(cli.home / "s"))
+    why = f"Nothing is indexed in {folder}: 1 .md file is here (tea.md), none of them MEMORY.md, "
+    assert cli.json(*wrong)["warning"].startswith(why)
+    for form in (["-l"], ["--format", "{path}"]):
+        done = cli(*wrong, *form)
+        assert (done.code, done.out) == (1, "")
+        assert done.err.startswith(f"Note: {why}")
+    plain = cli(*wrong)
+    assert "to search them use --notes with this folder" in plain.out
+    assert plain.err == ""
+
+
 @pytest.mark.parametrize(
     ("limits", "found"),
     [

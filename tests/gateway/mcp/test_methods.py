@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from backends.builtin.backend import BuiltinBackend
 from config.settings import ScopeMatch, ScopePolicy, ScopeRule
 from fakes.settings import make_settings
 from gateway.agent.memory import open_memory
@@ -14,6 +15,7 @@ from gateway.mcp.mcp_methods import CallParams, ListParams, mcp_methods
 from gateway.mcp.tools import tool_list
 from gateway.rpc.registry import RequestContext, Session
 from gateway.rpc.wire import InvalidParamsError
+from gateway.tools.search import ONLY_WORDS
 
 pytestmark = pytest.mark.anyio
 
@@ -124,6 +126,23 @@ async def test_a_memory_that_is_off_is_an_error_with_its_cause(tmp_path):
     assert result["isError"] is True
     assert "(disabled)" in result["content"][0]["text"]
     assert "enabled" in result["content"][0]["text"]
+
+
+async def test_a_memory_that_holds_nothing_says_so_and_not_that_a_model_would_help(workspace, desk):
+    (workspace / "workspace/memory/a.md").unlink()
+    result = await desk.ask("tools/call", name="memory_search", arguments={"query": "boiler"})
+    empty, why = result["content"][0]["text"].splitlines()
+    assert empty == "Nothing found (empty)."
+    assert why.startswith(f"Nothing is indexed: is {workspace / 'workspace'} the right folder?")
+    (workspace / "workspace/memory/a.md").write_text("The pump.\n", encoding="utf-8")
+    answer = await desk.ask("memory_search", query="boiler")
+    assert answer["warning"] == ONLY_WORDS
+
+
+async def test_an_index_that_is_known_to_hold_notes_is_not_counted_again(desk, monkeypatch):
+    await desk.ask("memory_search", query="boiler")
+    monkeypatch.setattr(BuiltinBackend, "overview", None)
+    assert (await desk.ask("memory_search", query="zeppelin"))["warning"] == ONLY_WORDS
 
 
 async def test_null_means_not_given(desk):
