@@ -15,7 +15,7 @@ from config.host_keys import is_disabled
 from config.runtime.files import make_directories
 from gateway.cli import output
 from gateway.cli.commands.listing import find_note, list_notes
-from gateway.cli.guard import NOTHING_FOUND, AnsweredRefusalError, NotThereError
+from gateway.cli.guard import EXIT_CODES, NOTHING_FOUND, AnsweredRefusalError, NotThereError
 from gateway.cli.options import PROGRAM, CommandLineError, Options, load
 from gateway.escaping import visible_line
 
@@ -70,7 +70,7 @@ def search(
 ) -> int:
     """Find the passages of memory that answer a query, best first.
 
-    Ends with 1 if nothing was found.
+    Ends with 1 if nothing was found, and with 69 if nothing could be searched.
     """
     from gateway.tools.search import SearchParams
 
@@ -123,11 +123,15 @@ def _answer(settings: Settings, options: Options, params: SearchParams, manner: 
         from gateway.cli.rendering.results import remarks
 
         _show_lines(result, params.query, manner.form)
+        if result.error:
+            output.note(result.error)
         for remark in remarks(result, with_times=params.explain):
             output.note(remark)
     else:
         _show_result(found, params, settings, manner)
-    return os.EX_OK if result.hits or result.error else NOTHING_FOUND
+    if result.error and not result.hits:
+        return EXIT_CODES[result.kind or ErrorKind.DISABLED]
+    return os.EX_OK if result.hits else NOTHING_FOUND
 
 
 class _Found(NamedTuple):

@@ -61,10 +61,18 @@ def test_that_meaning_is_missing_is_said_once_and_where_somebody_asks_why(indexe
 
 def test_a_source_that_is_not_indexed_is_not_said_to_have_been_searched(indexed):
     done = indexed("search", "boiler", "--source", "sessions")
-    assert (done.code, done.out) == (0, "")
+    assert (done.code, done.out) == (69, "")
     assert done.err.startswith("Past conversations were not searched: they are not indexed")
-    result = indexed.json("search", "boiler", "--source", "sessions")
+    result = indexed.json("search", "boiler", "--source", "sessions", code=69)
     assert (result["results"], result["outcome"]) == ([], "disabled")
+
+
+@pytest.mark.parametrize("form", [[], ["-l"], ["--format", "{path}"]])
+def test_a_search_that_was_not_made_says_why_in_every_form_and_is_no_success(cli, form):
+    cli.configure({"agents": {"defaults": {"memorySearch": {"enabled": False}}}})
+    done = cli("search", "boiler", *form)
+    assert (done.code, done.out) == (69, "")
+    assert "enabled" in done.err
 
 
 def test_a_search_in_an_empty_workspace_doubts_the_workspace(cli):
@@ -111,7 +119,8 @@ def test_every_form_of_an_answer_says_that_nothing_is_indexed_and_why(cli):
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
 def test_limits_of_a_search_are_kept(indexed, limits, found):
-    result = indexed.json("search", "a828e60 greenhouse sensor", *limits)
+    code = 69 if "sessions" in limits else 0
+    result = indexed.json("search", "a828e60 greenhouse sensor", *limits, code=code)
     assert {hit["path"] for hit in result["results"]} == found
 
 

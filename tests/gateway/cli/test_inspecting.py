@@ -101,12 +101,12 @@ def test_config_as_json_holds_value_and_origin(cli):
 
 def test_commands_on_a_memory_that_is_switched_off_say_so(cli):
     cli.configure({"agents": {"defaults": {"memorySearch": {"enabled": False}}}})
-    for command in (["index"], ["search", "tea"]):
+    for command, code in ((["index"], 0), (["search", "tea"], 69)):
         done = cli(*command)
-        assert (done.code, done.out) == (0, "")
+        assert (done.code, done.out) == (code, "")
         assert "enabled" in done.err
     assert cli("get", "MEMORY.md").code == 69
-    assert cli.json("search", "tea")["disabled"] is True
+    assert cli.json("search", "tea", code=69)["disabled"] is True
     assert cli.json("index")["disabled"] is True
     assert "switched off" in cli("status").out
     assert cli("health").code == 0
