@@ -111,11 +111,12 @@ _FALLBACKS: Final = ("sensible-editor", "editor", "nano", "vi")
 
 def open_in_editor(path: str, line: int, editor: str | None = None) -> None:
     """Opens a file and waits until an editor in the terminal has ended. Raises CommandLineError if there is none."""
-    named = editor or os.environ.get("VISUAL") or os.environ.get("EDITOR")
-    if named is not None and named in EDITORS:
+    origin, named = _named_editor(editor)
+    if named in EDITORS:
         command = [_opener(), url_of(EDITORS[named], path, line)]
     else:
-        command = editor_command(shlex.split(named) if named else [_fallback()], path, line)
+        program = _split(origin, named) if named else [_fallback()]
+        command = editor_command(program, path, line)
     import subprocess
 
     try:
@@ -130,6 +131,34 @@ def open_in_editor(path: str, line: int, editor: str | None = None) -> None:
             f"{command[0]!r} ended with exit code {ended.returncode}.",
             remedy="Another editor is named in EDITOR, or with --editor.",
         )
+
+
+def _named_editor(editor: str | None) -> tuple[str, str]:
+    """Returns where an editor is named, and the name as it is there; a blank one is none."""
+    places = {
+        "--editor": editor,
+        "VISUAL": os.environ.get("VISUAL"),
+        "EDITOR": os.environ.get("EDITOR"),
+    }
+    return next(
+        ((where, name) for where, named in places.items() if (name := (named or "").strip())),
+        ("", ""),
+    )
+
+
+def _split(origin: str, command: str) -> list[str]:
+    """Returns the words of a command, as a shell reads them. Raises CommandLineError, also if the first is empty."""
+    try:
+        words = shlex.split(command)
+        problem = "" if words and words[0] else "it names no program"
+    except ValueError as error:
+        words, problem = [], str(error)[:1].lower() + str(error)[1:]
+    if problem:
+        raise CommandLineError(
+            f"{origin}: {command!r} is no command: {problem}.",
+            remedy="Write it as in a shell, such as `vim` or `code --wait`.",
+        )
+    return words
 
 
 def editor_command(program: list[str], path: str, line: int) -> list[str]:

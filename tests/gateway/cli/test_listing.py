@@ -159,6 +159,37 @@ def test_no_other_note_is_given_for_a_name_that_only_sounds_like_it(cli):
         assert found["error"]["remedy"]
 
 
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        ("vim -c 'set nu", "no closing quotation"),
+        ("vim \\", "no escaped character"),
+        ("'", "no closing quotation"),
+        ("''", "it names no program"),
+    ],
+)
+def test_an_editor_that_is_no_command_is_refused_with_the_place_that_names_it(
+    vault, monkeypatch, command, problem
+):
+    for name in ("EDITOR", "VISUAL"):
+        monkeypatch.setenv(name, command)
+        done = vault("open", "Garden")
+        assert done.code == 64
+        assert f"{name}: {command!r} is no command: {problem}." in done.err
+    assert (
+        f"--editor: {command!r} is no command" in vault("open", "Garden", "--editor", command).err
+    )
+
+
+def test_a_blank_editor_is_none(vault, tmp_path, monkeypatch):
+    monkeypatch.setenv("VISUAL", " ")
+    monkeypatch.setenv("EDITOR", "true")
+    assert vault("open", "Garden", "--editor", "  ").code == 0
+    monkeypatch.setenv("EDITOR", "\t")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "No editor is named" in vault("open", "Garden").err
+
+
 def test_an_editor_that_fails_fails_the_command_with_its_exit_code_told(vault, monkeypatch):
     monkeypatch.delenv("VISUAL", raising=False)
     done = vault("open", "Boiler", "--editor", "false")
