@@ -52,9 +52,19 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def newest(self) -> tuple[date, datetime]:
-        """The day of the note, or of its last change if it has none or a later one; then the time of that change."""
-        changed = self.modified.astimezone().date()
-        return min(self.day or changed, changed), self.modified
+        """What notes are sorted by: their day, or that of their last change if they have none or a later one (a plan
+        for next year is not the newest note for a year); then the time of that change.
+        """
+        return min(self.shown_day, self._changed), self.modified
+
+    @property
+    def shown_day(self) -> date:
+        """The day of the note, else that of its last change."""
+        return self.day or self._changed
+
+    @property
+    def _changed(self) -> date:
+        return self.modified.astimezone().date()
 
 
 class TagCount(msgspec.Struct, frozen=True):

@@ -278,7 +278,8 @@ def _period(
             "--days and --after both say where to begin.",
             remedy="Give one of them; --before may go with either.",
         )
-    return today - timedelta(days=min(days, today.toordinal()) - 1), end
+    tomorrow = today + timedelta(days=1)
+    return today - timedelta(days=min(days, today.toordinal()) - 1), min(end or tomorrow, tomorrow)
 
 
 def _day(option: str, text: str | None, today: date) -> date | None:

@@ -35,8 +35,7 @@ def list_notes(settings: Settings, options: Options, tags: Sequence[str], most: 
 def _summary(note: Note) -> str:
     """Returns `2026-02-08  house/boiler.md  Boiler log  #house`."""
     tags = " ".join(f"#{tag}" for tag in note.tags)
-    day, _ = note.newest
-    return "  ".join(filter(None, (day.isoformat(), note.path, note.title, tags)))
+    return "  ".join(filter(None, (note.shown_day.isoformat(), note.path, note.title, tags)))
 
 
 def _listed(

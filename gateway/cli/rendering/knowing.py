@@ -169,7 +169,7 @@ def _notes(listed: Sequence[Note], pages: _Pages) -> Markup:
 
 
 def _row(note: Note, pages: _Pages, render: Callable[[str], Markup]) -> Markup:
-    about = " · ".join((note.newest[0].isoformat(), note.path, *(f"#{one}" for one in note.tags)))
+    about = " · ".join((note.shown_day.isoformat(), note.path, *(f"#{one}" for one in note.tags)))
     details = element("span", " ", element("bdi", about), class_="soft")
     number = f"n{pages.numbers[note.path]}"
     text = pages.known.texts.get(note.path)

@@ -140,6 +140,22 @@ def test_the_last_days_may_be_named_in_several_ways(indexed):
     assert found("--before", "yesterday") == ["before."]
 
 
+def test_the_last_days_end_today(indexed):
+    today = datetime.now().astimezone().date()
+    for name, ahead in (("today", 0), ("tomorrow", 1), ("later", 40)):
+        day = today + timedelta(days=ahead)
+        indexed.write(f"memory/{day.isoformat()}.md", f"The kestrel of {name}.\n")
+
+    def found(*limits):
+        result = indexed.json("search", "kestrel", "-n", "9", *limits)
+        return sorted(hit["snippet"].split()[-1] for hit in result["results"])
+
+    assert found("--days", "3") == ["today."]
+    later = (today + timedelta(days=9)).isoformat()
+    assert found("--days", "3", "--before", later) == ["today."]
+    assert found("--after", "today") == ["later.", "today.", "tomorrow."]
+
+
 def test_a_note_can_send_no_escape_sequence_and_is_never_markup(cli):
     cli.write("memory/evil.md", "The kestrel \x1b]0;owned\x07 flew [red]away[/red].\n")
     shown = cli("search", "kestrel").out

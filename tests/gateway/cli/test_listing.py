@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from shutil import rmtree
 
@@ -46,6 +47,17 @@ def test_notes_are_listed_newest_first_and_by_tag(vault):
     assert (by_tag.code, by_tag.out.split()[1:3]) == (0, ["house/Heizung.md", "Heizung"])
     assert vault("search", "--tag", "nothing").code == 1
     assert vault("search").code == 64
+
+
+def test_a_note_of_a_day_to_come_is_listed_with_that_day_where_its_last_change_puts_it(
+    vault, tmp_path
+):
+    plan = tmp_path / "vault/2099-01-01.md"
+    plan.write_text("A plan.\n", encoding="utf-8")
+    os.utime(plan, (0, 0))
+    assert vault("recent").out.splitlines()[-1] == "2099-01-01  2099-01-01.md"
+    (listed,) = [one for one in json.loads(vault("recent", "--json").out) if "2099" in one["path"]]
+    assert listed["day"] == "2099-01-01"
 
 
 def test_what_a_template_has_in_place_of_a_title_is_none(vault, tmp_path):
