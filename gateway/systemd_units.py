@@ -167,12 +167,21 @@ def install(plan: UnitPlan) -> UnitChange:
     units[drop_in] = render_drop_in(plan.program, plan.arguments, plan.writable)
     for path, text in units.items():
         make_directories(path.parent, mode=0o755)
-        path.write_text(text, encoding="utf-8")
+        _write(path, text)
     unit = instance(plan.name)
     change = _follow(tuple(units), (("daemon-reload",), ("enable", unit), ("restart", unit)))
     needed = dict.fromkeys((Path(plan.program[0]), plan.workspace, *plan.writable))
     hidden = tuple(str(path) for path in needed if any(map(path.is_relative_to, _HIDDEN)))
     return msgspec.structs.replace(change, hidden=hidden)
+
+
+def _write(path: Path, text: str) -> None:
+    """Raises OSError that names the file, as that of a full disk does not by itself."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 def uninstall(directory: Path, name: str) -> UnitChange:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from functools import partial
@@ -104,6 +105,8 @@ def service(options: Options, action: typed.ServiceAction) -> int:
         installs = action == "install"
         change = install(plan) if installs else uninstall(plan.directory, plan.name)
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise  # the cause is not the directory
         raise FileUnwritableError(
             f"{error.filename} cannot be written: {error.strerror}.",
             remedy="systemd reads its units there: make the directory writable for this user.",
