@@ -30,6 +30,7 @@ from backends.text.frontmatter import INLINE_CODE, has_tag, read_front_matter, w
 from backends.text.times import date_in, date_of, mentions_time
 from config.settings import Settings
 from gateway.cli.options import PROGRAM
+from gateway.escaping import visible_line
 from gateway.tools.search import WHERE_NOTES
 
 _SLIP, _NEAR, _FAR = 0.85, 0.75, 0.6
@@ -124,14 +125,17 @@ class Vault:
         return sorted(found, key=lambda one: (-one.notes, one.tag))
 
     def find(self, name: str) -> tuple[str | None, list[str]]:
-        """Returns the path of the note with this path (absolute ones, too), name, alias or title, else of the only note
-        with a nearly identical one; else None and the paths of notes with similar ones.
+        """Returns the path of the note with this path (absolute ones, and as it is shown, too), name, alias or title,
+        else of the only note with a nearly identical one; else None and the paths of notes with similar ones.
         """
         if not name.strip():  # a note without a title has that one, too
             return None, []
         path = self.roots.index_path(self.roots.absolute(name))
         if any(one.path == path for one in self.notes):
             return path, []
+        shown = [one.path for one in self.notes if visible_line(one.path) in (name, path)]
+        if len(shown) == 1:
+            return shown[0], []
         exact = resolve_links(self, [name])
         if name in exact:
             return exact[name], []

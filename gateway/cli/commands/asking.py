@@ -331,7 +331,8 @@ def _may_be_a_name(result: ReadAnswer, asked: str, settings: Settings) -> bool:
     name = asked.strip()
     is_missing = result.kind == ErrorKind.PATH_NOT_ALLOWED and not settings.workspace.is_dir()
     is_refused = result.status == "error" and name.endswith(MARKDOWN_SUFFIX) and not is_missing
-    return result.status != "ok" and bool(name) and "/" not in name and not is_refused
+    may_be = "/" not in name or "\\" in name  # a path as it is shown has characters as numbers
+    return result.status != "ok" and bool(name) and may_be and not is_refused
 
 
 def _named(settings: Settings, name: str, options: Options) -> str:
@@ -342,7 +343,7 @@ def _named(settings: Settings, name: str, options: Options) -> str:
     from gateway.cli.vault import Vault
 
     path = find_note(Vault(settings), name)
-    if not options.json:
+    if not options.json and visible_line(path) != name:
         output.note(f"{name} is {path}.")
     return path
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from backends.files.scan import FailedDirectory, scan
 from gateway.cli.places import keep_hits
+from gateway.escaping import visible_line
 
 NOTES = {
     "house/Heizung.md": "---\naliases: [Boiler]\ntags: [house]\n---\n# Heizung\n\nSee [[Garden]], [[Nowhere]]. #house/heating\n",
@@ -151,6 +152,18 @@ def test_the_number_of_a_hit_opens_it_at_its_line_in_obsidian_too(vault, tmp_pat
     arguments = (tmp_path / "xdg-open.told").read_text(encoding="utf-8")
     assert arguments == f"obsidian://open?path={place}\n"
     assert vault("open", "3").code == 66
+
+
+@pytest.mark.parametrize("name", ["odd\nname.md", "sub/odd\u202ename.md"])
+def test_a_note_is_found_by_its_path_as_it_is_shown(vault, tmp_path, monkeypatch, name):
+    (tmp_path / "vault/sub").mkdir()
+    (tmp_path / "vault" / name).write_text("The kestrel.\n", encoding="utf-8")
+    shown = vault("search", "kestrel", "--format", "{path}").out.strip()
+    assert shown == visible_line(name) != name
+    done = vault("get", shown)
+    assert (done.code, done.out, done.err) == (0, "The kestrel.\n", "")
+    assert vault("get", f"{shown}:1").out == "The kestrel.\n"
+    assert vault("open", shown, "--editor", "true").code == 0
 
 
 def test_a_name_that_no_note_has_is_told_with_those_that_are_somewhat_near(cli):
