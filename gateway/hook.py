@@ -240,6 +240,12 @@ def _complain(reply: bytes) -> None:
     message = reply.partition(b'"message":"')[2].partition(b'","data"')[0]
     if b'"kind":"parse_error"' in reply:  # its message counts the bytes of the call, too
         message = b"The event is no JSON that can be read."
+    elif message.startswith(b"$/hook: `client`"):
+        message = (
+            b"--hook names no client that is known; `memory-gateway recall --help` names them."
+        )
+    elif message.startswith(b"$/hook"):
+        message = b"The event is no JSON object, as each event of a client is."
     elif b'"kind":"invalid_params"' not in reply:
         return
     os.write(2, b"memory-gateway: %b\n" % message)

@@ -129,14 +129,14 @@ def test_a_conversation_begins_with_what_session_start_loads(client, home):
 
 
 NO_JSON = "The event is no JSON that can be read."
+NO_OBJECT = "The event is no JSON object, as each event of a client is."
 
 
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
         *((raw, NO_JSON) for raw in (b"{", b"\xff\xfe", b"{}" * 9)),
-        *((raw, "$/hook: `event` cannot be null.") for raw in (b"", b"null")),
-        (b"[]", "$/hook: `event` cannot be []."),
+        *((raw, NO_OBJECT) for raw in (b"", b"null", b"[]", b'"a\\"b"')),
     ],
 )
 def test_what_is_no_event_is_answered_by_nothing(client, raw, said):
