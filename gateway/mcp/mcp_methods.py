@@ -125,15 +125,18 @@ class McpMethods:
 
     async def list_tools(self, params: ListParams, context: RequestContext) -> Result:
         revision = _listing(params, context)
-        appends = may_append(self._memory.settings, context.session.guest)
-        return eras.cacheable({"tools": tool_list(appends=appends)}, revision)
+        return eras.cacheable({"tools": self._tools(context)}, revision)
+
+    def _tools(self, context: RequestContext) -> tuple[dict[str, object], ...]:
+        return tool_list(appends=may_append(self._memory.settings, context.session.guest))
 
     async def call(self, params: CallParams, context: RequestContext) -> Result:
         """Reports wrong arguments to the model in a result, or to the client by an error, as the revision wants it."""
         revision = revision_of(params.meta, context.session.protocol)
         if (tool := TOOLS.get(params.name)) is None:
             shown = f"There is no tool {params.name[:64]!r}."
-            raise InvalidParamsError(shown, remedy=f"The tools are {', '.join(TOOLS)}.")
+            names = ", ".join(str(one["name"]) for one in self._tools(context))
+            raise InvalidParamsError(shown, remedy=f"The tools are {names}.")
         async with background_tasks() as tasks:
             tasks.start_soon(_report_progress, tool, params.meta, context)
             try:

@@ -96,9 +96,9 @@ def read_text(answer: ReadAnswer) -> str:
 def append_text(answer: AppendResult) -> str:
     if answer.error is not None:
         return _line(answer.error)
-    return _line(
-        f"Written: {answer.path}, lines {line_range(answer.start_line or 0, answer.end_line or 0)}."
-    )
+    first, last = answer.start_line or 0, answer.end_line or 0
+    lines = "line" if first == last else "lines"
+    return _line(f"Written: {answer.path}, {lines} {line_range(first, last)}.")
 
 
 class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):

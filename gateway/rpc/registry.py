@@ -34,6 +34,8 @@ _STEP = r"\.([^.\[]+)|\[(\d+)\]"
 _SHOWN_CHARS = 200
 _SHOWN_VALUE = 60
 _SHOWN_NAMES = 8
+_NEAR = 0.7
+"""The least similarity of a name that may have been meant: `text` is not what `target` stands for."""
 _LISTED_BYTES = 65_536
 """In larger parameters only the first unknown name is reported: listing all would take too much memory."""
 
@@ -340,7 +342,7 @@ def _unknown_names(
 def _nearest(name: str, known: Iterable[str]) -> str | None:
     import difflib  # noqa: PLC0415 - for mistakes only
 
-    return next(iter(difflib.get_close_matches(name, known, n=1)), None)
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=_NEAR)), None)
 
 
 def _all_names(method: str, names: tuple[str, ...]) -> str:

@@ -151,8 +151,10 @@ def test_a_note_that_is_not_there_or_refused_says_so():
 
 def test_an_entry_says_where_it_was_written_or_why_not():
     assert append_text(AppendResult(path="a.md", start_line=3, end_line=3)) == (
-        "Written: a.md, lines 3."
+        "Written: a.md, line 3."
     )
+    several = append_text(AppendResult(path="a.md", start_line=3, end_line=5))
+    assert several == "Written: a.md, lines 3-5."
     assert append_text(AppendResult(error="Off.")) == "Off."
 
 

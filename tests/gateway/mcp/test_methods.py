@@ -145,6 +145,23 @@ async def test_an_index_that_is_known_to_hold_notes_is_not_counted_again(desk, m
     assert (await desk.ask("memory_search", query="zeppelin"))["warning"] == ONLY_WORDS
 
 
+@pytest.mark.parametrize("appends", [False, True])
+async def test_an_unknown_tool_is_answered_with_those_that_are_offered(desk, appends):
+    desk.memory.settings = replace(desk.memory.settings, append_enabled=appends)
+    with pytest.raises(InvalidParamsError, match="no tool 'memory_write'") as refused:
+        await desk.ask("tools/call", name="memory_write")
+    assert ("memory_append" in str(refused.value)) is appends
+    assert "memory_search, memory_get" in str(refused.value)
+
+
+async def test_another_word_that_only_looks_alike_is_not_proposed_for_an_argument(desk):
+    arguments = {"text": "x", "target": "daily"}
+    result = await desk.ask("tools/call", name="memory_append", arguments=arguments)
+    assert result["content"][0]["text"] == (
+        "memory_append has no parameter `target`. memory_append takes `text`."
+    )
+
+
 async def test_null_means_not_given(desk):
     arguments = {"query": "boiler", "maxResults": None, "sources": None}
     result = await desk.ask("tools/call", name="memory_search", arguments=arguments)
@@ -257,7 +274,7 @@ async def test_a_model_may_append_where_the_owner_of_the_notes_allows_it(workspa
         result = await methods["tools/call"].handler(params, context)
     assert result["isError"] is False
     (log_file,) = (settings.workspace / "memory").glob("20*.md")
-    assert f"memory/{log_file.name}, lines 3." in result["content"][0]["text"]
+    assert f"memory/{log_file.name}, line 3." in result["content"][0]["text"]
     log = log_file.read_text(encoding="utf-8")
     assert log.endswith("- The kettle is descaled.\n")
 
