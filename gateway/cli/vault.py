@@ -53,8 +53,8 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def newest(self) -> tuple[date, datetime]:
-        """The key by which notes are sorted: their day, or that of their last change where they have none or a later one
-        (a plan for next year is not the newest note for a year), and the time of that change.
+        """The key by which notes are sorted: their day, or that of their last change where they have none or a later
+        one (a plan for next year is not the newest note for a year), and the time of that change.
         """
         return min(self.shown_day, self._changed), self.modified
 
