@@ -447,9 +447,14 @@ class BuiltinBackend:
 
 
 @asynccontextmanager
-async def open_store(settings: Settings, *, is_owner: bool = False) -> AsyncIterator[Store]:
-    """Opens the index for backends that use it one after the other. Raises IndexUnavailableError."""
-    open_index = partial(connect, settings, is_owner=is_owner)
+async def open_store(
+    settings: Settings, *, is_owner: bool = False, may_make: Callable[[], bool] = lambda: True
+) -> AsyncIterator[Store]:
+    """Opens the index, as `connect` does, for backends that use it one after the other.
+
+    Raises IndexUnavailableError.
+    """
+    open_index = partial(connect, settings, is_owner=is_owner, may_make=may_make)
     opening = BoundedWork("opening of the index")
     try:
         store = await opening.run(open_index, OPENING_PATIENCE_S, discard=methodcaller("close"))

@@ -221,7 +221,7 @@ def try_lock_file(path: Path, *, lenient: bool = False) -> int | None:
             if not try_lock(descriptor, lenient=lenient):
                 os.close(descriptor)
                 return None
-            if _stands_at(path, descriptor):
+            if stands_at(path, descriptor):
                 return descriptor
         except BaseException:
             os.close(descriptor)
@@ -229,10 +229,11 @@ def try_lock_file(path: Path, *, lenient: bool = False) -> int | None:
         os.close(descriptor)
 
 
-def _stands_at(path: Path, descriptor: int) -> bool:
+def stands_at(path: Path, descriptor: int) -> bool:
+    """Returns whether the open file is the one at the path. Raises OSError, except where nothing is there."""
     try:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
 
 

@@ -468,20 +468,25 @@ HEALTH_PATIENCE_S = 0.6
 
 @asynccontextmanager
 async def open_memory(
-    settings: Settings, *, background: bool = True, embeds: bool = False, wait_s: float = 0.0
+    settings: Settings,
+    *,
+    background: bool = True,
+    embeds: bool = False,
+    wait_s: float = 0.0,
+    may_make: Callable[[], bool] = lambda: True,
 ) -> AsyncIterator[Memory]:
     """Opens the memory that the settings describe, or one that is off.
 
     With `background` the index is brought up to date at once and then as `sync.*` says, and texts
     get their vectors; without it, texts get vectors only with `embeds`. Waits at most `wait_s` for a QMD that is
-    starting. Raises IndexUnavailableError.
+    starting. `may_make`: as for `connect` of the store. Raises IndexUnavailableError.
     """
     metrics = Metrics()
     if is_disabled(settings):
         yield Memory(settings, None, _cannot_start, metrics)
         return
     async with (
-        open_store(settings, is_owner=background) as store,
+        open_store(settings, is_owner=background, may_make=may_make) as store,
         background_tasks() as tasks,
     ):
 

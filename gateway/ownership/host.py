@@ -49,6 +49,7 @@ MakeHandler = Callable[[ClientConnection], LineHandler]
 """Makes the handler of a client's lines, which calls methods or forwards the lines to the owner."""
 
 _ANNOUNCING_PAUSE_S: Final = 1.0
+_LOCK_LOOKS_S: Final = 2.0
 _LONGEST_LOOK: Final = 1024 * 1024
 """A first line that is longer is no greeting."""
 
@@ -133,7 +134,8 @@ class Host:
     ) -> None:
         """Without a `pipe` only sockets are served: the owner's own, and those handed in.
 
-        With `idle_s` it ends when there was no client for so long, and at once where the index has an owner.
+        With `idle_s` it ends when there was no client for so long, when the lock file of the index was deleted, and at
+        once where the index has an owner.
         """
         self._settings = settings
         self._read_settings = read_settings
@@ -231,6 +233,8 @@ class Host:
         is_heir: bool = False,
     ) -> AsyncIterator[MakeHandler]:
         own = await self._listen(place)
+        # Nobody knows of one that stays: who deleted the index would not see that it is there again.
+        may_make = (lambda: True) if self._idle_s is None else partial(lock.stands_at, place.lock)
         record = OwnerRecord(
             pid=os.getpid(),
             workspace=str(self._settings.workspace),
@@ -239,13 +243,25 @@ class Host:
         try:
             sockets = (*handed_in, *([own.socket] if own else []))
             async with (
-                self._answering(sockets, is_heir=is_heir) as make_handler,
+                self._answering(sockets, is_heir=is_heir, may_make=may_make) as make_handler,
                 announced(lock, record),
+                background_tasks() as tasks,
             ):
+                if self._idle_s is not None:
+                    tasks.start_soon(self._end_without_lock, place, lock)
                 yield make_handler
         finally:
             self._reloader = None
             await self._let_go(lock, own)
+
+    async def _end_without_lock(self, place: OwnerPlace, lock: OwnerLock) -> None:
+        stands = True
+        while stands:
+            await anyio.sleep(_LOCK_LOOKS_S)
+            with suppress(IndexUnavailableError):  # the disk does not answer
+                stands = await self._disk.run(partial(lock.stands_at, place.lock))
+        _log.info("stopping", cause="the lock of the index was deleted")
+        self._shutdown.set()
 
     async def _listen(self, place: OwnerPlace) -> Listening | None:
         """Listens for clients; if no socket can be made, only the client on the pipe is served."""
@@ -265,7 +281,7 @@ class Host:
 
         def let_go() -> None:
             if own is not None:
-                own.path.unlink(missing_ok=True)
+                own.remove()
             lock.release()
 
         with anyio.CancelScope(shield=True), suppress(IndexUnavailableError):
@@ -273,11 +289,16 @@ class Host:
 
     @asynccontextmanager
     async def _answering(
-        self, sockets: Sequence[socket.socket], *, is_heir: bool = False
+        self,
+        sockets: Sequence[socket.socket],
+        *,
+        is_heir: bool = False,
+        may_make: Callable[[], bool] = lambda: True,
     ) -> AsyncIterator[MakeHandler]:
         """Opens the memory and answers the clients of these sockets; yields the handler for others.
 
-        An heir reads its configuration before its first answer: the former owner may have read a newer one.
+        `may_make`: as for `connect` of the store. An heir reads its configuration before its first answer: the former
+        owner may have read a newer one.
         """
         from gateway.agent.memory import open_memory  # noqa: PLC0415 - a guest needs none of it
         from gateway.agent.reloading import Reloader  # noqa: PLC0415
@@ -285,7 +306,7 @@ class Host:
         from gateway.notify import supervised  # noqa: PLC0415
 
         settings = self._settings
-        async with open_memory(settings) as memory:
+        async with open_memory(settings, may_make=may_make) as memory:
             self._reloader = Reloader(memory, self._read_settings)
             if is_heir:
                 await self.reload()

@@ -27,7 +27,7 @@ from backends.builtin.store.opening import owner_lock
 from config.paths import runtime_dir
 from config.runtime import IS_LINUX, PROC
 from config.runtime.decoding import prepared
-from config.runtime.files import make_directories, name_of_user, try_lock_file
+from config.runtime.files import make_directories, name_of_user, stands_at, try_lock_file
 from config.runtime.tasks import BoundedWork
 from config.settings import Settings
 
@@ -65,6 +65,13 @@ class OwnerLock:
         except OSError as error:
             raise index_denied(path, error, "locked") from error
         return None if descriptor is None else cls(descriptor)
+
+    def stands_at(self, path: Path) -> bool:
+        """Returns whether its file is still the one at the path: a deleted one keeps nobody else away. Blocks."""
+        try:
+            return stands_at(path, self._descriptor)
+        except OSError:  # the disk may be away for a while
+            return True
 
     def announce(self, record: OwnerRecord) -> None:
         """Writes for others how to reach the owner. Raises OSError."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -39,11 +39,24 @@ _LONGEST_PAUSE_S: Final = 0.25
 class Listening(msgspec.Struct, frozen=True):
     socket: socket.socket
     path: Path
+    made: tuple[int, int]
+    """The inode of the path, and when it last changed."""
 
     def close(self) -> None:
         """Closes the socket and removes its path, so that nobody finds it any more."""
         self.socket.close()
-        self.path.unlink(missing_ok=True)
+        self.remove()
+
+    def remove(self) -> None:
+        """Removes the path, unless another owner, of a lock file made anew, listens there by now. Raises OSError."""
+        with suppress(FileNotFoundError):
+            if _identity(self.path) == self.made:
+                self.path.unlink()
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = path.lstat()
+    return status.st_ino, status.st_ctime_ns
 
 
 def listen(path: Path) -> socket.socket:
@@ -69,7 +82,7 @@ def listen_somewhere(paths: Iterable[Path]) -> Listening | None:
     """Listens at the first of these places that can be used; None when none can."""
     for path in paths:
         try:
-            return Listening(listen(path), path)
+            return Listening(listen(path), path, _identity(path))
         except OSError as error:
             _log.warning("no socket here", path=str(path), error=str(error))
     return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -30,10 +30,13 @@ _MACHINE_ID: Final = Path("/etc/machine-id")
 _MARK_BYTES: Final = 4
 
 
-def connect(settings: Settings, *, is_owner: bool = False) -> Store:
+def connect(
+    settings: Settings, *, is_owner: bool = False, may_make: Callable[[], bool] = lambda: True
+) -> Store:
     """Opens or makes the index of the agent. Blocks.
 
-    `is_owner`: this process holds the lock of the index. Raises IndexUnavailableError.
+    `is_owner`: this process holds the lock of the index. `may_make`: asked before a file that was taken away is made
+    anew. Raises IndexUnavailableError.
     """
     if settings.search.store.driver == "postgres":
         return _connect_postgres(settings)
@@ -41,7 +44,13 @@ def connect(settings: Settings, *, is_owner: bool = False) -> Store:
 
     place = settings.search.store
     viewpoint = viewpoint_of(settings)
-    return SqliteStore(place.path, former=place.former_path, is_owner=is_owner, viewpoint=viewpoint)
+    return SqliteStore(
+        place.path,
+        former=place.former_path,
+        is_owner=is_owner,
+        may_make=may_make,
+        viewpoint=viewpoint,
+    )
 
 
 @contextmanager

@@ -225,6 +225,30 @@ def test_a_file_that_was_taken_away_is_replaced_at_its_next_use(database, use):
     assert "taken away" in database.notes[0]
 
 
+def take_away(database):
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{database.path}{suffix}").unlink()
+
+
+def test_a_file_that_was_taken_away_is_not_made_anew_where_it_is_not_wanted_any_more(tmp_path):
+    database = SqliteStore(tmp_path / "main.sqlite", may_make=lambda: False)
+    put(database, "a")
+    take_away(database)
+    for use in (keys, lambda database: put(database, "b")):
+        with pytest.raises(IndexUnavailableError, match="was deleted"):
+            use(database)
+    database.close()
+    assert not database.path.exists()
+
+
+def test_a_file_that_was_taken_away_is_not_made_anew_at_the_end(tmp_path):
+    database = SqliteStore(tmp_path / "main.sqlite")
+    put(database, "a")
+    take_away(database)
+    database.close()
+    assert not database.path.exists()
+
+
 def test_a_foreign_file_that_took_the_place_is_left_alone(database, tmp_path):
     put(database, "a")
     other = tmp_path / "theirs"

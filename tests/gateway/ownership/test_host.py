@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from backends.backend_errors import IndexUnavailableError
 from config.settings import SyncSettings
 from fakes.settings import make_settings
-from gateway.client import connect
+from gateway.client import RemoteError, connect
 from gateway.ownership.host import Host
 from gateway.ownership.owner import place_of, read_owner
 from gateway.ownership.sockets import listen, reach_owner
@@ -199,6 +199,42 @@ async def test_one_that_stays_for_a_while_ends_when_nobody_is_connected_any_more
         assert not staying.over.is_set()
         assert (await ask(stream, "memory_search", {"query": "boiler"}))["outcome"] == "ok"
         await staying.over.wait()
+
+
+def delete_index(settings):
+    """Deletes an index with the files beside it; returns their names."""
+    index = settings.search.store.path
+    there = list(index.parent.glob(f"{index.name}*"))
+    for one in there:
+        one.unlink()
+    return [one.name for one in there]
+
+
+async def test_one_that_stays_ends_once_its_index_was_deleted_and_leaves_no_new_one(run, settings):
+    async with run(idle_s=3600) as staying:
+        stream = await reach_owner(place_of(settings).lock)
+        async with stream, connect(stream, stream) as client:
+            assert (await client.call("memory_search", {"query": "boiler"}))["results"] != []
+            delete_index(settings)
+            (settings.workspace / "MEMORY.md").write_text("- The kettle.\n", encoding="utf-8")
+            with pytest.raises(RemoteError, match="was deleted, and this process, which ends"):
+                await client.call("sync")
+            await staying.over.wait()
+    assert delete_index(settings) == []
+
+
+async def test_one_that_stays_leaves_an_index_that_was_deleted_and_made_again_to_its_new_owner(
+    run, settings
+):
+    lock = place_of(settings).lock
+    async with run(idle_s=3600) as staying:
+        await (await reach_owner(lock)).aclose()
+        delete_index(settings)
+        async with run() as owner:
+            await staying.over.wait()
+            stream = await reach_owner(lock)
+            assert (await ask(stream, "memory_search", {"query": "boiler"}))["outcome"] == "ok"
+            assert not owner.over.is_set()
 
 
 async def test_one_that_stays_while_it_is_needed_leaves_the_index_to_its_owner(run, settings):

@@ -6,7 +6,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cached_property
 from itertools import count
@@ -193,17 +193,19 @@ class SqliteStore:
         *,
         former: Path | None = None,
         is_owner: bool = False,
+        may_make: Callable[[], bool] = lambda: True,
         viewpoint: str = "",
     ) -> None:
         """Opens or makes the index at `wanted`, or at a sibling name when that place is taken.
 
         An index of ours at its `former` place is moved first. `is_owner`: this process holds the lock of the index.
-        Raises IndexUnavailableError.
+        `may_make`: asked before a file that was taken away is made anew. Raises IndexUnavailableError.
         """
         self.viewpoint = viewpoint
         self.path = self._wanted = Path(os.path.realpath(wanted))  # SQLite follows links, too
         self._former = former
         self._is_owner = is_owner
+        self._may_make = may_make
         self.notes: tuple[str, ...] = ()
         """Notes for a person about the file and what was done with it."""
         self._engines: VectorSearch | None = None
@@ -470,8 +472,14 @@ class SqliteStore:
             return self._opened is not None
 
     def _replace(self) -> None:
+        is_away = not self._is_in_place()
+        if is_away and (self._is_closing or not self._may_make()):
+            raise IndexUnavailableError(
+                f"The index {self.path} was deleted, and this process, which ends, does not make it anew.",
+                remedy="Start it again.",
+            )
         self._close_connections()
-        if self._damage is None or not self._is_in_place():
+        if self._damage is None or is_away:
             self._damage = None
             self.note(
                 f"{self.path.name} is another file than before; what it lacks is indexed from Markdown."
