@@ -24,6 +24,9 @@ EXTRAS: Final = "remote,local,postgres"
 OLD_PIP: Final = "23.1.2"
 """The oldest pip that runs on all of these Pythons; Debian 12 and Ubuntu 22.04 have even older ones."""
 _PATIENCE_S: Final = 900
+_STAYING_PATIENCE_S: Final = 30
+"""The time limit for a gateway that a hook started to begin, and to end once its index is gone."""
+_LOOK_S: Final = 0.1
 _NOTE: Final = "The boiler is serviced each October.\n"
 _QUESTION: Final = "When is the boiler serviced?"
 Result = TypeVar("Result")
@@ -36,12 +39,12 @@ class Place(NamedTuple):
     python: str
     wheel: Path
 
-    def run(self, *command: str | Path) -> str:
+    def run(self, *command: str | Path, given: str = "") -> str:
         """Returns what the command printed. If it fails, shows its output and raises CalledProcessError."""
         passed = {name: value for name, value in os.environ.items() if not _is_ours(name)}
         done = subprocess.run(
             command, cwd=self.home, env={**passed, "HOME": str(self.home), "PYTHONWARNINGS": "ignore"},
-            stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=_PATIENCE_S, check=False,
+            input=given, capture_output=True, encoding="utf-8", timeout=_PATIENCE_S, check=False,
         )  # fmt: skip
         if done.returncode:
             print(done.stdout[-2000:], done.stderr[-4000:], sep="\n", file=sys.stderr)
@@ -149,15 +152,51 @@ def try_way(way: Way, python: str, wheel: Path) -> Tried:
         second_s, _ = _timed(lambda: place.run(*ask))
         if [hit["path"] for hit in json.loads(answer)["results"]] != ["house.md"]:
             raise SystemExit(f"The note was not found: {answer}")
+        staying = _run_hook(place, (program, "recall", "--hook", "claude-code", "--notes", notes))
         place.run(program, "setup", "--undo")
         if way.uninstall:
             place.run(*way.uninstall)
         else:
             shutil.rmtree(place.home / "venv")
-        shutil.rmtree(place.home / ".local/share/memory-gateway")  # as docs/installing.md says
+        shutil.rmtree(place.home / ".local/share/memory-gateway")  # all as docs/installing.md says
+        for one in (".local/state", ".cache", ".config"):
+            shutil.rmtree(place.home / one / "memory-gateway", ignore_errors=True)
+        (notes / "later.md").write_text(_NOTE, encoding="utf-8")
+        _await(lambda: not _runs(staying), "The gateway that the hook started still runs")
         assert (notes / "house.md").read_text(encoding="utf-8") == _NOTE
         left = sorted(str(one.relative_to(place.home)) for one in _files(place.home))
         return Tried(installed_s, megabytes, first_s, second_s, left)
+
+
+def _run_hook(place: Place, hook: tuple[str | Path, ...]) -> int:
+    """Runs a hook, as clients do before a prompt; returns the process of the gateway that it starts."""
+    event = {"hook_event_name": "UserPromptSubmit", "session_id": "1", "prompt": _QUESTION}
+    place.run(*hook, given=json.dumps(event))
+
+    def owner() -> int:
+        locks = (place.home / ".local/share/memory-gateway").rglob("*.lock")
+        records = filter(None, (one.read_text(encoding="utf-8").strip() for one in locks))
+        return next((int(json.loads(one)["pid"]) for one in records), 0)
+
+    return _await(owner, "The hook started no gateway")
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _await(look: Callable[[], Result], otherwise: str) -> Result:
+    """Returns the first result that counts as true. Raises SystemExit, which says what is otherwise, if none does."""
+    ends = time.monotonic() + _STAYING_PATIENCE_S
+    while not (found := look()):
+        if time.monotonic() > ends:
+            raise SystemExit(otherwise)
+        time.sleep(_LOOK_S)
+    return found
 
 
 def _timed(act: Callable[[], Result]) -> tuple[float, Result]:
@@ -167,10 +206,10 @@ def _timed(act: Callable[[], Result]) -> tuple[float, Result]:
 
 
 def _files(home: Path) -> list[Path]:
-    return [
-        one for one in home.rglob("*")
-        if (one.is_symlink() or one.is_file()) and one.relative_to(home).parts[0] != ".cache"
-    ]  # fmt: skip
+    """Returns all files but those in the caches of installers."""
+    found = [one for one in home.rglob("*") if one.is_symlink() or one.is_file()]
+    caches, ours = home / ".cache", home / ".cache/memory-gateway"
+    return [one for one in found if caches not in one.parents or ours in one.parents]
 
 
 def main() -> None:
