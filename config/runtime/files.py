@@ -78,6 +78,10 @@ def give_to_owner(made: int, directory: Path) -> None:
         os.fchown(made, owner.st_uid, owner.st_gid)
 
 
+_OF_THE_SYSTEM: Final = 2
+"""The parts of a path such as `/srv`: nobody is told to take it, or `/`, away from its owner."""
+
+
 class Denial(msgspec.Struct, frozen=True):
     """A file or directory that this user may not use, with its owner and mode."""
 
@@ -88,6 +92,10 @@ class Denial(msgspec.Struct, frozen=True):
     """True if it belongs to this user."""
     is_on_the_way: bool
     """True if it is a directory on the way to the wanted path."""
+    is_open: bool
+    """True if it belongs to this user, and its mode permits what is wanted."""
+    to_make: str | None
+    """The directory that would have to be made in it, on the way to the wanted path."""
 
     def __str__(self) -> str:
         whose = "this user" if self.is_own else f"user {self.owner}"
@@ -98,10 +106,19 @@ class Denial(msgspec.Struct, frozen=True):
         from shlex import quote  # noqa: PLC0415 - only when something is denied
 
         user = name_of_user(os.geteuid())
+        if self.is_open:
+            return (
+                "owner and mode permit it, so take away what else forbids it, such as an immutable flag "
+                f"(`lsattr -d {quote(self.place)}`) or a read-only mount"
+            )
         if self.is_own:
             return f"chmod u+rwX {quote(self.place)}"
         if self.is_on_the_way:
             return f"have {self.owner} let {user} enter {self.place}"
+        if self.to_make is not None:
+            return f"have {self.owner} make {self.to_make} for {user}"
+        if len(Path(self.place).parts) <= _OF_THE_SYSTEM:
+            return f"have {self.owner} permit it"
         return f"have {self.owner} permit it, or run `sudo chown {user} {quote(self.place)}`"
 
 
@@ -117,7 +134,7 @@ def denial_of(path: Path, wanted: int = os.R_OK) -> Denial | None:
             status = one.stat()
         except OSError:
             return None
-        needed = wanted
+        needed, makes = wanted, 0
         if following is not None:
             makes = wanted & os.W_OK and not os.path.lexists(following)
             needed = os.X_OK | (os.W_OK if makes and os.access(one, os.X_OK) else 0)
@@ -128,6 +145,8 @@ def denial_of(path: Path, wanted: int = os.R_OK) -> Denial | None:
             return Denial(
                 str(one), name_of_user(uid), mode,
                 is_own=uid == os.geteuid(), is_on_the_way=needed == os.X_OK,
+                is_open=uid == os.geteuid() and mode >> 6 & needed == needed,
+                to_make=str(following) if makes and following != path else None,
             )  # fmt: skip
     return None
 

@@ -10,9 +10,11 @@ import pytest
 
 from backends.backend_errors import IndexUnavailableError
 from config.runtime.files import (
+    Denial,
     denial_of,
     give_to_owner,
     make_directories,
+    name_of_user,
     open_lock,
     replace_file,
     try_lock_file,
@@ -93,6 +95,39 @@ def test_who_owns_what_cannot_be_written_is_said_with_the_remedy(tmp_path, unpri
     remedy = refused.value.remedy
     assert remedy.startswith("Name another place: --state-dir")
     assert remedy.endswith(f"have root permit it, or run `sudo chown nobody {tmp_path}/memory`.")
+
+
+NOBODY = name_of_user(65534)
+
+
+def denial(place, **more):
+    known = {"is_own": False, "is_on_the_way": False, "is_open": False, "to_make": None}
+    return Denial(place, "root", 0o755, **(known | more))
+
+
+def test_nobody_is_told_to_take_the_root_of_the_file_system_or_a_directory_of_it_from_its_owner():
+    assert denial("/").remedy == denial("/srv").remedy == "have root permit it"
+
+
+def test_for_a_directory_that_is_missing_its_owner_is_to_make_it_and_keeps_the_one_above(
+    unprivileged,
+):
+    if os.geteuid() != 0:
+        pytest.skip("only root makes files for others")
+    with unprivileged():
+        found = denial_of(Path("/nonexistent/.local/index.sqlite"), os.R_OK | os.W_OK)
+        assert found.place == "/"
+        assert found.remedy == f"have root make /nonexistent for {NOBODY}"
+
+
+def test_what_owner_and_mode_permit_already_is_forbidden_by_something_else(tmp_path, monkeypatch):
+    note = tmp_path / "a note.md"
+    note.touch(mode=0o600)
+    monkeypatch.setattr(os, "access", lambda path, *_, **__: Path(path) != note)
+    monkeypatch.setattr(os, "supports_effective_ids", {os.access})
+    assert "immutable flag (`lsattr -d" in denial_of(note, os.R_OK | os.W_OK).remedy
+    note.chmod(0o400)
+    assert denial_of(note, os.R_OK | os.W_OK).remedy == f"chmod u+rwX '{note}'"
 
 
 def test_nothing_keeps_anybody_from_the_root_of_the_file_system():
