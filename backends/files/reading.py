@@ -21,12 +21,12 @@ from backends.files.scan import FoundFile, stamp
 from backends.interface import ReadAnswer, ReadRequest, SkippedFile
 from config.runtime.tasks import BoundedWork
 
-DECODING_VERSION: Final = 3
+DECODING_VERSION: Final = 4
 """Incremented with every change of the decoding: the notes of stored indexes are then read again."""
 UTF8: Final = "utf-8"
 WINDOWS: Final = "windows-1252"
 BROKEN: Final = "broken"
-"""UTF-8 with damage: what cannot be read is shown as U+FFFD."""
+"""Text with damage, UTF-8 unless a mark says UTF-16: what cannot be read is shown as U+FFFD."""
 UNKNOWN: Final = "unknown"
 """Text in another encoding, or no text: there is nothing in it to search."""
 
@@ -56,13 +56,16 @@ _MARK = "\ufeff"
 
 
 def encoding_of(data: bytes) -> str:
-    """Returns a codec of Python that reads all of it, or `BROKEN` or `UNKNOWN`."""
+    """Returns a codec of Python that reads all of it, or `BROKEN` or `UNKNOWN`.
+
+    UTF-16 that a mark names may have some damage.
+    """
     for mark, codec in _LONG_MARKS:
         if data.startswith(mark) and _reads(data, codec):
             return codec
     for mark, codec in _MARKS:
         if data.startswith(mark):
-            return codec if _reads(data, codec) else BROKEN
+            return codec if _damage(data, codec)[1] <= _DAMAGE_SHARE else BROKEN
     if b"\0" in data:
         guessed = _utf16(data)
         if guessed is not None:
@@ -75,10 +78,16 @@ def encoding_of(data: bytes) -> str:
 
 
 def _is_hopeless(data: bytes) -> bool:
-    shown = data.decode(UTF8, "replace")
+    damaged, share = _damage(data, UTF8)
+    return damaged >= _LEAST_DAMAGE and share > _DAMAGE_SHARE
+
+
+def _damage(data: bytes, codec: str) -> tuple[int, float]:
+    """Returns how many characters are damaged, and their share of the visible ones."""
+    shown = data.decode(codec, "replace")
     damaged = len(re.findall(_DAMAGED, shown))
     visible = len(shown) - sum(map(shown.count, " \n\r\t"))
-    return damaged >= _LEAST_DAMAGE and damaged > _DAMAGE_SHARE * visible
+    return damaged, damaged / visible if damaged else 0.0
 
 
 def _utf16(data: bytes) -> str | None:
@@ -183,7 +192,7 @@ def decode(data: bytes, encoding: str | None = None) -> str:
     if encoding in {BROKEN, UNKNOWN}:
         text = data.removeprefix(BOM).decode(errors="replace")
     else:
-        text = data.decode(encoding).removeprefix(_MARK)
+        text = data.decode(encoding, "replace").removeprefix(_MARK)
     text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
     return re.sub(_CARRIAGE_RETURNS, "\n", text) if "\r\n" in text else text
 
@@ -212,6 +221,7 @@ def _read_bytes(descriptor: int, size: int) -> bytes | None:
 def _content(found: FoundFile, data: bytes, status: os.stat_result) -> FileContent:
     encoding = encoding_of(data)
     is_marked = data.startswith(tuple(mark for mark, _ in (*_MARKS, *_LONG_MARKS)))
+    is_as_marked = is_marked and encoding != BROKEN
     return FileContent(
         found=replace(
             found,
@@ -222,7 +232,7 @@ def _content(found: FoundFile, data: bytes, status: os.stat_result) -> FileConte
         ),
         text="" if encoding == UNKNOWN else decode(data, encoding),
         content_hash=content_hash(data),
-        encoding=UTF8 if is_marked and encoding != BROKEN else encoding,
+        encoding=(UTF8 if _reads(data, encoding) else BROKEN) if is_as_marked else encoding,
     )
 
 
@@ -434,7 +444,8 @@ def _converted(descriptor: int) -> Iterator[bytes] | None:
     encoding = encoding_of(data)
     if encoding in (UTF8, BROKEN, UNKNOWN):
         return None
-    return iter([data.decode(encoding).removeprefix("\ufeff").encode("utf-8", "replace")])
+    text = data.decode(encoding, "replace").removeprefix(_MARK)
+    return iter([text.encode("utf-8", "replace")])
 
 
 def _is_plain_utf8(descriptor: int) -> bool:

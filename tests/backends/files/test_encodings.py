@@ -26,6 +26,19 @@ def test_a_note_gives_the_same_text_and_lines_in_the_usual_encodings(
     assert read_lines(roots_of(workspace), second).text == "\n".join(lines[1:3])
 
 
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("damage", [b"\0", b"\n"])
+def test_a_note_that_a_mark_names_utf16_is_read_as_that_with_an_odd_byte_at_its_end(
+    workspace, write, roots_of, codec, damage
+):
+    data = f"\ufeff{GERMAN}".encode(codec) + damage
+    assert decode(data) == f"{GERMAN}\N{REPLACEMENT CHARACTER}"
+    (workspace / "memory").mkdir(parents=True)
+    (workspace / "memory/a.md").write_bytes(data)
+    whole = read_lines(roots_of(workspace), ReadRequest(path="memory/a.md"))
+    assert whole.text == f"{GERMAN}\N{REPLACEMENT CHARACTER}"
+
+
 @each(
     "data",
     [

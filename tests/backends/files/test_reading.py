@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.files.reading import (
+    BROKEN,
     HASH_BYTES,
     MAX_FILE_BYTES,
     FileChanging,
@@ -97,6 +98,11 @@ def test_what_begins_with_a_byte_order_mark_is_read_as_that_says(listed, codec):
         else "The kettle, 日本語\n".encode(codec)
     )
     assert listed(data)().text == "The kettle, 日本語\n"
+
+
+def test_damage_in_what_a_byte_order_mark_names_is_reported(listed):
+    content = listed("The kettle is descaled.\n".encode("utf-16") + b"\0")()
+    assert (content.text, content.encoding) == ("The kettle is descaled.\n\ufffd", BROKEN)
 
 
 @given(st.binary(max_size=60) | st.text(alphabet="a\r\n\0\ufeff").map(str.encode))
