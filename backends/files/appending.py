@@ -64,6 +64,17 @@ class _Note(NamedTuple):
         return self.text.count("\n") + (not self.is_ended)
 
     @property
+    def codec(self) -> str:
+        """The codec in which it is written on."""
+        return UTF8 if self.encoding in {BROKEN, UNKNOWN} else self.encoding
+
+    @property
+    def newline(self) -> str:
+        """The end of the last line that has one."""
+        whole = self.data.decode(self.codec, "replace").rpartition("\n")[0]
+        return "\r\n" if whole.endswith("\r") else "\n"
+
+    @property
     def is_ended(self) -> bool:
         return not self.text or self.text.endswith("\n")
 
@@ -165,7 +176,7 @@ def _append(
     """Appends the entry; returns None if another program overwrote it."""
     lines, created = note.lines, not note.text
     before = f"{heading}\n\n" if created and heading else "" if note.is_ended else "\n"
-    data = _encoded(path, note, before, body)
+    data = _encoded(path, note, f"{before}{body}\n")
     if not is_wanted():
         raise TimeoutError(errno.ETIMEDOUT, "nobody waits for it any more")
     _write(descriptor, data)
@@ -178,11 +189,15 @@ def _append(
     return Appended(path, first, first + body.count("\n"), created)
 
 
-def _encoded(path: str, note: _Note, before: str, body: str) -> bytes:
-    """Returns the bytes to write, in the note's own encoding. Raises FileUnwritableError if they could not be read."""
-    codec = UTF8 if note.encoding in {BROKEN, UNKNOWN} else note.encoding
+def _encoded(path: str, note: _Note, text: str) -> bytes:
+    """Returns the bytes to write, in the note's own encoding, with its own ends of lines.
+
+    Raises FileUnwritableError if they could not be read.
+    """
+    codec, newline = note.codec, note.newline
+    lines = text if newline == "\n" else text.replace("\r\n", "\n").replace("\n", newline)
     try:
-        data = f"{before}{body}\n".encode(codec)
+        data = lines.encode(codec)
     except UnicodeEncodeError as error:
         characters = error.object[error.start : error.end]
         raise _unfit(path, f"is in {codec}, which has no {characters!r}") from None
@@ -190,7 +205,7 @@ def _encoded(path: str, note: _Note, before: str, body: str) -> bytes:
         return data
     after = note.data + data
     encoding = encoding_of(after)
-    ending = decode(f"{body}\n".encode())
+    ending = decode(text.encode())
     if encoding == UNKNOWN or not decode(after, encoding).endswith(ending):
         raise _unfit(path, "is not in an encoding in which the entry could be read again")
     return data

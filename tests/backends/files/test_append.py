@@ -266,6 +266,17 @@ def test_an_entry_is_written_in_the_encoding_of_the_note(append, log, codec, end
     assert decode(data).endswith("- für später: ½ Melone\n  süß\n")
 
 
+@pytest.mark.parametrize("codec", ["utf-8", "utf-16"])
+@pytest.mark.parametrize("end", ["", "\r\n"])
+def test_an_entry_ends_its_lines_as_the_last_line_of_the_note_ends(append, log, codec, end):
+    log.parent.mkdir()
+    log.write_bytes(f"- one\n# Day\r\n- two{end}".encode(codec))
+    assert append("- three\n  four").last_line == 5
+    assert append("- five").first_line == 6
+    text = log.read_bytes().decode(codec)
+    assert text == "- one\n# Day\r\n- two\r\n- three\r\n  four\r\n- five\r\n"
+
+
 def test_an_entry_with_letters_that_the_encoding_of_the_note_lacks_is_refused(append, log):
     log.parent.mkdir()
     log.write_bytes("# Café\n- crème brûlée für später\n".encode("windows-1252"))
