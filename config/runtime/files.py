@@ -380,7 +380,10 @@ _COPIES: Final = 1000
 
 
 def keep_copy(path: Path, data: bytes, *, mode: int) -> Path:
-    """Writes a copy of a file's content beside it under an unused name, and returns its path. Raises OSError."""
+    """Writes a copy of a file's content beside it under an unused name, and returns its path.
+
+    Raises OSError, and then leaves no copy behind.
+    """
     for number in range(1, _COPIES):
         suffix = f".{number}" if number > 1 else ""
         copy = path.with_name(COPY.format(name=path.name, number=suffix))
@@ -388,12 +391,16 @@ def keep_copy(path: Path, data: bytes, *, mode: int) -> Path:
             descriptor = os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
         except FileExistsError:
             continue
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, mode)
-            give_to_owner(descriptor, path.parent)
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                os.fchmod(descriptor, mode)
+                give_to_owner(descriptor, path.parent)
+                file.write(data)
+                file.flush()
+                os.fsync(descriptor)
+        except BaseException:
+            copy.unlink(missing_ok=True)
+            raise
         return copy
     raise FileExistsError(errno.EEXIST, f"there are {_COPIES} copies beside it", str(path))
 

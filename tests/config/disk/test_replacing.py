@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 
 import pytest
@@ -53,6 +54,16 @@ def test_copies_take_names_that_nobody_has_and_are_found_again_the_latest_first(
     assert copies_of(file) == kept[::-1]
     assert [one.read_text() for one in kept] == [str(number) for number in range(11)]
     assert {one.stat().st_mode & 0o777 for one in kept} == {0o640}
+
+
+def test_a_copy_that_cannot_be_written_is_not_left_behind(tmp_path, monkeypatch):
+    def full(_descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        keep_copy(tmp_path / "a", b"x", mode=0o600)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_copy_follows_no_link(tmp_path):
