@@ -85,6 +85,20 @@ class PathNotAllowedError(MemoryGatewayError):
         )
 
 
+class WritingRefusedError(PathNotAllowedError):
+    """A note that was to be written is a link, or no regular file.
+
+    The gateway chose its path, so the cause reveals nothing.
+    """
+
+    def __init__(self, path: str, cause: str) -> None:
+        MemoryGatewayError.__init__(
+            self,
+            f"{path!r} cannot be written: {cause}.",
+            remedy="Put a file of its own there, then try again.",
+        )
+
+
 class FileUnreadableError(MemoryGatewayError):
     """A permitted file exists and cannot be read."""
 

@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from backends.backend_errors import FileUnwritableError, PathNotAllowedError
+from backends.backend_errors import FileUnwritableError, WritingRefusedError
 from backends.files.reading import BROKEN, MAX_FILE_BYTES, UNKNOWN, UTF8, decode, encoding_of
 from backends.files.roots import Location
-from backends.files.safe_open import fault_of, walked
+from backends.files.safe_open import BEHIND_LINK, NOT_REGULAR, fault_of, walked
 from config.runtime.files import denial_of, descriptor_of, lock_within, make_durable, unlock
 
 _APPEND: Final = (
@@ -33,6 +33,10 @@ _APPEND: Final = (
     | os.O_NOCTTY
     | os.O_CLOEXEC
 )
+_REFUSALS: Final = {
+    errno.ELOOP: "it is a symbolic link, and links are never followed",
+    errno.ENOTDIR: f"it is {BEHIND_LINK}",
+}
 _FILE_MODE: Final = 0o644
 _DIRECTORY_MODE: Final = 0o755
 """The modes that an editor uses under the usual umask; never writable for others."""
@@ -89,7 +93,7 @@ def append_entry(
     """Appends `entry` as lines of its own; a new file begins with `heading` and an empty line.
 
     A missing directory is made; `is_wanted` is called just before the entry is written. On return the entry is in
-    the file of that name. Blocks. Raises `PathNotAllowedError` where the path leads over a link
+    the file of that name. Blocks. Raises `WritingRefusedError` where the path leads over a link
     or to something that is not a regular file, and `FileUnwritableError` when the file cannot be written.
     """
     body = entry.rstrip("\n")
@@ -110,7 +114,8 @@ def append_entry(
         raise TimeoutError(errno.ETIMEDOUT, "another program replaces it again and again")
     except OSError as error:
         if fault_of(error) == "refused":
-            raise PathNotAllowedError(location.path) from None
+            cause = _REFUSALS.get(error.errno or 0, f"it is {NOT_REGULAR}")
+            raise WritingRefusedError(location.path, cause) from None
         raise _unwritable(location, error) from None
 
 
@@ -137,7 +142,7 @@ def _opened(location: Location) -> Iterator[int]:
         is_new = not _exists(name, parent)
         with descriptor_of(name, _APPEND, _FILE_MODE, dir_fd=parent) as descriptor:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise PathNotAllowedError(location.path)
+                raise WritingRefusedError(location.path, f"it is {NOT_REGULAR}")
             lock_within(descriptor, LOCK_TIMEOUT_S)
             yield descriptor
     if is_new:

@@ -72,6 +72,24 @@ def test_links_are_never_followed(append, tmp_path, place):
     assert list(outside.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("put", "cause"),
+    [
+        (lambda log: log.symlink_to("elsewhere.md"), "it is a symbolic link"),
+        (os.mkfifo, "it is not a regular file"),
+    ],
+)
+def test_a_note_that_is_a_link_or_a_pipe_is_told_as_what_could_not_be_written(
+    append, log, put, cause
+):
+    log.parent.mkdir()
+    put(log)
+    with pytest.raises(
+        PathNotAllowedError, match=f"'memory/2026-02-08.md' cannot be written: {cause}"
+    ):
+        append("- one")
+
+
 def test_what_is_no_file_is_refused(append, log):
     log.mkdir(parents=True)
     with pytest.raises((PathNotAllowedError, FileUnwritableError)):
