@@ -96,15 +96,19 @@ def revision_of(meta: Meta | None, agreed: str | None) -> Revision:
 def stateless_revision(meta: Meta | None) -> Revision:
     """Returns the revision of a request that must carry it. Raises as `revision_of`."""
     meta = meta or {}
-    for key in (REVISION_KEY, CAPABILITIES_KEY):
-        if key not in meta:
-            raise InvalidParamsError(f"params._meta needs {key!r}.")
-    name = meta[REVISION_KEY]
+    name = _needed(meta, REVISION_KEY)
     if not isinstance(name, str):
         raise InvalidParamsError(f"params._meta[{REVISION_KEY!r}] must be a string.")
-    if name not in STATELESS_REVISIONS:
+    if name not in STATELESS_REVISIONS:  # before all else: another revision may need other keys
         raise UnsupportedRevisionError(name)
+    _needed(meta, CAPABILITIES_KEY)
     return Revision(name)
+
+
+def _needed(meta: Meta, key: str) -> object:
+    if key not in meta:
+        raise InvalidParamsError(f"params._meta needs {key!r}.")
+    return meta[key]
 
 
 SERVER: Final = {"name": "memory-gateway", "title": "Memory Gateway", "version": VERSION}

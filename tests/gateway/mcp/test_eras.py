@@ -52,6 +52,11 @@ def test_an_unknown_revision_is_refused_with_those_that_are_known(requested):
     assert wire.data["supported"] == [*STATELESS_REVISIONS, *HANDSHAKE_REVISIONS]
 
 
+def test_an_unknown_revision_is_refused_as_one_whatever_else_is_missing():
+    with pytest.raises(UnsupportedRevisionError):
+        revision_of({REVISION_KEY: "2031-01-01"}, None)
+
+
 @each(
     "meta",
     [
