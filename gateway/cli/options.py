@@ -142,6 +142,13 @@ def load_request(options: Options) -> LoadRequest:
 
 def openclaw_request(options: Options) -> LoadRequest:
     """Returns what to load by the options alone. Raises CommandLineError."""
+    for option in SHARED_OPTIONS:
+        value = getattr(options, option.field)
+        if isinstance(value, str) and not value.strip() and option.field != "notes":
+            raise CommandLineError(
+                f"{option.flag} is empty.",
+                remedy=f"Give it a value, as in `{option.flag} {option.metavar}`, or leave it out.",
+            )
     for flag, value in (("--workspace", options.workspace), ("--agent", options.agent)):
         if options.notes is not None and value is not None:
             raise CommandLineError(

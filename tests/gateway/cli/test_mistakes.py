@@ -35,6 +35,10 @@ from fakes.each import each
         (["get", "MEMORY.md", "--lines", "0"], "--lines"),
         (["index", "extra"], "extra"),
         (["serve", "--port", "80"], "--port"),
+        (["search", "x", "--agent", ""], "--agent is empty"),
+        (["search", "x", "--workspace", ""], "--workspace is empty"),
+        (["search", "x", "--state-dir", " "], "--state-dir is empty"),
+        (["config", "--config", ""], "--config is empty"),
         (["status", "--log-level", "loud"], "--log-level"),
     ],
 )
