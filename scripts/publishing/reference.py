@@ -51,7 +51,7 @@ What happens with a value that cannot be read:
 * **A key that OpenClaw has, too**: the value is ignored, with a warning that names file and line. The start goes on.
 * **A key that is ours alone**: the start stops (exit code 78), with line and column.
 * **A number beyond what the program can use**, such as a share above 1 or a wait of more than 24.8 days, becomes the nearest that it can, and a duration or a time zone
-  that cannot be read counts as not set: wherever it stands, with a warning.
+  that cannot be read counts as not set: wherever it stands, with a warning. `status`, `doctor`, `config` and the log of `serve` show warnings; `config set` refuses such a value.
 * **Where the default would be careless**, the safe side is taken: `enabled` is then off, `provider` is `none`, and a key is sent nowhere if its address is not known.
 
 OpenClaw refuses a file with keys that it does not know. In `openclaw.json`, `plugins.entries.memory-gateway.config` is therefore the place for everything that OpenClaw has no key for:
