@@ -308,6 +308,8 @@ class FilePlan(msgspec.Struct, frozen=True, kw_only=True):
     """The file without us; None where there is none."""
     copy: Path | None = None
     """The copy that contains `base`, if there is one."""
+    keeps_ours: bool = False
+    """True if `base` has other entries of ours, and all the rest is what it was before them: it needs no copy."""
 
     @property
     def changes(self) -> bool:
@@ -329,7 +331,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     lost: tuple[str, ...] = ()
     """The extended attributes that the new file could not be given."""
     restored: bool = False
-    """True if the file is what it was before us, or removed because there was none."""
+    """True if the file, apart from other entries of ours, is what it was before us, or gone if there was none."""
 
 
 def connected(client: Client, there: Surroundings) -> dict[str, Entry]:
@@ -407,11 +409,39 @@ def plan_change(client: Client, there: Surroundings, name: str, entry: Entry | N
     plan = partial(FilePlan, client=client, path=path, name=name, before=before, old=old, new=new)
     if old == new:
         return plan(after=before.data)
-    base, copy = _without(client, path, before, name, old)
+    base = _without_all_but(client, path, before, name)
+    keeps_ours, copy = base is not None, None
+    if base is None:
+        base, copy = _without(client, path, before, name, old)
+    plan = partial(plan, base=base, copy=copy, keeps_ours=keeps_ours)
     if new is None:
-        return plan(after=base, base=base, copy=copy)
+        return plan(after=base)
     text = with_server(client, (base or b"").decode(), path, name, new)
-    return plan(after=text.encode(), base=base, copy=copy)
+    return plan(after=text.encode())
+
+
+def _without_all_but(client: Client, path: Path, content: Content, name: str) -> bytes | None:
+    """Returns the content with our other entries alone; None without any, or if anything else has changed since."""
+    servers = servers_in(client, content.text, path)
+    ours = {one: entry for one, entry in servers.items() if client.is_hooks or is_ours(entry)}
+    others = {one: entry for one, entry in ours.items() if one != name}
+    if not others:
+        return None
+    for copy in (None, *_copies(path)):
+        try:
+            text = "" if copy is None else _read_file(copy).text
+            if _with_all(client, text, path, ours) == content.text:
+                return _with_all(client, text, path, others).encode()
+        except (OSError, ValueError, ConfigInvalidError):
+            continue
+    return None
+
+
+def _with_all(client: Client, text: str, path: Path, ours: Servers) -> str:
+    """Returns the text with these entries, in the order of a file: each is put last in TOML, and first in JSON."""
+    for name, entry in ours.items() if client.form == "toml" else reversed(ours.items()):
+        text = with_server(client, text, path, name, entry)
+    return text
 
 
 def _without(
@@ -452,7 +482,7 @@ def carry_out(plan: FilePlan) -> Done:
         if plan.new is None:
             return _put_back(plan)
         make_directories(plan.path.parent)
-        if copy is None and plan.base is not None:
+        if copy is None and plan.base is not None and not plan.keeps_ours:
             copy = _copy(plan.path, plan.base, plan.before.mode)
         return Done(copy=copy, lost=_replace(plan, plan.after or b""))
     except OSError as error:
@@ -498,6 +528,8 @@ def _put_back(plan: FilePlan) -> Done:
     lost = _replace(plan, plan.after)
     if plan.copy is not None:
         plan.copy.unlink()
+        return Done(lost=lost, restored=True)
+    if plan.keeps_ours:
         return Done(lost=lost, restored=True)
     return Done(copy=next(iter(_copies(plan.path)), None), lost=lost)
 

@@ -20,7 +20,7 @@ from gateway.agent.recalling import HOOK_CLIENTS
 from gateway.cli.arguments import ClientName, HookOf
 from gateway.connect import entries
 from gateway.connect.clients import CLIENTS, Surroundings, is_ours
-from gateway.connect.entries import carry_out, connected, plan_change
+from gateway.connect.entries import carry_out, connected, plan_change, servers_in, with_server
 
 ROOT = Path(__file__).parents[3]
 COMMAND = ("/opt/bin/memory-gateway", "serve", "--notes", "/home/me/notes")
@@ -95,6 +95,33 @@ def test_ten_rounds_where_there_was_no_file_leave_none(client, there):
         leave(client, there)
         assert left_in(client.file(there)) == []
     assert not client.is_installed(there)
+
+
+@pytest.mark.parametrize("first", [NAME, "work"])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_two_entries_of_ours_are_no_change_by_somebody_else(client, there, first, is_there):
+    path = client.file(there)
+    if is_there:
+        write(client, there, lived_in(client))
+    before = path.read_bytes() if is_there else None
+    copy = join(client, there)
+    assert join(client, there, name="work") is None
+    assert left_in(path) == sorted({path.name, copy.name if copy else path.name})
+    for name in (first, NAME if first == "work" else "work"):
+        assert carry_out(plan_change(client, there, name, None)).restored
+    assert (path.read_bytes() if path.exists() else None) == before
+    assert left_in(path) == ([path.name] if is_there else [])
+
+
+def test_what_somebody_else_changed_beside_two_entries_of_ours_stays(there):
+    client = CLIENTS["cursor"]
+    path = write(client, there, lived_in(client))
+    join(client, there)
+    join(client, there, name="work")
+    theirs = with_server(client, path.read_text(), path, "theirs", {"command": "x"})
+    path.write_text(theirs)
+    assert not carry_out(plan_change(client, there, NAME, None)).restored
+    assert set(servers_in(client, path.read_text(), path)) == {"theirs", "work"}
 
 
 def test_what_is_connected_is_not_connected_again(client, there):
