@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import pytest
 
 from fakes import hung_disk
 from fakes.hung_disk import HungDisk
-from fakes.staying import end_staying
+from fakes.staying import end_staying, staying
 from gateway import hook
 from gateway.ownership.owner import read_owner
 
@@ -98,6 +99,15 @@ def test_where_no_gateway_runs_one_is_started_that_stays_and_then_it_answers(cli
     assert os.getpgid(pid) == pid
     assert client.run(session="s-9") is not None
     assert read_owner(client.lock).pid == pid
+
+
+def test_one_that_was_started_ends_once_its_index_was_deleted_and_makes_none_anew(client, home):
+    client.until_told()
+    directory = client.lock.parent
+    shutil.rmtree(directory)
+    home.write("MEMORY.md", "- The kettle is descaled every month.\n")
+    home.until(lambda: staying(home.root) == [])
+    assert not directory.exists()
 
 
 async def test_a_gateway_that_runs_already_is_asked(client, home):
