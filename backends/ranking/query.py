@@ -22,6 +22,7 @@ from backends.text.analyser import (
     detect_language,
     every_stop_word,
     fold,
+    forms_of_times,
     hebrew_forms,
     in_simplified,
     is_hebrew,
@@ -110,7 +111,8 @@ class QueryAnalyser:
         text = normalise(text[:MAX_QUERY_CHARS])
         language = detect_language(text)
         content = content_words(with_joined_numbers(text), language)
-        concepts = dict.fromkeys(self._concepts(content, language))
+        forms = dict(forms_of_times(text))
+        concepts = dict.fromkeys(self._concepts(content, language, forms))
         asked = [c for c in concepts if c.alternatives[0] not in stop_bigrams()]
         found = (asked or list(concepts))[:MAX_CONCEPTS]
         times = days_in(text[:_WITH_TIMES], today) if today else ()
@@ -183,7 +185,10 @@ class QueryAnalyser:
                     (name, *_), *_ = english.concepts(word.lower())
                     yield Concept((joined,), COMPOUND_SHARE, instead_of=name)
 
-    def _concepts(self, words: Iterable[str], language: str) -> Iterator[Concept]:
+    def _concepts(
+        self, words: Iterable[str], language: str, forms: Mapping[str, Sequence[str]] | None = None
+    ) -> Iterator[Concept]:
+        """Yields the concepts of words. `forms`: further alternatives of some of them."""
         analysers = [self.analyser(name) for name in dict.fromkeys((language, *self.languages))]
         for word in words:
             readings = [analyser.concepts(word) for analyser in analysers]
@@ -192,7 +197,8 @@ class QueryAnalyser:
             for number, alternatives in enumerate(zip(*readings, strict=True)):
                 found = (term for reading in alternatives for term in reading)
                 others = other_forms(word) if number == 0 else ()
-                terms = tuple(dict.fromkeys((*found, *others)))
+                more = forms.get(word.lower(), ()) if forms and number == 0 else ()
+                terms = tuple(dict.fromkeys((*found, *others, *more)))
                 is_prefix = is_unspaced(word) and len(terms[0]) == 1
                 yield Concept(terms, 1.0 if number == 0 else share, is_prefix)
 

@@ -776,6 +776,18 @@ def other_forms(token: str) -> tuple[str, ...]:
     return ()
 
 
+_HALF_CLOCK_APART: Final = r"(?<![\w.,:/-])(\d\d?(?::\d\d)?) ([ap]\.?m)\b"
+
+
+def forms_of_times(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yields the words of each time of day that normalised text writes as two, in lower case, with its other forms:
+    `7` and `pm`, each with those of `7pm`.
+    """
+    for match in re.finditer(_HALF_CLOCK_APART, text.lower()):
+        forms = other_forms(match[1] + match[2].replace(".", ""))
+        yield from ((word, forms) for word in match.groups())
+
+
 def _as_dialled(digits: str) -> Iterator[str]:
     """Yields other spellings of a phone number, such as without its trunk prefix, and without its country code."""
     for before in ("0", *_WITHIN.values()):

@@ -271,6 +271,22 @@ def test_a_number_is_found_however_it_is_written(asked, said):
     assert not set(whole.alternatives).isdisjoint(Analyser("english").terms(said).split())
 
 
+@each("asked", ["at 7 pm", "7 PM", "by 7 p.m. at last", "7:00 pm"])
+@each("said", ["7pm", "7 pm", "19:00", "7:00pm", "19h"])
+def test_a_time_of_day_is_found_however_it_is_written_as_two_words(asked, said):
+    concepts = QueryAnalyser(["english"]).analyse(asked).concepts
+    found = set(Analyser("english").terms(said).split())
+    (half,) = (one for one in concepts if one.alternatives[0] == "pm")
+    assert not found.isdisjoint(half.alternatives)
+    assert [one for one in concepts if one is not half and not found.isdisjoint(one.alternatives)]
+
+
+@each("asked", ["1.7 pm", "17 pm", "7 pages", "pm 7"])
+def test_other_numbers_are_no_time_of_day(asked):
+    terms = QueryAnalyser(["english"]).analyse(asked).terms()
+    assert "7pm" not in terms and "19_00" not in terms
+
+
 def test_a_long_list_of_numbers_is_no_number():
     listed = ",".join(str(100 + number % 900) for number in range(2_000))
     (whole, *_) = QueryAnalyser(["english"]).analyse(listed).concepts
