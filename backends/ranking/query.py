@@ -42,6 +42,7 @@ from backends.text.times import (
     asks_when,
     day_terms,
     days_in,
+    month_names,
     without_asking,
 )
 
@@ -111,11 +112,11 @@ class QueryAnalyser:
         text = normalise(text[:MAX_QUERY_CHARS])
         language = detect_language(text)
         content = content_words(with_joined_numbers(text), language)
-        forms = dict(forms_of_times(text))
+        times = days_in(text[:_WITH_TIMES], today) if today else ()
+        forms = {**dict(forms_of_times(text)), **dict(self._forms_of_months(times, language))}
         concepts = dict.fromkeys(self._concepts(content, language, forms))
         asked = [c for c in concepts if c.alternatives[0] not in stop_bigrams()]
         found = (asked or list(concepts))[:MAX_CONCEPTS]
-        times = days_in(text[:_WITH_TIMES], today) if today else ()
         query = (*found, *_times(times, found))
         words: tuple[tuple[Concept, str], ...] = ()
         if not COMPOUNDING.isdisjoint(self.languages) and may_hold_compounds(text):
@@ -184,6 +185,16 @@ class QueryAnalyser:
                 if word in content:
                     (name, *_), *_ = english.concepts(word.lower())
                     yield Concept((joined,), COMPOUND_SHARE, instead_of=name)
+
+    def _forms_of_months(
+        self, times: Iterable[Days], language: str
+    ) -> Iterator[tuple[str, list[str]]]:
+        """Yields each word for a month, where it means one, with the terms of other names of it: `dec` of `Dec 14`."""
+        analysers = [self.analyser(name) for name in dict.fromkeys((language, *self.languages))]
+        for word in {word for days in times for word in tokens(days.text)}:
+            terms = [one.concepts(name)[0][0] for name in month_names(word) for one in analysers]
+            if terms:
+                yield word, terms
 
     def _concepts(
         self, words: Iterable[str], language: str, forms: Mapping[str, Sequence[str]] | None = None

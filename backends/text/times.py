@@ -251,6 +251,21 @@ _MONTHS: Final = {
     for word in words.split()
 }
 _MONTHS_BY_NAME: Final = day_words.MONTHS | _MONTHS
+_ABBREVIATED: Final = "jan feb mar apr jun jul aug sep sept oct okt nov dec dez".split()
+
+
+def month_names(word: str) -> Iterator[str]:
+    """Yields what a month, in lower case, is abbreviated to, and what English and German ones are abbreviated from; for
+    other words none. Further names of the month are in `date_words` too, and would count again.
+    """
+    number = _MONTHS.get(word)
+    shorter = [one for one in _ABBREVIATED if _MONTHS[one] == number and one[:3] == word[:3]]
+    yield from shorter
+    if number and word in shorter:
+        names = (MONTH_NAMES[one].split()[number - 1].lower() for one in ("en", "de"))
+        yield from (name for name in names if name.startswith(word))
+
+
 _ALSO_OTHER_WORDS: Final = day_words.ALSO_OTHER_WORDS.union(
     "may march mars mar april june august juni juli julio марта jan apr jun jul aug sep sept oct okt nov dec dez"
     " mai feb".split()

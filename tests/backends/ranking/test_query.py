@@ -202,6 +202,29 @@ def test_a_month_that_is_named_is_found_by_its_words_alone():
     assert QueryAnalyser().analyse("in November 2022", TODAY).times != ()
 
 
+MONTHS_AS_WRITTEN = [
+    ("Dec", "December"),
+    ("Dez", "Dezember"),
+    ("Sept", "sep", "September"),
+    ("mar", "March"),
+]
+
+
+@each(
+    ("asked", "said"),
+    [(one, other) for names in MONTHS_AS_WRITTEN for one in names for other in names],
+)
+def test_a_month_is_found_by_its_name_in_full_and_abbreviated(asked, said):
+    (month, _) = QueryAnalyser(["english"]).analyse(f"{asked} 14", TODAY).concepts
+    assert not set(month.alternatives).isdisjoint(Analyser("english").terms(said).split())
+
+
+@each("asked", ["what did Jan say", "may I march", "Sep Dec"])
+def test_a_word_that_means_no_month_there_is_no_other_name_of_one(asked):
+    query = QueryAnalyser(["english"]).analyse(asked, TODAY)
+    assert all(len(one.alternatives) == 1 for one in query.concepts)
+
+
 @each(
     ("asked", "said"),
     [("allergies", "allergic"), ("allergic", "allergies"), ("painter", "paints"), ("bakes", "baker"),
