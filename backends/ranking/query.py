@@ -39,9 +39,12 @@ from backends.text.analyser import (
 from backends.text.times import (
     LAST_WORDS,
     Days,
+    american_day_spellings,
     asks_when,
+    day_spellings,
     day_terms,
     days_in,
+    is_month,
     month_names,
     without_asking,
 )
@@ -126,7 +129,8 @@ class QueryAnalyser:
         if language == "english":
             derived = (*self._related(content), *self._joined(text, content))
         others = chain(_alone(content), _hebrew_numbers(content))
-        weaker = dict.fromkeys((*derived, *islice(others, _MOST_WORDS)))
+        days = self._days_in_digits(times, language)
+        weaker = dict.fromkeys((*derived, *days, *islice(others, _MOST_WORDS)))
         related = tuple(one for one in weaker if one.instead_of in names)
         return Query(query, language, times, words, related)
 
@@ -196,6 +200,23 @@ class QueryAnalyser:
             if terms:
                 yield word, terms
 
+    def _days_in_digits(self, times: Iterable[Days], language: str) -> Iterator[Concept]:
+        """Yields single days as notes write them in digits, instead of the month or the digits of the question."""
+        found: dict[tuple[str, float], dict[str, None]] = {}
+        for days in islice((one for one in times if one.first == one.last), _MOST_WORDS):
+            words = tokens(days.text)
+            months = filter(is_month, words)
+            digits = (one for one in words if one[0].isdigit() and not one.isalnum())
+            if written := next(chain(months, digits), ""):
+                name = self.analyser(language).concepts(written)[0][0]
+                for terms, share in (
+                    (day_spellings(days.first), COMPOUND_SHARE),
+                    (american_day_spellings(days.first), AMERICAN_SHARE),
+                ):
+                    found.setdefault((name, share), {}).update(dict.fromkeys(terms))
+        for (name, share), spellings in found.items():
+            yield Concept(tuple(spellings), share, instead_of=name)
+
     def _concepts(
         self, words: Iterable[str], language: str, forms: Mapping[str, Sequence[str]] | None = None
     ) -> Iterator[Concept]:
@@ -254,6 +275,8 @@ def _is_stop_word(word: str, stop_words: frozenset[str]) -> bool:
 
 RELATED_SHARE: Final = 0.5
 """The weight of a word derived from the one asked for, or that it is derived from, relative to that one."""
+AMERICAN_SHARE: Final = 0.35
+"""The weight of a day whose month comes first: elsewhere these digits are another day."""
 _DERIVED: Final = re.compile("(.{3,}?)(?:ists?|ical|ics?|ous|([eo]rs?))")
 
 

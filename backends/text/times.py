@@ -98,6 +98,24 @@ def day_terms(first: date, last: date) -> Iterator[str]:
         yield (first + timedelta(days=number)).isoformat().replace("-", "_")
 
 
+def day_spellings(day: date) -> tuple[str, ...]:
+    """Returns the index terms of a day in digits, the day before the month: `12_03` for `12.03.`, `12_3_2026`."""
+    return _in_digits(day, (day.day, day.month))
+
+
+def american_day_spellings(day: date) -> tuple[str, ...]:
+    """Returns the index terms of a day in digits, the month before the day: `3_12` for `3/12`, `03_12_2026`."""
+    return _in_digits(day, (day.month, day.day))
+
+
+def _in_digits(day: date, pair: tuple[int, int]) -> tuple[str, ...]:
+    padded, plain = "_".join(f"{one:02}" for one in pair), "_".join(map(str, pair))
+    years = (day.year, f"{day.year % 100:02}")
+    with_year = (f"{written}_{year}" for written in (padded, plain) for year in years)
+    is_number = max(pair) < 10  # `1.5` is one and a half, and not in May
+    return tuple(dict.fromkeys((padded, padded if is_number else plain, *with_year)))
+
+
 _ASKED: Final = r"""
     \b(?:when|what\s+(?:date|day|month|year|time)|which\s+(?:date|day|month|year)|how\s+long
         |wann|an\s+welchem\s+tag|in\s+welchem\s+(?:monat|jahr)|seit\s+wann|wie\s+lange
@@ -252,6 +270,11 @@ _MONTHS: Final = {
 }
 _MONTHS_BY_NAME: Final = day_words.MONTHS | _MONTHS
 _ABBREVIATED: Final = "jan feb mar apr jun jul aug sep sept oct okt nov dec dez".split()
+
+
+def is_month(word: str) -> bool:
+    """Returns whether a word in lower case is the name of a month."""
+    return word in _MONTHS_BY_NAME
 
 
 def month_names(word: str) -> Iterator[str]:

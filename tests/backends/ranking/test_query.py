@@ -6,6 +6,8 @@ import pytest
 
 from backends.interface import MAX_QUERY_CHARS
 from backends.ranking.query import (
+    AMERICAN_SHARE,
+    COMPOUND_SHARE,
     MAX_CONCEPTS,
     Concept,
     QueryAnalyser,
@@ -223,6 +225,39 @@ def test_a_month_is_found_by_its_name_in_full_and_abbreviated(asked, said):
 def test_a_word_that_means_no_month_there_is_no_other_name_of_one(asked):
     query = QueryAnalyser(["english"]).analyse(asked, TODAY)
     assert all(len(one.alternatives) == 1 for one in query.concepts)
+
+
+def shares_of(question: str, text: str) -> list[float]:
+    """Returns the shares of the weaker evidence for a question that a text holds."""
+    counts = dict.fromkeys(Analyser("english").terms(text).split(), 1)
+    query = QueryAnalyser(["english"]).analyse(question, TODAY).among(counts)
+    return [one.share for one in query.concepts if one.instead_of]
+
+
+@each("question", ["12 March", "March 12, 2026", "on Mar 12th", "12. März", "2026-03-12"])
+def test_a_day_is_found_where_it_is_written_in_digits(question):
+    for text in ("12.03.", "12.3.", "12.3.26", "12/03/2026"):
+        assert shares_of(question, text) == [COMPOUND_SHARE]
+    for text in ("3/12", "03-12", "3/12/2026"):
+        assert shares_of(question, text) == [AMERICAN_SHARE]
+    for text in ("12.04.", "13.03.", "12 March", "3.1.2"):
+        assert shares_of(question, text) == []
+
+
+def test_a_number_with_one_decimal_is_no_day():
+    assert shares_of("5 January", "1.5 hours of Dolby 5.1") == []
+    assert shares_of("5 January", "05.01.") == shares_of("5 January", "5.1.26") == [COMPOUND_SHARE]
+
+
+def test_a_day_without_a_year_is_found_with_that_of_a_year_around():
+    assert shares_of("12 March", "12.03.2025") == shares_of("12 March", "12.03.27") != []
+    assert shares_of("12 March", "12.03.2019") == shares_of("March", "12.03.") == []
+    assert shares_of("2026-03-12", "12.03.25") == []
+
+
+def test_of_a_list_of_days_only_the_first_are_looked_for_in_digits():
+    listed = QueryAnalyser(["english"]).analyse("2026-03-12 " * 2 + "2026-03-13 " * 50, TODAY)
+    assert len(listed.related) == 4
 
 
 @each(
