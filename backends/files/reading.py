@@ -221,7 +221,7 @@ def _read_bytes(descriptor: int, size: int) -> bytes | None:
 def _content(found: FoundFile, data: bytes, status: os.stat_result) -> FileContent:
     encoding = encoding_of(data)
     is_marked = data.startswith(tuple(mark for mark, _ in (*_MARKS, *_LONG_MARKS)))
-    is_as_marked = is_marked and encoding != BROKEN
+    is_as_marked = is_marked and encoding not in {BROKEN, UNKNOWN}
     return FileContent(
         found=replace(
             found,

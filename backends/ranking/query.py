@@ -116,7 +116,10 @@ class QueryAnalyser:
         language = detect_language(text)
         content = content_words(with_joined_numbers(text), language)
         times = days_in(text[:_WITH_TIMES], today) if today else ()
-        forms = {**dict(forms_of_times(text)), **dict(self._forms_of_months(times, language))}
+        forms = {
+            **dict(forms_of_times(text, language)),
+            **dict(self._forms_of_months(times, language)),
+        }
         concepts = dict.fromkeys(self._concepts(content, language, forms))
         asked = [c for c in concepts if c.alternatives[0] not in stop_bigrams()]
         found = (asked or list(concepts))[:MAX_CONCEPTS]

@@ -779,11 +779,13 @@ def other_forms(token: str) -> tuple[str, ...]:
 _HALF_CLOCK_APART: Final = r"(?<![\w.,:/-])(\d\d?(?::\d\d)?) ([ap]\.?m)\b"
 
 
-def forms_of_times(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+def forms_of_times(text: str, language: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yields the words of each time of day that normalised text writes as two, in lower case, with its other forms:
     `7` and `pm`, each with those of `7pm`.
     """
     for match in re.finditer(_HALF_CLOCK_APART, text.lower()):
+        if language == "german" and match[2] == "am":
+            continue  # "Zimmer 12 am Bahnhof"
         forms = other_forms(match[1] + match[2].replace(".", ""))
         yield from ((word, forms) for word in match.groups())
 

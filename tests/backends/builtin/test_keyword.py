@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from itertools import chain
 
 import pytest
@@ -224,3 +226,17 @@ def test_packed_words_take_little_space_beside_their_text():
     text = " ".join(f"word{number} boiler serviced" for number in range(60))
     chunk = PreparedChunk(0, 1, 1, b"", "", text, text.replace("serviced", "servic"), "memory", ())
     assert len(pack(chunk)) < len(text) / 5
+
+
+def test_what_a_search_found_is_freed_at_its_end(pile):
+    pile.write("memory/a.md", "boiler", "boiler pump")
+    with pile.store.view() as view:
+        matches = view.keywords.matches(lookup(query_of("boiler"), pile.counts("boiler"), 2), None)
+        assert matches.best(1)[0]
+        found = weakref.ref(matches)
+        gc.disable()
+        try:
+            del matches
+            assert found() is None
+        finally:
+            gc.enable()

@@ -10,6 +10,7 @@ from backends.files.reading import (
     BROKEN,
     HASH_BYTES,
     MAX_FILE_BYTES,
+    UNKNOWN,
     FileChanging,
     FileContent,
     FileGone,
@@ -103,6 +104,12 @@ def test_what_begins_with_a_byte_order_mark_is_read_as_that_says(listed, codec):
 def test_damage_in_what_a_byte_order_mark_names_is_reported(listed):
     content = listed("The kettle is descaled.\n".encode("utf-16") + b"\0")()
     assert (content.text, content.encoding) == ("The kettle is descaled.\n\ufffd", BROKEN)
+
+
+@pytest.mark.parametrize("codec", ["utf-32-le", "utf-32-be"])
+def test_damaged_utf32_is_no_text_and_no_fault(listed, codec):
+    content = listed("\ufeffThe kettle is descaled.\n".encode(codec) + b"x")()
+    assert content.encoding in {BROKEN, UNKNOWN}
 
 
 @given(st.binary(max_size=60) | st.text(alphabet="a\r\n\0\ufeff").map(str.encode))

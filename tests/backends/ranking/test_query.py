@@ -345,6 +345,13 @@ def test_other_numbers_are_no_time_of_day(asked):
     assert "7pm" not in terms and "19_00" not in terms
 
 
+@each("asked", ["Wer wohnt in Zimmer 12 am Bahnhof?", "Welcher Zug fährt von Gleis 7 am Sonntag?"])
+def test_a_german_am_is_no_time_of_day(asked):
+    query = QueryAnalyser(["german"]).analyse(asked)
+    assert query.language == "german"
+    assert {"12am", "7am", "00_00", "07_00"}.isdisjoint(query.terms())
+
+
 def test_a_long_list_of_numbers_is_no_number():
     listed = ",".join(str(100 + number % 900) for number in range(2_000))
     (whole, *_) = QueryAnalyser(["english"]).analyse(listed).concepts

@@ -5,7 +5,7 @@ each tier of words.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Final, cast
@@ -270,14 +270,19 @@ class SqliteMatches:
 
     @cached_property
     def _order(self) -> Iterator[int]:
-        """Yields the chunks, best first; equal ones by path and place."""
-        score_of = self._scores.__getitem__
-        for _, group in groupby(sorted(self._scores, key=score_of, reverse=True), key=score_of):
-            equal = list(group)
-            if len(equal) > 1:
-                rows = self._connection.execute(_SELECT_IN_ORDER, (int64s(equal),))
-                equal = [chunk_id for (chunk_id,) in rows]
-            yield from equal
+        # A generator that knew this object would keep both alive until the garbage collector comes.
+        return _in_order(self._connection, self._scores)
+
+
+def _in_order(connection: apsw.Connection, scores: Mapping[int, float]) -> Iterator[int]:
+    """Yields the chunks, best first; equal ones by path and place."""
+    score_of = scores.__getitem__
+    for _, group in groupby(sorted(scores, key=score_of, reverse=True), key=score_of):
+        equal = list(group)
+        if len(equal) > 1:
+            rows = connection.execute(_SELECT_IN_ORDER, (int64s(equal),))
+            equal = [chunk_id for (chunk_id,) in rows]
+        yield from equal
 
 
 def _match(concepts: Sequence[Concept]) -> str:
