@@ -41,6 +41,7 @@ class _HostsExtraPath(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pattern: str = ""
 
 
+_Words = Annotated[str, msgspec.Meta(min_length=1)]
 _Count = Annotated[float, msgspec.Meta(gt=0, multiple_of=1)]
 
 SEARCH: Final[Mapping[str, Any]] = {
@@ -57,9 +58,9 @@ SEARCH: Final[Mapping[str, Any]] = {
     "remote.batch.enabled": bool,
     "fallback": str,
     "model": str,
-    "inputType": str,
-    "queryInputType": str,
-    "documentInputType": str,
+    "inputType": _Words,
+    "queryInputType": _Words,
+    "documentInputType": _Words,
     "outputDimensionality": _Count,
     "local.modelPath": str,
     "store.fts": Any,

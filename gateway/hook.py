@@ -244,7 +244,7 @@ def _complain(reply: bytes) -> None:
         message = (
             b"--hook names no client that is known; `memory-gateway recall --help` names them."
         )
-    elif message.startswith(b"$/hook"):
+    elif message.startswith(b"$/hook: `event`"):
         message = b"The event is no JSON object, as each event of a client is."
     elif b'"kind":"invalid_params"' not in reply:
         return

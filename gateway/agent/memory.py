@@ -137,6 +137,8 @@ async def run_backend(
 
 
 _DAILY_NOTES_AT_ONCE: Final = 4
+_EXPLAINING_S: Final = 1.0
+"""The time that an empty answer may take to find out whether anything is indexed."""
 _FOR_THE_MAIN_SESSION: Final = "transcripts are remembered for the main session alone"
 
 StartBackend = Callable[[Settings, str], Awaitable[RunningBackend]]
@@ -188,7 +190,8 @@ class Memory:
     ) -> SearchAnswer:
         """Searches as `find` does, explains an empty index, and remembers what this conversation has been shown."""
         context = context or RequestContext()
-        answer = await self.explained(await self.find(params, context.session))
+        answer = await self.find(params, context.session)
+        answer = await self.explained(answer, context.session)
         context.stages.update(answer.timings_ms)
         conversation = context.session.conversation(params.session_key)
         self.shown.searched(conversation, answer.hits)
@@ -237,21 +240,25 @@ class Memory:
             answer = search.without(answer, missed)
         return self._with_citations(answer, params, session, key)
 
-    async def explained(self, answer: SearchAnswer) -> SearchAnswer:
-        """Returns the answer; if it is empty since the index holds no file, with the reason for that as its warning.
+    async def explained(self, answer: SearchAnswer, session: Session) -> SearchAnswer:
+        """Returns the answer; if it is empty since nothing is indexed, its warning says so. An operator is told why,
+        which names files; others are told where to look.
 
-        An index that once held a file is not asked again.
+        What once had a file is not asked again.
         """
+        self._holds_files |= bool(answer.hits)
         if self._holds_files or answer.error or answer.stale is not None:
             return answer
-        with suppress(IndexUnavailableError, FileUnreadableError):
-            held = bool(answer.hits) or await self._asked(_holds_files, off=True)
-            self._holds_files = held
-            if not held:
-                status, place = await self.status(), str(self.settings.workspace)
-                why = search.nothing_indexed(place, status.issues, search.unread_of(status))
-                return search.explained(answer, why)
-        return answer
+        status = None
+        with (
+            anyio.move_on_after(_EXPLAINING_S),
+            suppress(IndexUnavailableError, FileUnreadableError),
+        ):
+            status = await self.status()
+        self._holds_files = status is not None and status.files > 0
+        if status is None or self._holds_files:
+            return answer
+        return search.explained(answer, status if session.operator else None)
 
     def _with_citations(
         self, answer: SearchAnswer, params: SearchParams, session: Session, key: str | None
@@ -430,10 +437,6 @@ class Memory:
     @property
     def _sync_error(self) -> str | None:
         return self._scheduler.last_error if self._scheduler else None
-
-
-async def _holds_files(backend: MemoryBackend) -> bool:
-    return bool((await backend.overview()).days)
 
 
 def _searchable(

@@ -227,7 +227,7 @@ class _Opened:
         self._note()
         result = await self._memory.find(params, _OPERATOR.session)
         if result.stale is None:
-            return await self._memory.explained(result)
+            return await self._memory.explained(result, _OPERATOR.session)
         try:
             await self._memory.sync(SyncRequest(reason="search"))
         except IndexUnavailableError:
@@ -235,7 +235,7 @@ class _Opened:
                 raise
             return result  # it says that it is stale
         result = await self._memory.find(params, _OPERATOR.session)
-        return await self._memory.explained(result)
+        return await self._memory.explained(result, _OPERATOR.session)
 
     async def get(self, params: GetParams) -> ReadAnswer:
         self._note()

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from backends.interface import MAX_QUERY_CHARS, Hit, SearchAnswer, SearchRequest, Stale
 from config.errors import ErrorKind
 from config.settings import CitationsMode, Settings, Source
-from gateway.escaping import escape_controls, escape_line
+from gateway.escaping import escape_controls, escape_line, visible_line
 from gateway.rpc.registry import Params
 from gateway.rpc.wire import InvalidParamsError
 from gateway.scope import chat_type_of
@@ -36,6 +36,7 @@ ONLY_WORDS: Final = (
 )
 WHERE_NOTES: Final = "`memory-gateway setup` says once where your notes are; --notes DIR takes any folder of Markdown."
 """The remedy where there are no notes."""
+NOTHING_INDEXED: Final = "Nothing is indexed"
 _SHOWN_UNREAD: Final = 3
 _NAMES: Final[Mapping[Source, str]] = {"memory": "Notes", "sessions": "Past conversations"}
 _NOT_INDEXED: Final[Mapping[Source, str]] = {
@@ -210,28 +211,34 @@ def nothing_indexed(workspace: str, issues: Sequence[str] = (), unread: Sequence
         left = len(unread) - _SHOWN_UNREAD
         more = [f"and {left:,} more"] if left > 0 else []
         what = "; ".join((*unread[:_SHOWN_UNREAD], *more))
-        return f"Nothing is indexed in {workspace}, where this is not: {what}."
+        return f"{NOTHING_INDEXED} in {workspace}, where this is not: {what}."
     if issues:
-        return f"Nothing is indexed in {workspace}: {' '.join((*issues, WHERE_NOTES))}"
+        return f"{NOTHING_INDEXED} in {workspace}: {' '.join((*issues, WHERE_NOTES))}"
     return (
-        f"Nothing is indexed: is {workspace} the right folder? "
+        f"{NOTHING_INDEXED}: is {workspace} the right folder? "
         "Of a folder of notes, files that end in .md are read."
     )
 
 
 def unread_of(status: StatusResult) -> tuple[str, ...]:
     """Returns what is in the places of the memory and not in the index, for `nothing_indexed`."""
-    unread = [f"{one.path}: {one.reason.rstrip('.')}" for one in status.skipped]
+    unread = [f"{visible_line(one.path)}: {one.reason.rstrip('.')}" for one in status.skipped]
     if pending := sum(one.pending for one in status.sources if one.source == "memory"):
         files = "1 file" if pending == 1 else f"{pending:,} files"
         unread.append(f"{files} (`memory-gateway index` says why)")
     return tuple(unread)
 
 
-def explained(answer: SearchAnswer, why: str) -> SearchAnswer:
-    """Returns an answer without hits with the reason for them, in place of the hint that meaning would find more."""
-    rest = (answer.warning or "").replace(ONLY_WORDS, "").strip()
-    return replace(answer, warning=_joined(why, rest))
+def explained(answer: SearchAnswer, status: StatusResult | None) -> SearchAnswer:
+    """Returns an empty answer of an empty index with that as its last warning, in place of the hint that meaning would
+    find more. `status`: what says why; None for those who may not see the names of files.
+    """
+    why = f"{NOTHING_INDEXED}: `memory-gateway status` says why."
+    if status is not None:
+        why = nothing_indexed(status.workspace, status.issues, unread_of(status))
+    return replace(
+        answer, warning=_joined((answer.warning or "").replace(ONLY_WORDS, "").strip(), why)
+    )
 
 
 def _joined(*sentences: str | None) -> str | None:

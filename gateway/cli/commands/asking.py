@@ -170,7 +170,7 @@ def _show_result(found: _Found, params: SearchParams, settings: Settings, manner
     from gateway.cli.places import may_hint
     from gateway.cli.rendering.results import no_match, remarks, result_lines
     from gateway.cli.terminal import print_lines, short_path
-    from gateway.tools.search import ONLY_WORDS, nothing_indexed
+    from gateway.tools.search import NOTHING_INDEXED, ONLY_WORDS
 
     result = found.answer
     if result.error:
@@ -190,8 +190,8 @@ def _show_result(found: _Found, params: SearchParams, settings: Settings, manner
     if is_hint and (not found.files or not may_hint()):  # without notes, meaning cannot help
         result = replace(result, warning=None)
     if result.warning and not (result.hits or found.files):  # "No matches." went before it
-        why = nothing_indexed(str(settings.workspace), found.issues, found.unread)
-        result = replace(result, warning=result.warning.replace(why, "").strip() or None)
+        rest = result.warning.partition(NOTHING_INDEXED)[0].strip()
+        result = replace(result, warning=rest or None)
     for remark in remarks(result, with_times=params.explain):
         output.note(remark)
 

@@ -133,7 +133,7 @@ async def test_a_memory_that_holds_nothing_says_so_and_not_that_a_model_would_he
     result = await desk.ask("tools/call", name="memory_search", arguments={"query": "boiler"})
     empty, why = result["content"][0]["text"].splitlines()
     assert empty == "Nothing found (empty)."
-    assert why.startswith(f"Nothing is indexed: is {workspace / 'workspace'} the right folder?")
+    assert why == "Nothing is indexed: `memory-gateway status` says why."
     (workspace / "workspace/memory/a.md").write_text("The pump.\n", encoding="utf-8")
     answer = await desk.ask("memory_search", query="boiler")
     assert answer["warning"] == ONLY_WORDS
@@ -141,7 +141,7 @@ async def test_a_memory_that_holds_nothing_says_so_and_not_that_a_model_would_he
 
 async def test_an_index_that_is_known_to_hold_notes_is_not_counted_again(desk, monkeypatch):
     await desk.ask("memory_search", query="boiler")
-    monkeypatch.setattr(BuiltinBackend, "overview", None)
+    monkeypatch.setattr(BuiltinBackend, "status", None)
     assert (await desk.ask("memory_search", query="zeppelin"))["warning"] == ONLY_WORDS
 
 
