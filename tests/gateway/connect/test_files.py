@@ -113,6 +113,17 @@ def test_two_entries_of_ours_are_no_change_by_somebody_else(client, there, first
     assert left_in(path) == ([path.name] if is_there else [])
 
 
+def test_beside_an_entry_of_ours_that_was_always_there_no_copy_is_left(there):
+    client = CLIENTS["cursor"]
+    entry = '{"command": "/x/memory-gateway", "args": ["serve"]}'
+    path = write(client, there, f'{{"mcpServers": {{"mine": {entry}}}, "z": 1}}')
+    before = path.read_bytes()
+    join(client, there)
+    assert carry_out(plan_change(client, there, NAME, None)).restored
+    assert path.read_bytes() == before
+    assert left_in(path) == [path.name]
+
+
 def test_what_somebody_else_changed_beside_two_entries_of_ours_stays(there):
     client = CLIENTS["cursor"]
     path = write(client, there, lived_in(client))
