@@ -171,18 +171,20 @@ def _check_passage(text: str, found: QmdFound) -> None:
     assert 0 <= found.passage.coverage <= 1
     assert utf16_length(passage.text) <= _SNIPPET
     assert (
-        passage.start_line == passage.stretches[0].first == 1 + text.count("\n", 0, passage.start)
+        passage.start_line
+        == passage.stretches[0].start_line
+        == 1 + text.count("\n", 0, passage.start)
     )
-    assert passage.end_line == passage.stretches[-1].last
+    assert passage.end_line == passage.stretches[-1].end_line
     shown, end = passage.text.split("\n"), passage.start
     for number, lines in enumerate(passage.stretches):
         assert number == 0 or shown.pop(0) == GAP.strip("\n")
-        length = lines.last - lines.first + 1
+        length = lines.end_line - lines.start_line + 1
         stretch, shown = "\n".join(shown[:length]), shown[length:]
-        line = sum(len(one) + 1 for one in text.split("\n")[: lines.first - 1])
+        line = sum(len(one) + 1 for one in text.split("\n")[: lines.start_line - 1])
         start = text.index(stretch, max(end, line))
         assert number > 0 or start == passage.start
-        assert text.count("\n", 0, start) == lines.first - 1
+        assert text.count("\n", 0, start) == lines.start_line - 1
         end = start + len(stretch)
     assert not shown
 
