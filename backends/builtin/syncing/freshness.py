@@ -560,7 +560,8 @@ class Freshness:
                 with self._priority.yielding("indexing"):
                     return work()
 
-            return await self._indexing.run(yielding, FILE_PATIENCE_S, queue_s=SLICE_PATIENCE_S)
+            # A sync that was cancelled may have left a file behind, which on a busy machine takes its time.
+            return await self._indexing.run(yielding, FILE_PATIENCE_S, queue_s=FILE_PATIENCE_S)
 
         more = True
         while more:

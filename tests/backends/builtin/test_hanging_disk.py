@@ -8,6 +8,7 @@ import time
 
 import anyio
 import pytest
+from anyio import to_thread
 
 from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.sqlite.connections import PATIENCE_S
@@ -104,6 +105,36 @@ async def test_what_a_search_left_behind_is_told_when_it_is_written(home, monkey
         while await fresh.sweep(1.0) is not None:
             await anyio.sleep(0.01)
     assert written == ["chunks"]
+    database.close()
+
+
+class SlowGroup(Indexer):
+    """An indexer whose groups of files take until they are released."""
+
+    begun, released = threading.Event(), threading.Event()
+
+    def apply_together(self, group, **options):
+        self.begun.set()
+        self.released.wait(PATIENCE_S * 20)
+        return super().apply_together(group, **options)
+
+
+async def test_a_sync_waits_for_the_file_that_a_cancelled_one_left_behind(home, monkeypatch):
+    monkeypatch.setattr(freshness, "SLICE_PATIENCE_S", 0.01)
+    database = SqliteStore(home.index)
+    roots = MemoryRoots(home.workspace)
+    fresh = Freshness(indexer_of(database, roots, Preparer(ChunkLimits()), indexer=SlowGroup))
+    home.write("memory/a.md", "one\n")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(fresh.sync, SyncRequest(), None)
+        await to_thread.run_sync(SlowGroup.begun.wait, PATIENCE_S * 20)
+        tasks.cancel_scope.cancel()
+    release = threading.Timer(0.2, SlowGroup.released.set)
+    release.start()
+    report = await fresh.sync(SyncRequest(), None)
+    assert report.error is None
+    assert SlowGroup.released.is_set()
+    release.join()
     database.close()
 
 
