@@ -110,19 +110,15 @@ class Embedder(Protocol):
     @property
     def is_prepared(self) -> bool:
         """True if `prepare` has nothing left to do."""
-        ...
 
     async def prepare(self) -> None:
         """Does work that may take longer than a request, such as a download. Raises `ProviderError`."""
-        ...
 
     async def run(self) -> None:
         """Runs the work that the requests need beside them, until cancelled; it must run when they are made."""
-        ...
 
     def report(self) -> LocalState | None:
         """Returns the part of `status` that only this kind of provider has. May be called from any thread."""
-        ...
 
     async def embed_documents(self, texts: Sequence[str]) -> EmbeddedBatch: ...
 
@@ -167,19 +163,15 @@ class BatchHost(Protocol):
 
     def line(self, key: str, text: str) -> bytes:
         """Returns the request for one text, as a line of the file that is uploaded."""
-        ...
 
     async def find_upload(self, name: str) -> str | None:
         """Returns the file that was uploaded under this name, if there is one."""
-        ...
 
     async def upload(self, name: str, file: IO[bytes]) -> str:
         """Uploads the lines; returns the file's id."""
-        ...
 
     async def find(self, file_id: str) -> RemoteJob | None:
         """Returns the job that was made from an uploaded file, if there is one."""
-        ...
 
     async def create(self, file_id: str, label: str) -> RemoteJob: ...
 
@@ -189,11 +181,9 @@ class BatchHost(Protocol):
 
     async def read(self, file_id: str, on_results: OnResults) -> None:
         """Streams a file of results; `on_results` is awaited for every slice of it."""
-        ...
 
     async def delete(self, file_id: str) -> None:
         """Deletes a file; it may have been deleted already."""
-        ...
 
     async def aclose(self) -> None: ...
 
@@ -342,11 +332,9 @@ class EmbeddingsState(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 class Provider(Protocol):
     def assess(self, request: ProviderRequest) -> ProviderCandidate:
         """Returns whether it could be made. Blocks only briefly: no network, no slow import."""
-        ...
 
     def create(self, request: ProviderRequest) -> Embedder:
         """Makes the embedder. Call it only after a successful `assess`. Raises `ProviderError`."""
-        ...
 
 
 def without_lone_surrogates(text: str) -> str:

@@ -29,7 +29,6 @@ _MOST_DOUBLINGS = 16
 class Clock(Protocol):
     def now(self) -> float:
         """Seconds, monotonic, from an arbitrary start."""
-        ...
 
     async def sleep(self, seconds: float) -> None: ...
 

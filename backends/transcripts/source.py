@@ -199,23 +199,18 @@ class OpenTranscript(Protocol):
     @property
     def found(self) -> FoundTranscript:
         """The transcript with its stamps, as far as it was read."""
-        ...
 
     def read(self, begin: Position, until: int) -> Entries:
         """Returns the entries after `begin`, at least up to the byte `until` if there are so many."""
-        ...
 
     def digest(self, begin: Position, end: Position) -> bytes:
         """Returns the `Entries.digest` of these two places."""
-        ...
 
     def tail(self, end: Position) -> bytes:
         """Returns a hash of what is just before a place: cheap, and another one if that changed."""
-        ...
 
     def is_current(self, end: Position) -> bool:
         """Returns whether it is still the transcript that was opened, with all of it up to `end`."""
-        ...
 
 
 Taken: TypeAlias = "tuple[FoundTranscript, Position]"
@@ -227,34 +222,26 @@ class TranscriptSource(Protocol):
 
     def listing(self) -> TranscriptListing:
         """Lists the transcripts. Never raises for the state of the disk."""
-        ...
 
     def measured(
         self, found: Sequence[FoundTranscript], taken: Mapping[str, Taken]
     ) -> tuple[FoundTranscript, ...]:
         """Returns the transcripts with their sizes; `taken` by path, without those that are new."""
-        ...
 
     def entries_beyond(self, found: FoundTranscript, end: Position) -> int:
         """Returns the number of entries of a listed transcript after a place, as far as one look counts."""
-        ...
 
     def open(self, path: str, taken: Taken | None) -> AbstractContextManager[OpenTranscript]:
         """Opens a transcript. Raises FileNotFoundError, RefusedFileError, FileUnreadableError."""
-        ...
 
     def is_gone(self, path: str) -> bool:
         """Returns whether such a transcript certainly does not exist."""
-        ...
 
     def path_of(self, reference: str) -> str | None:
         """Returns the index path of what a client names, if it is a transcript."""
-        ...
 
     def rendering(self, path: str) -> str:
         """Returns a version that changes whenever the same transcript gives other text."""
-        ...
 
     def render(self, path: str, line: bytes) -> str | None:
         """Returns the turn of an entry as one line of text; None for an entry that is not a turn."""
-        ...

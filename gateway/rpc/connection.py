@@ -389,15 +389,12 @@ class LineHandler(Protocol):
 
     async def accept(self, line: bytes | RpcError) -> None:
         """Starts what a line asks for; an error stands for a line that could not be read."""
-        ...
 
     def close(self) -> None:
         """Refuses every request from now on."""
-        ...
 
     async def drain(self, cause: RpcError) -> None:
         """Lets open requests finish for a while, then answers the rest with `cause`."""
-        ...
 
 
 class Lane:

@@ -31,11 +31,9 @@ class ByteReader(Protocol):
 
     async def receive(self) -> bytes:
         """Returns the next bytes; `b""` once the input has ended, for whatever reason."""
-        ...
 
     def hung_up(self) -> bool:
         """Returns whether the peer will send nothing more, although bytes may still be unread."""
-        ...
 
 
 class ByteWriter(Protocol):
@@ -47,7 +45,6 @@ class ByteWriter(Protocol):
         Raises:
             anyio.BrokenResourceError: the peer is gone.
         """
-        ...
 
     async def aclose(self) -> None: ...
 
