@@ -263,7 +263,7 @@ def _read_value(named: NamedKey, text: str) -> object:
         if is_read and not reading.remarks and not reading.problems:
             return read(text)
     raise SettingError(
-        f"Nothing is written: this is no value for {named.path}; allowed is {named.key.kind.allowed_not(text)}.",
+        f"Nothing is written: this is no value for {named.path}; allowed is {named.key.kind.allowed}.",
         remedy=f"Give such a value; `memory-gateway config {named.path}` shows the one in force. "
         f"Its meaning: {named.key.meaning}",
     )

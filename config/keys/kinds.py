@@ -66,10 +66,6 @@ class Kind(msgspec.Struct, Generic[ValueT], frozen=True):
         """The allowed values, for messages and the reference: "a whole number of at least 1"."""
         raise NotImplementedError
 
-    def allowed_not(self, text: str) -> str:  # noqa: ARG002 - for kinds of numbers
-        """Returns the allowed values for whoever gave this text, which is none of them."""
-        return self.allowed
-
     def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
         """Returns the value, or `UNSET` after a problem and for a value that means none."""
         raise NotImplementedError
@@ -85,15 +81,6 @@ class Kind(msgspec.Struct, Generic[ValueT], frozen=True):
     def mismatch(self, node: Located, at: KeyPath, reading: Reading, found: str) -> UnsetType:
         reading.problem(at, node, f"found {found}, allowed is {self.allowed}")
         return UNSET
-
-
-def _up_to(most: float, allowed: str, text: str) -> str:
-    """Adds the greatest allowed number where the text is a greater one: nobody else comes near it."""
-    try:
-        is_greater = float(text) > most
-    except ValueError:
-        return allowed
-    return f"{allowed} and at most {most}" if is_greater else allowed
 
 
 class Flag(Kind[bool], frozen=True):
@@ -120,10 +107,6 @@ class Whole(Kind[int], frozen=True):
     def allowed(self) -> str:
         unit = f" of {self.unit}" if self.unit else ""
         return f"a whole number{unit}, at least {self.minimum}"
-
-    def allowed_not(self, text: str) -> str:
-        most = MAX_SAFE_INTEGER if self.ceiling is None else self.ceiling
-        return _up_to(most, self.allowed, text)
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
         number = self._whole(node.value)
@@ -165,11 +148,6 @@ class Real(Kind[float], frozen=True):
         unit = f" of {self.unit}" if self.unit else ""
         upper = f" and at most {self.maximum:g}" if math.isfinite(self.maximum) else ""
         return f"a number{unit}, at least {self.minimum:g}{upper}"
-
-    def allowed_not(self, text: str) -> str:
-        if math.isfinite(self.maximum):
-            return self.allowed
-        return _up_to(MAX_SAFE_INTEGER, self.allowed, text)
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> object:
         value = node.value
