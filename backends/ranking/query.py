@@ -39,7 +39,6 @@ from backends.text.analyser import (
 from backends.text.times import (
     LAST_WORDS,
     Days,
-    american_day_spellings,
     asks_when,
     day_spellings,
     day_terms,
@@ -212,10 +211,8 @@ class QueryAnalyser:
             digits = (one for one in words if one[0].isdigit() and not one.isalnum())
             if written := next(chain(months, digits), ""):
                 name = self.analyser(language).concepts(written)[0][0]
-                for terms, share in (
-                    (day_spellings(days.first), COMPOUND_SHARE),
-                    (american_day_spellings(days.first), AMERICAN_SHARE),
-                ):
+                for share in (COMPOUND_SHARE, AMERICAN_SHARE):
+                    terms = day_spellings(days.first, month_first=share == AMERICAN_SHARE)
                     found.setdefault((name, share), {}).update(dict.fromkeys(terms))
         for (name, share), spellings in found.items():
             yield Concept(tuple(spellings), share, instead_of=name)

@@ -98,17 +98,9 @@ def day_terms(first: date, last: date) -> Iterator[str]:
         yield (first + timedelta(days=number)).isoformat().replace("-", "_")
 
 
-def day_spellings(day: date) -> tuple[str, ...]:
-    """Returns the index terms of a day in digits, the day before the month: `12_03` for `12.03.`, `12_3_2026`."""
-    return _in_digits(day, (day.day, day.month))
-
-
-def american_day_spellings(day: date) -> tuple[str, ...]:
-    """Returns the index terms of a day in digits, the month before the day: `3_12` for `3/12`, `03_12_2026`."""
-    return _in_digits(day, (day.month, day.day))
-
-
-def _in_digits(day: date, pair: tuple[int, int]) -> tuple[str, ...]:
+def day_spellings(day: date, *, month_first: bool) -> tuple[str, ...]:
+    """Returns the index terms of a day in digits: `12_03` for `12.03.`, `12_3_2026`."""
+    pair = (day.month, day.day) if month_first else (day.day, day.month)
     padded, plain = "_".join(f"{one:02}" for one in pair), "_".join(map(str, pair))
     years = (day.year, f"{day.year % 100:02}")
     with_year = (f"{written}_{year}" for written in (padded, plain) for year in years)

@@ -20,8 +20,8 @@ from config.runtime.tasks import lacks_threads
 
 _log = Log()
 _ESCAPE = rb"(?s)\\(?:u(?i:d[89ab][\da-f]{2})\\u(?i:d[c-f][\da-f]{2})|(?P<lone>u(?i:d[89a-f][\da-f]{2}))|.)"
-"""A pair of surrogates, a lone one, or any other escape, of which the hexadecimal digits do not matter. It begins with
-its backslash outside of all alternatives, so that a long line without one costs little.
+"""A pair of surrogates, a lone one, or any other escape. Its backslash is outside of the alternatives: so a long line
+without one costs little.
 """
 MOST_ESCAPES = 20_000
 """The most escapes in one line that is repaired; the event loop waits while it is."""

@@ -560,7 +560,7 @@ class Freshness:
                 with self._priority.yielding("indexing"):
                     return work()
 
-            # A sync that was cancelled may have left a file behind, which on a busy machine takes its time.
+            # A cancelled sync may have left a file behind.
             return await self._indexing.run(yielding, FILE_PATIENCE_S, queue_s=FILE_PATIENCE_S)
 
         more = True

@@ -270,7 +270,7 @@ class SqliteMatches:
 
     @cached_property
     def _order(self) -> Iterator[int]:
-        # A generator that knew this object would keep both alive until the garbage collector comes.
+        # A generator that knew this object would keep it until the garbage collector comes.
         return _in_order(self._connection, self._scores)
 
 
