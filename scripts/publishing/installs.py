@@ -152,7 +152,7 @@ def try_way(way: Way, python: str, wheel: Path) -> Tried:
         second_s, _ = _timed(lambda: place.run(*ask))
         if [hit["path"] for hit in json.loads(answer)["results"]] != ["house.md"]:
             raise SystemExit(f"The note was not found: {answer}")
-        staying = _run_hook(place, (program, "recall", "--hook", "claude-code", "--notes", notes))
+        staying = _run_hook(place, program, notes)
         place.run(program, "setup", "--undo")
         if way.uninstall:
             place.run(*way.uninstall)
@@ -168,17 +168,24 @@ def try_way(way: Way, python: str, wheel: Path) -> Tried:
         return Tried(installed_s, megabytes, first_s, second_s, left)
 
 
-def _run_hook(place: Place, hook: tuple[str | Path, ...]) -> int:
-    """Runs a hook, as clients do before a prompt; returns the process of the gateway that it starts."""
+def _run_hook(place: Place, program: Path, notes: Path) -> int:
+    """Runs a hook, as clients do before each prompt, until there is a gateway; returns its process once it answers.
+
+    On a busy machine a hook may end before it has started one. A gateway that still starts would write what is removed.
+    """
     event = {"hook_event_name": "UserPromptSubmit", "session_id": "1", "prompt": _QUESTION}
-    place.run(*hook, given=json.dumps(event))
 
     def owner() -> int:
+        place.run(
+            program, "recall", "--hook", "claude-code", "--notes", notes, given=json.dumps(event)
+        )
         locks = (place.home / ".local/share/memory-gateway").rglob("*.lock")
         records = filter(None, (one.read_text(encoding="utf-8").strip() for one in locks))
         return next((int(json.loads(one)["pid"]) for one in records), 0)
 
-    return _await(owner, "The hook started no gateway")
+    process = _await(owner, "The hook started no gateway")
+    place.run(program, "status", "--notes", notes)
+    return process
 
 
 def _runs(process: int) -> bool:
