@@ -241,8 +241,8 @@ class Memory:
         return self._with_citations(answer, params, session, key)
 
     async def explained(self, answer: SearchAnswer, session: Session) -> SearchAnswer:
-        """Returns the answer; if it is empty since nothing is indexed, its warning says so, and to an operator why, which
-        names files. What once had a file is not asked again.
+        """Returns the answer; if it is empty since nothing is indexed, its warning says so, and to an operator why,
+        which names files. What once had a file is not asked again.
         """
         self._holds_files |= bool(answer.hits)
         if self._holds_files or answer.error or answer.stale is not None:

@@ -171,7 +171,8 @@ def try_way(way: Way, python: str, wheel: Path) -> Tried:
 def _run_hook(place: Place, program: Path, notes: Path) -> int:
     """Runs a hook, as clients do before each prompt, until there is a gateway; returns its process once it answers.
 
-    On a busy machine a hook may end before it has started one. A gateway that still starts would write what is removed.
+    On a busy machine a hook may end before it has started one, and a gateway that still starts would write what is
+    being removed.
     """
     event = {"hook_event_name": "UserPromptSubmit", "session_id": "1", "prompt": _QUESTION}
 
