@@ -335,17 +335,15 @@ class Searcher:
         return query, TermCounts(counts.documents, by_term)
 
     def _with_misspelt(
-        self, analyser: QueryAnalyser, keywords: KeywordReads, asked: Query, counts: TermCounts
+        self, keywords: KeywordReads, asked: Query, counts: TermCounts
     ) -> tuple[Query, TermCounts]:
-        misspelt = Misspelt(asked, counts.by_term, analyser.analyser("english").terms)
+        misspelt = Misspelt(asked, counts.by_term)
         if not misspelt.parts:
             return asked, counts
         meant = misspelt.found(keywords.longer([WordPart(*part) for part in misspelt.parts]))
-        terms = sorted({term for one in meant for term in one.alternatives} | misspelt.halves)
-        words = [Word(term, is_prefix=False) for term in terms]
-        more = self._frequencies.count(keywords, words, counts.documents)
-        related = (*asked.related, *meant, *misspelt.divided(more))
-        query = replace(asked, related=related)
+        terms = [Word(term, is_prefix=False) for one in meant for term in one.alternatives]
+        more = self._frequencies.count(keywords, terms, counts.documents)
+        query = replace(asked, related=(*asked.related, *meant))
         return query, TermCounts(counts.documents, {**counts.by_term, **more})
 
     def _analyser_of(self, corpus: Corpus) -> QueryAnalyser:
@@ -368,7 +366,7 @@ class Searcher:
         counts = self._frequencies.of(keywords, asked, corpus.documents)
         if asked.words:
             asked, counts = self._with_compounds(analyser, keywords, asked, counts)
-        asked, counts = self._with_misspelt(analyser, keywords, asked, counts)
+        asked, counts = self._with_misspelt(keywords, asked, counts)
         return asked.among(counts.by_term), counts
 
 

@@ -1,17 +1,14 @@
-"""Words of a question that occur in no text, and what they may be instead: misspellings of index terms, or two words
-written as one.
-"""
+"""Words of a question that occur in no text, and the index terms that they may be misspellings of."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from string import ascii_lowercase
 from typing import Final
 
 from backends.ranking.query import Concept, Query
-from backends.text.analyser import stop_words_of
 
 _LEAST_LETTERS: Final = 5
 """The fewest letters of a word: shorter ones have too many neighbours."""
@@ -26,10 +23,6 @@ SLIP_SHARE: Final = 0.3
 """The weight of such a term relative to the word: on LoCoMo, REALTALK, RealMem and BEAM, with a misspelling in each
 question, .25 and .3 found most, and without misspellings nothing was lost by them.
 """
-_LEAST_HALF: Final = 4
-"""The fewest letters of two English words written as one: with three, `pretend` would be `pre` and `tend`."""
-_MOST_LETTERS: Final = 20
-"""The most letters of such a word: longer ones are keys and encoded text."""
 
 
 class Misspelt:
@@ -37,12 +30,8 @@ class Misspelt:
     letter is assumed to be right.
     """
 
-    def __init__(
-        self, query: Query, counts: Mapping[str, int], stem: Callable[[str], str] = str
-    ) -> None:
-        """`counts`: the number of chunks that contain each term of the query. `stem`: returns the term of an English
-        word.
-        """
+    def __init__(self, query: Query, counts: Mapping[str, int]) -> None:
+        """`counts`: the number of chunks that contain each term of the query."""
         unknown = (
             concept
             for concept in query.concepts
@@ -58,16 +47,6 @@ class Misspelt:
         self._words = list(islice(words, _MOST_WORDS))
         self.parts = [part for _, word in self._words for part in _halves(word)]
         """The strings that the terms begin with or (True) end with."""
-        ways = (
-            (name, (stem(first), stem(last)))
-            for name, word in self._words
-            if query.language == "english" and word.isascii()
-            for first, last in _divisions(word)
-        )
-        asked = set(query.terms())
-        self._divided = [(name, halves) for name, halves in ways if asked.isdisjoint(halves)]
-        self.halves = {half for _, halves in self._divided for half in halves}
-        """The terms of words that an English word may consist of."""
 
     def found(self, longer: Iterable[Sequence[str]]) -> tuple[Concept, ...]:
         """Returns weaker evidence for the words, including terms that may occur in no text.
@@ -89,20 +68,6 @@ class Misspelt:
             for name, terms in meant.items()
             if terms
         )
-
-    def divided(self, counts: Mapping[str, int]) -> Iterator[Concept]:
-        """Yields weaker evidence for words that consist of two. `counts`: of `halves`."""
-        known = {name: halves for name, halves in self._divided if all(map(counts.get, halves))}
-        for name, halves in known.items():
-            yield from (Concept((one,), SLIP_SHARE / 2, instead_of=name) for one in halves)
-
-
-def _divisions(word: str) -> Iterator[tuple[str, str]]:
-    """Yields the words that an English word may consist of: `time` and `sheet` of `timesheet`."""
-    most = len(word) - _LEAST_HALF if len(word) <= _MOST_LETTERS else 0
-    for at in range(_LEAST_HALF, most + 1):
-        if stop_words_of("english").isdisjoint(halves := (word[:at], word[at:])):
-            yield halves
 
 
 def _halves(word: str) -> tuple[tuple[str, bool], ...]:

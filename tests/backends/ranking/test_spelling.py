@@ -2,7 +2,6 @@
 
 from backends.ranking.query import QueryAnalyser
 from backends.ranking.spelling import SLIP_SHARE, Misspelt, is_slip
-from backends.text.analyser import Analyser
 from fakes.each import each
 
 
@@ -78,43 +77,3 @@ def test_known_short_and_numbered_words_mean_nothing_else():
 def test_a_prompt_full_of_unknown_words_asks_the_index_a_little():
     question = " ".join(f"unheard{letter}" for letter in "abcdefghijklmnop")
     assert len(Misspelt(QueryAnalyser().analyse(question), {}).parts) == 8
-
-
-def divided(question, vocabulary, counts=()):
-    """Returns for each word, and each of the two that it may consist of, the term."""
-    query = QueryAnalyser().analyse(question)
-    misspelt = Misspelt(query, dict(counts), Analyser("english").terms)
-    known = Analyser("english").terms(" ".join(vocabulary)).split()
-    found = list(misspelt.divided(dict.fromkeys(misspelt.halves.intersection(known), 1)))
-    assert all(one.share == SLIP_SHARE / 2 for one in found)
-    return [(one.instead_of, *one.alternatives) for one in found]
-
-
-def test_an_english_word_that_no_text_holds_may_be_two():
-    assert divided("my timesheet", ["time", "sheet"]) == [
-        ("timesheet", "time"),
-        ("timesheet", "sheet"),
-    ]
-    assert [term for _, term in divided("voicemail pin", ["voices", "mail"])] == ["voic", "mail"]
-
-
-def test_both_of_them_occur_and_neither_is_short_or_a_stop_word():
-    assert divided("timesheet", ["time", "sheets", "times"])
-    assert not divided("timesheet", ["time", "sheep"])
-    assert not divided("budget pretend", ["bud", "get", "pre", "tend"])
-    assert not divided("timesheet" * 3, ["time", "sheettimesheettimesheet"])
-    assert not divided("undertaken", ["under", "taken"])
-
-
-def test_only_a_word_that_no_text_holds_is_divided():
-    assert not divided("timesheet", ["time", "sheet"], {"timesheet": 1})
-
-
-@each(
-    "question",
-    ["wo ist die Kellerlampe und wer hat sie", "тренировочный", "sqlite_vectors", "time42sheet"],
-)
-def test_words_of_other_languages_and_identifiers_are_not_divided(question):
-    assert not divided(
-        question, ["keller", "lampe", "трени", "ровочный", "sqlite", "vectors", "time", "sheet"]
-    )
