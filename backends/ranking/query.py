@@ -211,8 +211,8 @@ class QueryAnalyser:
             digits = (one for one in words if one[0].isdigit() and not one.isalnum())
             if written := next(chain(months, digits), ""):
                 name = self.analyser(language).concepts(written)[0][0]
-                for share in (COMPOUND_SHARE, AMERICAN_SHARE):
-                    terms = day_spellings(days.first, month_first=share == AMERICAN_SHARE)
+                for share, month_first in ((COMPOUND_SHARE, False), (AMERICAN_SHARE, True)):
+                    terms = day_spellings(days.first, month_first=month_first)
                     found.setdefault((name, share), {}).update(dict.fromkeys(terms))
         for (name, share), spellings in found.items():
             yield Concept(tuple(spellings), share, instead_of=name)

@@ -247,16 +247,16 @@ class Memory:
         self._holds_files |= bool(answer.hits)
         if self._holds_files or answer.error or answer.stale is not None:
             return answer
-        status = None
         with (
             anyio.move_on_after(_EXPLAINING_S),
             suppress(IndexUnavailableError, FileUnreadableError),
         ):
-            status = await self.status()
-        self._holds_files = status is not None and status.files > 0
-        if status is None or self._holds_files:
-            return answer
-        return search.explained(answer, status if session.operator else None)
+            if not await self._asked(_holds_notes, off=True):  # what QMD has is in the status alone
+                status = await self.status()
+                if not status.files:
+                    return search.explained(answer, status if session.operator else None)
+            self._holds_files = True
+        return answer
 
     def _with_citations(
         self, answer: SearchAnswer, params: SearchParams, session: Session, key: str | None
@@ -435,6 +435,10 @@ class Memory:
     @property
     def _sync_error(self) -> str | None:
         return self._scheduler.last_error if self._scheduler else None
+
+
+async def _holds_notes(backend: MemoryBackend) -> bool:
+    return bool((await backend.overview()).days)
 
 
 def _searchable(

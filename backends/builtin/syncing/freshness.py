@@ -51,7 +51,6 @@ FILE_PATIENCE_S: Final = 120.0
 SURVEY_PATIENCE_S: Final = (1.0, 3.0)
 """The time that a search waits for its look at the disk, at least and at most: a mount may hang. Of searches
 during one hang only the first waits so long; the others wait as long as their budget."""
-_NO_TIME: Final = "the disk did not answer within the time of one search"
 _FAULTS_BYTES: Final = 64 * 1024
 """The memory for causes of internal faults, each of which is logged once."""
 _SURVEY_MARGIN: Final = 3.0
@@ -480,8 +479,9 @@ class Freshness:
         if self.is_syncing() and (first := self._first_sync()) is not None:
             return first
         files = len(tally.pending)
-        cause = "or this machine is busy" if files else "or holds very many files"
-        return Stale(files=files, reason=f"{_NO_TIME}: it is slow, {cause}")
+        cause = "this machine is busy" if files else "it holds very many files"
+        reason = f"the disk did not answer within the time of one search: it is slow, or {cause}"
+        return Stale(files=files, reason=reason)
 
     def _leave(self, tally: Tally, survey: Survey) -> None:
         """Leaves the rest to the running sync, if there is one."""

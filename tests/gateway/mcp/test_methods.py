@@ -141,6 +141,7 @@ async def test_a_memory_that_holds_nothing_says_so_and_not_that_a_model_would_he
 
 async def test_an_index_that_is_known_to_hold_notes_is_not_counted_again(desk, monkeypatch):
     await desk.ask("memory_search", query="boiler")
+    monkeypatch.setattr(BuiltinBackend, "overview", None)
     monkeypatch.setattr(BuiltinBackend, "status", None)
     assert (await desk.ask("memory_search", query="zeppelin"))["warning"] == ONLY_WORDS
 
