@@ -175,7 +175,7 @@ def weigh_units(
         in_front = at < named.text_start and not (unit.is_labelled and is_field(line))
         names_subject = in_front or is_named
         names_subject = names_subject or (
-            "[[" in line and re.fullmatch(_LINKS_ONLY, line) is not None
+            ("[[" in line or ".md)" in line) and re.fullmatch(_LINKS, line) is not None
         )
         # Under a heading, or front matter, without a word of the question, lines may answer; the heading does not.
         around = own and own | unit.context if names_subject else near | unit.context
@@ -201,8 +201,8 @@ def weigh_units(
 
 _SIGNS: Final = " \t\r-=*_+>|:."
 """A line that consists of these alone says nothing."""
-_LINKS_ONLY: Final = r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:[^\[\]:\n]{1,40}:[ \t]+)?(?:!?\[\[[^\[\]\n]*\]\][\s,·|]*)+"
-"""A line of a table of contents: it names notes, and those answer."""
+_LINKS: Final = r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:[^\[\]:\n]{1,40}:[ \t]+)?(?:(?:!?\[\[[^\[\]\n]*\]\]|\[[^\[\]\n]*\]\([^():\n]*\.md\))[\s,·|]*)+(?:[—–-] .*)?"
+"""A line of a table of contents, which may say what is there: it names notes, and those answer."""
 
 
 _FENCES: Final = ("```", "~~~")

@@ -122,6 +122,12 @@ _MARKED_BEGINNING: Final = re.compile(
 )
 
 
+_STAMP: Final = re.compile(
+    r"[ \t\u200e]*(?:[-*+][ \t]+)?[\[(]?(?=\d)[\d./,: -]*\d:\d\d(?:[ \u202f]?[AaPp][Mm])?[\])]?(?:[ \t]+-)?[ \t]+(?=\D)"
+)
+"""The time before a speaker, as in exports of chats and in logs: `[08.02.26, 18:32:05] `, `2/8/26, 6:32 PM - `."""
+
+
 def _units(candidate: Candidate, weights: Weights) -> list[Unit]:
     text, terms, excerpts = candidate.text, candidate.terms, candidate.excerpts
     context = weights.concepts_of(candidate.context)
@@ -160,13 +166,15 @@ def _units(candidate: Candidate, weights: Weights) -> list[Unit]:
 
 def label_of(line: str) -> str:
     """Returns the subject or the speaker of a line, if it begins with a short label: the first cell of a row, words in
-    bold or code, or what precedes a colon. Empty otherwise.
+    bold or code, or what precedes a colon, after the time of a message. Empty otherwise.
     """
     if line[:1] == "|":
         cell = line[1:].partition("|")[0].strip()
         return cell if len(cell) <= _MOST_OF_LABEL else ""
     if marked := _MARKED_BEGINNING.match(line):
         return marked[1]
+    if stamp := _STAMP.match(line):
+        line = line[stamp.end() :]
     head, colon, rest = line.partition(":" if ":" in line else "：")
     is_label = len(head) <= _MOST_OF_LABEL and (colon == "：" or rest[:1] in _AFTER_LABEL)
     return head if colon and is_label else ""

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cache, reduce
-from itertools import chain, islice, pairwise
+from itertools import chain, dropwhile, islice, pairwise
 from operator import or_
 from typing import Final
 
@@ -23,6 +23,7 @@ from backends.text.analyser import (
     every_stop_word,
     fold,
     forms_of_times,
+    forms_of_weeks,
     hebrew_forms,
     in_simplified,
     is_hebrew,
@@ -117,6 +118,7 @@ class QueryAnalyser:
         times = days_in(text[:_WITH_TIMES], today) if today else ()
         forms = {
             **dict(forms_of_times(text, language)),
+            **dict(forms_of_weeks(text)),
             **dict(self._forms_of_months(times, language)),
         }
         concepts = dict.fromkeys(self._concepts(content, language, forms))
@@ -646,8 +648,11 @@ class Weights:
         known = self._labels.get(label)
         if known is None:
             words = len(_LABEL_WORD.findall(label)) if label.isascii() else len(label)
-            first = terms.split("\n")[line].split(" ", words)[:words]
             speaker = label.strip(_MARKS_OF_LABEL).casefold()
+            said = iter(terms.split("\n")[line].split())
+            if not speaker[:1].isdigit():  # the time of a message is no part of its label
+                said = dropwhile(lambda term: term[0].isdigit() or term in {"am", "pm"}, said)
+            first = tuple(islice(said, words))
             known = speaker in self._speakers or self.concepts_in(first) != 0
             self._labels[label] = known
         return known
@@ -663,7 +668,8 @@ class Weights:
         if known is None:
             words = _NAME_WORD.findall(name.casefold())
             if concepts is None:
-                concepts = self.concepts_in(self._analyse(" ".join(words)).split())
+                # As it is written, too: `feedback_terse` is more than its words.
+                concepts = self.concepts_in(self._analyse(" ".join((name, *words))).split())
             known = 0.0
             if (share := min(1.0, self.coverage(concepts))) >= LEAST_NAMED:
                 said = len(

@@ -1,15 +1,18 @@
-"""Words of a question that occur in no text, and the index terms that they may be misspellings of."""
+"""Words of a question that occur in no text, and the index terms that they may be misspellings of, or shortened from."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from string import ascii_lowercase
 from typing import Final
 
-from backends.ranking.query import Concept, Query
+from backends.ranking.query import COMPOUND_SHARE, Concept, Query
 
+_HASH: Final = re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{7,40}")
+"""A hash that may be shortened: `4be81d7` for that of a commit."""
 _LEAST_LETTERS: Final = 5
 """The fewest letters of a word: shorter ones have too many neighbours."""
 _SHORT: Final = 7
@@ -32,12 +35,12 @@ class Misspelt:
 
     def __init__(self, query: Query, counts: Mapping[str, int]) -> None:
         """`counts`: the number of chunks that contain each term of the query."""
-        unknown = (
+        unknown = [
             concept
             for concept in query.concepts
             if not (concept.is_prefix or concept.time or concept.instead_of)
             and not any(map(counts.get, concept.alternatives))
-        )
+        ]
         words = (
             (concept.alternatives[0], term)
             for concept in unknown
@@ -45,7 +48,14 @@ class Misspelt:
             if len(term) >= _LEAST_LETTERS and term.isalpha()
         )
         self._words = list(islice(words, _MOST_WORDS))
+        self._hashes = [
+            (concept.alternatives[0], term)
+            for concept in unknown
+            for term in concept.alternatives[:1]
+            if _HASH.fullmatch(term)
+        ][:_MOST_WORDS]
         self.parts = [part for _, word in self._words for part in _halves(word)]
+        self.parts += [(term, False) for _, term in self._hashes]
         """The strings that the terms begin with or (True) end with."""
 
     def found(self, longer: Iterable[Sequence[str]]) -> tuple[Concept, ...]:
@@ -63,9 +73,11 @@ class Misspelt:
             if not (terms or is_replaced) and (others := _by_second_letter(word)):
                 meant[name].update(dict.fromkeys(others))
                 is_replaced = True
+        slips = [(name, terms, SLIP_SHARE) for name, terms in meant.items()]
+        whole = [(name, next(unread)[:_MOST_TERMS], COMPOUND_SHARE) for name, _ in self._hashes]
         return tuple(
-            Concept(tuple(terms), SLIP_SHARE, instead_of=name)
-            for name, terms in meant.items()
+            Concept(tuple(terms), share, instead_of=name)
+            for name, terms, share in (*slips, *whole)
             if terms
         )
 

@@ -747,13 +747,23 @@ _MONEY: Final = r"(?!(?:19|20)\d\d$)([1-9]\d{0,2}(?:[.,]\d{3}){1,9}|[1-9]\d{3,8}
 """From a thousand on; four digits that may be a year are one, and many groups are a list of numbers."""
 _ORDINALS: Final = "first second third fourth fifth sixth seventh eighth ninth tenth".split()
 _ORDINAL: Final = "(10|[1-9])(?i:st|nd|rd|th)"
+_LEAST_HASH: Final = 40
+_WHOLE_HASH: Final = "(?:[0-9a-fA-F]{40}|[0-9a-fA-F]{64})"
+"""Of a commit, an image or a file; notes have the first seven to twelve characters."""
 _LEAVES: Final = {"leaf": ("leav",), "leaves": ("leaf",)}
 """In an index `leaves` may also be the verb."""
 
 
 def other_forms(token: str) -> tuple[str, ...]:
-    """Returns the index terms of the same number, time of day or day in other spellings: `17_00` for `5pm`."""
-    token = _without_unit(token)
+    """Returns the index terms of the same number, time of day or day in other spellings: `17_00` for `5pm`; of a hash,
+    its beginnings.
+    """
+    if len(token) >= _LEAST_HASH and re.fullmatch(_WHOLE_HASH, token):
+        return tuple(token[:length].lower() for length in range(7, 13))
+    return _other_spellings(_without_unit(token))
+
+
+def _other_spellings(token: str) -> tuple[str, ...]:
     if leaves := _LEAVES.get(token.lower()):
         return leaves
     if not token[0].isdigit():
@@ -788,6 +798,22 @@ def forms_of_times(text: str, language: str) -> Iterator[tuple[str, tuple[str, .
             continue  # "Zimmer 12 am Bahnhof"
         forms = other_forms(match[1] + match[2].replace(".", ""))
         yield from ((word, forms) for word in match.groups())
+
+
+_WEEK: Final = (
+    r"(?<![\w-])(week|kw|kalenderwoche|woche|vecka|uge|semaine|semana|settimana) (\d\d?)\b"
+)
+
+
+def forms_of_weeks(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yields the words of each calendar week of normalised text, in lower case, with its other forms: `week` and `9`,
+    each with those of `KW 9`, `W09` and `2026-W09`.
+    """
+    for word, number in re.findall(_WEEK, text.lower()):
+        written = (f"{int(number)}", f"{int(number):02}")
+        weeks = tuple(before + one for before in ("w", "kw") for one in written)
+        yield word, ("kw", "week", "kalenderwoch", *weeks)
+        yield number, (*written, *weeks)
 
 
 def _as_dialled(digits: str) -> Iterator[str]:

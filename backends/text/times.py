@@ -89,11 +89,13 @@ def date_words(day: date | None) -> str:
 
 def day_terms(first: date, last: date) -> Iterator[str]:
     """Yields the index terms that match the days from one to another, both included: `2026_02_08`; for whole calendar
-    years, their numbers.
+    years, their numbers; for a calendar week `2026w06`, too.
     """
     if (first.month, first.day, last.month, last.day) == (1, 1, 12, 31):
         yield from map(str, range(first.year, last.year + 1))
         return
+    if first.weekday() == 0 and (last - first).days == 6:
+        yield first.strftime("%Gw%V")
     for number in range((last - first).days + 1):
         yield (first + timedelta(days=number)).isoformat().replace("-", "_")
 

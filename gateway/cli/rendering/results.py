@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import or_
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -112,25 +111,26 @@ class Line(NamedTuple):
 
 
 def lines_of(hit: Hit) -> list[Line]:
-    """Returns the lines of a hit's snippet."""
-    lines = hit.snippet.rstrip("\n").split("\n")
-    ranges = [(one.start_line, one.end_line) for one in hit.stretches]
-    numbers = [
-        number
-        for first, last in ranges or [(hit.start_line, hit.end_line)]
-        for number in range(first, last + 1)
-    ]
-    is_gap = [bool(ranges) and line == GAP.strip() for line in lines]
-    is_path = [bool(ranges or hit.headings) and line.startswith(BREADCRUMB) for line in lines]
-    is_beside = list(map(or_, is_gap, is_path))
-    if not hit.headings and len(lines) - sum(is_gap) == len(numbers):
-        is_beside = is_gap  # lines of the note that only look like a path
-    is_counted = len(numbers) == len(lines) - sum(is_beside)
-    rest = iter(numbers if is_counted else ())
-    return [
-        Line(None if beside else next(rest, None), line, beside)
-        for line, beside in zip(lines, is_beside, strict=True)
-    ]
+    """Returns the lines of a hit's snippet.
+
+    A line of the note may look like one beside it: a stretch that has no line too many consists of its own lines.
+    """
+    snippet = hit.snippet.rstrip("\n")
+    parts = [one.split("\n") for one in (snippet.split(GAP) if hit.stretches else [snippet])]
+    places = [range(one.start_line, one.end_line + 1) for one in hit.stretches or (hit,)]
+    if len(places) != len(parts):
+        places = [range(0)] * len(parts)
+    found: list[Line] = []
+    for part, place in zip(parts, places, strict=True):
+        if found:
+            found.append(Line(None, GAP.strip(), is_beside=True))
+        may_be_path = bool(hit.stretches or hit.headings) and len(part) != len(place)
+        paths = 1 if may_be_path and part[0].startswith(BREADCRUMB) else 0
+        found += (Line(None, line, is_beside=True) for line in part[:paths])
+        own = part[paths:]
+        numbers = place if len(place) == len(own) else [None] * len(own)
+        found += map(Line, numbers, own)
+    return found
 
 
 def no_match(

@@ -383,6 +383,16 @@ async def test_a_time_in_a_question_speaks_for_the_notes_of_then(backend, query,
     assert [hit.path for hit in answer.hits][:1] == [path]
 
 
+async def test_a_week_in_a_question_speaks_for_the_note_of_that_week(home):
+    for week in ("2026-W05", "2026-W06", "2026-W07"):
+        home.write(f"memory/{week}.md", "- Wrote the report.\n")
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        for query in ("last week", "week 6", "What did I do in KW 6?"):
+            answer = await backend.search(SearchRequest(query=query, today=date(2026, 2, 10)))
+            assert answer.hits[0].path == "memory/2026-W06.md"
+
+
 @pytest.mark.parametrize(
     ("query", "first"),
     [

@@ -185,6 +185,22 @@ def test_the_words_after_a_label_are_none_of_it(candidates_of, weigh, label):
     assert [one.is_labelled for one in units] == [True, True]
 
 
+@pytest.mark.parametrize(
+    "stamp",
+    [
+        "[08.02.26, 18:32:05] ",
+        "\u200e[2/8/26, 6:32:05\u202fPM] ",
+        "08/02/2026, 18:32 - ",
+        "- 18:32 ",
+        "[18:32] ",
+    ],
+)
+def test_the_time_of_a_message_hides_no_speaker(candidates_of, weigh, stamp):
+    text = f"{stamp}Anna: the boiler\n{stamp}Bert: Anna, the boiler"
+    (units,) = units_by_file(candidates_of(text), weigh("Anna boiler")).values()
+    assert [one.is_labelled for one in units] == [True, False]
+
+
 def test_what_is_said_above_code_is_said_of_it(evidence):
     said = "Empty the boiler, which is done once a year:", "", "```sh", "boil --drain", "```"
     found = evidence("\n".join(said), "empty boiler")
@@ -297,11 +313,15 @@ def test_by_rank_the_second_counts_three_quarters_of_the_first():
     assert ranked_odds(files, Lanes(1, 1)) == [[1, 0.75], [0.75, 0]]
 
 
-def test_a_line_that_only_names_other_notes_counts_like_a_heading(evidence):
-    contents, text = (
+@pytest.mark.parametrize(
+    "contents",
+    [
         "- House: [[The boiler]], [[House/Valve|valves]]",
-        "- Boiler in [[The house]] is old and loud now",
-    )
+        "- [The boiler](house/boiler.md) — when it is loud",
+    ],
+)
+def test_a_line_that_only_names_other_notes_counts_like_a_heading(evidence, contents):
+    text = "- Boiler in [[The house]] is old and loud now"
     found = priors(evidence(f"{contents}\n\n{text}", "boiler"))
     expected = [of_length(line) + learnt.HELD for line in (contents, "", text)]
     assert found[0] == pytest.approx(expected[0] + learnt.HEADING)

@@ -345,6 +345,20 @@ def test_other_numbers_are_no_time_of_day(asked):
     assert "7pm" not in terms and "19_00" not in terms
 
 
+@each("asked", ["week 9", "in KW 09", "in Kalenderwoche 9", "Woche 9"])
+@each("said", ["KW 9", "W09", "2026-W09", "week 9", "Kalenderwoche 09"])
+def test_a_calendar_week_is_found_however_it_is_written(asked, said):
+    concepts = QueryAnalyser(["english"]).analyse(asked).concepts
+    found = set(Analyser("english").terms(said).split())
+    asks = [one for one in concepts if one.alternatives[0] not in {"woch", "in"}]
+    assert all(not found.isdisjoint(one.alternatives) for one in asks)
+
+
+def test_a_whole_hash_is_found_by_its_beginning_in_a_note():
+    (concept,) = QueryAnalyser().analyse("4be81d7aa0c1f00b7d5e6f7a8b9c0d1e2f3a4b5c").concepts
+    assert {"4be81d7", "4be81d7aa0c1"} <= set(concept.alternatives)
+
+
 @each("asked", ["Wer wohnt in Zimmer 12 am Bahnhof?", "Welcher Zug fährt von Gleis 7 am Sonntag?"])
 def test_a_german_am_is_no_time_of_day(asked):
     query = QueryAnalyser(["german"]).analyse(asked)

@@ -74,6 +74,15 @@ def test_known_short_and_numbered_words_mean_nothing_else():
     assert meant("bota sda1c 2026-02-01 犬の名前", vocabulary) == {}
 
 
+def test_a_hash_that_is_shortened_means_the_whole_one():
+    query = QueryAnalyser().analyse("commit 4be81d7, feedbee or 20260208")
+    misspelt = Misspelt(query, {"commit": 1})
+    assert ("4be81d7", False) in misspelt.parts and ("20260208", False) not in misspelt.parts
+    longer = [["4be81d7aa0c1"] if text == "4be81d7" else [] for text, _ in misspelt.parts]
+    (found,) = (one for one in misspelt.found(longer) if one.instead_of == "4be81d7")
+    assert found.alternatives == ("4be81d7aa0c1",)
+
+
 def test_a_prompt_full_of_unknown_words_asks_the_index_a_little():
     question = " ".join(f"unheard{letter}" for letter in "abcdefghijklmnop")
     assert len(Misspelt(QueryAnalyser().analyse(question), {}).parts) == 8

@@ -54,6 +54,13 @@ def test_a_name_that_says_what_is_asked_fits_and_one_that_says_little_of_it_does
     assert weights.fit("The system") == weights.fit("Lunch") == weights.fit("") == 0.0
 
 
+def test_a_name_that_is_an_identifier_fits_itself():
+    for name in ("wire_build-system", "WireBuildSystem"):
+        asked = QueryAnalyser(["english"]).analyse(name)
+        counts = dict.fromkeys(asked.terms(), 10)
+        assert Weights(asked.concepts, counts, 100, analyse=Analyser().terms).fit(name) == 1.0
+
+
 def test_words_of_a_name_that_nobody_asked_for_count_against_it_but_stop_words_do_not(weigh):
     weights = weigh("build system")
     assert weights.fit("The build system") == 1.0

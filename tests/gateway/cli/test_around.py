@@ -56,6 +56,18 @@ async def test_lines_after_front_matter_keep_their_numbers_beside_the_path_of_he
     assert lines == [" ▶ 7 │ Due in March."]
 
 
+async def test_lines_of_a_contract_are_no_paths_of_headings():
+    snippet = "§ Lease\n§ 4.1 The rent\n§ 4.2 The deposit, of Atlas\n…\n§ 7 Notice"
+    found = msgspec.structs.replace(hit(snippet, 5, 9, (5, 6), (9, 9)), headings=("Lease",))
+    [lines] = await shown(found)
+    assert lines[1:] == [
+        "   5 │ § 4.1 The rent",
+        " ▶ 6 │ § 4.2 The deposit, of Atlas",
+        "     │ …",
+        "   9 │ § 7 Notice",
+    ]
+
+
 async def test_a_field_that_tells_something_is_shown_and_may_be_the_best_line():
     snippet = "aliases: [Atlas]\nowner: Ivan, of the atlas\n…\nDue in March."
     [lines] = await shown(hit(snippet, 3, 9, (3, 4), (9, 9)))
