@@ -179,6 +179,16 @@ class Layout:
         if at >= 0 and self.adjoin(at) and self.announces(at) and not self.is_heading(at):
             yield from range(at, code.start)
 
+    def explanation_of(self, code: range) -> Iterator[int]:
+        """Yields the text below a code block that says what to make of it, and the blank lines between them."""
+        at = code.stop
+        while at < len(self.units) and self.adjoin(at - 1) and not self.units[at].text.strip():
+            at += 1
+        if at < len(self.units) and self.adjoin(at - 1) and not self.is_heading(at):
+            lines = self.whole(at) or range(0)
+            if sum(self.units[one].length for one in lines) <= MOST_ABOVE:
+                yield from range(code.stop, lines.stop)
+
     def whole(self, at: int) -> range | None:
         """Returns the units that a unit is read with: its code block, or the lines of a paragraph or an item that an
         editor wrapped. None for code that is too long.

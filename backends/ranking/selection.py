@@ -310,13 +310,14 @@ class File:
         """Returns the units needed to understand a unit, the most important first: the beginning of its line; the rest
         of a paragraph or an item of several lines; its parent item, the head of its table or its announcement; what
         follows a heading or an announcement; the other steps of a short procedure. For code, the code around it and the
-        line that announces it.
+        line that announces it; for a part of a long one the text below it.
         """
         if (code := self.layout.code_around(at)) is not None:
             whole = self.layout.whole(at)
             beside = whole or range(max(at - 1, 0), min(at + 2, len(self.units)))
             near = sorted((one for one in beside if one != at), key=lambda one: abs(one - at))
-            return [*near, *self.layout.announcement_of(code)] if whole else near
+            about = self.layout.announcement_of if whole else self.layout.explanation_of
+            return [*near, *about(code)]
         return [*self.layout.above(at), *self._below(at), *self.layout.steps(at)]
 
     def _below(self, at: int) -> Iterator[int]:

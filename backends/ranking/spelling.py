@@ -1,4 +1,4 @@
-"""Words of a question that occur in no text, and the index terms that they may be misspellings of, or shortened from."""
+"""Words of a question that occur in no text, and the index terms that they may be misspellings or beginnings of."""
 
 from __future__ import annotations
 

@@ -749,7 +749,7 @@ _ORDINALS: Final = "first second third fourth fifth sixth seventh eighth ninth t
 _ORDINAL: Final = "(10|[1-9])(?i:st|nd|rd|th)"
 _LEAST_HASH: Final = 40
 _WHOLE_HASH: Final = "(?:[0-9a-fA-F]{40}|[0-9a-fA-F]{64})"
-"""Of a commit, an image or a file; notes have the first seven to twelve characters."""
+"""The hash of a commit, an image or a file. Notes have its first seven to twelve characters."""
 _LEAVES: Final = {"leaf": ("leav",), "leaves": ("leaf",)}
 """In an index `leaves` may also be the verb."""
 

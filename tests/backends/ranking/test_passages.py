@@ -623,6 +623,13 @@ def test_of_a_long_block_of_code_the_lines_beside_are_shown_and_no_fence_is_left
     assert "```" not in best.text
 
 
+def test_a_line_of_a_long_log_is_shown_with_what_is_said_below_it(passages):
+    log = "\n".join(f"02:14:{number} step {number} took long" for number in range(10, 40))
+    said = "The balancer cuts idle connections after 25 seconds."
+    text = f"```\n{log}\nBoilerTimeout: no answer\n```\n\n{said}\n\n{FILLING}"
+    assert said in passages(text, "BoilerTimeout no answer")[0].text
+
+
 def test_a_comment_in_code_is_no_heading(passages):
     text = f"# Database\n\n```python\n# Close it\nclose()\n```\n\nThe boiler is open.\n\n{FILLING}"
     assert passages(text, "boiler")[0].headings == ("Database",)
