@@ -60,15 +60,18 @@ _FENCED: Final = re.compile(
     r"^[ \t]*(`{3,}(?=[^`\n]*$)|~{3,}(?!~)).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)",
     re.MULTILINE | re.DOTALL,
 )
+_ATTACHED: Final = re.compile(r"\[(?:image|pasted text)\b[^\]\n]*\]", re.IGNORECASE)
+"""The mark that a client writes in place of a picture or a long text."""
 _LINE_END: Final = re.compile(r"\r\n?")
 _MACHINE_LINE: Final = re.compile(
     r"""
       \s*(?:Traceback\ \(most|File\ "[^"]+",\ line\ \d+|at\ [\w$.<>/\[\]\ ]+\(.*\)|at\ \S+:\d+:\d+|Caused\ by:|\.\.\.\ \d+\ more)
     | \s*(?:[\w.]+(?:Error|Exception|Warning|Failure|Interrupt)\b(?::|$)|Exception\ in\ thread|panic:|goroutine\ \d+|thread\ '.*'\ panicked|called\ `)
     | \s*(?:error|warning|note|fatal|E|W|F)(?:\[\w+\])?:\s | \s*(?:-->|\d+\s*\||\|\s|\^[\^~-]*\s*$|~+\^*\s*$)
-    | \s*\S+\.\w{1,5}:\d+(?::\d+)?(?::|\s|$|\)) | \s*\#\d+\s+(?:0x[0-9a-f]+|\S+\() | \s*\[?\d{4}-\d\d-\d\d[T\ ]\d\d:\d\d:\d\d
+    | \s*\S+\.\w{1,5}:\d+(?::\d+)?(?::|\s|$|\)) | \s*\#\d+\s+(?:0x[0-9a-f]+|\S+\() | \s*[\w./+-]+:\ (?:error|warning|fatal):\s
+    | \s*\[?(?:\d{4}-\d\d-\d\d[T\ ]|[A-Z][a-z]{2}\ [\d\ ]\d\ )?\d\d:\d\d:\d\d
     | \s*npm\ (?:ERR!|WARN|error) | \s*(?:\$|>>>|PS\ .*>)\s | \s*(?:FAILED|PASSED|ERROR|FAIL|ok|not\ ok)\s+\S+[:./] | \s*[-+]{3}\ | \s*@@\ | \s*diff\ --git\ | \s*\w+@\S+[:~]
-    | \s*(?:<[/!?]?\w[^>]*>\s*)+$ | \s*[\[{(}\])],?;?\s*$ | \s*"[^"]+":\s | \s*0x[0-9a-f]+
+    | \s*(?:<[/!?]?\w[^>]*>\s*)+$ | \s*[\[{(}\])],?;?\s*$ | \s*[\[{]?\s*"[^"]+":\s | \s*0x[0-9a-f]+
     """,
     re.VERBOSE,
 )
@@ -76,7 +79,7 @@ _CODE_LINE: Final = re.compile(
     r"\s*(?:def |class |import |from \S+ import |return\b|const |let |var |function |public |private |#include|if \(|for \(|while \()"
     r"|.*[;{}]\s*$|\s{4,}\S.*[()=\[\]]"
 )
-_FEW_WORDS: Final = 4
+_FEW_WORDS: Final = 3
 """Fewer words than these beside pasted lines do not make a question."""
 _LONGEST_WORD: Final = 64
 """A longer word is not one of a note, but a key or a blob."""
@@ -91,7 +94,7 @@ class Question(msgspec.Struct, frozen=True):
 
 def read_prompt(prompt: str) -> Question:
     """Finds the question in a prompt: what people write themselves is searched for, what they paste is not."""
-    text = _LINE_END.sub("\n", prompt.strip())
+    text = _LINE_END.sub("\n", _ATTACHED.sub("", prompt).strip())
     if _is_command(text):
         return Question("", "command")
     own, pasted = _without_pasted(text)
@@ -166,10 +169,14 @@ def _bounded(text: str) -> str:
 
 # --- The threshold, and the choice among what is above it ---
 
+SURE: Final = 0.6
+"""The score from which a passage is always shown."""
 LIKELY: Final = 0.5
-"""The score from which a passage is always shown; the least score of any if the engine explains nothing."""
+"""The least score of any if the engine explains nothing."""
 POSSIBLE: Final = 0.36
 """The least score of a passage that is shown where memory knows what the prompt is about."""
+HELD: Final = 3
+"""The words of a clause that a note holds if the prompt may be about that clause alone."""
 
 # Whether memory knows what a prompt is about: a logistic regression on the prompts of four families of notes with equal
 # weights, against the same prompts over another family's notes and prompts that need nothing. The constants are lower
@@ -203,6 +210,7 @@ RUN_TOKENS: Final = 150
 BRIEF: Final = 0.6
 """The value of a line is divided by this power of its length: several short lines may say more than a long one."""
 
+_CLAUSE: Final = re.compile(r"[.?!;:,](?=\s)|[\n。？！；：，]")
 _CONSIDERED: Final = 40
 """The most runs of lines that are considered, best first."""
 _PLACES: Final = 3
@@ -262,12 +270,13 @@ def choose(
     is_shown: Callable[[str], bool],
     max_tokens: int,
     min_score: float | None = None,
+    query: str = "",
 ) -> RecallChoice:
     """Chooses the parts to show, at most `max_tokens` by estimate with the text around them.
 
     `min_score` replaces the score that is otherwise required.
     """
-    least = _least_score(hits) if min_score is None else min_score
+    least = _least_score(hits, query) if min_score is None else min_score
     likely = [hit for hit in hits if hit.score >= least]
     if not likely:
         return RecallChoice(reason="nothing_likely")
@@ -306,12 +315,12 @@ def block(parts: Iterable[RecallPart]) -> str:
     return "\n".join(("<recalled>", _HEAD, *(part.written for part in parts), "</recalled>"))
 
 
-def _least_score(hits: Sequence[Hit]) -> float:
+def _least_score(hits: Sequence[Hit], query: str) -> float:
     if not hits or hits[0].explain is None:
         return LIKELY
-    if hits[0].score >= LIKELY:
+    if hits[0].score >= SURE:
         return POSSIBLE
-    known = _known(hits[0].explain)
+    known = _known(hits[0].explain, hits[:BEST], query)
     strength = math.log(max(1e-4, hits[0].score - NOTHING))
     vectors = [one for hit in hits[:BEST] if (one := (hit.explain or {}).get("vector"))]
     if vectors:
@@ -320,14 +329,22 @@ def _least_score(hits: Sequence[Hit]) -> float:
         evidence += STANDS_OUT * place + CONSTANT_BY_MODEL
     else:
         evidence = KNOWN * known + STRENGTH * strength + CONSTANT
-    return POSSIBLE if evidence >= 0 else LIKELY
+    return POSSIBLE if evidence >= 0 else SURE
 
 
-def _known(explanation: Mapping[str, Any]) -> float:
-    """Returns the share of the terms asked for that occur in any note, small talk left out."""
-    subject = [term for term in explanation["askedTerms"] if not is_small_talk(term)]
-    unknown = [term for term in explanation["unknownTerms"] if not is_small_talk(term)]
-    return 1 - len(unknown) / len(subject) if subject else 0.0
+def _known(explanation: Mapping[str, Any], hits: Sequence[Hit], query: str) -> float:
+    """Returns the share of the terms asked for that occur in any note, small talk left out.
+
+    It is that of all the prompt, or of a clause of which a hit holds several terms: a long prompt may have one subject
+    among much that no note knows.
+    """
+    subject = {term for term in explanation["askedTerms"] if not is_small_talk(term)}
+    unknown = set(explanation["unknownTerms"])
+    terms = Analyser().terms
+    held = [set((hit.explain or {}).get("matchedTerms", ())) for hit in hits]
+    clauses = [subject.intersection(terms(one).split()) for one in _CLAUSE.split(query)]
+    meant = [one for one in clauses if any(len(one & each) >= HELD for each in held)]
+    return max((len(one - unknown) / len(one) for one in (subject, *meant) if one), default=0.0)
 
 
 def _runs(hit: Hit, is_shown: Callable[[str], bool]) -> Iterator[_Run]:

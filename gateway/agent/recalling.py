@@ -169,6 +169,7 @@ async def _recall(
         is_shown=lambda line: memory.shown.has(conversation, line),
         max_tokens=params.max_tokens,
         min_score=params.min_score,
+        query=question.query,
     )
     if choice.reason is not None:
         return RecallResult(tokens=0, reason=choice.reason, stale=answer.stale)
@@ -230,10 +231,9 @@ async def _text_for(memory: Memory, event: HookEvent, session: Session) -> str:
         own = (event.own_transcript,) if event.own_transcript else ()
         asked = RecallParams(prompt=event.prompt, exclude=own)
         return (await recall(memory, asked, session, event.conversation)).text
-    if event.kind == "compaction":
+    if event.kind == "compaction" or event.is_emptied:  # whether or not there is time for its files
         memory.shown.forget(event.conversation)
-    is_known = memory.shown.knows(event.conversation) and not event.is_emptied
-    if event.kind != "start" or event.goes_on or is_known:
+    if event.kind != "start" or event.goes_on or memory.shown.knows(event.conversation):
         return ""
     files = await Conversations(memory).files(session, patience_s=_DAYS_PATIENCE_S)
     memory.session_started(event.conversation)

@@ -275,7 +275,9 @@ def _shown(hit: Hit, *, cited: bool) -> Hit:
 
 _BLANK: Final = r"[\s\u00ad\u200b-\u200f\u2060\ufeff]*"
 """Blanks that a model ignores, characters without a width among them."""
-_TAG: Final = re.compile(rf"<(?={_BLANK}(?:/{_BLANK})?(?:passage|note|recalled)\b)", re.IGNORECASE)
+_TAG: Final = re.compile(
+    rf"<(?={_BLANK}(?:/{_BLANK})?(?:passage|note|recalled|system)\b)", re.IGNORECASE
+)
 
 
 def passage_tag(hit: Hit, text: str, *, score: bool) -> str:
@@ -312,7 +314,7 @@ def _quoted(text: str) -> str:
 
 
 def contained(text: str) -> str:
-    """Escapes words of a note that look like the tag at its end, or like another tag."""
+    """Escapes words of a note that look like the tag at its end, or like another tag of ours or of clients."""
     return _TAG.sub("&lt;", escape_controls(text))
 
 

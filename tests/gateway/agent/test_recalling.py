@@ -12,6 +12,8 @@ import pytest
 from backends.interface import SyncRequest
 from config.settings import CompactionSettings, ScopeMatch, ScopePolicy, ScopeRule, SyncSettings
 from fakes.settings import make_settings
+from gateway.agent import recalling
+from gateway.agent.conversations import Conversations
 from gateway.agent.memory import open_memory
 from gateway.agent.reloading import Reloader
 from gateway.methods import build_registry
@@ -106,6 +108,25 @@ async def test_what_a_session_started_with_is_not_told_until_it_starts_again(ope
         assert await host.recall() == {"tokens": 0, "reason": "already_shown"}
         await host.ask("session_start", sessionKey=MAIN, chatType="group")
         assert "text" in await host.recall()
+
+
+async def test_a_compaction_is_noted_although_the_files_of_the_beginning_come_too_late(
+    open_host, monkeypatch
+):
+    monkeypatch.setattr(recalling, "HOOK_PATIENCE_S", 60)
+    monkeypatch.setattr(Conversations, "files", lambda *_, **__: anyio.sleep_forever())
+    async with open_host() as host:
+
+        async def told(name, patience_ms=60_000, **more):
+            event = {"hook_event_name": name, "session_id": "a", "prompt": PROMPT, **more}
+            return await host.ask(
+                "$/hook", client="claude-code", event=event, patienceMs=patience_ms
+            )
+
+        assert await told("UserPromptSubmit") is not None
+        assert await told("UserPromptSubmit") is None
+        assert await told("SessionStart", patience_ms=1, source="compact") is None
+        assert await told("UserPromptSubmit") is not None
 
 
 async def test_notes_that_a_search_for_a_prompt_found_and_nobody_was_told_are_not_counted_as_shown(

@@ -58,6 +58,31 @@ def test_of_a_fenced_block_nothing_is_looked_for():
     assert question.query.strip() == "Who wrote the kettle script for the office?"
 
 
+@each(
+    "log",
+    [
+        "Nov 28 10:00:01 kettle nginx[812]: GET /boiler 200",
+        "[11:20:01] kernel: pump reset\n[11:20:02] kernel: pump lost",
+        '{"level": "error", "text": "the boiler failed"}',
+        "gcc: error: unrecognized option '-boiler'",
+    ],
+)
+def test_logs_are_known_by_their_first_words(log):
+    assert read_prompt(log).silence == "machine_output"
+    assert read_prompt(f"{log}\n{ASKED}").query == ASKED
+
+
+def test_what_a_client_writes_in_place_of_a_picture_or_a_long_text_is_not_looked_for():
+    assert read_prompt("[Image #1]").silence == "small_talk"
+    assert read_prompt("[Pasted text #2 +52 lines] fix this").silence == "small_talk"
+    assert read_prompt("[Image #1] Is this the boiler?").query == "Is this the boiler?"
+
+
+@each("prompt", ["who?", "and where is it?", "fix this", "the others", "und von wem?"])
+def test_words_that_ask_or_request_are_no_subject(prompt):
+    assert read_prompt(prompt).silence == "small_talk"
+
+
 ASKED = "Who services the boiler in October, and what is the phone number?"
 
 
