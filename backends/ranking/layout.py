@@ -232,6 +232,18 @@ class Layout:
             if head + 1 < row and re.fullmatch(RULE, self.units[head + 1].text):
                 yield head + 1
 
+    def rows_below(self, head: int) -> Iterator[int]:
+        """Yields the rows of a short table, if the unit is its header: what the columns hold is asked for of them all."""
+        last = head
+        length = self.units[head].length
+        if not is_row(self.units[head].text) or self._first_rows[head] != head:
+            return
+        while last + 1 < len(self.units) and self._first_rows[last + 1] == head:
+            last += 1
+            length += self.units[last].length
+        if length <= SHORT_PROCEDURE:
+            yield from range(head + 1, last + 1)
+
     def heads_of_tables(self, shown: Iterable[int]) -> set[int]:
         """Returns the offsets of the header rows of tables of which other rows are shown."""
         rows = (at for at in shown if is_row(self.units[at].text))

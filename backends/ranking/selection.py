@@ -221,6 +221,8 @@ class File:
             return True  # the file was found by its title, and any line may answer
         if self.layout.code_around(at) is not None:
             return False
+        if self._is_announced(at):
+            return True
         return any(one in chosen and units[one].concepts for one in (at - 1, at + 1))
 
     def _cost(self, at: int) -> int:
@@ -318,7 +320,20 @@ class File:
             near = sorted((one for one in beside if one != at), key=lambda one: abs(one - at))
             about = self.layout.announcement_of if whole else self.layout.explanation_of
             return [*near, *about(code)]
-        return [*self.layout.above(at), *self._below(at), *self.layout.steps(at)]
+        return [
+            *self.layout.above(at),
+            *self._below(at),
+            *self.layout.steps(at),
+            *self.layout.rows_below(at),
+        ]
+
+    def _is_announced(self, at: int) -> bool:
+        """Returns whether the heading or announcement above a unit has words of the question."""
+        above = at - 1
+        while above > 0 and self.layout.adjoin(above) and not self.units[above].text.strip():
+            above -= 1
+        is_asked = above >= 0 and self.units[above].concepts and self.layout.adjoin(above)
+        return bool(is_asked) and self.layout.announces(above)
 
     def _below(self, at: int) -> Iterator[int]:
         """Yields what a unit announces, until the first line that was shown already."""

@@ -508,6 +508,18 @@ def test_a_row_is_shown_with_the_head_of_its_table_whatever_lies_between(passage
     assert passages(text, "boiler")[0].text == f"{head}{GAP}| boiler | 899 EUR |"
 
 
+def test_of_a_short_table_whose_columns_are_asked_for_all_rows_are_shown(passages):
+    rows = "".join(f"| {bank} | 3.{number} % |\n" for number, bank in enumerate("ABCDEFGH"))
+    text = f"| bank | effective rate |\n|---|---|\n{rows}"
+    assert passages(f"{text}\n{FILLING}", "lowest effective rate")[0].text.startswith(text)
+
+
+def test_what_stands_below_a_heading_that_was_asked_for_is_shown_beside_a_better_line(passages):
+    better = "The flat at the river: who pays which costs, and what else the flat has."
+    text = f"# Lease\n\n{better}\n\n{FILLING}\n\n## Extra costs\n\nAbout 250 EUR a month.\n"
+    assert "About 250 EUR a month." in passages(text, "extra costs of the flat")[0].text
+
+
 def test_the_head_of_a_table_and_a_parent_bring_no_lines_of_their_own(passages):
     head = "| day | payee | amount |\n|---|---|---|"
     others = "\n".join(f"| {day}.7. | a shop of the old town | {day} EUR |" for day in range(1, 29))
