@@ -233,7 +233,7 @@ class Layout:
                 yield head + 1
 
     def rows_below(self, head: int) -> Iterator[int]:
-        """Yields the rows of a short table, if the unit is its header: what the columns hold is asked for of them all."""
+        """Yields the rows of a short table, if the unit is its header: the question is about all of them."""
         last = head
         length = self.units[head].length
         if not is_row(self.units[head].text) or self._first_rows[head] != head:
