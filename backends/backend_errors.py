@@ -121,7 +121,7 @@ class FileUnwritableError(MemoryGatewayError):
 
 def unwritable(file: Path, error: OSError) -> FileUnwritableError:
     """Returns the error for a file that a person named."""
-    return FileUnwritableError(
-        f"{file} cannot be written: {error.strerror}.",
-        remedy="Name a file in a directory that exists and that you may write to.",
-    )
+    remedy = "Name a file in a directory that exists and that you may write to."
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        remedy = DISK_IS_FULL
+    return FileUnwritableError(f"{file} cannot be written: {error.strerror}.", remedy=remedy)

@@ -104,7 +104,7 @@ def report_status(
         syncing=freshness.running,
         recent_syncs=tuple(freshness.recent),
         issues=tuple(_issues(store, counted, plan, encodings, chunks + sessions.chunks)),
-        weaknesses=(*map(_sentence, plan.retained), *lost, *semantics.weaknesses()),
+        weaknesses=(*_sentences(plan.retained), *lost, *semantics.weaknesses()),
         details=Details(
             keyword=KeywordDetails("fts5", available=True, languages=languages),
             vector=vector,
@@ -135,7 +135,7 @@ def _issues(
     store: Store, counted: ScanResult, plan: SyncPlan, encodings: Iterable[str], chunks: int
 ) -> Iterator[str]:
     yield from store.notes
-    yield from (_sentence(one) for one in plan.retained if one.remedy)
+    yield from _sentences(one for one in plan.retained if one.remedy)
     yield from counted.issues
     yield from counted.near_misses
     yield from encodings
@@ -253,7 +253,7 @@ def probe_weaknesses(
         if one.remedy and one.place == MemoryRoots.of(settings).base:
             raise FileUnreadableError(_sentence(one))
     lost = _lost(len(freshness.unreadable) + freshness.last_look.unlisted)
-    return (*map(_sentence, retained), *lost, *_unwritable(settings), *semantics.weaknesses())
+    return (*_sentences(retained), *lost, *_unwritable(settings), *semantics.weaknesses())
 
 
 def _unwritable(settings: Settings) -> Iterator[str]:
@@ -276,6 +276,10 @@ def many_chunks(count: int) -> tuple[str, ...]:
         "with: they may be slow and take gigabytes. Narrow extraPaths."
     )
     return (remark,)
+
+
+def _sentences(retained: Iterable[Retained]) -> Iterable[str]:
+    return dict.fromkeys(map(_sentence, retained))
 
 
 def _sentence(retained: Retained) -> str:

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 
 _log = Log()
 
-_FIXED: Final = frozenset({"workspace", "store.path", "store.view"})
-"""They say which index is owned, and for which files."""
 _SWITCHES: Final = frozenset({"enabled", "plugins.slots.memory"})
 _SEARCH: Final = frozenset(SEARCH.documented(key.path) for key in SEARCH.keys)
+_STORE: Final = {key for key in _SEARCH if key.startswith("store.")}
+_FIXED: Final = frozenset({"workspace"} | {key for key in _STORE if "store.vector." not in key})
+"""They say which index is open, how, and for which files."""
 _FOR_THE_BACKEND: Final = ("backend", "qmd.", "models.", "auth.")
 _NOT_FOR_THE_BACKEND: Final = _SWITCHES | {"qmd.scope"}
 
@@ -111,10 +112,7 @@ class Reloader:
     def _with_fixed(self, read: Settings) -> Settings:
         """Returns what was read, with the values in force where only a restart can change them."""
         now = self._memory.settings
-        place = now.search.store
-        store = replace(
-            read.search.store, path=place.path, former_path=place.former_path, view=place.view
-        )
+        store = replace(now.search.store, vector=read.search.store.vector)
         search = replace(read.search, store=store)
         settings = replace(read, workspace=now.workspace, search=search, started_as=now.started_as)
         if not self._was_off:

@@ -270,10 +270,16 @@ def check_secrets(settings: Settings) -> Iterator[Observation]:
             yield from _open_to_others(path, "This file holds keys")
 
 
+def _holds_password(url: str) -> bool:
+    role = url.partition("://")[2].rpartition("@")[0]
+    return ":" in role or "password" in url
+
+
 def _files_with_keys(settings: Settings) -> Iterator[Path]:
     yield settings.state_dir / ".env"
     yield from auth_profile_paths(settings.state_dir, settings.agent_dir)
-    keys = [settings.search.remote.api_key, settings.search.store.url]
+    url = settings.search.store.url
+    keys = [settings.search.remote.api_key, url and _holds_password(url.reveal())]
     keys += [one.api_key for one in settings.model_providers.values()]
     if settings.config_path and any(keys):
         yield settings.config_path

@@ -24,6 +24,7 @@ from backends.builtin.store.opening import doubt, index_file, inspect, is_index
 from backends.interface import SyncRequest
 from backends.transcripts.agent_transcripts import AgentTranscripts
 from config.errors import MemoryGatewayError
+from config.runtime.files import try_lock_file
 from config.settings import Settings, StoreSettings
 from gateway.agent.memory import Memory, open_memory
 from gateway.client import connect
@@ -163,7 +164,7 @@ async def check_owner(settings: Settings) -> list[Observation]:
 
 
 def _unreachable(record: OwnerRecord, lock: Path) -> Observation:
-    if not _lives(record.pid):
+    if not _is_held(lock, record.pid):
         cause = f"Process {record.pid}, which owned the index, is gone; the next start takes over."
         return finding.note(cause, lock)
     if record.socket is None:
@@ -214,6 +215,17 @@ def _open_socket(record: OwnerRecord) -> list[Observation]:
             fix=f"chmod 700 {quote(str(directory))}",
         )
     ]
+
+
+def _is_held(lock: Path, pid: int) -> bool:
+    """Returns whether the owner lives. Its number alone says little: another process may have it by now."""
+    try:
+        descriptor = try_lock_file(lock)
+    except OSError:  # another user's, or on a mount without locks
+        return _lives(pid)
+    if descriptor is not None:
+        os.close(descriptor)
+    return descriptor is None
 
 
 def _lives(pid: int) -> bool:

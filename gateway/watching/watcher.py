@@ -365,7 +365,11 @@ class _Watch:
             else:
                 counts = name == own_name
             if concerns_itself or counts:
-                structural = concerns_itself or event.is_directory
+                is_on_the_way = own_name not in {
+                    None,
+                    place.path.name,
+                }  # a link may lead on from there
+                structural = concerns_itself or event.is_directory or is_on_the_way
                 self._bursts.note(place.reason, structural=structural)
 
     def on_watch_deleted(self, wd: WatchDescriptor) -> None:  # noqa: ARG002 - watchdog's signature

@@ -22,7 +22,13 @@ from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import IndexDamagedError, View
 from backends.builtin.syncing.helper import Helper, helped
 from backends.builtin.syncing.indexing import Group, Indexer, Task, TaskOptions
-from backends.builtin.syncing.planning import Change, FileOutcome, ObsoleteFile, Retained
+from backends.builtin.syncing.planning import (
+    Change,
+    FileOutcome,
+    ObsoleteFile,
+    Retained,
+    explanations,
+)
 from backends.builtin.syncing.sessions import TranscriptPart, skipped_transcripts
 from backends.builtin.syncing.surveying import Survey
 from backends.files.scan import FoundFile, ScanResult
@@ -130,7 +136,7 @@ class Tally:
         self.denied += denied_by(survey)
         self.retained = survey.plan.retained
         self.unread = [
-            *(one.explanation for one in self.retained),
+            *explanations(self.retained),
             *unread_by(survey),
             *self.unread,
         ]
@@ -199,7 +205,7 @@ class Tally:
             bytes_read=self._bytes_read,
             duration_ms=round(seconds * 1000, 1),
             complete=error is None and not self.later and not self.retained,
-            error=error or "; ".join(one.explanation for one in self.retained) or None,
+            error=error or "; ".join(explanations(self.retained)) or None,
         )
 
 
@@ -429,7 +435,7 @@ class Freshness:
             except TimeoutError:
                 return "the disk did not answer in time"
             self.last_look = replace(self.last_look, retained=survey.plan.retained)
-        return "; ".join(one.explanation for one in self.last_look.retained or ()) or None
+        return "; ".join(explanations(self.last_look.retained or ())) or None
 
     def retained(self, view: View) -> tuple[Retained, ...]:
         """Returns the files that the last look found gone from the disk and left in the index.

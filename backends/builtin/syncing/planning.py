@@ -49,6 +49,11 @@ class Retained(msgspec.Struct, frozen=True, gc=False):
         return f"{self.reason} (to mend it: {self.remedy})" if self.remedy else self.reason
 
 
+def explanations(retained: Iterable[Retained]) -> tuple[str, ...]:
+    """Returns each explanation once: a workspace that is missing is that of several places."""
+    return tuple(dict.fromkeys(one.explanation for one in retained))
+
+
 class SyncPlan(msgspec.Struct, frozen=True):
     to_read: tuple[FoundFile, ...]
     """New, changed and doubtful files, the newest first."""

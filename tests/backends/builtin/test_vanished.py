@@ -90,6 +90,18 @@ async def test_a_workspace_that_was_renamed_is_answered_from_the_index_until_it_
         assert (await backend.sync(SyncRequest())).added == 0
 
 
+async def test_a_workspace_that_is_away_is_told_once_though_it_has_several_places(home, notes):
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        home.workspace.rename(home.root / "moved")
+        report = await backend.sync(SyncRequest())
+        stale = (await backend.search(SearchRequest(query="number3"))).stale
+        assert stale is not None
+        for told in (report.error or "", stale.reason, " ".join(await backend.weaknesses())):
+            assert told.count("is missing") == 1 and "more)" not in told
+        assert len((await backend.status()).weaknesses) == 1
+
+
 async def test_the_brake_survives_a_restart(home, notes, rows, paths_of):
     await home.synced()
     home.workspace.rename(home.root / "moved")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import anyio
 import pytest
 from msgspec.structs import replace
@@ -86,6 +88,18 @@ async def test_the_place_of_the_index_and_the_workspace_stay(configured, setting
     assert not result.reopened
     assert configured.memory.settings.workspace == settings.workspace
     assert configured.memory.settings.search.store == settings.search.store
+
+
+async def test_what_the_open_store_was_made_with_needs_a_restart_and_how_vectors_are_searched_none(
+    configured, settings
+):
+    now = settings.search.store
+    vector = replace(now.vector, max_resident_mb=1)
+    store = replace(now, password_file=Path("/run/password"), schema="other", vector=vector)
+    result = await configured.reload(search=replace(settings.search, store=store))
+    assert set(result.restart_needed) == {"store.passwordFile", "store.schema"}
+    assert result.reopened
+    assert configured.memory.settings.search.store == replace(now, vector=vector)
 
 
 async def test_a_configuration_that_cannot_be_read_changes_nothing_and_is_told(configured):

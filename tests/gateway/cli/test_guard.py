@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.backend_errors import IndexFullError, IndexUnavailableError, index_full
+from backends.backend_errors import IndexFullError, IndexUnavailableError, index_full, unwritable
 from config.errors import MemoryGatewayError
 from gateway.cli.guard import guarded, shortage
 from gateway.cli.options import Options
@@ -46,6 +46,11 @@ def test_an_index_without_space_ends_as_any_full_disk_does(capsys):
     assert guarded(raising(OSError(errno.ENOSPC, "No space left")), QUIET) == 75
     wired = to_wire(index_full(Path("main.sqlite"), OSError(errno.ENOSPC, "No space left")))
     assert guarded(raising(RemoteError(wired.code, wired.message, wired.data)), QUIET) == 75
+
+
+def test_a_full_disk_is_no_reason_to_name_another_file():
+    told = unwritable(Path("r.html"), OSError(errno.ENOSPC, "No space left on device"))
+    assert told.remedy == "The disk is full: free some space."
 
 
 def test_with_json_the_error_is_one_document_on_standard_output(capfd):

@@ -60,6 +60,15 @@ async def test_no_owner_and_a_dead_one_are_fine(settings, severities):
     assert (one.severity, "the next start takes over" in one.cause) == ("note", True)
 
 
+async def test_a_dead_owner_whose_number_another_process_has_is_dead(settings):
+    lock = place_of(settings).lock
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    record = OwnerRecord(pid=os.getpid(), workspace=str(settings.workspace), socket="/nowhere/s")
+    lock.write_bytes(msgspec.json.encode(record))
+    (one,) = await check_owner(settings)
+    assert (one.severity, one.fix) == ("note", None)
+
+
 async def test_an_owner_whose_socket_is_dead_is_told(settings, root, worst):
     lock = place_of(settings).lock
     owned = OwnerLock.acquire(lock)

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import anyio
 import apsw
+import pytest
 from msgspec.structs import replace
 
 from backends.interface import SyncRequest
 from config.runtime.files import name_of_user
-from config.settings import ExtraPath
+from config.settings import ExtraPath, Secret
 from fakes.settings import remote
 from gateway.agent.memory import open_memory
 from gateway.doctor.configuration import check_places, check_secrets
@@ -117,6 +118,26 @@ def test_open_files_with_keys_are_told_without_the_key(settings, root, with_sear
     )
     assert {one.place for one in found} == {str(root / ".env"), str(config)}
     assert KEY not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("address", "holds"),
+    [
+        ("postgresql://gateway@db.example/memory?sslmode=verify-full", False),
+        ("postgresql://gateway:word@db.example/memory", True),
+        ("postgresql://gateway@db.example/memory?password=word", True),
+        ("host=db.example password=word", True),
+    ],
+)
+def test_an_address_of_a_database_is_a_key_only_with_a_password(
+    settings, with_search, tmp_path, address, holds
+):
+    config = tmp_path / "openclaw.json"
+    config.write_text("{}", encoding="utf-8")
+    config.chmod(0o644)
+    store = replace(settings.search.store, url=Secret(address))
+    given = replace(with_search(settings, store=store), config_path=config)
+    assert bool(list(check_secrets(given))) is holds
 
 
 def test_files_are_counted_where_they_are_and_what_is_left_out_is_named(

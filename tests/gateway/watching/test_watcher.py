@@ -110,6 +110,17 @@ async def test_a_workspace_and_extra_paths_that_appear_later_are_seen(
         await watched.sees(lambda: (note / "b.md").write_text("2", encoding="utf-8"))
 
 
+async def test_a_workspace_that_moves_and_leaves_a_link_behind_is_watched_where_it_is(
+    watching, workspace, tmp_path
+):
+    async with watching() as watched:
+        await watched.sees(lambda: workspace.rename(tmp_path / "moved"))
+        await watched.settled()
+        await watched.sees(lambda: workspace.symlink_to(tmp_path / "moved"))
+        await watched.settled()
+        await watched.sees(lambda: (workspace / "memory/a.md").write_text("1", encoding="utf-8"))
+
+
 async def test_links_are_not_followed(watching, workspace, tmp_path, watch_count):
     (tmp_path / "outside").mkdir()
     (workspace / "memory/link").symlink_to(tmp_path / "outside")

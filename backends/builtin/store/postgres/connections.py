@@ -485,7 +485,8 @@ class Pool:
             return
         asked_s = time.monotonic() - since
         if not self._answers.wait(max(0.0, VERDICT_S - asked_s)):
-            raise ServerSilentError(f"it did not answer within the last {asked_s:.1f} s")
+            silent_s = max(asked_s, VERDICT_S)
+            raise ServerSilentError(f"it did not answer within the last {silent_s:.1f} s")
 
     def _listen(self) -> None:
         """Connects until the server answers anything, even a refusal."""
