@@ -21,7 +21,7 @@ import msgspec
 
 from backends.chunking import WEIGHT_PER_TOKEN, estimate_tokens, prefix_end, weigh
 from backends.interface import BREADCRUMB, GAP, Hit
-from backends.text.analyser import Analyser
+from backends.text.analyser import Analyser, stop_words_of
 from backends.text.times import date_of
 from gateway.session_start import HEAD_SHARE, LoadedFile, Role, trim
 from gateway.tools.search import attributes, bare_snippet, contained, passage_tag
@@ -43,15 +43,17 @@ def _folded(text: str) -> str:
 
 _SMALL_TALK: Final = Path(__file__).with_name("small_talk.txt")
 """Words of some twenty languages."""
-_COURTESIES: Final = frozenset(_folded(_SMALL_TALK.read_text(encoding="utf-8")).split())
+_COURTESIES: Final = stop_words_of("english").union(
+    _folded(_SMALL_TALK.read_text(encoding="utf-8")).split()
+)
 _COURTESIES_CJK: Final = re.compile(
-    "了解(?:です|しました)?|继续|谢谢你们?|多谢|感谢|谢啦?|你好吗?|您好|大家好|早上好|早安|晚上好|晚安|再见|拜拜|好的?|嗯+|行|可以|没问题|没错|对的?|是的?|不是|不用|"
+    "了解(?:です|しました)?|继续|谢谢你们?|多谢|感谢|谢啦?|你好吗?|您好|大家好|早上好|早安|晚上好|晚安|再见|拜拜|好的?|嗯+|行|可以|没问题|没关系|你?确定|没错|对的?|是的?|不是|不用|"
     "继续|接着|请|下一步|下一个|明白了?|知道了?|懂了?|太好了|太棒了?|很棒|非常|很|了|吧|啊|呢|吗|哦|呀|的|你|我|再来一次|再试一次|辛苦|完美|厉害|"
     "ありがとう(?:ございます|ございました)?|どうも|こんにちは|こんばんは|おはよう(?:ございます)?|おやすみ(?:なさい)?|さようなら|またね|"
-    "はい|いいえ|うん|ええ|そうです|そう|お願い(?:します|いたします)?|続けて(?:ください)?|続き|次|了解(?:です|しました)?|わかりました|"
+    "はい|いいえ|うん|ええ|そうです|そう|お願い(?:します|いたします)?|続けて(?:ください)?|続き|次|了解(?:です|しました)?|わかりました|わかりません|本当に?|"
     "分かりました|いいですね|素晴らしい|すごい|ください|です|ね|よ|最高|助かります|助かりました|"
     "감사합니다|감사해요|고마워요?|고맙습니다|안녕하세요|안녕히|안녕|네|예|응|아니요?|아뇨|계속(?:하세요|해줘|해주세요|해 주세요|해)?|"
-    "좋아요?|좋습니다|좋네요|알겠습니다|알겠어요?|알았어요?|부탁(?:해요|드립니다|합니다)?|다음|완벽해요?|최고예요|최고|정말|너무|수고하셨습니다|"
+    "좋아요?|좋습니다|좋네요|알겠습니다|알겠어요?|알았어요?|부탁(?:해요|드립니다|합니다)?|다음|완벽해요?|최고예요|최고|정말|너무|수고하셨습니다|모르겠어요?|확실해요?|"
     "ขอบคุณ(?:ครับ|ค่ะ|มาก)?|สวัสดี(?:ครับ|ค่ะ)?|ครับ|ค่ะ|ใช่|ไม่|ต่อ|โอเค|มาก|cảm ơn|xin chào|tiếp tục|vâng"
 )
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -185,13 +187,13 @@ KNOWN: Final = 11.4
 """The weight of the share of the prompt's words that occur in any note, small talk left out ..."""
 STRENGTH: Final = 2.5
 """... and of the logarithm of how far the best score is above `NOTHING`."""
-CONSTANT: Final = -2.5
+CONSTANT: Final = -2.2
 KNOWN_BY_MODEL: Final = 8.7
 """The same where there are vectors ..."""
 STRENGTH_BY_MODEL: Final = 2.0
 STANDS_OUT: Final = 1.9
 """... and the weight of each standard deviation by which the best of them stands out."""
-CONSTANT_BY_MODEL: Final = -3.9
+CONSTANT_BY_MODEL: Final = -3.6
 NOTHING: Final = 0.35
 BEST: Final = 5
 """The best hits, among which the best vector is sought."""
