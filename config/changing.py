@@ -170,7 +170,7 @@ class SettingChange(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings
     """The settings in force afterwards."""
     left: tuple[str, ...] = ()
-    """Places of the key in other files, which stay."""
+    """Places of the key that stay: in other files, and those for all agents when one was named."""
 
     @property
     def changes(self) -> bool:
@@ -231,6 +231,8 @@ def change_setting(request: LoadRequest, text: str, value: str | None) -> Settin
     ours = [one.at for one in places if _file_of(one.node) == file.path]
     changed = file.text
     if read is UNSET:
+        if _is_for_one_agent(request, named):
+            ours = list(filter(_is_of_one_agent, ours))
         for at in ours:
             changed = without_key(changed, file.path, at, is_ours=found.is_ours)
         if found.is_ours and not file.is_linked and "".join(changed.split()) == "{}":
@@ -240,7 +242,8 @@ def change_setting(request: LoadRequest, text: str, value: str | None) -> Settin
         if not _hosts_accept(at, read):
             at = _place_instead(request, found, named, at)
         changed = with_member(changed, file.path, at, read)
-    left = tuple(render_path(one.at) for one in places if _file_of(one.node) != file.path)
+    kept = (one.at for one in places if one.at not in ours or _file_of(one.node) != file.path)
+    left = tuple(map(render_path, kept))
     settings = _load(request, found, changed, file.path)
     return SettingChange(file=file, text=changed, key=named.path, settings=settings, left=left)
 
@@ -317,9 +320,17 @@ def _places(request: LoadRequest, found: FoundConfig, named: NamedKey) -> list[G
 
 def _kept_place(request: LoadRequest, named: NamedKey, ours: list[KeyPath]) -> KeyPath | None:
     """Returns the place in force, unless an agent was named and that place is for all agents."""
-    if not ours or (request.agent_id is not None and named.section.name == SEARCH.name):
-        return next((one for one in ours if "agents" in one and "defaults" not in one), None)
+    if not ours or _is_for_one_agent(request, named):
+        return next(filter(_is_of_one_agent, ours), None)
     return ours[0]
+
+
+def _is_for_one_agent(request: LoadRequest, named: NamedKey) -> bool:
+    return request.agent_id is not None and named.section.name == SEARCH.name
+
+
+def _is_of_one_agent(at: KeyPath) -> bool:
+    return "agents" in at and "defaults" not in at
 
 
 def _new_place(request: LoadRequest, found: FoundConfig, named: NamedKey) -> KeyPath:

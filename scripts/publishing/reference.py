@@ -36,7 +36,7 @@ _INTRODUCTION: Final = """\
     memory-gateway config unset query.maxResults
     memory-gateway config query
 
-`config set` checks the value and writes it; comments stay. Where a value is not allowed, it says which are. `config WORD` shows a key and those below it, else all
+`config set` checks the value and writes it; comments stay. With `--agent ID` a key of `memorySearch` is set, and taken out, for that agent alone. Where a value is not allowed, it says which are. `config WORD` shows a key and those below it, else all
 that have the word in their name, each with its value and where that comes from. `memory-gateway reload` makes a gateway that runs read them again.
 
 A key has one name, here and in every message. Settings are in two files. Both are JSON5, and every key in them is optional:

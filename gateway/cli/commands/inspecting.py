@@ -156,9 +156,9 @@ def _change(options: Options, key: str, value: str | None) -> int:
     if change.changes:
         output.say(f"{change.file.path} is written; a gateway that runs takes it with `reload`.")
     elif value is None:
-        output.say(f"It was not set in {change.file.path}.")
+        output.say(f"Nothing was taken out of {change.file.path}.")
     for place in change.left:
-        output.note(f"It is set in a file that is included, too, which stays: {place}.")
+        output.note(f"It stays set for all agents, or in an included file: {place}.")
     return os.EX_OK
 
 

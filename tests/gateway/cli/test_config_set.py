@@ -130,6 +130,17 @@ def test_one_agent_is_given_its_own(cli):
     assert row(cli, "query.maxResults")["value"] == 4
 
 
+def test_what_is_taken_out_for_one_agent_stays_for_all_others(cli):
+    cli.config.write_text(OPENCLAW)
+    (cli.state / "workspace-ops").mkdir()
+    cli("config", "set", "query.maxResults", "2", "--agent", "ops")
+    cli("config", "unset", "query.maxResults", "--agent", "ops")
+    assert row(cli, "query.maxResults", "--agent", "ops")["value"] == 4
+    again = cli("config", "unset", "query.maxResults", "--agent", "ops")
+    assert "stays set for all agents" in again.err
+    assert row(cli, "query.maxResults")["value"] == 4
+
+
 def test_no_model_is_shown_where_none_was_chosen(cli):
     """The model depends on the engine that is installed: `models` and `status` show it."""
     assert row(cli, "local.modelPath")["value"] is None
