@@ -39,6 +39,11 @@ _BEGINS: Final = re.compile(
 """The beginning of a line that continues no paragraph: an item, heading, row, fence, thematic break or property."""
 _CALLOUT: Final = re.compile(r">[ \t]*\[![\w-]+\]|(?:!!!|\?\?\?\+?)[ \t]+\w")
 """The first line of a callout or an admonition, which says nothing without its content."""
+_SPEAKER: Final = re.compile(
+    r"(?:\*\*|__)[^*_:\n]{1,48}(?:\*\*|__)[^\w:\n]*(?:[\w/.,-]+ ){0,4}\d{1,2}:\d\d(?::\d\d)?(?: ?[AaPp][Mm])?\W*"
+)
+"""A line of a chat's export with who speaks and when, above what is said: `**Anna** — 08/02/2026 6:32 PM`."""
+_BOLD: Final = ("**", "__")
 _SENTENCE_ENDS: Final = (".", "!", "?", "…", ":", "。", "！", "？", "：")
 RULE: Final = r"[ \t]*\|?[ :|-]*-[ :|-]*"
 """The delimiter row of a table."""
@@ -127,10 +132,23 @@ class Layout:
         return is_heading(self.units[at].text) and self.code_around(at) is None
 
     def announces(self, at: int) -> bool:
-        """Returns whether the unit is a heading, or a short line that announces what follows it."""
+        """Returns whether the unit is a heading, or a short line that announces what follows it or who says that."""
         unit = self.units[at]
-        is_short = unit.length < 2 * READABLE and unit.text.rstrip().endswith(":")
+        is_short = unit.length < 2 * READABLE and (
+            unit.text.rstrip().endswith(":") or self._says_who(at)
+        )
         return (is_short or is_heading(unit.text)) and self.code_around(at) is None
+
+    def _says_who(self, at: int) -> bool:
+        """Returns whether the unit says only who speaks, and when, and the next one what."""
+        line = self.units[at].text
+        return (
+            line.startswith(_BOLD)
+            and self.adjoin(at)
+            and bool(below := self.units[at + 1].text.strip())
+            and not below.startswith(_BOLD)
+            and _SPEAKER.fullmatch(line) is not None
+        )
 
     def text_below(self, at: int) -> int | None:
         """Returns the first unit below that is neither blank nor a heading, if nothing but such ones is in between."""
@@ -324,6 +342,8 @@ class Layout:
             yield from self.head_of_table(first)
         elif (parent := self._parent_of_item(first)) is not None:
             yield parent
+        elif first and self._says_who(first - 1):
+            yield first - 1
 
     def below_front_matter(self, at: int) -> Iterator[int]:
         """Yields the context of a line of front matter: the other fields, and the beginning of the note."""

@@ -643,6 +643,17 @@ def test_a_line_of_a_long_log_is_shown_with_what_is_said_below_it(passages):
     assert said in best and best.startswith("```\n…\n")
 
 
+def test_what_is_said_in_a_chat_is_shown_below_who_says_it_and_nobody_without_words(passages):
+    others = "".join(f"**Bert**  9:{at} AM\nSee you on Friday {at}.\n\n" for at in range(10, 40))
+    said = "**Anna** — 08/02/2026 6:32 PM\nThe boiler takes descaler only.\n"
+    text = f"{others}{said}\n{others}"
+    for question in ("descaler for the boiler", "What does Anna say?"):
+        best = passages(text, question, max_chars=300)[0].text
+        assert said.rstrip() in best
+        assert not best.split(GAP)[0].split("\n")[-1].startswith("**")
+        assert not best.split("\n")[-1].startswith("**")
+
+
 def test_a_comment_in_code_is_no_heading(passages):
     text = f"# Database\n\n```python\n# Close it\nclose()\n```\n\nThe boiler is open.\n\n{FILLING}"
     assert passages(text, "boiler")[0].headings == ("Database",)
