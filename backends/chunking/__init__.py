@@ -18,6 +18,7 @@ from backends.chunking.graphemes import next_cut
 __all__ = [
     "CHUNKING_VERSION",
     "HEADING_SEPARATOR",
+    "SENTENCE_MARKS",
     "Chunk",
     "ChunkLimits",
     "chunk_markdown",
@@ -27,13 +28,15 @@ __all__ = [
     "shorten_title",
 ]
 
-CHUNKING_VERSION: Final = 2
+CHUNKING_VERSION: Final = 3
 """Increases whenever the same text and limits give other chunks, so that indexes are rebuilt."""
 HEADING_SEPARATOR: Final = "\x1f"
 """Separates the headings of one path."""
 LONGEST_TITLE: Final = 300
 """The most characters of a title that are kept: every chunk under it contains it."""
 WEIGHT_PER_TOKEN: Final = 4
+SENTENCE_MARKS: Final = ".!?…؟۔।॥։።။។"
+"""The ends of sentences in scripts with spaces: also Arabic, Urdu, Indic, Armenian, Ethiopic, Burmese and Khmer."""
 
 _BELOW_U0800: Final = bytes(range(0xE0))
 _MARKER: Final = re.compile(r"(#{1,6})(?:[ \t]|$)")

@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from backends.chunking import (
+    SENTENCE_MARKS,
     WEIGHT_PER_TOKEN,
     Chunk,
     ChunkLimits,
@@ -45,7 +46,7 @@ HASHED: Final = 32
 _CLOSERS: Final = "\"'”’»)\\]*_"
 _CJK_CLOSERS: Final = "」』”’）》】\"'"
 _SENTENCE: Final = re.compile(
-    rf"(?<=[.!?…])[{_CLOSERS}]*+\s++|(?<=[。！？｡．])(?![。！？｡．])[{_CJK_CLOSERS}]*+\s*+"
+    rf"(?<=[{SENTENCE_MARKS}])[{_CLOSERS}]*+\s++|(?<=[。！？｡．])(?![。！？｡．])[{_CJK_CLOSERS}]*+\s*+"
 )
 _WORD: Final = re.compile(r"(?<=\s)(?=\S)|(?<=[，、；：,;])(?=\S)")
 _Levels = Sequence[tuple[int, re.Pattern[str]]]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Final
 
-from backends.chunking import parse_heading
+from backends.chunking import SENTENCE_MARKS, parse_heading
 from backends.chunking.fences import Fence, fence_below
 from backends.interface import BREADCRUMB
 from backends.ranking.lines import Unit, label_of
@@ -44,7 +44,7 @@ _SPEAKER: Final = re.compile(
 )
 """A line of a chat's export with who speaks and when, above what is said: `**Anna** — 08/02/2026 6:32 PM`."""
 _BOLD: Final = ("**", "__")
-_SENTENCE_ENDS: Final = (".", "!", "?", "…", ":", "。", "！", "？", "：")
+_SENTENCE_ENDS: Final = (*SENTENCE_MARKS, ":", "。", "！", "？", "：")
 RULE: Final = r"[ \t]*\|?[ :|-]*-[ :|-]*"
 """The delimiter row of a table."""
 

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import Final
 
-from backends.chunking import HEADING_SEPARATOR, parse_heading
+from backends.chunking import HEADING_SEPARATOR, SENTENCE_MARKS, parse_heading
 from backends.chunking.fences import Fence, fence_below
 from backends.ranking.lines import Unit
 from backends.ranking.query import LEAST_NAMED, Weights
@@ -180,7 +180,7 @@ _HTML_HEADING: Final = re.compile(r"<h([1-6])\b")
 _TAG: Final = re.compile(r"</?[a-zA-Z][^>]*>")
 _COLONS: Final = (":", "：")
 _LAST_OF_TITLE: Final = frozenset("*_:：>")
-_ENDS: Final = (".", "!", "?", "…", ",", ";", "。", "！", "？", "、", "،", "؟")
+_ENDS: Final = (*SENTENCE_MARKS, ",", ";", "。", "！", "？", "、", "،")
 NAMING: Final = frozenset(" \t#`~")
 """The first characters that a longer line may have if it is a heading or a fence."""
 _FENCE_MARKS: Final = frozenset("`~")

@@ -113,7 +113,7 @@ class QueryAnalyser:
     def analyse(self, text: str, today: date | None = None) -> Query:
         """Parses a question. `today`: the date where it is asked; if None, words for times are plain words."""
         text = normalise(text[:MAX_QUERY_CHARS])
-        language = detect_language(text)
+        language = detect_language(text, self.languages)
         content = content_words(with_joined_numbers(text), language)
         times = days_in(text[:_WITH_TIMES], today) if today else ()
         forms = {
@@ -409,8 +409,8 @@ class Compounds:
                     for term in next(unread):
                         if term not in concept.alternatives:
                             others = self._beside(part, term, is_end=is_end)
-                            if others is not None:
-                                candidates.setdefault(term, others)
+                            if others is not None and candidates.get(term) != ():
+                                candidates[term] = others
             plain = [term for term, others in candidates.items() if not others]
             doubtful = sorted(candidates.keys() - plain, key=_by_length)[:_MOST_DOUBTFUL]
             shortest = sorted((*plain, *doubtful), key=_by_length)[:_MOST_COMPOUNDS]

@@ -1,4 +1,6 @@
-"""Words of a question that occur in no text, and the index terms that they may be misspellings or beginnings of."""
+"""Words of a question that occur in no text, and the index terms that they may be misspellings or beginnings of; words
+that no stemmer knows, and the terms that may be other inflections of them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from itertools import islice
 from string import ascii_lowercase
 from typing import Final
 
-from backends.ranking.query import COMPOUND_SHARE, Concept, Query
+from backends.ranking.query import COMPOUND_SHARE, RELATED_SHARE, Concept, Query
+from backends.text.analyser import is_unspaced, script_language
 
 _HASH: Final = re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{7,40}")
 """A hash that may be shortened: `4be81d7` for that of a commit."""
@@ -28,34 +31,44 @@ question, .25 and .3 found most, and without misspellings nothing was lost by th
 """
 
 
+_NOT_LETTERS: Final = frozenset("0123456789_")
+_LEAST_BEGINNING: Final = 3
+"""The fewest letters that two inflections of a word have in common."""
+_MOST_INFLECTED: Final = 8
+"""The most words of a question, and the most inflections of each."""
+_LAST_WITH_FORMS: Final = "\u05ff"
+"""The last letter of Hebrew. The words of scripts up to there have stemmers, or other forms in a question."""
+
+
 class Misspelt:
     """Terms that differ by one letter, or by two transposed letters, from a word that occurs in no text. The first
-    letter is assumed to be right.
+    letter is assumed to be right. Of words without a stemmer, also terms with the same beginning.
     """
 
     def __init__(self, query: Query, counts: Mapping[str, int]) -> None:
         """`counts`: the number of chunks that contain each term of the query."""
-        unknown = [
-            concept
+        asked = [
+            (concept.alternatives, any(map(counts.get, concept.alternatives)))
             for concept in query.concepts
             if not (concept.is_prefix or concept.time or concept.instead_of)
-            and not any(map(counts.get, concept.alternatives))
         ]
         words = (
-            (concept.alternatives[0], term)
-            for concept in unknown
-            for term in concept.alternatives
-            if len(term) >= _LEAST_LETTERS and term.isalpha()
+            (alternatives[0], term)
+            for alternatives, is_known in asked
+            if not is_known
+            for term in alternatives
+            if len(term) >= _LEAST_LETTERS and _NOT_LETTERS.isdisjoint(term)
         )
         self._words = list(islice(words, _MOST_WORDS))
         self._hashes = [
-            (concept.alternatives[0], term)
-            for concept in unknown
-            for term in concept.alternatives[:1]
-            if _HASH.fullmatch(term)
+            word for (word, *_), is_known in asked if not is_known and _HASH.fullmatch(word)
         ][:_MOST_WORDS]
+        self._inflected = [
+            word for (word, *_), is_known in asked if _may_be_inflected(word, is_known=is_known)
+        ][:_MOST_INFLECTED]
         self.parts = [part for _, word in self._words for part in _halves(word)]
-        self.parts += [(term, False) for _, term in self._hashes]
+        self.parts += [(word, False) for word in self._hashes]
+        self.parts += [(_beginning(word), False) for word in self._inflected]
         """The strings that the terms begin with or (True) end with."""
 
     def found(self, longer: Iterable[Sequence[str]]) -> tuple[Concept, ...]:
@@ -73,13 +86,45 @@ class Misspelt:
             if not (terms or is_replaced) and (others := _by_second_letter(word)):
                 meant[name].update(dict.fromkeys(others))
                 is_replaced = True
-        slips = [(name, terms, SLIP_SHARE) for name, terms in meant.items()]
-        whole = [(name, next(unread)[:_MOST_TERMS], COMPOUND_SHARE) for name, _ in self._hashes]
+        found = [(name, tuple(terms), SLIP_SHARE) for name, terms in meant.items()]
+        found += [
+            (word, tuple(next(unread)[:_MOST_TERMS]), COMPOUND_SHARE) for word in self._hashes
+        ]
+        found += [
+            (word, _inflections(word, next(unread)), RELATED_SHARE) for word in self._inflected
+        ]
         return tuple(
-            Concept(tuple(terms), share, instead_of=name)
-            for name, terms, share in (*slips, *whole)
-            if terms
+            Concept(terms, share, instead_of=name) for name, terms, share in found if terms
         )
+
+
+def _inflections(word: str, longer: Iterable[str]) -> tuple[str, ...]:
+    begun = (_beginning(word), *longer)
+    found = sorted((term for term in begun if is_inflection(word, term)), key=len)
+    return tuple(found[:_MOST_INFLECTED])
+
+
+def _may_be_inflected(word: str, *, is_known: bool) -> bool:
+    """Returns whether a word is of a script with spaces and without a stemmer, as Bengali is, or not found by it."""
+    return (
+        word[0] > _LAST_WITH_FORMS
+        and len(word) >= _LEAST_BEGINNING
+        and not (is_known and script_language(word))
+        and not is_unspaced(word)
+    )
+
+
+def _beginning(word: str) -> str:
+    return word[: max(_LEAST_BEGINNING, (len(word) + 1) // 2)]
+
+
+def is_inflection(word: str, other: str) -> bool:
+    """Returns whether two words differ in their ends alone: by no more than they have in common, and one of them by no
+    more than half of that.
+    """
+    common = _common(word, other)
+    shorter, longer = sorted((len(word), len(other)))
+    return word != other and longer <= 2 * common and shorter - common <= common // 2
 
 
 def _halves(word: str) -> tuple[tuple[str, bool], ...]:
@@ -105,10 +150,15 @@ def _by_second_letter(word: str) -> list[str]:
 
 def is_slip(word: str, other: str) -> bool:
     """Returns whether one letter was left out, added or changed, or two were transposed; not the first one."""
-    pairs = enumerate(zip(word, other, strict=False))
-    at = next((number for number, (one, two) in pairs if one != two), min(len(word), len(other)))
+    at = _common(word, other)
     if not at or word == other:
         return False
     rest, others = word[at:], other[at:]
     is_swapped = rest[:2] == others[:2][::-1] and rest[2:] == others[2:]
     return is_swapped or rest[1:] == others[1:] or rest == others[1:] or rest[1:] == others
+
+
+def _common(word: str, other: str) -> int:
+    """Returns how many letters two words have in common at their beginning."""
+    pairs = enumerate(zip(word, other, strict=False))
+    return next((number for number, (one, two) in pairs if one != two), min(len(word), len(other)))

@@ -28,16 +28,23 @@ _ZEROS: Final = "\u0660\u06f0\u07c0\u0966\u09e6\u0a66\u0ae6\u0b66\u0be6\u0c66\u0
 _WRITTEN_AS: Final = {
     **dict.fromkeys("\u2018\u201b\u02b9\u02bb\u02bc", "’"),
     **dict.fromkeys("\u2010\u2012\u2212", "-"),
+    "\u066b": ".",
+    "\u066c": ",",
+    "İ": "I",
     **{chr(ord(zero) + digit): str(digit) for zero in _ZEROS for digit in range(10)},
 }
-"""Replacements of characters by others of the same meaning: apostrophes, hyphens, the digits of other scripts."""
+"""Replacements of characters by others of the same meaning: apostrophes, hyphens, Arabic separators of
+numbers, the digits of other scripts."""
 _IGNORED = f"[\u00ad\u200b-\u200f\u2060\ufe00-\ufe0f\ufeff{''.join(_WRITTEN_AS)}]"
 _LETTERS = str.maketrans(
     {
         "ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "ł": "l", "þ": "th",
         "ı": "i", "ё": "е", "ي": "ی", "ى": "ی", "ك": "ک", "أ": "ا", "إ": "ا", "آ": "ا", "ة": "ه",
+        "\u0901": "\u0902",
     }
 )  # fmt: skip
+_NASAL: Final = "ङ्(?=[क-घ])|ञ्(?=[च-झ])|ण्(?=[ट-ढ])|न्(?=[त-ध])|म्(?=[प-भ])"
+"""A nasal of Devanagari that is also written as a dot: `हिन्दी`, `हिंदी`."""
 
 
 # Compiling the large character classes takes 10 ms, which a start with ASCII texts need not wait for.
@@ -113,7 +120,8 @@ def fold(word: str) -> str:
     if word.isascii():
         return word.lower()
     decomposed = unicodedata.normalize("NFD", word.casefold())
-    return unicodedata.normalize("NFC", _pattern(_MARKS).sub("", decomposed)).translate(_LETTERS)
+    folded = unicodedata.normalize("NFC", _pattern(_MARKS).sub("", decomposed)).translate(_LETTERS)
+    return _pattern(_NASAL).sub("\u0902", folded) if "\u094d" in folded else folded
 
 
 UNSPACED = (
@@ -203,7 +211,8 @@ def _irregular() -> dict[str, str]:
 def _stemmer(language: str) -> Callable[[str], str]:
     from Stemmer import Stemmer  # noqa: PLC0415 - loaded with the first text, not at start
 
-    stem: Callable[[str], str] = Stemmer(language, 0).stemWord
+    known = DEFAULT_LATIN if language in _UNSTEMMED else language
+    stem: Callable[[str], str] = Stemmer(known, 0).stemWord
     return stem
 
 
@@ -221,6 +230,13 @@ def stem(word: str, language: str) -> str:
     if language == "english":
         word = _irregular().get(word, word)
     return _stemmer(language)(word)
+
+
+def _definite(word: str, language: str) -> str:
+    """Returns the indefinite form of a Swedish word that may end in an article which its stemmer leaves: `flicka` of
+    `flickan`; empty for other words.
+    """
+    return word[:-1] if language == "swedish" and len(word) > 4 and word.endswith("an") else ""
 
 
 DEFAULT_LATIN: Final = "english"
@@ -294,10 +310,11 @@ _STOP_WORDS: Final = {
     "polish": """
         i w z na do od po za o u przez dla bez pod nad przy oraz lub albo ale nie tak jest są był była
         było były być ma mają się to ten ta te ci co kto kiedy gdzie jak dlaczego który która które czy
+        ile komu jaki jaka jakie jaką jakiej jakim którą której którego którym
         ja ty on ona my wy oni mnie cię go jej ich już tylko bardzo też że""",
     "czech": """
         ve na ze se do od po před při ke za nad pod že aby ale nebo ani jak jako když co
-        kdo kde kdy proč kolik který která které je jsem jsme jsi jste jsou byl byla bylo byli být bude budou
+        kdo kde kdy proč kolik komu jaký jaká jaké jakou který která které kterou kterého kterému je jsem jsme jsi jste jsou byl byla bylo byli být bude budou
         má mám máme mají si to ten ta ty tento tato toto ne není už jen také až jeho její jejich mi mě nás""",
     "hungarian": """
         a az egy és vagy de hogy ha nem is van vannak volt voltak lesz lenne ez azt ezt ezek ami aki mi ki
@@ -315,6 +332,13 @@ _STOP_WORDS: Final = {
         atas bagi bahwa belum bisa dalam dapat karena harus hingga jika kepada ketika masih namun para
         sampai sangat sebelum sejak selama semua seperti serta setelah setiap supaya tanpa tapi tentang
         tetapi tiap""",
+    "swahili": """
+        na ya wa la za cha vya kwa ni si au katika kwenye hii huu hizi hiyo hayo huyo yule ile zile lakini
+        kama kuwa yake wake langu wangu yangu zangu nini nani gani lini wapi ngapi je vipi ipi yupi lipi
+        kuhusu baada kabla tu pia sana bado tayari hadi tangu""",
+    "hinglish": """
+        hai hain tha thi ka ki ke ko se mein ne pe aur ya kya kab kahan kaise kaun kis kisko kitna kitne
+        kitni kyun nahi nahin bhi hi toh liye wala wale wali mera meri mere apna apni yeh woh hota hoti""",
     "russian": """
         и в во не что он на я с со как а то все она так его но да ты к у же вы за бы по только ее мне
         было вот от меня еще нет о из ему теперь когда даже ну ли если уже или ни быть был него до вас
@@ -343,8 +367,17 @@ _STOP_WORDS: Final = {
         זאת אלו היה היתה הייתה היו יהיה תהיה כל כבר עוד""",
     "hindi": """
         का की के को से में पर तक ने और या लेकिन मगर कि जो तो भी ही नहीं न अगर क्योंकि साथ लिए बाद पहले क्या
-        कौन कब कहाँ कहां कैसे कैसा क्यों कितना कितनी कितने किस किसका किसकी किसके किसको किसने किसे यह ये इस
+        कौन कब कहाँ कहां कैसे कैसा क्यों कितना कितनी कितने किस किसका किसकी किसके किसको किसने किसे पास यह ये इस
         इसे इसका इसकी इसके है हैं हूँ हूं था थी थे हो होता होती होगा""",
+    "persian": """
+        از به با را که در این آن است بود برای چه چی چیست کی کجا کجاست کدام چند چقدر چرا چطور چگونه آیا یا
+        تا هر نیز اگر شد شده شود هست هستند می باید هنوز پیش""",
+    "bengali": """
+        ও এবং আর বা কিন্তু যে যা যদি তবে জন্য সঙ্গে সাথে থেকে পর্যন্ত দিয়ে নিয়ে পরে আগে কী কি কে কার কাকে কোন
+        কোথায় কবে কখন কেন কেমন কীভাবে কত কয়টা হয় হল হলো ছিল আছে এই সেই এটা না নেই তো কাছে""",
+    "tamil": """
+        மற்றும் அல்லது ஆனால் என்று என என்ன யார் எது எந்த எங்கே எங்கு எப்போது எப்படி ஏன் எத்தனை எவ்வளவு யாரிடம்
+        யாருக்கு இது அது இந்த அந்த ஒரு உள்ள உள்ளது உள்ளன இருந்து இருக்கிறது இல்லை பற்றி மூலம் வரை தான்""",
 }
 
 _STOP_PHRASES: Final = """
@@ -355,7 +388,10 @@ _STOP_PHRASES: Final = """
     무엇 무엇을 어떻게 언제 어디 어디서 누가 하나요 인가요 입니까 합니까 있나요 있는 하는 무슨 어떤 얼마나 습니다 습니까
 """
 
-_OTHER_SCRIPTS: Final = ("russian", "ukrainian", "greek", "arabic", "hebrew", "hindi")
+PERSIAN: Final = "persian"
+_OTHER_SCRIPTS: Final = (
+    "russian", "ukrainian", "greek", "arabic", "hebrew", "hindi", PERSIAN, "bengali", "tamil"
+)  # fmt: skip
 """Languages whose lists are used for every question. The lists lack words that are a name when folded, or another word
 in another language of the script (`على`, `أم`, `коли`), and, except for the Russian one, pronouns: if those were stop
 words, two words would be left of `मेरा पासपोर्ट नंबर क्या है`, and any note with a number would be likely to answer.
@@ -379,7 +415,6 @@ _LETTERS_OF: Final = {
         "czech": "áčďéěíňóřšťúůýž",
         "hungarian": "áéíóöőúüű",
         "romanian": "ăâîșțşţ",
-        # Without a stemmer: its words are no evidence for others.
         "vietnamese": "àáâãèéêìíòóôõùúýăđĩũơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ",
     }.items()
 }
@@ -436,17 +471,22 @@ def guess_latin_language(text: str, default: str = DEFAULT_LATIN) -> str:
     if not text.isascii():
         found.update(_words_by_letters(words))
     least = 2 if not found[default] and len(words) >= _MANY_WORDS else _LEAST_FOUND
-    best = _best(
-        found, default, max(least, len(words) / 25), (*_LATIN_LANGUAGES, *_UNSTEMMED, PERSIAN)
-    )
+    languages = (*_LATIN_LANGUAGES, *_UNSTEMMED, PERSIAN)
+    best = _best(found, default, max(least, len(words) / 25), languages)
     return default if best in _UNSTEMMED else best
 
 
-def detect_language(text: str) -> str:
-    """Returns the language of a question by its stop words alone: letters of another language may be in a name."""
-    words = _words_in(normalise(text))
-    least = max(_LEAST_FOUND, len(words) / 25)
-    return _best(_stop_words_among(words), DEFAULT_LATIN, least, _LATIN_LANGUAGES)
+def detect_language(text: str, expected: Iterable[str] = ()) -> str:
+    """Returns the language of a question by its stop words alone: letters of another language may be in a name. Two are
+    enough for a language that is `expected`, as that of a note.
+    """
+    words = _words_in(_pattern(r"\w*\d\w*").sub(" ", normalise(text)))
+    found = _stop_words_among(words)
+    many = len(words) / 25
+    best = _best(found, DEFAULT_LATIN, max(_LEAST_FOUND, many), _LATIN_LANGUAGES)
+    if best == DEFAULT_LATIN and expected:
+        return _best(found, DEFAULT_LATIN, max(_LEAST_EXPECTED, many), expected)
+    return best
 
 
 def _best(found: Counter[str], default: str, least: float, languages: Iterable[str]) -> str:
@@ -456,8 +496,9 @@ def _best(found: Counter[str], default: str, least: float, languages: Iterable[s
 
 _MANY_WORDS: Final = 10
 _LEAST_FOUND: Final = 3
-_UNSTEMMED: Final = ("vietnamese",)
-PERSIAN: Final = "persian"
+_LEAST_EXPECTED: Final = 2
+_UNSTEMMED: Final = ("vietnamese", "swahili", "hinglish")
+"""Languages without a stemmer, whose words are no evidence for others; their notes, full of English, count as that."""
 _PERSIAN_LETTERS: Final = frozenset("پچژگکی")
 """Letters that Arabic does not have, or writes with another character: one is enough. Latin words of a Persian note are
 English.
@@ -505,7 +546,9 @@ _known_languages = lru_cache(maxsize=4096)(_languages_by_letters)
 """For words; runs of scripts without spaces may be as long as a note."""
 
 
-COMPOUNDING: Final = frozenset({"german", "dutch", "swedish", "danish", "norwegian", "finnish"})
+COMPOUNDING: Final = frozenset(
+    {"german", "dutch", "swedish", "danish", "norwegian", "finnish", "hungarian"}
+)
 """Languages that write compounds as one word."""
 
 
@@ -516,7 +559,7 @@ def may_hold_compounds(text: str) -> bool:
     return most >= max(found.values(), default=0)
 
 
-ANALYSER_VERSION: Final = 10
+ANALYSER_VERSION: Final = 11
 """Increases with every change of the terms of a text: stored indexes are then rebuilt."""
 
 _MAX_TERM = 64
@@ -603,7 +646,7 @@ class Analyser:
         if token.isspace():  # the end of a line, in `terms_by_line`
             joined = token
         elif token.isascii() and token.isalpha() and token[1:].islower():  # most words
-            (joined,) = self._stems(token)
+            joined = " ".join(self._stems(token))
         elif is_unspaced(token):
             run = fold(token)
             run = run if _pattern(KANA).search(run) else in_simplified(run)
@@ -666,9 +709,12 @@ class Analyser:
         stemmed = fold(stem(lowered, language)) or plain
         if is_hebrew(plain):
             return tuple(hebrew_forms(plain))
-        if plain == lowered:
-            return (stemmed,)
-        return tuple(dict.fromkeys((stemmed, stem(plain, language) or plain)))
+        known = {stemmed: None}
+        if plain != lowered:
+            known[stem(plain, language) or plain] = None
+        if indefinite := _definite(plain, language):
+            known[stem(indefinite, language)] = None
+        return tuple(known)
 
 
 _HEBREW: Final = "[\u05d0-\u05ea]"

@@ -158,6 +158,7 @@ LAST_WORDS: Final = frozenset(
 _ASKING: Final = r"""
     \b(?:how\s+(?:much|many|often)|wie\s+(?:viele?|oft|lange)|combien\s+de\s+fois
         |cuántas\s+veces|quantas\s+vezes|quante\s+volte)\b
+    |เมื่อ(?:ไหร่|ไร|ใด)|(?:ที่|ตรง)?ไหน|อะไร|เท่า(?:ไหร่|ไร|ใด)|ใคร(?!่)|ทำไม|อย่างไร|ยังไง|ไหม(?!้)|หรือเปล่า|คือ|บ้าง|ครับ|ค่ะ
 """
 _NEWEST: Final = r"""
     \b(?:(?<!at\sthe\s)(?<![-:/@.=])(?:latest|newest)(?![-:/@.=]\w)|most\s+recent|last\s+time

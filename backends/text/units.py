@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from backends.chunking import estimate_tokens
+from backends.chunking import SENTENCE_MARKS, estimate_tokens
 from backends.chunking.graphemes import next_cut
 
 MAX_LINE_CHARS: Final = 700
@@ -18,7 +18,7 @@ MAX_LINE_CHARS: Final = 700
 MAX_PIECE_CHARS: Final = 320
 """Less than half a snippet, so that a matching sentence can be shown with a neighbour."""
 
-_SENTENCE_END = r"[.!?…][)\"'”’»\]]*\s+|[。！？；][」』”）]*|[;:]\s+"
+_SENTENCE_END = rf"[{SENTENCE_MARKS}][)\"'”’»\]]*\s+|[。！？；][」』”）]*|[;:؛]\s+"
 _SPACE = r"\s+"
 
 
@@ -82,7 +82,7 @@ def utf16_length(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-EXCERPT_VERSION: Final = 2
+EXCERPT_VERSION: Final = 3
 """Increases with every change of where excerpts begin and end."""
 EXCERPT_TOKENS: Final = 150
 """About as much as a snippet shows. Half as much finds no more and doubles the vectors."""

@@ -36,6 +36,11 @@ NOTES = {
         "- Vi har en avtale med en tannlege på tirsdag, men ikke før ti.\n\n"
         "- Vi var i sommerhuset, og det regnet, men båten er ikke på land, hva nå.\n"
     ),
+    "hungarian": (
+        "- A vendéghálózat jelszava nem az, ami volt, hanem pálma.\n\n"
+        "- A lakásbiztosítás a banknál van, és nem drága.\n\n"
+        "- Majd el kell menni a fogorvoshoz, de csak kedden.\n"
+    ),
     "finnish": (
         "- Kotivakuutus on pankissa ja se ei ole kallis.\n\n"
         "- Hammaslääkäri soitti, että aika on tiistaina, mutta ei ennen kymmentä.\n\n"
@@ -58,6 +63,8 @@ ASKED = [
     ("danish", "tandlægeaftale", "tandlæge"),
     ("norwegian", "forsikring", "Innboforsikringen"),
     ("norwegian", "tannlegeavtale", "tannlege"),
+    ("hungarian", "Mi a vendégek hálózatának jelszava?", "vendéghálózat"),
+    ("hungarian", "biztosításunk", "lakásbiztosítás"),
     ("finnish", "vakuutus", "Kotivakuutus"),
     ("finnish", "Milloin on hammaslääkäriaika?", "Hammaslääkäri"),
     ("finnish", "mökki", "Kesämökki"),
@@ -86,6 +93,15 @@ async def test_a_compound_is_found_by_its_parts_and_parts_by_their_compound(aski
         for question, answer in [one[1:] for one in ASKED if one[0] == language]:
             hits = (await backend.search(SearchRequest(query=question))).hits
             assert answer in hits[0].snippet, question
+
+
+async def test_a_long_word_is_found_in_a_compound_whose_other_part_is_in_no_note(home, hits_of):
+    home.write("memory/a.md", "- Am Garagentor ist die Fernbedienung leer gewesen.\n")
+    home.write("memory/b.md", "- Die Reifen sind nicht in der Garage, sondern im Keller.\n")
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        hits = await hits_of(backend, "Wo ist die Garage?")
+    assert [hit.path for hit in hits] == ["memory/b.md", "memory/a.md"]
 
 
 async def test_the_word_itself_counts_more_than_a_compound_of_it(home, hits_of):

@@ -20,6 +20,12 @@ def test_a_long_line_is_cut_at_the_ends_of_sentences():
     assert all(re.search(r"[.?…][)”]?\s$", chunk) for chunk in chunks)
 
 
+def test_a_long_line_of_hindi_is_cut_at_the_ends_of_its_sentences():
+    text = "माँ ने अजवाइन वाली रोटी बनाई और वह स्वादिष्ट थी। " * 30
+    assert len(texts(text)) >= 4
+    assert all(chunk.endswith("। ") for chunk in texts(text))
+
+
 def test_a_long_sentence_is_cut_between_words():
     text = "some words without any end " * 200
     chunks = texts(text)

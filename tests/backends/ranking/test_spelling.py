@@ -1,7 +1,7 @@
-"""Misspellings: which words are taken for which, and their weights."""
+"""Misspellings and inflections: which words are taken for which, and their weights."""
 
-from backends.ranking.query import QueryAnalyser
-from backends.ranking.spelling import SLIP_SHARE, Misspelt, is_slip
+from backends.ranking.query import RELATED_SHARE, QueryAnalyser
+from backends.ranking.spelling import SLIP_SHARE, Misspelt, is_inflection, is_slip
 from fakes.each import each
 
 
@@ -66,6 +66,52 @@ def test_letter_by_letter_only_the_first_word_is_looked_for_for_which_nothing_el
     assert found.pop("mayer") == ("mayor",)
     assert list(found) == ["beker"]
     assert "baker" in found["beker"]
+
+
+@each(
+    ("word", "other"),
+    [
+        ("বোনের", "বোন"),
+        ("ডালে", "ডালের"),
+        ("টায়ার", "টায়ারগুলো"),
+        ("పాస్వర్డ్", "పాస్వర్డులు"),
+        ("პაროლია", "პაროლი"),
+    ],
+)
+def test_words_that_differ_in_their_ends_alone_may_be_inflections(word, other):
+    assert is_inflection(word, other) and is_inflection(other, word)
+
+
+@each(("word", "other"), [("বোন", "বোন"), ("বাটি", "বাড়ি"), ("কাল", "কালকেরটা"), ("গাড়ি", "বাড়ি")])
+def test_other_beginnings_and_much_longer_words_are_no_inflections(word, other):
+    assert not is_inflection(word, other)
+
+
+def inflections(question, vocabulary, counts=()):
+    misspelt = Misspelt(QueryAnalyser().analyse(question), dict(counts))
+    longer = [
+        [one for one in vocabulary if one != part and one.startswith(part)]
+        for part, _ in misspelt.parts
+    ]
+    found = misspelt.found(longer)
+    return {
+        one.instead_of: [term for term in one.alternatives if term in vocabulary]
+        for one in found
+        if one.share == RELATED_SHARE
+    }
+
+
+def test_a_word_of_a_script_without_a_stemmer_is_found_in_its_other_forms():
+    assert inflections("ডালের", ["ডালে", "ডাল", "ডালিম"], {"ডালের": 1}.items()) == {
+        "ডালের": ["ডাল", "ডালে"]
+    }
+    assert inflections("ბოილერის", ["ბოილერი", "ბოლო"]) == {"ბოილერის": ["ბოილერი"]}
+
+
+def test_where_there_is_a_stemmer_other_forms_are_those_of_words_that_no_text_holds():
+    assert inflections("एलर्जिक", ["एलर्ज"]) == {"एलर्जिक": ["एलर्ज"]}
+    assert inflections("एलर्जिक", ["एलर्ज"], {"एलर्जिक": 1}.items()) == {}
+    assert inflections("heating", ["heater"]) == inflections("שלומות", ["שלום"]) == {}
 
 
 def test_known_short_and_numbered_words_mean_nothing_else():

@@ -80,6 +80,24 @@ def test_letters_of_a_language_without_a_stemmer_speak_for_no_other():
     assert guess_latin_language(note) == DEFAULT_LATIN
 
 
+@each(
+    "note",
+    [
+        "# Gari\n\n- Matairi ya akiba yako kwa fundi wa barabara ya Mnazi.\n- Kodi ya nyumba ni shilingi elfu.\n",
+        "# Gaadi\n\n- Behen ke birthday pe kettle kharidi.\n- Tyre mechanic ke paas hain, chabi Ramesh ko di.\n",
+    ],
+)
+def test_function_words_of_a_language_without_a_stemmer_speak_for_no_other(note):
+    assert guess_latin_language(note) == DEFAULT_LATIN
+
+
+def test_two_function_words_tell_the_language_of_a_question_if_notes_are_in_it():
+    question = "Mikä on vierasverkon salasana?"
+    assert detect_language(question, ("english", "finnish")) == "finnish"
+    assert detect_language(question, ("english", "german")) == DEFAULT_LATIN
+    assert detect_language("a828e60", ("english", "portuguese")) == DEFAULT_LATIN
+
+
 def test_names_with_letters_of_other_languages_leave_english_english():
     note = "# Call\n\n- Łukasz and Renée met José at the Café Müller; they will send the offer to Zoë.\n"
     assert guess_latin_language(note) == "english"
@@ -105,7 +123,21 @@ def test_only_the_beginning_of_a_very_long_text_is_looked_at():
 
 @each(
     "language",
-    [*SENTENCES, "finnish", "russian", "ukrainian", "greek", "arabic", "hebrew", "hindi"],
+    [
+        *SENTENCES,
+        "finnish",
+        "russian",
+        "ukrainian",
+        "greek",
+        "arabic",
+        "hebrew",
+        "hindi",
+        "persian",
+        "bengali",
+        "tamil",
+        "swahili",
+        "hinglish",
+    ],
 )
 def test_every_language_has_stop_words(language):
     assert len(stop_words_of(language)) >= 30

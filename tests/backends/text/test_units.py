@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.text.units import MAX_LINE_CHARS, MAX_PIECE_CHARS, split_units, utf16_length
+from fakes.each import each
 
 PIECES = st.sampled_from(
     [
@@ -67,6 +68,18 @@ def test_the_limit_counts_utf16_units_as_the_snippet_does():
 def test_a_long_line_is_cut_at_sentence_ends():
     text = "This is one sentence of some length about the weather. " * 30
     assert all(piece.endswith(". ") for piece in texts(text))
+
+
+@each(
+    "sentence",
+    [
+        "माँ ने अजवाइन वाली रोटी बनाई और वह स्वादिष्ट थी। ",
+        "بھائی کی سالگرہ جولائی میں ہے اور کیتلی خریدنی ہے۔ ",
+        "هل اتصلت بالسباك الذي يصلح سخان الماء؟ ",
+    ],
+)
+def test_a_long_line_is_cut_at_the_sentence_ends_of_its_script(sentence):
+    assert all(piece.endswith(sentence) for piece in texts(sentence * 40))
 
 
 def test_a_long_line_of_chinese_is_cut_at_its_full_stops():

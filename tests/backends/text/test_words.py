@@ -21,6 +21,8 @@ from fakes.each import each
         ("italian", "ricette", "ricetta"),
         ("dutch", "vergaderingen", "vergadering"),
         ("swedish", "bilarna", "bilar"),
+        ("swedish", "flickan", "flickor"),
+        ("swedish", "romanen", "roman"),
         ("turkish", "toplantılar", "toplantı"),
         ("polish", "spotkania", "spotkanie"),
         ("indonesian", "makanan", "makan"),
