@@ -73,7 +73,7 @@ _MACHINE_LINE: Final = re.compile(
     | \s*\S+\.\w{1,5}:\d+(?::\d+)?(?::|\s|$|\)) | \s*\#\d+\s+(?:0x[0-9a-f]+|\S+\() | \s*[\w./+-]+:\ (?:error|warning|fatal):\s
     | \s*\[?(?:\d{4}-\d\d-\d\d[T\ ]|[A-Z][a-z]{2}\ [\d\ ]\d\ )?\d\d:\d\d:\d\d
     | \s*npm\ (?:ERR!|WARN|error) | \s*(?:\$|>>>|PS\ .*>)\s | \s*(?:FAILED|PASSED|ERROR|FAIL|ok|not\ ok)\s+\S+[:./] | \s*[-+]{3}\ | \s*@@\ | \s*diff\ --git\ | \s*\w+@\S+[:~]
-    | \s*(?:<[/!?]?\w[^>]*>\s*)+$ | \s*[\[{(}\])],?;?\s*$ | \s*[\[{]?\s*"[^"]+":\s | \s*0x[0-9a-f]+
+    | \s*(?:<[/!?]?\w[^>]*>\s*)+$ | \s*[\[{(}\])],?;?\s*$ | \s*(?:"[^"]+":\s|[\[{]+\s*"[^"]+":) | \s*0x[0-9a-f]+
     """,
     re.VERBOSE,
 )
@@ -81,8 +81,8 @@ _CODE_LINE: Final = re.compile(
     r"\s*(?:def |class |import |from \S+ import |return\b|const |let |var |function |public |private |#include|if \(|for \(|while \()"
     r"|.*[;{}]\s*$|\s{4,}\S.*[()=\[\]]"
 )
-_FEW_WORDS: Final = 3
-"""Fewer words than these beside pasted lines do not make a question."""
+_FEW_WORDS: Final = 5
+"""Fewer words than these beside pasted lines do not make a question, nor does a single one that is no small talk."""
 _LONGEST_WORD: Final = 64
 """A longer word is not one of a note, but a key or a blob."""
 
@@ -103,7 +103,7 @@ def read_prompt(prompt: str) -> Question:
     own = _bounded(own)  # decomposition may take quadratic time in the number of marks
     words = _words(own)
     subjects = [word for word in words if not _is_courtesy(word)]
-    if pasted and len(subjects) < _FEW_WORDS:
+    if pasted and (len(subjects) < 2 or len(words) < _FEW_WORDS):
         return Question("", "machine_output")
     if not subjects:
         return Question("", "small_talk")

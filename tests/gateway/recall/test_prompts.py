@@ -55,6 +55,13 @@ def test_of_a_question_about_a_pasted_trace_only_the_question_is_looked_for():
     assert question.query == "Did the nightly backup of the greenhouse ever fail like this?"
 
 
+def test_a_question_of_small_words_beside_pasted_lines_needs_two_others():
+    trace = NEEDLESS["machine_output"][0]
+    asked = "We get this since the migration of the boiler, what do we do about it?"
+    assert read_prompt(f"{asked}\n{trace}").query == asked
+    assert read_prompt(f"Why do we get this in the boiler?\n{trace}").silence == "machine_output"
+
+
 def test_of_a_fenced_block_nothing_is_looked_for():
     question = read_prompt(
         "Who wrote the kettle script for the office?\n```sh\nboil --now pump\n```\n"
@@ -68,6 +75,7 @@ def test_of_a_fenced_block_nothing_is_looked_for():
         "Nov 28 10:00:01 kettle nginx[812]: GET /boiler 200",
         "[11:20:01] kernel: pump reset\n[11:20:02] kernel: pump lost",
         '{"level": "error", "text": "the boiler failed"}',
+        '{"level":"error","text":"the boiler failed"}',
         "gcc: error: unrecognized option '-boiler'",
     ],
 )
