@@ -205,7 +205,7 @@ _LINKS: Final = r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:[^\[\]:\n]{1,40}:[ \t
 """A line of a table of contents, which may say what is there: it names notes, and those answer."""
 
 
-_FENCES: Final = ("```", "~~~")
+FENCES: Final = ("```", "~~~")
 
 
 def _around_fences(
@@ -215,7 +215,7 @@ def _around_fences(
     fences = [
         number
         for number, at in enumerate(lines)
-        if not concepts[number] and units[at].text.lstrip().startswith(_FENCES)
+        if not concepts[number] and units[at].text.lstrip().startswith(FENCES)
     ]
     if not fences:
         return _around(concepts)

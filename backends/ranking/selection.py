@@ -15,7 +15,7 @@ import msgspec
 
 from backends.interface import GAP
 from backends.ranking import learnt
-from backends.ranking.evidence import Evidence
+from backends.ranking.evidence import FENCES, Evidence
 from backends.ranking.layout import READABLE, Layout, breadcrumb_of, is_row
 from backends.ranking.lines import Unit
 from backends.ranking.names import is_heading
@@ -312,14 +312,17 @@ class File:
         """Returns the units needed to understand a unit, the most important first: the beginning of its line; the rest
         of a paragraph or an item of several lines; its parent item, the head of its table or its announcement; what
         follows a heading or an announcement; the other steps of a short procedure. For code, the code around it and the
-        line that announces it; for a part of a long one the text below it.
+        line that announces it; for a part of a long one its fences and the text below it.
         """
         if (code := self.layout.code_around(at)) is not None:
             whole = self.layout.whole(at)
             beside = whole or range(max(at - 1, 0), min(at + 2, len(self.units)))
             near = sorted((one for one in beside if one != at), key=lambda one: abs(one - at))
-            about = self.layout.announcement_of if whole else self.layout.explanation_of
-            return [*near, *about(code)]
+            if whole:
+                return [*near, *self.layout.announcement_of(code)]
+            fences = [one for one in (code.start, code.stop - 1) if one not in (at, *near)]
+            fences = [one for one in fences if self.units[one].text.lstrip().startswith(FENCES)]
+            return [*near, *fences, *self.layout.explanation_of(code)]
         return [
             *self.layout.above(at),
             *self._below(at),
