@@ -480,7 +480,7 @@ def detect_language(text: str, expected: Iterable[str] = ()) -> str:
     """Returns the language of a question by its stop words alone: letters of another language may be in a name. Two are
     enough for a language that is `expected`, as that of a note.
     """
-    words = _words_in(_pattern(r"\w*\d\w*").sub(" ", normalise(text)))
+    words = _words_in(_pattern(r"\b[^\W\d]*+\d\w*+").sub(" ", normalise(text)))
     found = _stop_words_among(words)
     many = len(words) / 25
     best = _best(found, DEFAULT_LATIN, max(_LEAST_FOUND, many), _LATIN_LANGUAGES)
