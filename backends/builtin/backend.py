@@ -308,7 +308,11 @@ class BuiltinBackend:
         return (look.lacks_conversations and asks_conversations) or look.is_denied
 
     def _unread(self, meaning: Meaning, found: Found) -> str | None:
-        """Returns why a query with a vector was answered by keywords; None if it was not."""
+        """Returns why no note was searched, or why a query with a vector was answered by keywords; else None."""
+        if found.is_filtered_out:
+            return (
+                "Searched no note: none passes the filters (include, exclude, tags, after, before)."
+            )
         if meaning.vector is None or found.mode != "keyword":
             return None
         if found.has_vectors:  # perhaps none of the permitted files

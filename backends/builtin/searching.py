@@ -242,6 +242,8 @@ class Found(msgspec.Struct, frozen=True, gc=False):
     """True if there are vectors of the query's model, of permitted files or of others."""
     obstacle: str | None = None
     """The reason why they could not be compared with the query's."""
+    is_filtered_out: bool = False
+    """True if there are notes and the request's filters permit none of them."""
 
 
 class Searcher:
@@ -310,6 +312,7 @@ class Searcher:
             allowed.undated,
             has_vectors=lane is not None,
             obstacle=candidates.obstacle,
+            is_filtered_out=not allowed.chunks and corpus.documents > 0 and Filter(request).active,
         )
 
     def _lanes(self, candidates: Candidates) -> Lanes:

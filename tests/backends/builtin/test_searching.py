@@ -294,6 +294,17 @@ class TestFilters:
         assert len(found) == 101
         assert "memory/undated.md" not in found
 
+    @pytest.mark.parametrize(
+        ("filters", "is_said"),
+        [({"include": ("projects/**",)}, True), ({"tags": ("green",)}, True), ({}, False)],
+    )
+    async def test_an_answer_is_empty_with_a_reason_if_no_note_passes_the_filters(
+        self, backend, filters, is_said
+    ):
+        answer = await backend.search(SearchRequest(query="membrane", **filters))
+        assert (answer.outcome, answer.hits) == ("empty", ())
+        assert ("none passes the filters" in (answer.warning or "")) is is_said
+
     async def test_sources_that_hold_nothing_give_nothing(self, backend, paths_of):
         assert await paths_of(backend, "boiler", sources=("sessions",)) == []
         both = await paths_of(backend, "boiler", sources=("memory", "sessions"), max_results=200)
