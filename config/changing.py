@@ -27,7 +27,7 @@ from config.errors import (
 )
 from config.host_keys import OWN_ENTRY_PATH, is_own_entry, search_place
 from config.keys.tree import ANY_ITEM, ANY_NAME, Given, Key, Section
-from config.loading.load import load_found, normalize_agent_id, read_found
+from config.loading import load_found, normalize_agent_id, read_found
 from config.runtime.files import (
     denied,
     keep_copy,

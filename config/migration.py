@@ -38,8 +38,13 @@ from config.keys.tree import (
     build_tree,
     walk,
 )
-from config.loading.build import changed_keys
-from config.loading.load import agents_in_own_entry, listed_agents, load_found, normalize_agent_id
+from config.loading import (
+    agents_in_own_entry,
+    changed_keys,
+    listed_agents,
+    load_found,
+    normalize_agent_id,
+)
 from config.sections import SECTIONS
 from config.settings import Settings
 from config.source.discover import INCLUDE, LoadRequest, discover, resolve_includes

@@ -11,7 +11,7 @@ from typing import Final, Literal
 import msgspec
 
 from backends.backend_errors import IndexUnavailableError
-from config.loading.load import normalize_agent_id
+from config.loading import normalize_agent_id
 from config.settings import ScopeMatch, ScopePolicy, Settings
 
 ChatKind = Literal["direct", "group", "channel"]

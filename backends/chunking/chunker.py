@@ -22,13 +22,15 @@ from backends.chunking import (
     WEIGHT_PER_TOKEN,
     Chunk,
     ChunkLimits,
+    Fence,
+    closes,
+    opened_fence,
     parse_heading,
     prefix_end,
     shorten_title,
     suffix_start,
     weigh,
 )
-from backends.chunking.fences import Fence, closes, opened_fence
 from backends.chunking.graphemes import may_cut, next_cut
 
 GRAPHEME_RANK: Final = 0

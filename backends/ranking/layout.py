@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Final
 
-from backends.chunking import SENTENCE_MARKS, parse_heading
-from backends.chunking.fences import Fence, fence_below
+from backends.chunking import SENTENCE_MARKS, Fence, fence_below, parse_heading
 from backends.interface import BREADCRUMB
 from backends.ranking.lines import Unit, label_of
 from backends.ranking.names import is_heading, stored_headings, text_start

@@ -10,8 +10,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import Final
 
-from backends.chunking import HEADING_SEPARATOR, SENTENCE_MARKS, parse_heading
-from backends.chunking.fences import Fence, fence_below
+from backends.chunking import HEADING_SEPARATOR, SENTENCE_MARKS, Fence, fence_below, parse_heading
 from backends.ranking.lines import Unit
 from backends.ranking.query import LEAST_NAMED, Weights
 from backends.text.frontmatter import is_property

@@ -243,141 +243,153 @@ DEFAULT_LATIN: Final = "english"
 
 _STOP_WORDS: Final = {
     "english": """
-        a about above after again all also am an and any are as at be because been before being below
-        between both but by can could did do does doing don down during each few for from further had
-        has have having he her here hers him his how i if in into is it its itself just like me might
-        more most must my myself no nor not now of off on once only or other our ours out over own
-        shall she should so some such than that the their theirs them then there these they this those
-        through to too under until up upon us very was we were what when where which while who whom
-        whose why will with would you your yours im ive id ill youre theyre dont doesnt didnt isnt
-        arent wasnt werent cant couldnt wont wouldnt hasnt havent hadnt lets thats whats""",
+        a about above after again all also am an and any are arent as at be because been before
+        being below between both but by can cant could couldnt did didnt do does doesnt doing don
+        dont down during each few for from further had hadnt has hasnt have havent having he her
+        here hers him his how i id if ill im in into is isnt it its itself ive just lets like me
+        might more most must my myself no nor not now of off on once only or other our ours out over
+        own shall she should so some such than that thats the their theirs them then there these
+        they theyre this those through to too under until up upon us very was wasnt we were werent
+        what whats when where which while who whom whose why will with wont would wouldnt you your
+        youre yours""",
     "spanish": """
-        el la los las un una unos unas de del al a ante con contra desde en entre hacia hasta para por
-        según sin sobre tras y e o u ni que qué quién quiénes cuál cuáles cómo cuándo cuánto dónde es
-        son era fue ser está están estaba hay no sí se su sus lo le les me te nos mi tu yo él ella ellos
-        este esta estos estas ese esa eso como más pero si ya también muy fueron había ha han hemos""",
+        a al ante como con contra cuál cuáles cuándo cuánto cómo de del desde dónde e el ella ellos
+        en entre era es esa ese eso esta estaba estas este estos está están fue fueron ha había
+        hacia han hasta hay hemos la las le les lo los me mi muy más ni no nos o para pero por que
+        quién quiénes qué se según ser si sin sobre son su sus sí también te tras tu u un una unas
+        unos y ya yo él""",
     "portuguese": """
-        o a os as um uma uns umas de do da dos das em no na nos nas ao aos à às por pelo pela pelos
-        pelas para com sem sob sobre entre até e ou que quem qual quais como quando quanto onde é são
-        era foi ser está estão estava há não sim se seu sua seus suas lhe me te nós meu minha eu ele ela
-        eles elas este esta isto esse essa isso aquele aquela mais mas já também muito foram tem têm
-        você vocês porque""",
+        a ao aos aquela aquele as até com como da das de do dos e ela elas ele eles em entre era
+        essa esse esta estava este está estão eu foi foram há isso isto já lhe mais mas me meu minha
+        muito na nas no nos não nós o onde os ou para pela pelas pelo pelos por porque quais qual
+        quando quanto que quem se sem ser seu seus sim sob sobre sua suas são também te tem têm um
+        uma umas uns você vocês à às é""",
     "french": """
-        le la les un une des du de d l à au aux en dans par pour sur sous avec sans entre vers chez et
-        ou ni que qu qui quoi quel quelle quels quelles comment quand où combien pourquoi est sont était
-        été être suis es sommes êtes a ai as avons avez ont ne pas n se s sa son ses leur leurs je tu il
-        elle nous vous ils elles mon ma mes ton ta tes ce cet cette ces plus mais si y aussi très""",
+        a ai as au aussi aux avec avez avons ce ces cet cette chez combien comment d dans de des du
+        elle elles en entre es est et il ils je l la le les leur leurs ma mais mes mon n ne ni nous
+        ont ou où par pas plus pour pourquoi qu quand que quel quelle quelles quels qui quoi s sa
+        sans se ses si sommes son sont sous suis sur ta tes ton très tu un une vers vous y à était
+        été êtes être""",
     "german": """
-        der die das den dem des ein eine einen einem einer eines und oder aber nicht kein keine in im
-        an am auf aus bei beim mit nach von vom vor zu zum zur für über unter durch gegen ohne um ist
-        sind war waren sein wird werden wurde wurden hat haben hatte ich du er sie es wir ihr mich dich
-        mir dir uns euch mein dein was wer wen wem wie wo wann warum welche welcher welches dass daß
-        wenn als auch noch schon sehr nur man sich diese dieser dieses""",
+        aber als am an auch auf aus bei beim das dass daß dein dem den der des dich die diese dieser
+        dieses dir du durch ein eine einem einen einer eines er es euch für gegen haben hat hatte
+        ich ihr im in ist kein keine man mein mich mir mit nach nicht noch nur oder ohne schon sehr
+        sein sich sie sind um und uns unter vom von vor wann war waren warum was welche welcher
+        welches wem wen wenn wer werden wie wir wird wo wurde wurden zu zum zur über""",
     "italian": """
-        il lo la i gli le un uno una di del dello della dei degli delle a al allo alla ai agli alle da
-        dal dalla in nel nello nella nei negli nelle con su sul sulla per tra fra e ed o che chi quale
-        quali come quando quanto dove perché è sono era erano essere stato ha hanno non si suo sua suoi
-        sue mi ti ci vi io tu lui lei noi voi loro questo questa quello quella più ma se anche molto""",
+        a agli ai al alla alle allo anche che chi ci come con da dal dalla degli dei del della delle
+        dello di dove e ed era erano essere fra gli ha hanno i il in io la le lei lo loro lui ma mi
+        molto negli nei nel nella nelle nello noi non o per perché più quale quali quando quanto
+        quella quello questa questo se si sono stato su sua sue sul sulla suo suoi ti tra tu un una
+        uno vi voi è""",
     "dutch": """
-        de het een en of maar niet geen in op aan uit bij met naar van voor tot over onder door tegen
-        zonder om is zijn was waren wordt worden werd heeft hebben had ik jij je hij zij ze wij we jullie
-        mij me hem haar ons hun mijn jouw wat wie hoe waar wanneer waarom welke dat die dit deze als ook
-        nog al zeer er te""",
+        aan al als bij dat de deze die dit door een en er geen haar had hebben heeft hem het hij hoe
+        hun ik in is je jij jouw jullie maar me met mij mijn naar niet nog of om onder ons ook op
+        over te tegen tot uit van voor waar waarom wanneer waren was wat we welke werd wie wij
+        worden wordt ze zeer zij zijn zonder""",
     "swedish": """
-        och i att det som en ett på är av för den till med de inte om var han hon vi ni jag du mig dig
-        sig från har hade men eller så när vad vem hur varför vilken vilket vilka där här denna detta
-        dessa kan ska skulle blev bli blir vid över under efter utan mycket också""",
+        att av blev bli blir de den denna dessa det detta dig du där efter eller en ett från för
+        hade han har hon hur här i inte jag kan med men mig mycket ni när och också om på sig ska
+        skulle som så till under utan vad var varför vem vi vid vilka vilken vilket är över""",
     "danish": """
-        og i at det som en et på er af for den til med de ikke om var han hun vi jeg du mig dig sig fra
-        har havde men eller så når hvad hvem hvordan hvorfor hvilken hvilket hvor her der denne dette disse
-        kan skal skulle blev bliver ved over under efter uden meget også""",
+        af at blev bliver de den denne der det dette dig disse du efter eller en er et for fra han
+        har havde her hun hvad hvem hvilken hvilket hvor hvordan hvorfor i ikke jeg kan med meget
+        men mig når og også om over på sig skal skulle som så til uden under var ved vi""",
     "norwegian": """
-        og i at det som en et på er av for den til med de ikke om var han hun vi jeg du meg deg seg fra
-        har hadde men eller så når hva hvem hvordan hvorfor hvilken hvilket hvor her der denne dette disse
-        kan skal skulle ble blir ved over under etter uten mye også""",
+        at av ble blir de deg den denne der det dette disse du eller en er et etter for fra hadde
+        han har her hun hva hvem hvilken hvilket hvor hvordan hvorfor i ikke jeg kan med meg men mye
+        når og også om over på seg skal skulle som så til under uten var ved vi""",
     "finnish": """
-        ja on ei se että en oli mutta kun niin myös ole olla ovat ollut hän minä sinä me te he mitä mikä
-        missä mistä mihin milloin miksi kuka kenen kuinka miten montako paljonko tämä tämän nämä tuo sen
-        sitä joka jotka jos kuin tai sekä vain vielä nyt jo kanssa mukaan ennen jälkeen olen olet olemme
-        olette olin olit olimme olitte olisi minun minua minut minulla minulle sinun sinua sinulla sinulle
-        hänen häntä hänellä hänelle meidän meitä meillä meille teidän teitä teillä heidän heitä heillä
-        heille mille millä minkä mitkä millainen keitä ketä kenet kenellä kenelle kumpi ne niiden niitä
-        tässä tästä tätä siinä siitä siellä täällä jonka jota jossa josta koska takia alla yllä päällä
-        vieressä takana edessä luona aikana asti saakka kautta ilman noin ensi pitää täytyy""",
+        aikana alla asti edessä ei en ennen ensi että he heidän heille heillä heitä hän hänelle
+        hänellä hänen häntä ilman ja jo joka jonka jos jossa josta jota jotka jälkeen kanssa kautta
+        keitä kenelle kenellä kenen kenet ketä koska kuin kuinka kuka kumpi kun luona me meidän
+        meille meillä meitä mihin miksi mikä millainen mille milloin millä minkä minua minulla
+        minulle minun minut minä missä mistä miten mitkä mitä montako mukaan mutta myös ne niiden
+        niin niitä noin nyt nämä ole olemme olen olet olette oli olimme olin olisi olit olitte olla
+        ollut on ovat paljonko pitää päällä saakka se sekä sen siellä siinä siitä sinua sinulla
+        sinulle sinun sinä sitä tai takana takia te teidän teillä teitä tuo tämä tämän tässä tästä
+        tätä täytyy täällä vain vielä vieressä yllä""",
     "turkish": """
-        ve veya ama bir bu şu o da de mi mı mu mü ne neden niçin nasıl nerede kim hangi kaç için ile gibi
-        kadar daha çok en değil var yok ben sen biz siz onlar olan olarak oldu olduğu her ki ise""",
+        ama ben bir biz bu da daha de değil en gibi hangi her ile ise için kadar kaç ki kim mi mu mü
+        mı nasıl ne neden nerede niçin o olan olarak oldu olduğu onlar sen siz var ve veya yok çok
+        şu""",
     "polish": """
-        i w z na do od po za o u przez dla bez pod nad przy oraz lub albo ale nie tak jest są był była
-        było były być ma mają się to ten ta te ci co kto kiedy gdzie jak dlaczego który która które czy
-        ile komu jaki jaka jakie jaką jakiej jakim którą której którego którym
-        ja ty on ona my wy oni mnie cię go jej ich już tylko bardzo też że""",
+        albo ale bardzo bez być był była było były ci cię co czy dla dlaczego do gdzie go i ich ile
+        ja jak jaka jaki jakie jakiej jakim jaką jej jest już kiedy komu kto która które którego
+        której który którym którą lub ma mają mnie my na nad nie o od on ona oni oraz po pod przez
+        przy się są ta tak te ten też to ty tylko u w wy z za że""",
     "czech": """
-        ve na ze se do od po před při ke za nad pod že aby ale nebo ani jak jako když co
-        kdo kde kdy proč kolik komu jaký jaká jaké jakou který která které kterou kterého kterému je jsem jsme jsi jste jsou byl byla bylo byli být bude budou
-        má mám máme mají si to ten ta ty tento tato toto ne není už jen také až jeho její jejich mi mě nás""",
+        aby ale ani až bude budou byl byla byli bylo být co do jak jako jakou jaká jaké jaký je jeho
+        jejich její jen jsem jsi jsme jsou jste kde kdo kdy když ke kolik komu kterou která které
+        kterého kterému který mají mi má mám máme mě na nad ne nebo není nás od po pod proč před při
+        se si ta také tato ten tento to toto ty už ve za ze že""",
     "hungarian": """
-        a az egy és vagy de hogy ha nem is van vannak volt voltak lesz lenne ez azt ezt ezek ami aki mi ki
-        hol mikor miért hogyan mennyi melyik csak már még meg el fel le be után előtt alatt között szerint
-        mint minden én te ő ti ők nekem neki nincs kell lehet majd most itt ott így úgy nagyon vagyok
-        vagyunk voltam voltál voltunk mit mire miben mivel milyen kivel kinek hány mekkora hová hova honnan
-        engem nekünk velem ezen abban ebben""",
+        a abban aki alatt ami az azt be csak de ebben egy el előtt engem ez ezek ezen ezt fel ha
+        hogy hogyan hol honnan hova hová hány is itt kell ki kinek kivel között le lehet lenne lesz
+        majd meg mekkora melyik mennyi mi miben mikor milyen minden mint mire mit mivel miért most
+        már még nagyon nekem neki nekünk nem nincs ott szerint te ti után vagy vagyok vagyunk van
+        vannak velem volt voltak voltam voltunk voltál én és így úgy ő ők""",
     "romanian": """
-        și şi sau dar nu în in la de din pe cu pentru prin despre după până un o niște cel cea cei cele al ai
-        ale este e sunt era erau fi fost a au am are avem se să că ce cine cum când unde cât care mai foarte
-        acest această aceasta acesta eu tu el ea noi voi ei ele îmi îi lui lor meu mea nostru noastră""",
+        a aceasta această acest acesta ai al ale am are au avem care ce cea cei cel cele cine cu cum
+        când cât că dar de despre din după e ea ei el ele era erau este eu fi foarte fost in la lor
+        lui mai mea meu niște noastră noi nostru nu o pe pentru prin până sau se sunt să tu un unde
+        voi îi îmi în şi și""",
     "indonesian": """
-        yang dan di ke dari untuk dengan pada adalah itu ini atau tidak akan telah sudah apa siapa kapan
-        di mana bagaimana mengapa berapa saya kamu dia kami kita mereka oleh sebagai juga lebih ada agar
-        atas bagi bahwa belum bisa dalam dapat karena harus hingga jika kepada ketika masih namun para
-        sampai sangat sebelum sejak selama semua seperti serta setelah setiap supaya tanpa tapi tentang
-        tetapi tiap""",
+        ada adalah agar akan apa atas atau bagaimana bagi bahwa belum berapa bisa dalam dan dapat
+        dari dengan di dia harus hingga ini itu jika juga kami kamu kapan karena ke kepada ketika
+        kita lebih mana masih mengapa mereka namun oleh pada para sampai sangat saya sebagai sebelum
+        sejak selama semua seperti serta setelah setiap siapa sudah supaya tanpa tapi telah tentang
+        tetapi tiap tidak untuk yang""",
     "swahili": """
-        na ya wa la za cha vya kwa ni si au katika kwenye hii huu hizi hiyo hayo huyo yule ile zile lakini
-        kama kuwa yake wake langu wangu yangu zangu nini nani gani lini wapi ngapi je vipi ipi yupi lipi
-        kuhusu baada kabla tu pia sana bado tayari hadi tangu""",
+        au baada bado cha gani hadi hayo hii hiyo hizi huu huyo ile ipi je kabla kama katika kuhusu
+        kuwa kwa kwenye la lakini langu lini lipi na nani ngapi ni nini pia sana si tangu tayari tu
+        vipi vya wa wake wangu wapi ya yake yangu yule yupi za zangu zile""",
     "hinglish": """
-        hai hain tha thi ka ki ke ko se mein ne pe aur ya kya kab kahan kaise kaun kis kisko kitna kitne
-        kitni kyun nahi nahin bhi hi toh liye wala wale wali mera meri mere apna apni yeh woh hota hoti""",
+        apna apni aur bhi hai hain hi hota hoti ka kab kahan kaise kaun ke ki kis kisko kitna kitne
+        kitni ko kya kyun liye mein mera mere meri nahi nahin ne pe se tha thi toh wala wale wali
+        woh ya yeh""",
     "russian": """
-        и в во не что он на я с со как а то все она так его но да ты к у же вы за бы по только ее мне
-        было вот от меня еще нет о из ему теперь когда даже ну ли если уже или ни быть был него до вас
-        нибудь вам там потом себя ничего ей может они тут где есть надо ней для мы тебя их чем была сам
-        чтоб без чего раз тоже себе под будет тогда кто этот того потому этого какой какая какие каком
-        ним здесь этом один почти мой тем чтобы сейчас были куда зачем всех можно при об другой хоть
-        после над больше тот через эти нас про них много три эту моя свою этой перед иногда лучше том
-        такой им более всегда конечно всю между сколько почему это чей""",
+        а без более больше будет бы был была были было быть в вам вас во вот все всегда всех всю вы
+        где да даже для до другой его ее ей ему если есть еще же за зачем здесь и из или им иногда
+        их к как какая какие какой каком когда конечно кто куда ли лучше между меня мне много может
+        можно мой моя мы на над надо нас не него ней нет ни нибудь ним них ничего но ну о об один он
+        она они от перед по под после потом потому почему почти при про раз с сам свою себе себя
+        сейчас сколько со так такой там тебя тем теперь то тогда того тоже только том тот три тут ты
+        у уже хоть чего чей чем через что чтоб чтобы эти это этого этой этом этот эту я""",
     "ukrainian": """
-        і й та але або чи що щоб як де куди звідки хто кого кому чого чому чим який яка яке які якого якої
-        яку яким якій яких скільки чий чия чиє у в з із зі до від на за під над при про для без через після
-        перед між біля щодо по не ні так же ж б би це цей ця цю ці цього цієї цьому той ті того тієї є був
-        була було були буде бути вже ще тільки також якщо бо""",
+        або але б без би бо був буде була були було бути біля в вже від де для до ж же з за звідки
+        зі й кого кому куди між на над не ні перед по при про під після скільки та так також того
+        той ті тільки тієї у хто це цей цього цьому цю ця ці цієї через чи чий чим чия чиє чого чому
+        ще що щоб щодо як яка яке який яким яких якого якої яку якщо які якій є і із""",
     "greek": """
-        ο η το οι τα του της των τον την τη τις τους ένας ένα μια μία ενός μιας και κι ή είτε αλλά όμως ούτε δεν
-        δε μη μην θα να ας που πως ότι όταν όπως αν γιατί επειδή ώστε πού πώς πότε πόσο πόσα πόσες πόσοι τι
-        ποιος ποια ποιο ποιον ποιου ποιας ποιοι ποιες σε στο στη στην στον στα στις στους στου από για με χωρίς
-        μέχρι πριν μετά κατά προς ως παρά είναι ήταν πολύ πιο μόνο ήδη ακόμα""",
+        ένα ένας ή ήδη ήταν ακόμα αλλά αν από ας για γιατί δε δεν είναι είτε ενός επειδή η θα και
+        κατά κι μέχρι μία με μετά μη μην μια μιας μόνο να ο οι ούτε παρά πιο ποια ποιας ποιες ποιο
+        ποιοι ποιον ποιος ποιου πολύ που πού πριν προς πως πόσα πόσες πόσο πόσοι πότε πώς σε στα στη
+        στην στις στο στον στου στους τα τη την της τι τις το τον του τους των χωρίς ως όμως όπως
+        όταν ότι ώστε""",
     "arabic": """
-        في من إلى عن مع حتى منذ عند بين قبل بعد خلال حول و أو ثم لكن بل أن إن أنه إذا لو لأن كأن لا لم لن
-        ليس ليست ما ماذا متى أين كيف كم لماذا لمن أي هل هذا هذه ذلك تلك هناك هؤلاء الذي التي الذين كان كانت
-        يكون تكون سوف كل بعض أيضا فقط هو هي""",
+        أن أنه أو أي أيضا أين إذا إلى إن التي الذي الذين بعد بعض بل بين تكون تلك ثم حتى حول خلال ذلك
+        سوف عن عند فقط في قبل كأن كان كانت كل كم كيف لأن لا لكن لم لماذا لمن لن لو ليس ليست ما ماذا
+        متى مع من منذ هؤلاء هذا هذه هل هناك هو هي و يكون""",
     "hebrew": """
-        של את עם על אל מן עד אצל בין לפני אחרי בלי בשביל בגלל או אבל אם כי גם רק כמו כאשר אז לא כן אין יש מה
-        מי מתי איפה היכן איך למה מדוע כמה איזה איזו אילו לאן מאיפה באיזה באיזו לאיזה לאיזו מאיזה האם זה זו
-        זאת אלו היה היתה הייתה היו יהיה תהיה כל כבר עוד""",
+        אבל או אז אחרי איזה איזו איך אילו אין איפה אל אלו אם אצל את באיזה באיזו בגלל בין בלי בשביל
+        גם האם היה היו הייתה היכן היתה זאת זה זו יהיה יש כאשר כבר כי כל כמה כמו כן לא לאיזה לאיזו
+        לאן למה לפני מאיזה מאיפה מדוע מה מי מן מתי עד עוד על עם רק של תהיה""",
     "hindi": """
-        का की के को से में पर तक ने और या लेकिन मगर कि जो तो भी ही नहीं न अगर क्योंकि साथ लिए बाद पहले क्या
-        कौन कब कहाँ कहां कैसे कैसा क्यों कितना कितनी कितने किस किसका किसकी किसके किसको किसने किसे पास यह ये इस
-        इसे इसका इसकी इसके है हैं हूँ हूं था थी थे हो होता होती होगा""",
+        अगर इस इसका इसकी इसके इसे और कब कहाँ कहां का कि कितना कितनी कितने किस किसका किसकी किसके
+        किसको किसने किसे की के कैसा कैसे को कौन क्या क्यों क्योंकि जो तक तो था थी थे न नहीं ने पर
+        पहले पास बाद भी मगर में यह या ये लिए लेकिन साथ से ही हूँ हूं है हैं हो होगा होता होती""",
     "persian": """
-        از به با را که در این آن است بود برای چه چی چیست کی کجا کجاست کدام چند چقدر چرا چطور چگونه آیا یا
-        تا هر نیز اگر شد شده شود هست هستند می باید هنوز پیش""",
+        آن آیا از است اگر این با باید برای به بود تا در را شد شده شود می نیز هر هست هستند هنوز پیش
+        چرا چطور چقدر چند چه چگونه چی چیست کجا کجاست کدام که کی یا""",
     "bengali": """
-        ও এবং আর বা কিন্তু যে যা যদি তবে জন্য সঙ্গে সাথে থেকে পর্যন্ত দিয়ে নিয়ে পরে আগে কী কি কে কার কাকে কোন
-        কোথায় কবে কখন কেন কেমন কীভাবে কত কয়টা হয় হল হলো ছিল আছে এই সেই এটা না নেই তো কাছে""",
+        আগে আছে আর এই এটা এবং ও কখন কত কবে কয়টা কাকে কাছে কার কি কিন্তু কী কীভাবে কে কেন কেমন
+        কোথায় কোন ছিল জন্য তবে তো থেকে দিয়ে না নিয়ে নেই পরে পর্যন্ত বা যদি যা যে সঙ্গে সাথে সেই
+        হয় হল হলো""",
     "tamil": """
-        மற்றும் அல்லது ஆனால் என்று என என்ன யார் எது எந்த எங்கே எங்கு எப்போது எப்படி ஏன் எத்தனை எவ்வளவு யாரிடம்
-        யாருக்கு இது அது இந்த அந்த ஒரு உள்ள உள்ளது உள்ளன இருந்து இருக்கிறது இல்லை பற்றி மூலம் வரை தான்""",
+        அது அந்த அல்லது ஆனால் இது இந்த இருக்கிறது இருந்து இல்லை உள்ள உள்ளது உள்ளன எங்கு எங்கே எது
+        எத்தனை எந்த என என்ன என்று எப்படி எப்போது எவ்வளவு ஏன் ஒரு தான் பற்றி மற்றும் மூலம் யாரிடம்
+        யாருக்கு யார் வரை""",
 }
 
 _STOP_PHRASES: Final = """

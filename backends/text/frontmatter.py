@@ -14,8 +14,7 @@ from typing import Final
 
 import msgspec
 
-from backends.chunking import shorten_title
-from backends.chunking.fences import Fence, fence_below
+from backends.chunking import Fence, fence_below, shorten_title
 from backends.text.times import date_in
 
 FRONT_MATTER_VERSION: Final = 7

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from config.errors import ConfigInvalidError, ConfigProblem, MemoryGatewayError
 from config.host_keys import is_disabled
-from config.loading.build import changed_keys
+from config.loading import changed_keys
 from config.paths import auth_profile_paths
 from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork

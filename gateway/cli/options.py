@@ -16,7 +16,7 @@ from config.errors import (
     ErrorKind,
     MemoryGatewayError,
 )
-from config.loading.load import load_settings, refuse_unknown_names
+from config.loading import load_settings, refuse_unknown_names
 from config.settings import Settings, StartedAs
 from config.source.discover import LoadRequest, with_notes
 

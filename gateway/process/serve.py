@@ -7,6 +7,7 @@ end it, with exit code 0 for every orderly end, within a limit whatever hangs. W
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
@@ -27,13 +28,12 @@ from config.paths import CONFIG_NAMES, home_dir, own_file
 from config.runtime import IS_LINUX
 from config.runtime.logs import Log
 from config.runtime.standard_error import claim_standard_error
-from config.runtime.tasks import background_tasks
+from config.runtime.tasks import BoundedWork, background_tasks
 from config.settings import Settings
 from gateway.hook import Route, connect
 from gateway.notify import Notifier
 from gateway.ownership.host import Host, Pipe
 from gateway.ownership.owner import check_workspace, place_of, read_owner
-from gateway.process.allocator import give_back_regularly, limit_arenas
 from gateway.process.beginning import (
     OUTSIDE,
     PARENT,
@@ -276,3 +276,42 @@ def _answers(socket: str) -> bool:
     if connection is not None:
         connection.close()
     return connection is not None
+
+
+# --- glibc's malloc: a limit on its arenas, and the memory that it keeps although nothing is in it ---
+
+MOST_ARENAS: Final = 2
+_VARIABLE: Final = "MALLOC_ARENA_MAX"
+_M_ARENA_MAX: Final = -8
+"""From glibc's malloc.h."""
+
+
+def limit_arenas() -> None:
+    """Limits the arenas, before this process starts threads. glibc's own variable takes precedence."""
+    mallopt = _function("mallopt")
+    if mallopt is not None and _VARIABLE not in os.environ:
+        mallopt(_M_ARENA_MAX, MOST_ARENAS)
+
+
+GIVE_BACK_EVERY_S: Final = 60.0
+_PATIENCE_S: Final = 10.0
+"""It takes a millisecond or two."""
+
+
+async def give_back_regularly(every_s: float = GIVE_BACK_EVERY_S) -> None:
+    """Gives free pages back to the system, until cancelled. By itself malloc only does so at the end of an arena, where
+    one small block that stays is enough to keep all below it.
+    """
+    trim = _function("malloc_trim")
+    if trim is None:
+        return
+    work = BoundedWork("giving back of memory")
+    while True:
+        await anyio.sleep(every_s)
+        with suppress(TimeoutError):  # the next time does
+            await work.run(partial(trim, 0), _PATIENCE_S)
+
+
+def _function(name: str) -> Callable[..., int] | None:
+    """Returns a function of glibc; None with another C library."""
+    return getattr(ctypes.CDLL(None), name, None) if IS_LINUX else None

@@ -29,7 +29,7 @@ from benchmarks.plot import draw
 from benchmarks.running import embedding_with, figures, home, resident_bytes, timed
 from benchmarks.scoring import percentile
 from benchmarks.vectors import FloatTable, random_vectors
-from config.loading.load import load_settings
+from config.loading import load_settings
 from config.source.discover import LoadRequest
 from fakes.vendors import FakeVendor
 from gateway.client import SpawnedGateway, spawn_gateway

@@ -16,7 +16,7 @@ import anyio
 import bpe_openai
 
 from gateway.client import spawn_gateway
-from gateway.mcp.tools import tool_list
+from gateway.mcp.mcp_methods import tool_list
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 QUESTIONS: Final = (

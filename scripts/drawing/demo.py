@@ -19,7 +19,7 @@ from rich.text import Text
 
 from gateway.cli.options import PROGRAM
 from gateway.cli.rendering.results import event_lines
-from gateway.sample.demo import Answered, DemoFinished, Event, Exchange, Progressed, run_demo
+from gateway.sample import Answered, DemoFinished, Event, Exchange, Progressed, run_demo
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "demo.svg"
 COLUMNS = 100

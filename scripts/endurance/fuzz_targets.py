@@ -31,7 +31,7 @@ from backends.transcripts.jsonl import digest_of, read_stretch
 from backends.transcripts.turns import render_event, render_turn
 from config.describe import describe_json
 from config.errors import ConfigInvalidError
-from config.loading.load import load_settings
+from config.loading import load_settings
 from config.runtime.worker import FrameReader, ProtocolError
 from config.source.discover import LoadRequest
 from fakes.host_database import pack

@@ -26,14 +26,13 @@ import apsw
 from msgspec.structs import replace
 
 from backends.builtin.backend import open_builtin
-from backends.builtin.searching import Searcher
+from backends.builtin.searching import MIN_SCORED, Searcher
 from backends.builtin.store.port import long_words
 from backends.builtin.store.sqlite.connections import connect_reader
 from backends.builtin.store.sqlite.store import SqliteView
-from backends.builtin.term_counts import MIN_SCORED
 from backends.interface import SearchRequest, SyncRequest
 from backends.ranking.query import QueryAnalyser
-from config.loading.load import load_settings
+from config.loading import load_settings
 from config.settings import Settings, StoreSettings, SyncSettings
 from config.source.discover import LoadRequest
 

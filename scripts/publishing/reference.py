@@ -8,7 +8,7 @@ from typing import Final
 
 from config.describe import describe_rows
 from config.keys.tree import Key, Section
-from config.loading.load import load_settings
+from config.loading import load_settings
 from config.sections import SECTIONS
 from config.source.discover import LoadRequest
 

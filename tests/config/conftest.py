@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from config.errors import ConfigInvalidError, ConfigProblem
-from config.loading.load import load_settings
+from config.loading import load_settings
 from config.settings import Settings
 from config.source.discover import LoadRequest
 from config.source.json5 import parse_json5

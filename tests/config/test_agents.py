@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.loading.load import AgentEntry, ConfigFile, listed_agents, normalize_agent_id
+from config.loading import AgentEntry, ConfigFile, listed_agents, normalize_agent_id
 from fakes.each import each
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from config.loading.build import changed_keys
+from config.loading import changed_keys
 from fakes.each import each
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from config.describe import describe_json
 from config.errors import ConfigInvalidError
-from config.loading.load import load_settings
+from config.loading import load_settings
 from config.sections import SECTIONS
 from config.settings import Settings
 from config.source.discover import LoadRequest

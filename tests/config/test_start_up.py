@@ -42,12 +42,12 @@ def test_importing_the_loader_leaves_it_alone(module, importing):
 
 @pytest.fixture(scope="module")
 def importing() -> set[str]:
-    return loaded_after("import config.loading.load")
+    return loaded_after("import config.loading")
 
 
 def test_without_a_file_no_parser_is_loaded(tmp_path):
     code = (
-        "from pathlib import Path\nfrom config.loading.load import LoadRequest, load_settings\n"
+        "from pathlib import Path\nfrom config.loading import LoadRequest, load_settings\n"
         f"load_settings(LoadRequest(environment={{'HOME': {str(tmp_path)!r}}}, cwd=Path('/')))"
     )
     assert loaded_after(code).isdisjoint(HEAVY)
@@ -56,7 +56,7 @@ def test_without_a_file_no_parser_is_loaded(tmp_path):
 def test_an_ordinary_file_loads_nothing_but_the_parser(machine):
     machine.write("{agents: {defaults: {memorySearch: {model: 'x', query: {maxResults: 5}}}}}")
     code = (
-        "from pathlib import Path\nfrom config.loading.load import LoadRequest, load_settings\n"
+        "from pathlib import Path\nfrom config.loading import LoadRequest, load_settings\n"
         f"load_settings(LoadRequest(environment={{'HOME': {str(machine.home)!r}}}, cwd=Path('/')))"
     )
     loaded = loaded_after(code)

@@ -11,7 +11,7 @@ import pytest
 from config.keys.declaring import SettingsGroup, group, keys_of, setting
 from config.keys.kinds import Flag, FreeText, Kind, Whole
 from config.keys.tree import build_tree
-from config.loading.build import assign, default_settings, snake_case
+from config.loading import assign, default_settings, snake_case
 from config.paths import Directories
 from config.sections import SECTIONS
 from config.settings import HybridSettings, QuerySettings, Settings

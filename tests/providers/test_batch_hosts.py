@@ -9,7 +9,7 @@ import pytest
 
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
-from providers.batch.vendor_jobs import find_batch
+from providers.batch import find_batch
 from providers.choosing import choose
 from providers.provider_errors import (
     ProviderAuthError,

@@ -6,7 +6,7 @@ import pytest
 
 from config.settings import Secret
 from fakes.settings import make_settings
-from providers.batch.vendor_jobs import find_batch
+from providers.batch import find_batch
 from providers.choosing import choose
 from providers.installing import install_remedy
 from providers.provider_errors import ProviderUnavailableError

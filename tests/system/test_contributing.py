@@ -152,7 +152,7 @@ def test_of_another_wire_mypy_names_every_place_that_lacks_it(outsider, tmp_path
     outsider.name_wire()
     assert outsider.missing_places() == {
         ("providers/remote/wires.py", "format_of"),
-        ("providers/batch/vendor_jobs.py", "open_jobs_host"),
+        ("providers/batch/__init__.py", "open_jobs_host"),
     }
     outsider.edit("config/vendors.py", "\n_MIB: Final", f"\n{FORMAT}\n_MIB: Final")
     outsider.add_row(ROW.replace("name=", "wire=ACME, name=", 1))
@@ -160,7 +160,7 @@ def test_of_another_wire_mypy_names_every_place_that_lacks_it(outsider, tmp_path
     outsider.edit("providers/remote/wires.py", unknown, CASE + unknown)
     with (outsider.root / "providers/remote/wires.py").open("a", encoding="utf-8") as wires:
         wires.write(f"\n\n{BODIES}")
-    outsider.edit("providers/batch/vendor_jobs.py", unknown, NO_JOBS + unknown)
+    outsider.edit("providers/batch/__init__.py", unknown, NO_JOBS + unknown)
     assert outsider.missing_places() == set()
     with Acme() as host:
         address = f"http://127.0.0.1:{host.port}"

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from drawing.demo import PICTURE, draw, record
-from gateway.sample.demo import QUESTIONS
+from gateway.sample import QUESTIONS
 from gateway.version import VERSION
 
 ROOT = Path(__file__).parents[2]

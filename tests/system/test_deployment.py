@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from config.loading.load import load_settings
+from config.loading import load_settings
 from config.source.discover import LoadRequest
 from gateway.cli.app import run_app
 

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from fakes.arenas import arenas_of
-from gateway.process.allocator import MOST_ARENAS
+from gateway.process.serve import MOST_ARENAS
 
 pytestmark = pytest.mark.anyio
 

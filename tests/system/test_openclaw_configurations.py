@@ -12,7 +12,7 @@ from typing import Any
 import pyjson5
 import pytest
 
-from config.loading.load import load_settings
+from config.loading import load_settings
 from config.source.discover import LoadRequest
 from fakes.openclaw import OpenClaw, install_openclaw
 from fakes.openclaw_config import configurations

@@ -11,7 +11,7 @@ import tomllib
 
 import pytest
 
-from gateway.mcp.tools import tool_list
+from gateway.mcp.mcp_methods import tool_list
 from gateway.version import VERSION
 from publishing import build, installs
 from publishing.packages import (

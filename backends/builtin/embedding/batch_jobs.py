@@ -28,7 +28,7 @@ from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork, ResettableEvent, SearchPriority
 from config.settings import BatchSettings, Settings
 from config.vendors import JobLimits
-from providers.batch.vendor_jobs import BatchAccess
+from providers.batch import BatchAccess
 from providers.provider_errors import (
     ProviderAuthError,
     ProviderError,

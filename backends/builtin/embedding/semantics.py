@@ -425,7 +425,7 @@ class Semantics:
     def _open_batch(self, choice: Choice, residency: Residency) -> BatchJobs | None:
         """Opens the batch jobs, if the vendor has them. Reads the auth profiles."""
         from backends.builtin.embedding.batch_jobs import BatchJobs  # noqa: PLC0415 - not part of the start
-        from providers.batch.vendor_jobs import find_batch  # noqa: PLC0415 - likewise
+        from providers.batch import find_batch  # noqa: PLC0415 - likewise
 
         access = find_batch(self._settings, choice)
         if isinstance(access, str):

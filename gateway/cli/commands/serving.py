@@ -17,7 +17,7 @@ from gateway.cli.options import LogLevel, Options, arguments_of, load, named_sta
 if TYPE_CHECKING:
     from config.settings import Settings, StartedAs
     from gateway.cli import arguments as typed
-    from gateway.sample.demo import Event
+    from gateway.sample import Event
     from gateway.systemd_units import UnitChange, UnitPlan
 
 
@@ -207,7 +207,7 @@ def demo(options: Options) -> int:
     """See it work: a real gateway answers questions about sample notes."""
     import anyio
 
-    from gateway.sample.demo import run_demo
+    from gateway.sample import run_demo
 
     if options.json:
         events: list[Event] = []

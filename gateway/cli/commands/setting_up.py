@@ -22,7 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from config.errors import ConfigNotFoundError, MemoryGatewayError
-from config.loading.load import load_settings
+from config.loading import load_settings
 from config.paths import data_dir, home_dir, notes_state_dir, own_file
 from config.runtime.files import is_addressable, read_file
 from config.runtime.tasks import run_within

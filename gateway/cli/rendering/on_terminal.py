@@ -16,7 +16,7 @@ import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
-from backends.chunking.fences import Fence, fence_below
+from backends.chunking import Fence, fence_below
 from backends.interface import BREADCRUMB, Hit
 from backends.text.frontmatter import FrontMatter
 from gateway.cli.places import is_file, link_to

@@ -18,7 +18,7 @@ from gateway.escaping import visible_line
 from gateway.tools.search import SearchParams, nothing_indexed
 
 if TYPE_CHECKING:
-    from gateway.sample.demo import Answered, DemoFinished, Event
+    from gateway.sample import Answered, DemoFinished, Event
 
 _SHOWN_WORDS: Final = 8
 
@@ -264,7 +264,7 @@ _SHOWN_LINES = 3
 
 
 def event_lines(event: Event) -> Iterator[Text]:
-    from gateway.sample.demo import Answered, DemoFinished, DemoStarted, Indexed, Progressed, Wrote
+    from gateway.sample import Answered, DemoFinished, DemoStarted, Indexed, Progressed, Wrote
 
     match event:
         case DemoStarted():

@@ -10,9 +10,15 @@ from types import FunctionType
 import numpy as np
 import pytest
 
-from backends.builtin.searching import LEAST_OF_LANE, Candidates, Searcher, VectorLane
+from backends.builtin.searching import (
+    LEAST_OF_LANE,
+    Candidates,
+    Frequencies,
+    Searcher,
+    VectorLane,
+    lookup,
+)
 from backends.builtin.store.opening import connect
-from backends.builtin.term_counts import Frequencies, lookup
 from backends.interface import SearchRequest
 from backends.ranking.query import QueryAnalyser
 from config.settings import HybridSettings, QuerySettings, VectorStoreSettings

@@ -8,12 +8,18 @@ from itertools import chain
 
 import pytest
 
-from backends.builtin import term_counts
-from backends.builtin.searching import LEAST_OF_LANE, Candidates
+from backends.builtin import searching
+from backends.builtin.searching import (
+    LEAST_OF_LANE,
+    Candidates,
+    Frequencies,
+    TermCounts,
+    lookup,
+    tiers,
+)
 from backends.builtin.store.port import PreparedChunk, PreparedFile, ReadFile
 from backends.builtin.store.sqlite.keywords import pack, unpack
 from backends.builtin.store.sqlite.store import SqliteStore
-from backends.builtin.term_counts import Frequencies, TermCounts, lookup, tiers
 from backends.files.scan import FoundFile
 from backends.ranking.query import Concept, Query
 from fakes.each import each
@@ -99,8 +105,8 @@ def pile(tmp_path):
 @pytest.fixture
 def narrow(monkeypatch):
     """An index in which few chunks may be scored."""
-    monkeypatch.setattr(term_counts, "MIN_SCORED", 40)
-    monkeypatch.setattr(term_counts, "ENOUGH", 5)
+    monkeypatch.setattr(searching, "MIN_SCORED", 40)
+    monkeypatch.setattr(searching, "ENOUGH", 5)
 
 
 @pytest.mark.parametrize("strong", [1, LEAST_OF_LANE, 30, 70])
@@ -138,7 +144,7 @@ def test_of_a_long_query_the_rarest_words_count():
     words = [f"word{number}" for number in range(500)]
     counts = TermCounts(10_000, {word: number + 1 for number, word in enumerate(words)})
     (together, *_) = names(tiers(query_of(*reversed(words)), counts, 1_000_000))
-    assert together == words[: term_counts.MAX_CONCEPTS]
+    assert together == words[: searching.MAX_CONCEPTS]
 
 
 def test_words_that_are_everywhere_are_skipped_when_rarer_ones_exist(pile, narrow):
@@ -171,7 +177,7 @@ def test_scores_of_several_lookups_add_up_to_those_of_one(pile, monkeypatch):
     texts = ["said boiler", "said said pump", "boiler pump valve", "said", "nothing at all"]
     pile.write("memory/a.md", *texts * 3)
     together = pile.found("said", "boiler", "pump", limit=50)
-    monkeypatch.setattr(term_counts, "MIN_SCORED", 12)
+    monkeypatch.setattr(searching, "MIN_SCORED", 12)
     apart = pile.found("said", "boiler", "pump", limit=50)
     assert [text for text, _ in apart] == [text for text, _ in together]
     assert [score for _, score in apart] == pytest.approx([score for _, score in together])
@@ -204,10 +210,10 @@ def test_counts_follow_an_index_that_shrinks(pile):
 
 
 def test_what_is_remembered_is_bounded(pile, monkeypatch):
-    monkeypatch.setattr(term_counts, "COUNTS_BYTES", 500)  # two words
+    monkeypatch.setattr(searching, "COUNTS_BYTES", 500)  # two words
     pile.frequencies = Frequencies()
-    monkeypatch.setattr(term_counts, "COMMON", 0)
-    monkeypatch.setattr(term_counts, "DRIFT", 0)  # cached counts are never counted again
+    monkeypatch.setattr(searching, "COMMON", 0)
+    monkeypatch.setattr(searching, "DRIFT", 0)  # cached counts are never counted again
     words = ("one", "two", "three", "four")
     pile.write("memory/a.md", " ".join(words))
     assert list(pile.counts(*words).by_term.values()) == [1, 1, 1, 1]

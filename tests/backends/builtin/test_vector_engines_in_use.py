@@ -14,7 +14,7 @@ from backends.builtin.store.sqlite.store import SqliteStore
 from backends.interface import SearchRequest, SyncRequest
 from benchmarks.large_index import Size, make_index
 from config.settings import VectorStoreSettings
-from providers.batch.vendor_jobs import find_batch
+from providers.batch import find_batch
 from providers.choosing import choose
 
 pytestmark = pytest.mark.anyio

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.cli.rendering.results import distinctive_lines, event_lines
-from gateway.sample.demo import Answered, DemoQuestion, Exchange
+from gateway.sample import Answered, DemoQuestion, Exchange
 
 
 def test_the_lines_that_match_most_are_shown_in_their_order():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from backends.interface import Fallback, Hit, ReadAnswer, SearchAnswer, Stale
 from fakes.each import each
-from gateway.mcp.tools import append_text, read_text, search_text
+from gateway.mcp.mcp_methods import append_text, read_text, search_text
 from gateway.tools.notes import AppendResult
 from gateway.tools.search import ONLY_WORDS, with_citations
 

@@ -11,8 +11,7 @@ from config.settings import ScopeMatch, ScopePolicy, ScopeRule
 from fakes.settings import make_settings
 from gateway.agent.memory import open_memory
 from gateway.mcp.eras import UnsupportedRevisionError
-from gateway.mcp.mcp_methods import CallParams, ListParams, mcp_methods
-from gateway.mcp.tools import tool_list
+from gateway.mcp.mcp_methods import CallParams, ListParams, mcp_methods, tool_list
 from gateway.rpc.registry import RequestContext, Session
 from gateway.rpc.wire import InvalidParamsError
 from gateway.tools.search import ONLY_WORDS

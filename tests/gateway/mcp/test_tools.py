@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fakes.each import each
-from gateway.mcp.tools import TOOLS, GetArguments, SearchArguments, tool_list
+from gateway.mcp.mcp_methods import TOOLS, GetArguments, SearchArguments, tool_list
 from gateway.rpc.wire import InvalidParamsError
 from gateway.tools.notes import GetParams
 from gateway.tools.search import MAX_GLOB_CHARS, MAX_GLOBS, MAX_PATH_CHARS, SearchParams

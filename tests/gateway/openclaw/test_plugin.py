@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from config.loading.load import load_settings
+from config.loading import load_settings
 from config.source.discover import LoadRequest
 from fakes.openclaw import SETUP, install_openclaw
 from gateway.flush import SessionState, Situation, decide, flush_prompts

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.process.allocator import MOST_ARENAS
+from gateway.process.serve import MOST_ARENAS
 
 THREADS = """
 import threading
 from fakes.arenas import arenas_of
-from gateway.process.allocator import limit_arenas
+from gateway.process.serve import limit_arenas
 
 limit_arenas()
 everybody = threading.Barrier(9)
@@ -37,7 +37,7 @@ everybody.wait()
 FREED = """
 import anyio
 from pathlib import Path
-from gateway.process.allocator import give_back_regularly
+from gateway.process.serve import give_back_regularly
 
 def resident_pages():
     return int(Path("/proc/self/statm").read_text().split()[1])

@@ -14,7 +14,7 @@ from backends.interface import SyncRequest
 from config.runtime.tasks import SearchPriority
 from config.settings import BatchSettings
 from fakes.faults import rate_limited, status
-from providers.batch.vendor_jobs import find_batch
+from providers.batch import find_batch
 from providers.choosing import choose
 
 pytestmark = pytest.mark.anyio

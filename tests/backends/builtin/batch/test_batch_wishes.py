@@ -11,7 +11,7 @@ from backends.builtin.store.port import BY_REQUEST
 from backends.builtin.store.sqlite.store import SqliteStore
 from config.settings import BatchSettings
 from fakes.settings import make_settings, remote
-from providers.batch.vendor_jobs import find_batch
+from providers.batch import find_batch
 from providers.choosing import choose
 from providers.provider_errors import (
     ProviderRateLimitError,

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from backends.builtin.searching import Frequencies, lookup
 from backends.builtin.store.port import Store, Word
 from backends.builtin.store.postgres.store import PostgresStore
 from backends.builtin.store.sqlite.store import SqliteStore
-from backends.builtin.term_counts import Frequencies, lookup
 from backends.ranking.query import QueryAnalyser
 from config.settings import VectorStoreSettings
 from providers.provider_interface import Fingerprint

@@ -1,1 +1,0 @@
-"""From what was read to the immutable settings of one agent: choosing, checking, building."""
