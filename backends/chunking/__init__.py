@@ -1,7 +1,7 @@
 """Chunking of Markdown for search: a pure function of the text and two limits.
 
-The types, headings, and the weight of a text in tokens are here, for callers that cut no note: `chunker` is imported
-when the first one is cut. Knows nothing of files, indexes or embeddings.
+The types, headings, fences, and the weight of a text in tokens are here, for callers that cut no note: `chunker` is
+imported when the first one is cut. Knows nothing of files, indexes or embeddings.
 """
 
 from __future__ import annotations
