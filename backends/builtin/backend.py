@@ -325,9 +325,7 @@ class BuiltinBackend:
     def _unread(self, meaning: Meaning, found: Found) -> str | None:
         """Returns why no note was searched, or why a query with a vector was answered by keywords; else None."""
         if found.is_filtered_out:
-            return (
-                "Searched no note: none passes the filters (include, exclude, tags, after, before)."
-            )
+            return "No note passes the filters (include, exclude, tags, after, before)."
         if meaning.vector is None or found.mode != "keyword":
             return None
         if found.has_vectors:  # perhaps none of the permitted files

@@ -241,7 +241,7 @@ async def test_a_filter_that_permits_no_note_is_not_told_as_a_lack_of_vectors(im
         answer = await backend.search(SearchRequest(query="boiler", tags=("absent",)))
         assert (answer.hits, answer.mode) == ((), "keyword")
         assert answer.warning == (
-            "Searched no note: none passes the filters (include, exclude, tags, after, before)."
+            "No note passes the filters (include, exclude, tags, after, before)."
         )
 
 

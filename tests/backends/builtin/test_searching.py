@@ -303,7 +303,7 @@ class TestFilters:
     ):
         answer = await backend.search(SearchRequest(query="membrane", **filters))
         assert (answer.outcome, answer.hits) == ("empty", ())
-        assert ("none passes the filters" in (answer.warning or "")) is is_said
+        assert ("No note passes the filters" in (answer.warning or "")) is is_said
 
     async def test_sources_that_hold_nothing_give_nothing(self, backend, paths_of):
         assert await paths_of(backend, "boiler", sources=("sessions",)) == []
