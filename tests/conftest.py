@@ -1,5 +1,6 @@
 """Fixtures and rules that every floor of the tests shares."""
 
+import gc
 import os
 import signal
 import sys
@@ -41,6 +42,12 @@ def pytest_configure() -> None:
     # A shell's background job ignores SIGINT, and so would every process that a test starts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.disable()  # what is collected stays: looking for garbage in it takes a quarter of the time
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
