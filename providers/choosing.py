@@ -127,8 +127,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
             return self.keys_in_vain[0].remedy
         if len({one.provider for one in self.candidates}) > 2:
             return (
-                "Set the key of one provider, or provider; "
-                "without a key: `memory-gateway models suggest`."
+                "Set a vendor's key, or `provider`; without a key: `memory-gateway models suggest`."
             )
         return next((one.remedy for one in self.candidates if not one.usable), None)
 

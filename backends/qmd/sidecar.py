@@ -38,7 +38,7 @@ _VERSION = re.compile(r"\bqmd\s+v?(\d+)\.(\d+)\.(\d+)")
 _PACKAGE_ENTRY = "dist/cli/qmd.js"
 _NODE_OLDEST = 22
 _PROBE_TIMEOUT_S = 20.0
-_INSTALL = "Install QMD (npm install -g @tobilu/qmd), or name it in qmd.command."
+_INSTALL = "Install QMD (npm install -g @tobilu/qmd@2), or name it in qmd.command."
 _UPDATE = "Update QMD (npm install -g @tobilu/qmd@2), or name another one in qmd.command."
 # The gateway holds the other end of standard input: when it is gone, however it ended, so is QMD.
 # Helper processes and threads of QMD inherit this argument, but not that input.

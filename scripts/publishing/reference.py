@@ -89,9 +89,9 @@ def _most_changed(defaults: Mapping[str, str]) -> str:
 
 def _section(section: Section, defaults: Mapping[str, str]) -> str:
     lines = [
-        f"## `{section.name or section.places[0]}`",
+        f"## `{section.name}`" if section.name else "## An agent",
         "",
-        f"Stands at {', else '.join(f'`{place}`' for place in section.places)}.",
+        _places(section),
         "",
         *_HEAD,
         *(
@@ -102,6 +102,18 @@ def _section(section: Section, defaults: Mapping[str, str]) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _places(section: Section) -> str:
+    """Where it stands for all agents, and for one alone, which wins."""
+    one = [place for place in section.places if place.startswith("agents.list.") or ".*" in place]
+    ways = [place for place in section.places if place not in one], one
+    everybody, alone = (", else ".join(f"`{place}`" for place in way) for way in ways)
+    return (
+        f"Stands at {everybody}; for one agent alone, at {alone}."
+        if everybody and alone
+        else f"Stands at {everybody or alone}."
+    )
 
 
 _HEAD: Final = ("| key | allowed | default | meaning |", "|---|---|---|---|")

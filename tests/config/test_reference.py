@@ -33,3 +33,18 @@ def test_no_path_of_this_machine_gets_into_it():
 def test_a_key_of_the_host_that_changes_nothing_here_says_so():
     row = next(line for line in reference_markdown().splitlines() if "`maxHistoryShare`" in line)
     assert "for the chat gateway; it has no effect here" in row
+
+
+def test_places_of_one_agent_stand_apart_from_those_of_all():
+    text = reference_markdown()
+    assert (
+        "else `memorySearch`; for one agent alone, at `plugins.entries.memory-gateway.config.agents.*.search`, else "
+        in text
+    )
+    assert "Stands at `agents.list.[]`, else `agents.entries.*`." in text
+
+
+def test_no_two_sections_have_headings_that_look_alike():
+    lines = reference_markdown().splitlines()
+    names = [line.strip("#` ").replace(".[", "[") for line in lines if line.startswith("## ")]
+    assert len(names) == len(set(names))

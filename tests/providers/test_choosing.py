@@ -172,7 +172,9 @@ def test_local_without_a_model_is_the_suggested_one_unless_llama_cpp_is_there(
 
 
 def test_whoever_has_nothing_is_told_of_the_suggestion(chosen):
-    assert "`memory-gateway models suggest`" in chosen().remedy
+    assert chosen().remedy == (
+        "Set a vendor's key, or `provider`; without a key: `memory-gateway models suggest`."
+    )
 
 
 def test_a_named_provider_is_taken_even_if_another_has_a_key(chosen):

@@ -23,7 +23,7 @@ async def test_a_missing_program_is_said_in_one_line_with_the_remedy(tmp_path, e
         await until(judged, "the program is found missing")
         error = await failing(backend)
         assert "no-such-qmd" in error.message
-        assert "npm install -g @tobilu/qmd" in (error.remedy or "")
+        assert "npm install -g @tobilu/qmd@2" in (error.remedy or "")
         assert "\n" not in str(error)
         status = await backend.status()
         assert status.details.qmd.available is False

@@ -34,7 +34,7 @@ def test_status_says_where_the_notes_can_be_named_while_there_are_none(cli):
     rows = cli("status").out.splitlines()
     (issue,) = (at for at, row in enumerate(rows) if row.startswith("  Issue"))
     assert rows[issue].endswith("does not exist (yet).")
-    assert re.fullmatch(r"  Remedy +`memory-gateway setup` says once where .*", rows[issue + 1])
+    assert re.fullmatch(r"  Remedy +`memory-gateway setup` asks where .*", rows[issue + 1])
 
 
 def test_health_of_a_sound_memory_is_ok(indexed):

@@ -257,7 +257,7 @@ def test_where_there_are_no_notes_at_all_the_place_and_the_way_to_others_are_tol
     for command in (("get", "house.md"), ("get", "house"), ("links", "house"), ("open", "house")):
         told = cli(*command)
         assert told.code == 66 and f"There is no note {command[1]}." in told.err
-        assert "does not exist (yet). `memory-gateway setup` says once where" in told.err
+        assert "does not exist (yet). `memory-gateway setup` asks where" in told.err
     for command in ("recent", "tags"):
         done = cli(command)
         assert done.code == 1 and f"{cli.workspace} does not exist (yet). `memory-" in done.err

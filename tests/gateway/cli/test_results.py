@@ -131,7 +131,7 @@ def test_what_a_remark_explains_is_not_said_twice():
 def test_who_has_no_workspace_yet_is_told_how_to_search_a_folder():
     issues = ("/home/me/.openclaw/workspace does not exist (yet).",)
     text = no_match(SearchParams("x"), 0, "~/.openclaw/workspace", issues)
-    assert "does not exist (yet). `memory-gateway setup` says once where your notes are; " in text
+    assert "does not exist (yet). `memory-gateway setup` asks where your notes are; " in text
 
 
 def test_a_weaker_answer_says_so():
