@@ -135,8 +135,8 @@ def upgrade(options: Options, file: typed.ReleaseFile = None, *, yes: typed.RunI
         if not _run(command):
             return os.EX_UNAVAILABLE
     output.note(
-        "What runs goes on as it was: restart the clients, `memory-gateway service install` a service, "
-        "`memory-gateway openclaw install` the plugin. `memory-gateway doctor` checks."
+        "Restart the clients; where you use them, run `memory-gateway service install` and "
+        "`memory-gateway openclaw install` again. `memory-gateway doctor` checks."
     )
     return os.EX_OK
 
