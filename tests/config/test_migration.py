@@ -32,18 +32,12 @@ def migrate(machine: Any, text: str) -> Migration:
     return found
 
 
-def test_whatever_is_moved_stays_in_force_and_nothing_is_left_to_move(machine):
+def test_whatever_is_moved_stays_in_force_with_every_comment_and_nothing_is_left_to_move(machine):
     for seed in range(80):
         text = older_file(ROWS, seed)
         moved = migrate(machine, text)  # compares what is in force, for every agent
         again = migrate(machine, moved.text)
         assert (again.moves, again.text) == ((), moved.text), text
-
-
-def test_every_comment_is_still_there(machine):
-    for seed in range(40):
-        text = older_file(ROWS, seed)
-        moved = migrate(machine, text)
         left_out = {move.node.start for move in moved.moves if move.to is None}
         if not left_out:
             for mark in ("//", "/*"):
