@@ -9,8 +9,6 @@ from __future__ import annotations
 import importlib.util
 import shlex
 import sys
-import tomllib
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,9 +42,7 @@ def install_remedy(extra: str) -> str:
 
 
 def _tool_requirement(extra: str) -> str | None:
-    """Returns the source of a tool of uv, with this extra added, so that an upgrade keeps it; None if we are not a tool
-    of uv.
-    """
+    """Returns the source of a tool of uv with this extra, so that an upgrade keeps it; None if we are no tool of uv."""
     if (one := uv_receipt()) is None:
         return None
     extras = ",".join(dict.fromkeys([*one.get("extras", ()), extra]))
@@ -58,9 +54,9 @@ def _tool_requirement(extra: str) -> str | None:
 
 
 def uv_receipt() -> dict[str, Any] | None:
-    """Returns the requirement that uv installed as a tool; None if we are not a tool of uv, or the receipt has an
-    unknown form.
-    """
+    """Returns the requirement that uv installed as a tool; None if there is none, or its receipt has another form."""
+    import tomllib  # noqa: PLC0415 - rare
+
     try:
         receipt = tomllib.loads(Path(sys.prefix, "uv-receipt.toml").read_text(encoding="utf-8"))
         (one,) = (each for each in receipt["tool"]["requirements"] if each["name"] == DISTRIBUTION)
@@ -82,6 +78,8 @@ def pip_install() -> list[str]:
 
 def _libraries(extra: str) -> list[str]:
     """Returns the requirements of this extra alone."""
+    from importlib import metadata  # noqa: PLC0415 - slow, and rare
+
     try:
         requirements = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from email.utils import parsedate_to_datetime
 from functools import cache
 from itertools import chain
 from typing import Any, Final
@@ -418,6 +417,8 @@ def _number(text: str) -> float | None:
 
 
 def _until(date: str, now_s: float) -> float | None:
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - rare
+
     try:
         return max(0.0, parsedate_to_datetime(date).timestamp() - now_s)
     except (ValueError, TypeError, OverflowError):
