@@ -34,7 +34,9 @@ ONLY_WORDS: Final = (
     "Only words were compared, not their meaning: the same thing in other words is not found. "
     "`memory-gateway models suggest` adds meaning, without a key."
 )
-WHERE_NOTES: Final = "`memory-gateway setup` asks where your notes are; --notes DIR takes any folder of Markdown."
+WHERE_NOTES: Final = (
+    "`memory-gateway setup` asks where your notes are; --notes DIR takes any folder of Markdown."
+)
 """The remedy where there are no notes."""
 NOTHING_INDEXED: Final = "Nothing is indexed"
 _SHOWN_UNREAD: Final = 3

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import get_type_hints
 
@@ -227,7 +228,10 @@ def test_who_is_cancelled_leaves_no_gateway_behind(options, rounds, leave):
 def gateways_of(workspace):
     """Returns the command lines of children of this process that serve the workspace."""
     listed = (one.read_text("ascii").split() for one in Path("/proc/self/task").glob("*/children"))
-    lines = [Path(f"/proc/{pid}/cmdline").read_bytes() for pids in listed for pid in pids]
+    lines = []
+    for pid in (pid for pids in listed for pid in pids):
+        with suppress(FileNotFoundError):  # it ended since it was listed
+            lines.append(Path(f"/proc/{pid}/cmdline").read_bytes())
     return [line for line in lines if os.fsencode(workspace) in line]
 
 

@@ -164,7 +164,7 @@ def remarks(result: SearchAnswer, *, with_times: bool = True) -> Iterator[str]:
     if result.undated:
         left_out = "undated file was" if result.undated == 1 else "undated files were"
         yield (
-            f"Note: {result.undated:,} {left_out} left out: a date is read from the file's name, or from "
+            f"Note: {result.undated:,} {left_out} left out: a date is read from the file's name, its title, or "
             "date, created or updated in its front matter."
         )
     if result.stale:
