@@ -304,7 +304,7 @@ class Metrics:
         self._shown.add({hit.path for hit in hits})
 
     def recalled(self, outcome: str, seconds: float) -> None:
-        """Counts a prompt; `outcome` is `told`, or the reason why nothing was shown."""
+        """Counts a prompt; `outcome` is `shown`, or the reason why nothing was shown."""
         self._recalls.add(outcome)
         self._recall_time.observe(seconds)
 

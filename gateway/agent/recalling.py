@@ -137,7 +137,7 @@ async def recall(
     """Returns what to show before this prompt, or the reason why nothing is shown."""
     started = time.perf_counter()
     result = await _recall(memory, params, session, conversation)
-    memory.counted.recalled(result.reason or "told", time.perf_counter() - started)
+    memory.counted.recalled(result.reason or "shown", time.perf_counter() - started)
     return result
 
 

@@ -550,7 +550,7 @@ PEERS: Final = {
     ),
     "memsearch-10": Peer(
         "memsearch 0.4.23, 10 results", 10, _memsearch, _memsearch_mb,
-        "what its Python interface returns unless told otherwise; its rerankers are downloads or a remote service",
+        "what its Python interface returns unless asked otherwise; its rerankers are downloads or a remote service",
     ),
     "basic-memory": Peer(
         "basic-memory 0.24.1, words", 10, partial(_basic_memory, "text"), _basic_memory_mb,

@@ -169,19 +169,19 @@ async def quality(
             data += [{"kind": kind, **one.result} for one in got]
         keep.write_text(json.dumps(data, ensure_ascii=False), encoding="utf-8")
     table = figures(f"recall, {SYSTEMS[system].name}", "what | share | of")
-    table.add_row("RealMem prompts that are told some gold", _share(shown, answered), f"{answered}")
-    table.add_row("told characters of a session with gold", _share(of_gold, chars), f"{chars:,}")
+    table.add_row("RealMem prompts that are shown evidence", _share(shown, answered), f"{answered}")
+    table.add_row("shown characters from a session with evidence", _share(of_gold, chars), f"{chars:,}")
     table.add_row("tokens a prompt, mean", f"{sum(tokens) / len(tokens):.0f}", f"{_TOKENS}")
     for name, found in chats.items():
         table.add_row(
-            f"{name}: questions that are told some gold",
+            f"{name}: questions that are shown evidence",
             _share(sum(found), len(found)),
             f"{len(found)}",
         )
     for name, got in (
-        ("prompts that need nothing, told anything", got_junk),
-        ("RealMem's prompts over REALTALK, told anything", got_foreign),
-        ("REALTALK's questions over RealMem, told anything", got_others),
+        ("prompts that need nothing, shown anything", got_junk),
+        ("RealMem's prompts over REALTALK, shown anything", got_foreign),
+        ("REALTALK's questions over RealMem, shown anything", got_others),
     ):
         table.add_row(
             name, _share(sum(bool(one.result["tokens"]) for one in got), len(got)), f"{len(got)}"
@@ -242,7 +242,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--families", type=Path, help="holds realmem, realtalk and beam")
     parser.add_argument("--system", default="keyword", choices=["keyword", "minilm"])
-    parser.add_argument("--keep", type=Path, help="what was told for each prompt, as JSON")
+    parser.add_argument("--keep", type=Path, help="what was shown for each prompt, as JSON")
     parser.add_argument("--min-score", type=float, help="instead of what recall takes")
     parser.add_argument("--chunks", type=int, default=10_000)
     given = parser.parse_args()

@@ -83,7 +83,7 @@ def draw(prompts: Sequence[str], answers: Sequence[dict[str, Any]]) -> str:
     totals = list(accumulate(tokens))
     turns = sum(map(bool, tokens))
     console.print(
-        Text(f"Tokens told in {TURNS} turns, {turns} of which were told something:", "bold")
+        Text(f"Tokens shown in {TURNS} turns, {turns} of which were shown something:", "bold")
     )
     for turn in islice(range(_EVERY, TURNS + 1), 0, None, _EVERY):
         bar = "█" * round(_BAR * totals[turn - 1] / max(1, totals[-1]))

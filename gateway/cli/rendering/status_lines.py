@@ -144,7 +144,7 @@ def _recall(status: StatusResult) -> str:
     """Returns how often something was recalled before prompts, and how often hooks gave up."""
     activity, parts = status.activity, []
     if activity and activity.prompts:
-        shown = activity.prompts.get("told", 0)
+        shown = activity.prompts.get("shown", 0)
         asked = sum(activity.prompts.values())
         parts.append(f"something shown for {shown:,} of {counted(asked, 'prompt')}")
     if activity and activity.recalled:

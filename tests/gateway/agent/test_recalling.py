@@ -241,7 +241,7 @@ async def test_prompts_are_counted_by_what_came_of_them(open_host):
         await host.recall("thanks!")
         families = {one["name"]: one for one in (await host.ask("metrics"))["families"]}
         counted = {one["labels"][0]: one["value"] for one in families["recalls"]["samples"]}
-        assert counted == {"told": 1, "already_shown": 1, "small_talk": 1}
+        assert counted == {"shown": 1, "already_shown": 1, "small_talk": 1}
 
 
 async def test_the_record_of_use_is_kept_in_the_index_and_never_in_a_note(open_host, tmp_path):
