@@ -170,7 +170,9 @@ async def quality(
         keep.write_text(json.dumps(data, ensure_ascii=False), encoding="utf-8")
     table = figures(f"recall, {SYSTEMS[system].name}", "what | share | of")
     table.add_row("RealMem prompts that are shown evidence", _share(shown, answered), f"{answered}")
-    table.add_row("shown characters from a session with evidence", _share(of_gold, chars), f"{chars:,}")
+    table.add_row(
+        "shown characters from a session with evidence", _share(of_gold, chars), f"{chars:,}"
+    )
     table.add_row("tokens a prompt, mean", f"{sum(tokens) / len(tokens):.0f}", f"{_TOKENS}")
     for name, found in chats.items():
         table.add_row(

@@ -180,7 +180,10 @@ def test_the_front_matter_dates_a_note_and_undated_ones_are_counted(cli, vault):
     assert limited["undated"] == 2
     done = cli("search", "--notes", vault, "membrane", "--before", "2026-02-01")
     said = " ".join((done.out + done.err).split())
-    assert "2 undated files were left out: a date is read from the file's name, its title, or date" in said
+    assert (
+        "2 undated files were left out: a date is read from the file's name, its title, or date"
+        in said
+    )
     assert "undated" not in cli.json("search", "--notes", vault, "membrane")
 
 
