@@ -169,10 +169,8 @@ ReadOutcome: TypeAlias = FileContent | FileGone | FileChanging | FileUnreadable 
 
 def read_for_index(roots: MemoryRoots, found: FoundFile) -> ReadOutcome:
     """Reads a file that `scan(roots)` found, whole and from one descriptor."""
-    root = roots.all[found.root]
-    location = root.location(roots.absolute(found.path), found.path)
     try:
-        return _read(found, location)
+        return _read(found, _location(roots, found))
     except FileNotFoundError:
         return FileGone(found.path)
     except RefusedFileError as error:
@@ -180,6 +178,20 @@ def read_for_index(roots: MemoryRoots, found: FoundFile) -> ReadOutcome:
     except FileUnreadableError as error:
         may_pass = isinstance(error, MomentarilyUnreadableError)
         return FileUnreadable(found.path, str(error), may_pass)
+
+
+def has_more(roots: MemoryRoots, found: FoundFile, digest: bytes) -> bool:
+    """Returns whether somebody appended to the file since it had the content of this hash."""
+    try:
+        with opened(_location(roots, found)) as descriptor:
+            data = os.pread(descriptor, found.size + 1, 0)
+    except (FileNotFoundError, PathNotAllowedError, FileUnreadableError):
+        return False
+    return len(data) > found.size and content_hash(data[:-1]) == digest
+
+
+def _location(roots: MemoryRoots, found: FoundFile) -> Location:
+    return roots.all[found.root].location(roots.absolute(found.path), found.path)
 
 
 def content_hash(data: bytes) -> bytes:

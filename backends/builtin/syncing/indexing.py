@@ -31,6 +31,7 @@ from backends.files.reading import (
     FileContent,
     FileGone,
     FileUnreadable,
+    has_more,
     read_for_index,
 )
 from backends.files.scan import FoundFile, stamp
@@ -218,8 +219,10 @@ class Indexer:
         """Removes the rows of a file that is skipped, and remembers why."""
         if isinstance(task, FoundFile):
             with self._store.writer(options.patience_s) as writer:
-                if not self._is_current(task):  # a search may have indexed its present content
-                    return FileOutcome(Change.LATER)
+                if not self._is_on_disk(task.path, task):
+                    return FileOutcome(
+                        Change.LATER
+                    )  # a search may have indexed its present content
                 writer.files.remove(task.source, task.path)
         outcome = FileOutcome(Change.SKIPPED, skipped=SkippedFile(path=task.path, reason=reason))
         self._remember(_Fault(task, reason, outcome))
@@ -324,17 +327,22 @@ class Indexer:
         self, writer: Writer, ready: _Ready, tick: Callable[[], None], same: Collection[str]
     ) -> FileOutcome:
         """Publishes one file. `same`: the paths whose content the index has already, which are written by force."""
-        read, size = ready.read, ready.read.found.size
+        read, pipeline = ready.read, self.preparer.notes_pipeline
+        path, size = read.found.path, read.found.size
         if ready.prepared is None:
             writer.files.touch(read)
             return FileOutcome(Change.SAME, bytes_read=size)
-        if not self._is_current(read.found):
-            is_level = self._is_level(writer, read.found.path)
-            return FileOutcome(Change.SAME if is_level else Change.LATER, bytes_read=size)
-        pipeline = self.preparer.notes_pipeline
+        # Only what is there may be published, or the beginning of a log that never rests.
+        if has_grown := not self._is_on_disk(path, read.found):
+            known = writer.files.indexed().get(path)
+            if known and known.pipeline == pipeline and self._is_on_disk(path, known):
+                return FileOutcome(Change.SAME, bytes_read=size)  # a search was faster
+            is_less = known and known.size > size  # an editor saves in place
+            if is_less or not has_more(self.surveyor.roots, read.found, read.content_hash):
+                return FileOutcome(Change.LATER, bytes_read=size)
         written = writer.files.publish(read, pipeline, ready.prepared, tick=tick)
-        change = Change.SAME if read.found.path in same else Change.WRITTEN
-        return FileOutcome(change, written, size)
+        change = Change.SAME if path in same else Change.WRITTEN
+        return FileOutcome(Change.LATER if has_grown else change, written, size)
 
     def _revision(self, found: FoundFile) -> int | None:
         """Returns the revision of the indexed file; None if no other host writes to the index."""
@@ -348,22 +356,10 @@ class Indexer:
         with self._store.view() as view:
             return view.files.holds(found.source, found.path, read.content_hash, pipeline)
 
-    def _is_current(self, found: FoundFile) -> bool:
-        """Returns whether the disk still has what was read: nothing outdated may be published."""
-        return self._is_on_disk(found.path, found)
-
-    def _is_level(self, writer: Writer, path: str) -> bool:
-        """Returns whether a search has indexed the file meanwhile as it is now. Rarely called: it lists all files."""
-        known = writer.files.indexed().get(path)
-        if known is None or known.pipeline != self.preparer.notes_pipeline:
-            return False
-        return self._is_on_disk(path, known)
-
     def _is_on_disk(self, path: str, known: FoundFile | IndexedFile) -> bool:
         try:
             status = os.lstat(self.surveyor.roots.absolute(path))
         except OSError:
             return False
-        now = tuple(map(stamp, (status.st_ino, status.st_mtime_ns, status.st_ctime_ns)))
-        then = (known.inode, known.mtime_ns, known.ctime_ns)
-        return (status.st_size, now) == (known.size, then)
+        now = map(stamp, (status.st_ino, status.st_mtime_ns, status.st_ctime_ns))
+        return [status.st_size, *now] == [known.size, known.inode, known.mtime_ns, known.ctime_ns]

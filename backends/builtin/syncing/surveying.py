@@ -636,7 +636,7 @@ def missing_notes(settings: Settings) -> tuple[Retained, ...]:
     Blocks. Raises IndexUnavailableError and what a scan raises.
     """
     roots = MemoryRoots.of(settings)
-    found = scan(roots, ignoring=IgnoreFiles())
+    found = scan(roots)
     with look_into(settings) as view:
         indexed = view.files.indexed()
         plan = plan_sync(found, indexed, pipeline="")

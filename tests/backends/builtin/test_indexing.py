@@ -116,6 +116,40 @@ def test_what_changed_between_reading_and_publishing_is_not_published(
     assert bench.texts() == []
 
 
+def test_of_a_log_that_never_rests_what_was_read_is_found_and_the_rest_is_due(
+    bench, home, threads_in
+):
+    note = home.write("memory/a.md", "- boiler\n")
+    bench.indexer.apply(bench.found())
+
+    def append(line: str) -> None:
+        with note.open("a", encoding="utf-8") as file:
+            file.write(line)
+
+    append("- pump\n")
+    found, outcomes = bench.found(), []
+    with bench.database.writing():
+        waiting = threads_in("_turn", lambda: outcomes.append(bench.indexer.apply(found)))
+        append("- valve\n")
+    waiting.join(60)
+    assert outcomes[0].change is Change.LATER
+    assert bench.texts() == ["- boiler\n- pump\n"]
+    assert [due.path for due in bench.indexer.surveyor.survey().plan.to_read] == ["memory/a.md"]
+
+
+def test_the_first_half_of_what_an_editor_saves_in_place_replaces_no_rows(bench, home, threads_in):
+    note = home.write("memory/a.md", "one\ntwo\n")
+    bench.indexer.apply(bench.found())
+    note.write_text("one\n", encoding="utf-8")
+    found, outcomes = bench.found(), []
+    with bench.database.writing():
+        waiting = threads_in("_turn", lambda: outcomes.append(bench.indexer.apply(found)))
+        note.write_text("one\nTWO\n", encoding="utf-8")
+    waiting.join(60)
+    assert outcomes[0].change is Change.LATER
+    assert bench.texts() == ["one\ntwo\n"]
+
+
 @pytest.mark.parametrize("is_costly", [False, True])
 def test_what_a_search_indexed_while_a_sync_prepared_the_note_as_it_was_stays(
     bench, home, monkeypatch, is_costly
