@@ -17,6 +17,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import cache, lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -31,7 +32,7 @@ from backends.builtin.store.port import long_words
 from backends.builtin.store.sqlite.connections import connect_reader
 from backends.builtin.store.sqlite.store import SqliteView
 from backends.interface import SearchRequest, SyncRequest
-from backends.ranking.query import QueryAnalyser
+from backends.ranking.query import Query, QueryAnalyser
 from config.loading import load_settings
 from config.settings import Settings, StoreSettings, SyncSettings
 from config.source.discover import LoadRequest
@@ -276,6 +277,12 @@ def _words(index: Path) -> list[tuple[str, int]]:
         return list(db.execute("SELECT term, doc FROM temp.v"))
 
 
+@cache
+def _analysing(languages: tuple[str, ...]) -> Callable[[str], Query]:
+    """Returns a function that analyses words; run after run, most are the same."""
+    return lru_cache(10_000)(QueryAnalyser(languages).analyse)
+
+
 def make_queries(counts: Iterable[tuple[str, int]], languages: Iterable[str]) -> list[str]:
     """Returns fifty queries of one to four words, from the rarest to the most frequent, always the same.
 
@@ -284,10 +291,10 @@ def make_queries(counts: Iterable[tuple[str, int]], languages: Iterable[str]) ->
     that have such a part (`0006md`), or such a stem in one of the languages.
     """
     known = dict(counts)
-    analyser = QueryAnalyser(languages)
+    analyse = _analysing(tuple(languages))
 
     def is_rare(word: str) -> bool:
-        concepts = analyser.analyse(word).concepts
+        concepts = analyse(word).concepts
         terms = (word, *(term for concept in concepts for term in concept.alternatives))
         return len(concepts) == 1 and all(known.get(term, 0) <= MIN_SCORED for term in terms)
 
