@@ -26,8 +26,9 @@ _UNSEEN_IN_NAMES: Final = (
 _JOINERS: Final = "\u200c\u200d"
 """Words of many scripts, and emoji, are spelled with them; beside a letter of ASCII they do nothing."""
 
-_DECEPTIVE: Final = re.compile(f"[{_TURNING}{_LINE_ENDS}{_UNSEEN}]")
-_DECEPTIVE_IN_NAMES: Final = re.compile(
+# As strings: they are needed for few texts, and take long to compile.
+_DECEPTIVE: Final = f"[{_TURNING}{_LINE_ENDS}{_UNSEEN}]"
+_DECEPTIVE_IN_NAMES: Final = (
     f"[{_TURNING}{_LINE_ENDS}{_UNSEEN}{_UNSEEN_IN_NAMES}]"
     f"|(?<![^\x00-\x7f])[{_JOINERS}]|[{_JOINERS}](?![^\x00-\x7f])"
 )
@@ -45,20 +46,20 @@ def escape_line(text: str) -> str:
 
 def visible(text: str) -> str:
     """Returns text of several lines as it is shown to people."""
-    return escape_controls(text if text.isascii() else _DECEPTIVE.sub(_number, text))
+    return escape_controls(text if text.isascii() else re.sub(_DECEPTIVE, _number, text))
 
 
 def visible_line(text: str) -> str:
     """Returns a path or a message as it is shown to people: one line, in which each character can be seen."""
-    return escape_line(text if text.isascii() else _DECEPTIVE_IN_NAMES.sub(_number, text))
+    return escape_line(text if text.isascii() else re.sub(_DECEPTIVE_IN_NAMES, _number, text))
 
 
 def escape_in_json(document: str) -> str:
     """Returns the same JSON document with nothing in it that a terminal obeys or that deceives a reader."""
-    return document if document.isascii() else _RAW_IN_JSON.sub(_utf16, document)
+    return document if document.isascii() else re.sub(_RAW_IN_JSON, _utf16, document)
 
 
-_RAW_IN_JSON: Final = re.compile(f"[\x7f-\x9f{_TURNING}{_LINE_ENDS}{_UNSEEN}]")
+_RAW_IN_JSON: Final = f"[\x7f-\x9f{_TURNING}{_LINE_ENDS}{_UNSEEN}]"
 
 
 def _number(found: re.Match[str]) -> str:
