@@ -179,6 +179,20 @@ def test_the_wheel_holds_the_plugin_for_openclaw(names):
     assert {f"memory_gateway/gateway/openclaw/plugin/{name}" for name in plugin} <= names
 
 
+@pytest.mark.parametrize("extra", ["openai", "gemini", "voyage", "remote", "local", "llama"])
+def test_an_extra_that_embeds_brings_what_searches_vectors(wheel, extra):
+    """Without it each command warns that sqlite-vec is not loaded, and `doctor` finds the set-up degraded."""
+    with zipfile.ZipFile(wheel) as archive:
+        (about,) = (one for one in archive.namelist() if one.endswith(".dist-info/METADATA"))
+        lines = archive.read(about).decode().splitlines()
+
+    def brought(by: str) -> set[str]:
+        parts = (line.partition(" extra == ") for line in lines)
+        return {what for what, _, name in parts if name == f"'{by}'"}
+
+    assert brought("vector") and brought("vector") <= brought(extra)
+
+
 def test_the_wheel_is_small(wheel):
     assert wheel.stat().st_size <= MOST_BYTES
 
