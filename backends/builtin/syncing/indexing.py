@@ -219,10 +219,9 @@ class Indexer:
         """Removes the rows of a file that is skipped, and remembers why."""
         if isinstance(task, FoundFile):
             with self._store.writer(options.patience_s) as writer:
+                # A search may have indexed its present content.
                 if not self._is_on_disk(task.path, task):
-                    return FileOutcome(
-                        Change.LATER
-                    )  # a search may have indexed its present content
+                    return FileOutcome(Change.LATER)
                 writer.files.remove(task.source, task.path)
         outcome = FileOutcome(Change.SKIPPED, skipped=SkippedFile(path=task.path, reason=reason))
         self._remember(_Fault(task, reason, outcome))
