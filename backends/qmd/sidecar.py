@@ -38,8 +38,7 @@ _VERSION = re.compile(r"\bqmd\s+v?(\d+)\.(\d+)\.(\d+)")
 _PACKAGE_ENTRY = "dist/cli/qmd.js"
 _NODE_OLDEST = 22
 _PROBE_TIMEOUT_S = 20.0
-_INSTALL = "Install QMD (npm install -g @tobilu/qmd@2), or name it in qmd.command."
-_UPDATE = "Update QMD (npm install -g @tobilu/qmd@2), or name another one in qmd.command."
+_INSTALL = "Install QMD 2 (npm install -g @tobilu/qmd@2), or name it in qmd.command."
 # The gateway holds the other end of standard input: when it is gone, however it ended, so is QMD.
 # Helper processes and threads of QMD inherit this argument, but not that input.
 _FOLLOW_GATEWAY = (
@@ -123,7 +122,7 @@ async def probe(command: QmdCommand, environment: Mapping[str, str], home: QmdHo
         raise QmdUnavailableError(
             "broken",
             f"QMD {_text(version)} was found ({command.script}), but 2.8 or a later 2.x is needed.",
-            remedy=_UPDATE,
+            remedy=_INSTALL,
         )
     opened = await run((*command.argv, "status"), variables, timeout_s=_PROBE_TIMEOUT_S)
     if opened.returncode != 0 and "Documents" not in opened.stdout:

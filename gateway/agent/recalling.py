@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
 import anyio
 import msgspec
@@ -43,7 +43,6 @@ from gateway.tools.search import (
 _log = Log()
 
 HookClient = Literal["claude-code", "codex", "gemini", "copilot"]
-HOOK_CLIENTS: Final[tuple[HookClient, ...]] = get_args(HookClient)
 
 HOOK_METHOD: Final = "$/hook"
 """The method with which our own command forwards an event. Clients do not call it, so it is not in their list."""

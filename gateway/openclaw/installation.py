@@ -562,7 +562,6 @@ def _read_record(places: InstallPlaces) -> InstallRecord | None:
 
 
 PLUGIN: Final = Path(__file__).with_name("plugin")
-SHARED: Final = PLUGIN / "shared.json"
 
 
 def shared_json() -> str:

@@ -16,7 +16,7 @@ from backends.backend_errors import FileUnreadableError, FileUnwritableError
 from config.errors import ConfigInvalidError
 from config.runtime.files import keep_copy
 from fakes.each import each
-from gateway.agent.recalling import HOOK_CLIENTS
+from gateway.agent.recalling import HookClient
 from gateway.cli.arguments import ClientName, HookOf
 from gateway.connect import entries
 from gateway.connect.clients import CLIENTS, Surroundings, is_ours
@@ -388,7 +388,7 @@ def test_help_and_pages_name_every_client_and_no_other():
     for place, names in places.items():
         assert sorted(names) == sorted(CLIENTS), f"edit {place}"
     places = {
-        "gateway/agent/recalling.py, HookClient": HOOK_CLIENTS,
+        "gateway/agent/recalling.py, HookClient": get_args(HookClient),
         "docs/recall.md, the table": re.findall(
             r"^\| [^|]+ \| `connect ([a-z][\w-]*)`", recall_page, re.MULTILINE
         ),

@@ -16,7 +16,7 @@ from config.loading import load_settings
 from config.source.discover import LoadRequest
 from fakes.openclaw import SETUP, install_openclaw
 from gateway.flush import SessionState, Situation, decide, flush_prompts
-from gateway.openclaw.installation import PLUGIN, SHARED, shared_json
+from gateway.openclaw.installation import PLUGIN, shared_json
 from gateway.session_start import daily_log
 from gateway.version import VERSION
 
@@ -48,7 +48,9 @@ def test_the_plugin_passes_its_own_tests(node):
 
 
 def test_what_both_sides_share_is_what_python_says():
-    assert SHARED.read_text(encoding="utf-8") == shared_json(), "run ./scripts/reference"
+    assert (PLUGIN / "shared.json").read_text(encoding="utf-8") == shared_json(), (
+        "run ./scripts/reference"
+    )
 
 
 def test_the_package_has_the_version_of_the_program():

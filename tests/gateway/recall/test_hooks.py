@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pwd
+from typing import get_args
 
 import msgspec
 import pytest
 
 from fakes.each import each
 from gateway import hook
-from gateway.agent.recalling import HOOK_CLIENTS, HookParams, in_form, read_event
+from gateway.agent.recalling import HookClient, HookParams, in_form, read_event
 
 
 def event(client, **members):
@@ -46,7 +47,7 @@ def test_copilot_names_no_event_and_takes_the_text_as_it_is():
     assert in_form("copilot", found, "notes") == {"additionalContext": "notes"}
 
 
-@each("client", HOOK_CLIENTS)
+@each("client", get_args(HookClient))
 def test_where_there_is_nothing_to_say_nothing_is_said(client):
     assert in_form(client, event(client, prompt="boiler"), "") is None
 
