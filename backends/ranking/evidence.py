@@ -13,7 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from backends.ranking import learnt
-from backends.ranking.lines import Unit
+from backends.ranking.lines import Unit, is_cue
 from backends.ranking.names import MOST_TITLE, NAMING, Names
 from backends.ranking.query import Weights
 from backends.text.frontmatter import is_field
@@ -151,6 +151,11 @@ def weigh_units(
     """
     found = [NO_EVIDENCE] * len(units)
     lines = [at for at, unit in enumerate(units) if unit.text.strip(_SIGNS).strip()]
+    lines = [
+        at
+        for at in lines
+        if not units[at].text[0].isdigit() or units[at].concepts or not is_cue(units, at)
+    ]
     by_line = [units[at].concepts for at in lines]
     meanings = _meanings(units, background)
     coverage = weights.coverage

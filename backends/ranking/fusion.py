@@ -195,9 +195,8 @@ class PassageRanker:
     def rank(self, candidates: Iterable[Candidate]) -> Iterator[RankedPassage]:
         """Yields passages of at least the minimum score that share no line and no text, best first.
 
-        From `EVEN` on a score is the probability that the passage answers, see `score_of`. A passage that neither lane
-        relates to the question comes last, with the score of the stronger lane. Scores never rise: after a passage that
-        is placed by rank fusion or by `Assurance`, the next ones have at most its score.
+        A passage that neither lane relates to the question comes last, with the score of the stronger lane. Scores
+        never rise, also after a passage that is placed by rank fusion or by `Assurance`.
         """
         self.fell_short = False
         weighed = self._weighed(candidates)

@@ -13,7 +13,7 @@ from typing import Final
 
 from backends.chunking import SENTENCE_MARKS, Fence, fence_below, parse_heading
 from backends.interface import BREADCRUMB
-from backends.ranking.lines import Unit, label_of
+from backends.ranking.lines import Unit, is_cue, label_of
 from backends.ranking.names import is_heading, stored_headings, text_start
 from backends.text.frontmatter import is_field
 from backends.text.units import utf16_length
@@ -39,10 +39,10 @@ _BEGINS: Final = re.compile(
 _CALLOUT: Final = re.compile(r">[ \t]*\[![\w-]+\]|(?:!!!|\?\?\?\+?)[ \t]+\w")
 """The first line of a callout or an admonition, which says nothing without its content."""
 _SPEAKER: Final = re.compile(
-    r"(?:\*\*|__)[^*_:\n]{1,48}(?:\*\*|__)[^\w:\n]*(?:[\w/.,-]+ ){0,4}\d{1,2}:\d\d(?::\d\d)?(?: ?[AaPp][Mm])?\W*"
+    r"(?:(?:\*\*|__)[^*_:\n]{1,48}(?:\*\*|__)[^\w:\n]*(?:[\w/.,-]+ ){0,4}|\[?(?:[^\W\d_][\w.'’-]*[\]\t ]+){1,3})\d{1,2}:\d\d(?::\d\d)?(?: ?[AaPp][Mm])?\W*"
+    r"|\[\d[\d./, :APM-]+\] [^\W\d_][^\d:\n]{1,48}"
 )
-"""A line of a chat's export with who speaks and when, above what is said: `**Anna** — 08/02/2026 6:32 PM`."""
-_BOLD: Final = ("**", "__")
+"""A line with who speaks and when, above what is said: `**Anna** — 8/2/2026 6:32 PM`, `Anna 0:05`, `[18:32] Anna`."""
 _SENTENCE_ENDS: Final = (*SENTENCE_MARKS, ":", "。", "！", "？", "：")
 RULE: Final = r"[ \t]*\|?[ :|-]*-[ :|-]*"
 """The delimiter row of a table."""
@@ -131,23 +131,19 @@ class Layout:
         return is_heading(self.units[at].text) and self.code_around(at) is None
 
     def announces(self, at: int) -> bool:
-        """Returns whether the unit is a heading, or a short line that announces what follows it or who says that."""
+        """Returns whether the unit is a heading, or a short line that announces what follows."""
         unit = self.units[at]
         is_short = unit.length < 2 * READABLE and (
-            unit.text.rstrip().endswith(":") or self._says_who(at)
+            unit.text.rstrip().endswith(":") or self.says_who(at)
         )
         return (is_short or is_heading(unit.text)) and self.code_around(at) is None
 
-    def _says_who(self, at: int) -> bool:
-        """Returns whether the unit says only who speaks, and when, and the next one what."""
-        line = self.units[at].text
-        return (
-            line.startswith(_BOLD)
-            and self.adjoin(at)
-            and bool(below := self.units[at + 1].text.strip())
-            and not below.startswith(_BOLD)
-            and _SPEAKER.fullmatch(line) is not None
-        )
+    def says_who(self, at: int) -> bool:
+        """Returns whether the unit says only who speaks, or when, and the next one what."""
+        if not self.adjoin(at) or not (below := self.units[at + 1].text.strip()):
+            return False
+        is_speaker = _SPEAKER.fullmatch(self.units[at].text) and not _SPEAKER.fullmatch(below)
+        return bool(is_speaker) or is_cue(self.units, at)
 
     def text_below(self, at: int) -> int | None:
         """Returns the first unit below that is neither blank nor a heading, if nothing but such ones is in between."""
@@ -188,12 +184,17 @@ class Layout:
             blocks.append(range(start, len(self.units)))
         return blocks
 
+    def nearest_above(self, at: int) -> int:
+        """Returns the first unit above that is not blank; -1 if there is none."""
+        above = at - 1
+        while above > 0 and self.adjoin(above) and not self.units[above].text.strip():
+            above -= 1
+        return above if above >= 0 and self.adjoin(above) else -1
+
     def announcement_of(self, code: range) -> Iterator[int]:
         """Yields the line above a code block that announces it, and the blank ones between them."""
-        at = code.start - 1
-        while at > 0 and self.adjoin(at) and not self.units[at].text.strip():
-            at -= 1
-        if at >= 0 and self.adjoin(at) and self.announces(at) and not self.is_heading(at):
+        at = self.nearest_above(code.start)
+        if at >= 0 and self.announces(at) and not self.is_heading(at):
             yield from range(at, code.start)
 
     def explanation_of(self, code: range) -> Iterator[int]:
@@ -207,9 +208,7 @@ class Layout:
                 yield from range(code.stop, lines.stop)
 
     def whole(self, at: int) -> range | None:
-        """Returns the units that a unit is read with: its code block, or the lines of a paragraph or an item that an
-        editor wrapped. None for code that is too long.
-        """
+        """Returns the code block, or the wrapped paragraph or item, of a unit; None for code that is too long."""
         units = self.units
         if (code := self.code_around(at)) is not None:
             length = sum(units[one].length for one in code)
@@ -227,6 +226,8 @@ class Layout:
         units = self.units
         if at < 0 or at + 1 >= len(units) or units[at].length > MOST_WRAPPED:
             return False
+        if self.says_who(at):
+            return True
         line, following = units[at].text, units[at + 1].text
         if not following or _BEGINS.match(following) or not (line.strip() and following.strip()):
             return False
@@ -295,7 +296,7 @@ class Layout:
             if not line.strip() or (above is not None and above >= indent):
                 continue
             is_text = above is None and not line.startswith((" ", "\t"))
-            if is_heading(line) or (is_text and not line.rstrip().endswith(":")):
+            if is_heading(line) or (is_text and not (indent or line.rstrip().endswith(":"))):
                 break
             if above is not None or is_text:
                 parent = at if self.units[at].length <= MOST_ABOVE else None
@@ -325,9 +326,7 @@ class Layout:
         return is_part and self.adjoin(min(at, beside))
 
     def above(self, at: int) -> Iterator[int]:
-        """Yields the beginning of a unit's line, the rest of its paragraph or item, and its parent item or
-        announcement; for a row, the head of its table.
-        """
+        """Yields what a unit is read with: the rest of its line, paragraph or item; its parent, or head of table."""
         units = self.units
         first = at
         while first and units[first - 1].line == units[at].line and self.adjoin(first - 1):
@@ -341,34 +340,34 @@ class Layout:
             yield from self.head_of_table(first)
         elif (parent := self._parent_of_item(first)) is not None:
             yield parent
-        elif first and self._says_who(first - 1):
-            yield first - 1
 
     def below_front_matter(self, at: int) -> Iterator[int]:
         """Yields the context of a line of front matter: the other fields, and the beginning of the note."""
         yield from sorted(self.fields, key=lambda one: abs(one - at))
         yield from self._beginning()
 
-    def below(self, at: int) -> Iterator[range]:
-        """Yields the lines and code blocks under a heading, or after a short line that announces them."""
-        if not self.announces(at):
-            return
-        room = WITH_HEADING
-        below = at + 1
+    def below(self, at: int) -> list[range]:
+        """Returns the lines and code blocks under a heading, or after a short line that announces them."""
+        found: list[range] = []
+        room, below = WITH_HEADING if self.announces(at) else 0, at + 1
         while room > 0 and below < len(self.units) and self.adjoin(below - 1):
             lines = self.code_around(below) or range(below, below + 1)
             length = sum(self.units[one].length for one in lines)
-            if self.is_heading(below):
-                if room < WITH_HEADING:
-                    return
-            elif room < WITH_HEADING and length > room:
-                return
-            else:
-                room -= length
+            is_heading = self.is_heading(below)
+            if room < WITH_HEADING and (is_heading or length > room):
+                break
+            room -= 0 if is_heading else length
             if self.whole(below) is None:
-                return
-            yield lines
+                break
+            found.append(lines)
             below = lines.stop
+        while found and self.leads_on(found[-1].start):
+            found.pop()
+        return found
+
+    def leads_on(self, at: int) -> bool:
+        """Returns whether a unit says nothing at an end: an announcement, a blank line, a thematic break."""
+        return not self.units[at].text.strip(" \t-*_") or self.announces(at)
 
 
 def _indent_of_item(line: str) -> int | None:

@@ -180,6 +180,17 @@ def label_of(line: str) -> str:
     return head if colon and is_label else ""
 
 
+_CUE: Final = re.compile(r"(?:\d+:)?\d\d:\d\d[.,]\d{3} --> ")
+
+
+def is_cue(units: Sequence[Unit], at: int) -> bool:
+    """Returns whether a unit is the timing of subtitles (WebVTT, SubRip), or the number above it."""
+    line = units[at].text
+    if line.isdigit() and at + 1 < len(units):
+        line = units[at + 1].text
+    return _CUE.match(line) is not None
+
+
 def _cosine(excerpts: Sequence[Excerpt], number: int, start: int) -> float | None:
     if number < 0 or start >= excerpts[number].end:
         return None

@@ -15,7 +15,7 @@ import msgspec
 
 from backends.interface import GAP
 from backends.ranking import learnt
-from backends.ranking.evidence import FENCES, Evidence
+from backends.ranking.evidence import FENCES, QUESTION_MARKS, Evidence
 from backends.ranking.layout import READABLE, Layout, breadcrumb_of, is_row
 from backends.ranking.lines import Unit
 from backends.ranking.names import is_heading
@@ -24,8 +24,8 @@ from backends.text.units import utf16_length
 ENOUGH: Final = 0.03
 """The least odds of a line that is shown, as a share of those of the best line."""
 BESIDE: Final = 600
-"""The UTF-16 units of a stretch without evidence from words. An answer in other words than the question's is mostly
-beside what is found: the less words contribute, by the square, the more of that is shown.
+"""The UTF-16 units of a stretch without evidence from words. The less words contribute, by the square, the more of what
+is beside them is shown.
 """
 _LEAST_ROOM: Final = 24
 """UTF-16 units: nothing shorter is worth a stretch of its own."""
@@ -55,9 +55,7 @@ class Selection(msgspec.Struct, frozen=True, gc=False):
         return max(self.new, key=self.file.odds.__getitem__)
 
     def earned(self) -> list[Unit]:
-        """Returns the units that earned the rank: those with concepts of the query and, where that is a heading, the
-        text below it; or else the best one.
-        """
+        """Returns the units with concepts of the query and, where that is a heading, the text below; else the best."""
         file, earned, below = self.file, [], False
         for at in self.new:
             unit = file.units[at]
@@ -110,9 +108,7 @@ class File:
         return self._taken[at]
 
     def take(self, spans: Iterable[tuple[int, int]]) -> None:
-        """Marks the units that overlap these spans of characters as shown. Units of overlapping chunks may overlap
-        without beginning at the same place. Takes one pass, since there may be many of both.
-        """
+        """Marks the units that overlap these spans of characters as shown, in one pass, since there may be many."""
         starts: list[int] = []
         ends: list[int] = []
         for start, end in sorted(spans):
@@ -137,9 +133,7 @@ class File:
             self.take((unit.start, unit.end) for unit in selection.units())
 
     def best(self) -> Selection | None:
-        """Returns the best lines that fit into a snippet, with the units needed to understand them; None if none is
-        left.
-        """
+        """Returns the best lines that fit into a snippet, with what they need; None if none is left."""
         chosen: set[int] = set()
         found: set[int] = set()
         said: set[str] = set()
@@ -177,9 +171,7 @@ class File:
         return self.selection(self._rounded(sorted(chosen), found, breadcrumbs)) if chosen else None
 
     def _with(self, at: int, chosen: Collection[int]) -> list[int]:
-        """Returns the units shown with a unit beside those chosen: the ones needed to understand it and, for a note
-        that was found by its name, its fields.
-        """
+        """Returns the units needed to understand a unit and, for a note that was found by its name, its fields."""
         needed = [
             one
             for one in self._needed(at)
@@ -187,7 +179,8 @@ class File:
             and not (self._taken[one] and self.units[one].line == self.units[at].line)
             and not self._overlaps(one, (at, *chosen))
         ]
-        if not chosen and self._was_found_by_name(at) and not any(self._taken):
+        is_by_name = self.units[at].context and not self.units[at].concepts
+        if is_by_name and not chosen and not any(self._taken):
             needed += self.layout.fields
         return needed
 
@@ -206,9 +199,7 @@ class File:
         return below is not None and self._taken[below]
 
     def _adds(self, at: int, chosen: Collection[int], room: int) -> bool:
-        """Returns whether a unit fits, repeats nothing, and has evidence of its own or is beside one that has: that its
-        file, its title or its chunk is relevant is no reason to show it, too.
-        """
+        """Returns whether a unit fits, repeats nothing, and has evidence of its own or is beside one that has."""
         if self._cost(at) > room or self._overlaps(at, chosen):
             return False
         units = self.units
@@ -221,9 +212,9 @@ class File:
             return True  # the file was found by its title, and any line may answer
         if self.layout.code_around(at) is not None:
             return False
-        if self._is_announced(at):
-            return True
-        return any(one in chosen and units[one].concepts for one in (at - 1, at + 1))
+        return self._is_announced(at, chosen) or any(
+            one in chosen and units[one].concepts for one in (at - 1, at + 1)
+        )
 
     def _cost(self, at: int) -> int:
         return self.units[at].length + len(GAP)
@@ -231,9 +222,7 @@ class File:
     def _rounded(
         self, chosen: Sequence[int], found: Collection[int], breadcrumbs: int
     ) -> list[int]:
-        """Returns the chosen units, completed where a gap, or a stretch, is too short to be read. What is only there so
-        that those that were `found` can be understood, as the head of a table, has no context of its own.
-        """
+        """Returns the chosen units, completed where a gap, or a stretch with a unit that was `found`, is too short."""
         units = self.units
         runs: list[list[int]] = []
         for at in chosen:
@@ -269,10 +258,7 @@ class File:
     def _grow(
         self, run: list[int], free: range, least: float, room: int, chosen: Collection[int]
     ) -> int:
-        """Adds the units below and above a stretch, in turn, until it has the least length; returns the added length.
-
-        `chosen`: all other units of the selection.
-        """
+        """Adds the units below and above a stretch, in turn, up to the least length; returns the added length."""
         units = self.units
         before = length = sum(units[at].length + 1 for at in run)
         is_below = True
@@ -289,9 +275,7 @@ class File:
             length += cost
             run[:] = sorted({*run, *more})
             is_below = not is_below
-        while run[-1] not in chosen and (
-            not units[run[-1]].text.strip() or self.layout.announces(run[-1])
-        ):
+        while run[-1] not in chosen and self.layout.leads_on(run[-1]):
             length -= units[run.pop()].length + 1  # a heading without the text under it
         return length - before
 
@@ -309,11 +293,7 @@ class File:
         return lines
 
     def _needed(self, at: int) -> list[int]:
-        """Returns the units needed to understand a unit, the most important first: the beginning of its line; the rest
-        of a paragraph or an item of several lines; its parent item, the head of its table or its announcement; what
-        follows a heading or an announcement; the other steps of a short procedure. For code, the code around it and the
-        line that announces it; for a part of a long one its fences and the text below it.
-        """
+        """Returns the units needed to understand a unit, the most important first."""
         if (code := self.layout.code_around(at)) is not None:
             whole = self.layout.whole(at)
             beside = whole or range(max(at - 1, 0), min(at + 2, len(self.units)))
@@ -330,13 +310,15 @@ class File:
             *self.layout.rows_below(at),
         ]
 
-    def _is_announced(self, at: int) -> bool:
-        """Returns whether the heading or announcement above a unit has words of the question."""
-        above = at - 1
-        while above > 0 and self.layout.adjoin(above) and not self.units[above].text.strip():
-            above -= 1
-        is_asked = above >= 0 and self.units[above].concepts and self.layout.adjoin(above)
-        return bool(is_asked) and self.layout.announces(above)
+    def _is_announced(self, at: int, chosen: Collection[int]) -> bool:
+        """Returns whether the heading or announcement above a unit, or a chosen question, has words of the question."""
+        above = self.layout.nearest_above(at)
+        while above >= 0 and self.layout.says_who(above):
+            above = self.layout.nearest_above(above)
+        if above < 0 or not self.units[above].concepts:
+            return False
+        is_reply = above in chosen and self.units[above].text.rstrip().endswith(QUESTION_MARKS)
+        return is_reply or self.layout.announces(above)
 
     def _below(self, at: int) -> Iterator[int]:
         """Yields what a unit announces, until the first line that was shown already."""
@@ -347,10 +329,6 @@ class File:
             if self._taken[lines.start]:
                 return
             yield from lines
-
-    def _was_found_by_name(self, at: int) -> bool:
-        """Returns whether the title, path, date or headings contain what was asked for, and the line does not."""
-        return bool(self.units[at].context and not self.units[at].concepts)
 
     def selection(self, at: Iterable[int]) -> Selection:
         """Returns the selection of these units, which are in the order of the file."""

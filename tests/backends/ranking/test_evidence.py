@@ -201,6 +201,15 @@ def test_the_time_of_a_message_hides_no_speaker(candidates_of, weigh, stamp):
     assert [one.is_labelled for one in units] == [True, False]
 
 
+@pytest.mark.parametrize(
+    "cue", ["00:00:03.120 --> 00:00:07.480", "7\n00:00:03,120 --> 00:00:07,480"]
+)
+def test_the_timings_of_subtitles_say_nothing_and_stand_between_no_lines(evidence, cue):
+    text = f"{cue}\nWhat about the boiler?\n\n{cue}\nIt is new.\n\n{cue}\nGood."
+    found = zip(text.split("\n"), evidence(text, "boiler"), strict=True)
+    assert [line for line, one in found if one.text] == ["What about the boiler?", "It is new."]
+
+
 def test_what_is_said_above_code_is_said_of_it(evidence):
     said = "Empty the boiler, which is done once a year:", "", "```sh", "boil --drain", "```"
     found = evidence("\n".join(said), "empty boiler")

@@ -643,15 +643,51 @@ def test_a_line_of_a_long_log_is_shown_with_what_is_said_below_it(passages):
     assert said in best and best.startswith("```\n…\n")
 
 
-def test_what_is_said_in_a_chat_is_shown_below_who_says_it_and_nobody_without_words(passages):
-    others = "".join(f"**Bert**  9:{at} AM\nSee you on Friday {at}.\n\n" for at in range(10, 40))
-    said = "**Anna** — 08/02/2026 6:32 PM\nThe boiler takes descaler only.\n"
+@pytest.mark.parametrize(
+    ("anna", "bert"),
+    [
+        ("**Anna** — 08/02/2026 6:32 PM", "**Bert**  9:{} AM"),
+        ("Anna Berg  0:05", "Bert Ohm 1:{}:00"),
+        ("[08.02.2026 18:32] Anna Berg", "[09.02.2026 18:{}] Bert"),
+        ("[Anna Berg] 18:32:05", "[Bert] 19:{}:05"),
+        ("00:00:03.120 --> 00:00:07.480", "00:{}:00.000 --> 01:00:00.000 align:start"),
+        ("7\n00:00:03,120 --> 00:00:07,480", "8\n00:{}:00,000 --> 01:00:00,000"),
+    ],
+)
+def test_what_is_said_in_a_chat_is_shown_below_who_says_it_and_nobody_without_words(
+    passages, anna, bert
+):
+    others = "".join(f"{bert.format(at)}\nSee you on Friday {at}.\n\n" for at in range(10, 40))
+    said = f"{anna}\nThe boiler takes descaler only.\n"
     text = f"{others}{said}\n{others}"
-    for question in ("descaler for the boiler", "What does Anna say?"):
+    for question in ("descaler for the boiler", "What does Anna say about the boiler?"):
         best = passages(text, question, max_chars=300)[0].text
         assert said.rstrip() in best
-        assert not best.split(GAP)[0].split("\n")[-1].startswith("**")
-        assert not best.split("\n")[-1].startswith("**")
+        last = [part.split("\n")[-1] for part in best.split(GAP)]
+        assert all(line.startswith(("See you", "The boiler")) for line in last)
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "\n",
+        "\n00:00:03.120 --> 00:00:07.480\n",
+        "\n7\n00:00:03,120 --> 00:00:07,480\n",
+        "\nAnna 0:05\n",
+    ],
+)
+def test_a_reply_is_shown_with_its_question_across_a_blank_line_and_who_replies(passages, between):
+    asked, reply = "Bert, what about the boiler service?", "It is booked for the ninth."
+    text = f"{FILLING}\n\n{asked}\n{between}{reply}\n\n{FILLING}"
+    best = passages(text, "When is the boiler service?", bm25=10.0)[0].text
+    assert f"{asked}\n{between}{reply}" in best
+
+
+def test_the_text_under_a_heading_does_not_end_with_an_announcement(passages):
+    comment = "The pump was replaced by a larger one, which takes more current. " * 5
+    text = f"# The boiler fails\n\nIt stops at night.\n\n---\n\n**Anna** wrote:\n\n{comment}\n\n{FILLING}"
+    best = passages(text, "boiler fails", bm25=10.0)[0].text
+    assert best.endswith("It stops at night.")
 
 
 def test_a_comment_in_code_is_no_heading(passages):
