@@ -21,7 +21,7 @@ from backends.files.scan import FoundFile, stamp
 from backends.interface import ReadAnswer, ReadRequest, SkippedFile
 from config.runtime.tasks import BoundedWork
 
-DECODING_VERSION: Final = 4
+DECODING_VERSION: Final = 5
 """Incremented with every change of the decoding: the notes of stored indexes are then read again."""
 UTF8: Final = "utf-8"
 WINDOWS: Final = "windows-1252"
@@ -39,9 +39,7 @@ _HIGH_SHARE: Final = 1 / 3
 _DAMAGED: Final = "[\x00-\x08\x0e-\x1f\x7f\N{REPLACEMENT CHARACTER}]"
 _LEAST_DAMAGE: Final = 4
 _DAMAGE_SHARE: Final = 1 / 4
-"""The share of visible characters above which damage is hopeless. Damaged notes have a few such places, text in other
-encodings hardly anything else."""
-_HIGH: Final = rb"[\x80-\xff]"
+"""The share of visible characters above which damage is hopeless: damaged notes have a few such places."""
 _NOT_WINDOWS: Final = rb"[\x00-\x08\x0b\x0e-\x1f\x7f\x81\x8d\x8f\x90\x9d]|[\x80-\xff]{4}"
 """Control characters, unassigned bytes, and runs of high bytes that no Western word has."""
 
@@ -67,19 +65,16 @@ def encoding_of(data: bytes) -> str:
         if data.startswith(mark):
             return codec if _damage(data, codec)[1] <= _DAMAGE_SHARE else BROKEN
     if b"\0" in data:
-        guessed = _utf16(data)
-        if guessed is not None:
+        if guessed := _utf16(data):
             return guessed
+        if not data.strip(b"\0"):
+            return UNKNOWN
     if _reads(data, UTF8):
         return UTF8
     if _is_windows(data):
         return WINDOWS
-    return UNKNOWN if _is_hopeless(data) else BROKEN
-
-
-def _is_hopeless(data: bytes) -> bool:
     damaged, share = _damage(data, UTF8)
-    return damaged >= _LEAST_DAMAGE and share > _DAMAGE_SHARE
+    return UNKNOWN if damaged >= _LEAST_DAMAGE and share > _DAMAGE_SHARE else BROKEN
 
 
 def _damage(data: bytes, codec: str) -> tuple[int, float]:
@@ -95,20 +90,17 @@ def _utf16(data: bytes) -> str | None:
         return None
     half = len(data) // 2
     first, second = data[::2].count(0), data[1::2].count(0)
-    if not first and second >= _ZERO_SHARE * half:
-        codec = "utf-16-le"
-    elif not second and first >= _ZERO_SHARE * half:
-        codec = "utf-16-be"
-    else:
-        return None
-    return codec if _reads(data, codec) else None
+    for codec, high, low in (("utf-16-le", second, first), ("utf-16-be", first, second)):
+        if not low and high >= _ZERO_SHARE * half and _reads(data, codec):
+            return codec
+    return None
 
 
 def _is_windows(data: bytes) -> bool:
     if re.search(_NOT_WINDOWS, data):
         return False
-    high = len(re.findall(_HIGH, data))
-    visible = len(data) - sum(data.count(space) for space in (b" ", b"\n", b"\r", b"\t"))
+    high = len(re.findall(rb"[\x80-\xff]", data))
+    visible = len(data) - sum(map(data.count, b" \n\r\t"))
     if high > _HIGH_SHARE * visible:
         return False
     # Text that is mostly valid UTF-8 is damaged UTF-8.
@@ -129,8 +121,8 @@ def _reads(data: bytes, codec: str) -> bool:
 class FileContent(msgspec.Struct, frozen=True, kw_only=True):
     """A consistent copy of one file.
 
-    `text` is what is indexed: empty for an unknown encoding, else without byte-order mark, with CRLF as newline and NUL
-    as U+FFFD. None of this changes a line number; only a newline ends a line.
+    `text` is what is indexed: empty for an unknown encoding, else without byte-order mark, with CRLF as newline and
+    NULs as one U+FFFD. None of this changes a line number; only a newline ends a line.
     """
 
     found: FoundFile
@@ -205,7 +197,8 @@ def decode(data: bytes, encoding: str | None = None) -> str:
         text = data.removeprefix(BOM).decode(errors="replace")
     else:
         text = data.decode(encoding, "replace").removeprefix(_MARK)
-    text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    if "\0" in text:
+        text = re.sub("\0+", "\N{REPLACEMENT CHARACTER}", text)
     return re.sub(_CARRIAGE_RETURNS, "\n", text) if "\r\n" in text else text
 
 

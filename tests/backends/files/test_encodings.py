@@ -64,6 +64,7 @@ def test_a_zero_byte_alone_is_no_other_encoding():
         "お茶の値段は三百円です。".encode("shift_jis"),
         "Цена согласована с поставщиком".encode("cp1251"),
         bytes(range(256)),
+        bytes(4096),
         b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(0, 256, 3)) * 4,
     ],
 )

@@ -81,6 +81,7 @@ def test_an_empty_file_is_empty_text(listed):
         (b"one\r\ntwo\rthree\n", "one\ntwo\rthree\n"),
         (b"one\r\r\n\rtwo\r", "one\n\rtwo\r"),
         (b"a\0b\n", "a\ufffdb\n"),
+        (b"the end\n" + bytes(4096), "the end\n\ufffd"),
         (b"caf\xe9\n", "caf\u00e9\n"),
         (b"caf\xe9 \x07\n", "caf\ufffd \x07\n"),
         (b"\xff\0", "\ufffd\ufffd"),
