@@ -131,9 +131,7 @@ def told_turn(client):
     return next(body for body in bodies if FACT in body)
 
 
-def test_the_model_is_told_once_also_after_a_stop_or_kill_of_the_gateway_and_never_after_disconnect(
-    client,
-):
+def test_the_model_is_told_before_its_turn_once_and_never_after_disconnect(client):
     file = hooks_file(client)
     if client.name != "gemini":
         file.parent.mkdir(exist_ok=True)
@@ -146,13 +144,13 @@ def test_the_model_is_told_once_also_after_a_stop_or_kill_of_the_gateway_and_nev
         request = turn(client, question, again=True)
         assert (request.count(FACT), owner_of(client)) == (1, owner)
     assert FACT not in turn(client, "Thanks!")
-    goes_on_beside_a_gateway_that_does_not_answer(client)
     gateway(client, "disconnect", client.name, "--yes")
     assert file.read_bytes() == before
     assert FACT not in turn(client, QUESTION)
 
 
-def goes_on_beside_a_gateway_that_does_not_answer(client):
+def test_a_turn_goes_on_when_the_gateway_is_stopped_or_killed_or_its_index_locked(client):
+    join(client)
     index = next(client.home.rglob("index.sqlite"))
     with closing(apsw.Connection(str(index))) as connection:
         connection.execute("PRAGMA locking_mode=EXCLUSIVE; BEGIN EXCLUSIVE")
