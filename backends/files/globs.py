@@ -27,7 +27,7 @@ class Glob(msgspec.Struct, frozen=True, dict=True):
     def matches(self, path: str) -> bool:
         """Returns whether the whole of `path` fits. `**` stands for any number of names, also for none."""
         names = path.split("/")
-        return any(fits(names, steps) for steps in self._alternatives)
+        return path == self.pattern or any(fits(names, steps) for steps in self._alternatives)
 
     @cached_property
     def _alternatives(self) -> tuple[Steps, ...]:

@@ -29,14 +29,16 @@ class GetParams(Params, frozen=True):
 
 
 def read_request(params: GetParams) -> ReadRequest:
-    """Returns the backend's request. Raises InvalidParamsError."""
-    if not params.path.strip():
+    """Returns the backend's request; a citation is read as path and lines. Raises InvalidParamsError."""
+    path, first, lines = params.path, params.first_line, params.lines
+    if not path.strip():
         raise InvalidParamsError(
             "path is blank.", remedy="Give the path of a result, as in memory/2026-02-08.md."
         )
-    return ReadRequest(
-        path=params.path, first_line=params.first_line or None, line_count=params.lines or None
-    )
+    if not first and (cited := re.fullmatch(r"(.+)#L(\d{1,9})(?:-L(\d{1,9}))?", path)):
+        path, first = cited[1], int(cited[2])
+        lines = lines or max(1, int(cited[3] or 0) - first + 1)
+    return ReadRequest(path=path, first_line=first or None, line_count=lines or None)
 
 
 def denied_result(path: str, reason: str) -> ReadAnswer:

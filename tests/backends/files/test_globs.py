@@ -36,6 +36,8 @@ from fakes.each import each
         ("*.md", "line\nbreak.md", True),
         ("caf\u00e9.md", "cafe\u0301.md", False),
         ("../*.md", "x.md", False),
+        ("a/[[link]].md", "a/[[link]].md", True),
+        ("a/{b,c}.md", "a/{b,c}.md", True),
     ],
 )
 def test_a_pattern_fits_what_its_reader_expects(pattern, path, fits):

@@ -22,6 +22,22 @@ def test_lines_are_asked_for_by_their_documented_names(params_of):
     assert read_request(params) == ReadRequest(path="MEMORY.md", first_line=3, line_count=5)
 
 
+@pytest.mark.parametrize(
+    ("members", "asked"),
+    [
+        ({"path": "memory/x.md#L3-L5"}, ("memory/x.md", 3, 3)),
+        ({"path": "MEMORY.md#L7"}, ("MEMORY.md", 7, 1)),
+        ({"path": "x.md#L3-L5", "lines": 20}, ("x.md", 3, 20)),
+        ({"path": "x.md#L5-L3"}, ("x.md", 5, 1)),
+        ({"path": "plan #L5.md"}, ("plan #L5.md", None, None)),
+        ({"path": "[[x#L5]]"}, ("[[x#L5]]", None, None)),
+    ],
+)
+def test_a_citation_asks_for_its_lines(members, asked, params_of):
+    found = read_request(params_of(GetParams, **members))
+    assert (found.path, found.first_line, found.line_count) == asked
+
+
 @pytest.mark.parametrize("path", ["", " ", "\n\t"])
 def test_a_blank_path_is_an_invalid_parameter(path, params_of):
     with pytest.raises(InvalidParamsError) as caught:
