@@ -15,13 +15,14 @@ _JOIN_S = 0.2
 def main() -> int:
     """Runs the command line of this process and returns its exit code."""
     gc.disable()  # until `settle_collector`: imported modules stay, and scanning them again and again takes time
-    from memory_gateway import forget_relative_home, prefer_installed, refuse_elsewhere  # noqa: PLC0415
+    import memory_gateway as program  # noqa: PLC0415
 
-    refuse_elsewhere()
-    forget_relative_home()
+    program.heed_interrupts()
+    program.refuse_elsewhere()
+    program.forget_relative_home()
     _speak_utf8()
-    try:  # an interrupt may come while something is imported
-        prefer_installed()
+    try:
+        program.prefer_installed()
         if sys.argv[1:2] == ["recall"]:
             from gateway import hook  # noqa: PLC0415 - and nothing else, as in `memory_gateway`
 
@@ -36,7 +37,7 @@ def main() -> int:
         standard_error.settle(_JOIN_S)
         return _leave(code)
     except KeyboardInterrupt:
-        return 130
+        return program.INTERRUPTED
 
 
 def _speak_utf8() -> None:

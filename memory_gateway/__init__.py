@@ -9,8 +9,16 @@ is imported before the order is right. `memory_gateway.client` is for programs.
 # ruff: noqa: PTH100, PTH112, PTH118, PTH120 - a pathlib of somebody else would be imported
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found] # `signal` takes as long as all that a hook imports
 import os
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
+INTERRUPTED = 130
+"""128 + SIGINT, as in shells."""
 
 
 def prefer_installed() -> None:
@@ -29,6 +37,23 @@ def _absolute(path: str) -> str:
         return os.path.abspath(path)
     except FileNotFoundError:
         return path
+
+
+def heed_interrupts() -> None:
+    """Lets Ctrl-C end the process at once while something is imported: an exception there shows as a traceback, and
+    Python crashes if it comes while msgspec makes a class. Where Ctrl-C is ignored, as by a job in the background, it
+    stays so.
+    """
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _interrupted)
+
+
+def _interrupted(_: int, frame: FrameType | None) -> None:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            os._exit(INTERRUPTED)
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 def refuse_elsewhere() -> None:
@@ -51,6 +76,14 @@ def forget_relative_home() -> None:
 
 def main() -> int:
     """Runs the command line of this process and returns its exit code."""
+    heed_interrupts()
+    try:
+        return _main()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _main() -> int:
     refuse_elsewhere()
     forget_relative_home()
     prefer_installed()

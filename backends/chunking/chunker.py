@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 import sys
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final
 from zlib import crc32
 
@@ -65,6 +66,9 @@ _NOWHERE: Final = -1
 _DEEPEST_HEADING: Final = 6
 _HEADING_INDENT: Final = 3
 _LINES_A_TICK: Final = 1_000
+_SORTED_AT_ONCE: Final = 4_096
+_SEARCHED_AT_ONCE: Final = 1 << 16
+_INSIDE_WORD: Final = re.compile(r"[^\W_]{2}")
 _VISIBLE: Final = re.compile(r"\S")
 _TITLE: Final = re.compile(r"^title:(.*)$", re.MULTILINE)
 _QUOTES: Final = "\"'"
@@ -137,16 +141,16 @@ class Places:
         self.strengths[-1] = rank << _HASH_BITS | self.strengths[-1] & (1 << _HASH_BITS) - 1
 
 
-def choose_cuts(places: Places, room: Room) -> list[int]:
+def choose_cuts(places: Places, room: Room, tick: Callable[[], None] = lambda: None) -> list[int]:
     """Returns the indices of the places where chunks begin, then the index of the end of the text.
 
-    If neighbouring places are at most `room.limit` apart, so are neighbouring cuts.
+    If neighbouring places are at most `room.limit` apart, so are neighbouring cuts. `tick`: see `chunk_markdown`.
     """
     weights, end = places.weights, len(places.strengths)
     if weights[end] <= room.limit:
         return [0, end]
     accepted = _Accepted(weights[end], room)
-    strongest_first = sorted(range(end), key=places.strengths.__getitem__, reverse=True)
+    strongest_first = _strongest_first(places.strengths, tick)
     strong = {place for place in strongest_first if accepted.add(weights[place])}
     cuts = _with_joined_ends(places, sorted(strong | {0, end}), room)
     starts = (
@@ -155,6 +159,17 @@ def choose_cuts(places: Places, room: Room) -> list[int]:
         for start in (first, *_fitting_cuts(weights, first, last, room.limit))
     )
     return [*starts, end]
+
+
+def _strongest_first(strengths: Sequence[int], tick: Callable[[], None]) -> Iterator[int]:
+    """Yields the places, sorted in parts: no other thread of the process runs while a list is sorted."""
+    parts: dict[int, list[int]] = defaultdict(list)
+    shift = _HASH_BITS - (len(strengths) // _SORTED_AT_ONCE).bit_length()
+    for place, strength in enumerate(strengths):
+        parts[strength >> shift].append(place)
+    for part in sorted(parts, reverse=True):
+        tick()
+        yield from sorted(parts[part], key=strengths.__getitem__, reverse=True)
 
 
 class _Accepted:
@@ -211,7 +226,14 @@ def _fitting_cuts(weights: Sequence[int], first: int, last: int, limit: int) -> 
 
 
 def cuts_inside(
-    text: str, start: int, end: int, *, used: int, room: Room, levels: _Levels = _LEVELS
+    text: str,
+    start: int,
+    end: int,
+    *,
+    used: int,
+    room: Room,
+    tick: Callable[[], None],
+    levels: _Levels = _LEVELS,
 ) -> Iterator[tuple[int, int]]:
     """Yields cuts (offset, rank) strictly inside `text[start:end]`, so that no piece outweighs `room.limit`.
 
@@ -222,9 +244,9 @@ def cuts_inside(
         yield from _solid(text, start, end, used, room)
         return
     (rank, pattern), *finer = levels
-    for stop in (*_starts(pattern, text, start, end), end):
+    for stop in chain(_starts(pattern, text, start, end, tick), (end,)):
         if used + weigh(text[start:stop]) > room.limit:
-            yield from cuts_inside(text, start, stop, used=used, room=room, levels=finer)
+            yield from cuts_inside(text, start, stop, used=used, room=room, tick=tick, levels=finer)
         if stop < end:
             yield stop, rank
         start, used = stop, 0
@@ -240,16 +262,34 @@ def _solid(text: str, start: int, end: int, used: int, room: Room) -> Iterator[t
         weight = room.step
 
 
-def _starts(pattern: re.Pattern[str], text: str, start: int, end: int) -> Iterator[int]:
+def _starts(
+    pattern: re.Pattern[str],
+    text: str,
+    start: int,
+    end: int,
+    tick: Callable[[], None] = lambda: None,
+) -> Iterator[int]:
     """Yields the positions strictly inside `text[start:end]` where the pattern ends and text begins."""
-    for match in pattern.finditer(text, start, end):
-        position = match.end()
-        if (
-            start < position < end
-            and not text[position].isspace()
-            and may_cut(text, position, start)
-        ):
-            yield position
+    for first, last in _slices(text, start, end):
+        tick()
+        for match in pattern.finditer(text, first, last):
+            position = match.end()
+            if (
+                start < position < end
+                and not text[position].isspace()
+                and may_cut(text, position, start)
+            ):
+                yield position
+
+
+def _slices(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yields `start` to `end` in slices: no other thread runs during one search. They meet inside words, where none of
+    our patterns finds anything.
+    """
+    while inside := _INSIDE_WORD.search(text, start + _SEARCHED_AT_ONCE, end):
+        yield start, (middle := inside.start() + 1)
+        start = middle
+    yield start, end
 
 
 FRONT_MATTER_FENCE: Final = Fence("-", 3)
@@ -516,8 +556,11 @@ class BlockScanner:
             return
         end = min(self._offset + len(self._line) + 1, len(self._text))
         last, weight = self._offset, self._weight
-        for offset, rank in cuts_inside(self._text, last, end, used=used, room=self._room):
-            self._tick()
+        tick = self._tick
+        for offset, rank in cuts_inside(
+            self._text, last, end, used=used, room=self._room, tick=tick
+        ):
+            tick()
             weight += weigh(self._text[last:offset])
             self.places.add(offset, weight, rank, self._text[offset : min(offset + HASHED, end)])
             last = offset
@@ -576,7 +619,7 @@ def chunks_of(text: str, limits: ChunkLimits, tick: Callable[[], None]) -> list[
         scanner.read(line)
     scanner.finish()
     tick()
-    cuts = choose_cuts(scanner.places, room)
+    cuts = choose_cuts(scanner.places, room, tick)
     overlap = Overlap(text, scanner.places, scanner.headings, room)
     chunks = []
     for chunk in _chunks(text, scanner.places, cuts, overlap, HeadingPath(scanner.headings)):

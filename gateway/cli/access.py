@@ -49,6 +49,7 @@ from gateway.ownership.owner import (
     place_of,
     socket_address,
 )
+from gateway.process.beginning import run_loop
 from gateway.rpc.registry import RequestContext, Session
 from gateway.rpc.wire import DeadlineExceededError
 from gateway.scope import WITHOUT_CLAUDE_CODE
@@ -92,17 +93,13 @@ def with_memory(
                 check_workspace(owner.lock, settings.workspace)
                 asked = _Asked(owner, settings)
                 if beside:
-                    import anyio
-
-                    return anyio.run(work, cast("Access", _AskedBeside(asked)))
+                    return run_loop(work, cast("Access", _AskedBeside(asked)))
                 return _finished(work(asked))
     except UntrustedSocketError as error:
         passed_over = str(error)
     log_for(options)
-    import anyio
-
     own = partial(_with_own_memory, settings, work, passed_over, patient=patient, embeds=embeds)
-    return anyio.run(own)
+    return run_loop(own)
 
 
 def _finished(work: Coroutine[object, object, T]) -> T:

@@ -11,7 +11,8 @@ import gc
 import os
 import resource
 import sys
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar, TypeVarTuple
 
 PARENT = os.getppid()
 """The parent of this process at its start: later its parent may be a stranger."""
@@ -51,6 +52,28 @@ def load_codecs() -> None:
     """
     for name in CODECS:
         codecs.lookup(name)
+
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+def run_loop(work: Callable[[*Ts], Awaitable[T]], *arguments: *Ts) -> T:
+    """Runs `work` in an event loop, which Ctrl-C cancels: only where Python's own handler stands does the loop take
+    its place.
+    """
+    import signal  # noqa: PLC0415 - what needs no loop does without these
+
+    import anyio  # noqa: PLC0415
+
+    ours = signal.getsignal(signal.SIGINT)
+    if not callable(ours):  # it is ignored
+        return anyio.run(work, *arguments)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return anyio.run(work, *arguments)
+    finally:
+        signal.signal(signal.SIGINT, ours)
 
 
 SWITCH_S: Final = 0.0005

@@ -39,6 +39,7 @@ from gateway.process.beginning import (
     PARENT,
     is_orphan,
     load_codecs,
+    run_loop,
     settle_collector,
     share_interpreter,
 )
@@ -86,7 +87,7 @@ def serve(
     )
     ending = Ending()
     try:
-        anyio.run(_run, make_host, claimed, notifier, ending, socket_only)
+        run_loop(_run, make_host, claimed, notifier, ending, socket_only)
     finally:
         ending.call_off()
     _log.info("ended", agent=settings.agent_id)

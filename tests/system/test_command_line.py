@@ -216,6 +216,61 @@ def test_an_interrupt_ends_a_command_quietly_with_130(shell):
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
+WAITS_IN_AN_IMPORT = """
+import sys
+
+class Waiting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            print("importing", flush=True)
+            try:
+                sys.stdin.readline()
+            except KeyboardInterrupt:
+                print("went on", flush=True)
+                raise
+
+sys.meta_path.insert(0, Waiting())
+"""
+
+
+@pytest.fixture(params=["gateway.__main__", "gateway.cli.guard", "gateway.tools.search"])
+def importing(shell, request):
+    """A command whose import of one module lasts until it reads a line, and what starts it first."""
+    (shell.directory / "sitecustomize.py").write_text(
+        WAITS_IN_AN_IMPORT.format(module=request.param), encoding="utf-8"
+    )
+    run = "import sys, memory_gateway; sys.exit(memory_gateway.main())"
+    environment = shell.environment | {"PYTHONPATH": f"{shell.directory}:{ROOT}"}
+
+    def start(*before):
+        process = subprocess.Popen(
+            [*before, sys.executable, "-c", run, *shell.command("search", "kettle")[3:]],
+            env=environment,
+            cwd=shell.directory,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        )
+        assert process.stdout.readline() == "importing\n"
+        process.send_signal(signal.SIGINT)
+        return process
+
+    return start
+
+
+def test_an_interrupt_in_an_import_ends_the_command_at_once(importing):
+    process = importing()
+    assert process.communicate(timeout=WAIT_S) == ("", "")
+    assert process.returncode == 130
+
+
+def test_a_command_in_the_background_is_not_interrupted_in_an_import(importing):
+    process = importing("sh", "-c", "trap '' INT; exec \"$@\"", "sh")
+    out, err = process.communicate("\n", timeout=WAIT_S)
+    assert (process.returncode, out[:10]) == (1, "No matches"), err
+
+
 def test_the_version_is_one_line(shell):
     done = shell.run_bare("--version")
     assert (done.returncode, done.stderr) == (0, "")

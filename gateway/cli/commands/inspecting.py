@@ -19,6 +19,7 @@ from gateway import hook
 from gateway.cli import output
 from gateway.cli.guard import HEALTH_CODES
 from gateway.cli.options import CommandLineError, Options, load, load_request
+from gateway.process.beginning import run_loop
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -187,14 +188,12 @@ def schema(options: Options) -> int:
 
 def doctor(options: Options) -> int:
     """Find what is wrong and say how to fix it; exit code 0 ok, 1 degraded, 2 failing."""
-    import anyio
-
     from gateway.doctor.diagnosing import diagnose
     from gateway.process.log_output import configure_logs
 
     # The findings say what warnings would.
     configure_logs(options.log_level or "error", for_people=not options.json)
-    diagnosis = anyio.run(diagnose, partial(load, options))
+    diagnosis = run_loop(diagnose, partial(load, options))
     code = HEALTH_CODES[diagnosis.status]
     return output.show(options, diagnosis, lambda lines: lines.diagnosis_lines(diagnosis), code)
 

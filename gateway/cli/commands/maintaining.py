@@ -17,6 +17,7 @@ from config.runtime.start import command_of
 from gateway.cli import output
 from gateway.cli.guard import NOT_FOUND, NotThereError
 from gateway.cli.options import PROGRAM, Options, load
+from gateway.process.beginning import run_loop
 
 if TYPE_CHECKING:
     from backends.interface import BackfillState, SyncReport
@@ -107,8 +108,6 @@ def list_models(options: Options) -> int:
 
 def pull(options: Options, model: typed.ModelToPull = None) -> int:
     """Download a model, or resume an interrupted download."""
-    import anyio
-
     from providers.local.models import locate
     from providers.local.models.references import parse_reference
 
@@ -116,7 +115,7 @@ def pull(options: Options, model: typed.ModelToPull = None) -> int:
     model = model or configured.reference
     if locate(model, configured.cache_dir) is None and not options.json:
         output.note(f"Fetching {parse_reference(model)} ...")
-    path = anyio.run(_pull, configured, model)
+    path = run_loop(_pull, configured, model)
     return output.answer(options, {"path": str(path), "bytes": path.stat().st_size}, str(path))
 
 
@@ -129,8 +128,6 @@ def offer_suggestion(
     options: Options, *, yes: bool, again: Sequence[str], brief: bool = False
 ) -> int:
     """Does what `models suggest` does. `again` are the arguments of a command that does the rest."""
-    import anyio
-
     from gateway.cli.rendering import status_lines
     from gateway.cli.terminal import print_lines, size
     from providers.choosing import choose
@@ -156,7 +153,7 @@ def offer_suggestion(
             return _install_and_repeat(install_arguments(ONNX.extra), command, again)
         if not options.json:
             output.note(f"Fetching {first.name} ({size(first.bytes)}, {first.licence}) ...")
-        anyio.run(_pull_suggested, configured, first)
+        run_loop(_pull_suggested, configured, first)
         here.add(first.name)
     if options.json:
         output.write_json(_suggested(configured, here, command, choose(settings)))

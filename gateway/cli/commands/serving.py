@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from config.paths import home_dir
 from gateway.cli import output
 from gateway.cli.options import LogLevel, Options, arguments_of, load, named_state_dir
+from gateway.process.beginning import run_loop
 
 if TYPE_CHECKING:
     from config.settings import Settings, StartedAs
@@ -205,18 +206,16 @@ def reload(options: Options) -> int:
 
 def demo(options: Options) -> int:
     """See it work: a real gateway answers questions about sample notes."""
-    import anyio
-
     from gateway.sample import run_demo
 
     if options.json:
         events: list[Event] = []
-        complete = anyio.run(run_demo, events.append, options.log_level)
+        complete = run_loop(run_demo, events.append, options.log_level)
         exchanges = [found for one in events if (found := getattr(one, "exchange", None))]
         output.write_json({"complete": complete, "exchanges": exchanges})
     else:
         try:
-            complete = anyio.run(run_demo, _show, options.log_level)
+            complete = run_loop(run_demo, _show, options.log_level)
         except BaseExceptionGroup as group:  # of the task that shows progress and the one that asks
             if group.subgroup(BrokenPipeError):
                 raise BrokenPipeError from None

@@ -11,6 +11,7 @@ from config.keys.kinds import parse_duration
 from gateway.cli import output
 from gateway.cli.guard import NOT_FOUND
 from gateway.cli.options import PROGRAM, CommandLineError, Options, load
+from gateway.process.beginning import run_loop
 
 if TYPE_CHECKING:
     from backends.builtin.copying import CopyReport
@@ -54,8 +55,6 @@ def copy_store(options: Options, *, source: typed.From, target: typed.To) -> int
     Files are read from the workspace, vectors and batch jobs come from the old store. Again after
     an interruption, it goes on where it was. Stop the agent's gateway meanwhile.
     """
-    import anyio
-
     from gateway.cli.rendering.status_lines import sync_summary
 
     if source == target:
@@ -63,7 +62,7 @@ def copy_store(options: Options, *, source: typed.From, target: typed.To) -> int
             f"--from and --to are both {source}.", remedy="Name the other one in one of them."
         )
     settings = load(options)
-    report = anyio.run(_copy, settings, source, target)
+    report = run_loop(_copy, settings, source, target)
     if options.json:
         output.write_json(report)
         return os.EX_OK

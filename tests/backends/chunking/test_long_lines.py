@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import random
 import re
+import time
+from itertools import pairwise
+
+import pytest
 
 from backends.chunking import ChunkLimits, chunk_markdown, estimate_tokens
+from backends.chunking.chunker import _LEVELS, _slices
 
 NO_OVERLAP = ChunkLimits(overlap=0)
 
@@ -74,3 +80,43 @@ def test_carriage_return_and_line_feed_are_never_parted():
     for limit in range(60, 90):
         for chunk in texts(text, ChunkLimits(tokens=limit, overlap=0)):
             assert not chunk.startswith("\n")
+
+
+@pytest.mark.parametrize("pieces", ["abcdefgh", [f"{n}w " for n in range(900)]])
+def test_others_get_their_turn_while_a_line_of_megabytes_is_cut(pieces):
+    text = "".join(random.Random(1).choices(pieces, k=3_000_000 // len(pieces[-1])))
+    times = [time.thread_time()]
+    chunk_markdown(text, tick=lambda: times.append(time.thread_time()))
+    longest = max(later - earlier for earlier, later in pairwise(times))
+    assert longest < (times[-1] - times[0]) / 8
+
+
+def test_a_line_that_is_searched_in_slices_ends_its_sentences_and_words_where_it_would_in_one():
+    rng = random.Random(2)
+    pieces = [
+        "a",
+        "word",
+        "é",
+        ". ",
+        ".",
+        "!",
+        "。",
+        "，",
+        "  ",
+        "\t",
+        '"',
+        "*",
+        "）",
+        "漢字",
+        "\u0301",
+        "\n",
+        "...",
+    ]
+    text = "".join(rng.choices(pieces, k=400_000))
+    slices = list(_slices(text, 5, len(text) - 5))
+    assert len(slices) > 5 and (slices[0][0], slices[-1][1]) == (5, len(text) - 5)
+    for _, pattern in _LEVELS:
+        whole = [one.span() for one in pattern.finditer(text, 5, len(text) - 5)]
+        assert [
+            one.span() for first, last in slices for one in pattern.finditer(text, first, last)
+        ] == whole
