@@ -17,14 +17,11 @@ from gateway.cli import arguments, output
 from gateway.cli.commands import (
     asking,
     connecting,
-    hosting,
     inspecting,
     listing,
     maintaining,
-    reporting,
     serving,
     setting_up,
-    storing,
     upgrading,
 )
 from gateway.cli.guard import guarded, run_logged
@@ -196,9 +193,10 @@ def _add_group(name: str, about: str, **commands: Callable[..., int]) -> None:
 _add(app, serving.serve, options=SERVE_OPTIONS)
 for _command in (
     *(setting_up.setup, maintaining.index, asking.browse, asking.search, asking.get),
-    *(listing.recent, listing.tags, listing.links, asking.recall, asking.remember, storing.forget),
-    *(inspecting.status, inspecting.health, inspecting.doctor, serving.reload, inspecting.metrics),
-    *(reporting.report, serving.service, connecting.connect, connecting.disconnect),
+    *(listing.recent, listing.tags, listing.links, asking.recall, asking.remember),
+    *(maintaining.forget, inspecting.status, inspecting.health, inspecting.doctor),
+    *(serving.reload, inspecting.metrics, listing.report, serving.service),
+    *(connecting.connect, connecting.disconnect),
     *(inspecting.config, inspecting.schema, maintaining.qmd, serving.demo, upgrading.upgrade),
 ):
     _add(app, _command)
@@ -213,11 +211,12 @@ _add_group(
 )  # fmt: skip
 _add_group(
     "store", "Make, check, fill and empty the store of an index, where that is more than a file.",
-    migrate=storing.migrate_store, check=storing.check_store, copy=storing.copy_store, drop_agent=storing.drop_agent,
+    migrate=maintaining.migrate_store, check=maintaining.check_store, copy=maintaining.copy_store,
+    drop_agent=maintaining.drop_agent,
 )  # fmt: skip
 _add_group(
     "openclaw", "Put this program into OpenClaw's memory slot, and take it out again.",
-    install=hosting.install_plugin, status=hosting.plugin_status, uninstall=hosting.uninstall_plugin,
+    install=connecting.install_plugin, status=connecting.plugin_status, uninstall=connecting.uninstall_plugin,
 )  # fmt: skip
 
 

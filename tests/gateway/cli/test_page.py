@@ -20,8 +20,7 @@ from backends.interface import (
     SyncReport,
 )
 from fakes.each import each
-from gateway.cli.rendering.knowing import escape
-from gateway.cli.rendering.page import BEGINNING, SCRIPT, Report, columns_of, page_of
+from gateway.cli.rendering.page import BEGINNING, SCRIPT, Report, columns_of, escape, page_of
 from gateway.cli.vault import Known, Links, NameCount, Note, TagCount
 from gateway.metrics import Counted, SearchesOfMode, ShownNote
 from gateway.tools.status import StatusResult

@@ -16,7 +16,7 @@ from config.errors import ConfigInvalidError
 from endurance.processes import has_ended
 from fakes.openclaw_command import make_openclaw
 from gateway.cli.app import run_app
-from gateway.cli.commands.hosting import _plan_lines
+from gateway.cli.commands.connecting import _plan_lines
 from gateway.openclaw import program
 from gateway.openclaw.installation import (
     _refuse_unwritable,

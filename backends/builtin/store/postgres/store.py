@@ -34,7 +34,7 @@ from backends.builtin.store.postgres.connections import (
     Transaction,
     begin,
 )
-from backends.builtin.store.postgres.file_rows import PostgresFiles
+from backends.builtin.store.postgres.file_rows import PostgresFiles, PostgresTranscripts
 from backends.builtin.store.postgres.keywords import PostgresKeywords
 from backends.builtin.store.postgres.schema import (
     AGENT_TABLES,
@@ -48,7 +48,6 @@ from backends.builtin.store.postgres.transactions import (
     AgentTransaction,
     new_number,
 )
-from backends.builtin.store.postgres.transcripts import PostgresTranscripts
 from backends.interface import StoreCheck, StoreDetails
 from config.runtime.logs import Log
 

@@ -61,7 +61,7 @@ from backends.interface import StoreDetails
 
 if TYPE_CHECKING:
     from backends.builtin.store.sqlite.embeddings import SqliteEmbeddings, SqliteJobs
-    from backends.builtin.store.sqlite.transcripts import SqliteTranscripts
+    from backends.builtin.store.sqlite.file_rows import SqliteTranscripts
     from backends.builtin.store.sqlite.vectors.select import SqliteVectorSpace, VectorSearch
     from config.settings import VectorStoreSettings
     from providers.provider_interface import Fingerprint
@@ -98,7 +98,7 @@ class SqliteView:
 
     @cached_property
     def transcripts(self) -> SqliteTranscripts:
-        from backends.builtin.store.sqlite.transcripts import SqliteTranscripts  # noqa: PLC0415 - not for notes alone
+        from backends.builtin.store.sqlite.file_rows import SqliteTranscripts  # noqa: PLC0415 - not for notes alone
 
         return SqliteTranscripts(self._connection, self._viewpoint)
 
