@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from msgspec.structs import replace
 
-from backends.backend_errors import IndexUnavailableError, out_of_reach
 from backends.interface import (
     BackendStatus,
     Fallback,
     ForgetReport,
     ForgetRequest,
     Hit,
+    IndexUnavailableError,
     ProgressCallback,
     ReadAnswer,
     ReadRequest,
@@ -27,6 +27,7 @@ from backends.interface import (
     SyncReport,
     SyncRequest,
     Trial,
+    out_of_reach,
 )
 from backends.qmd.backend import QmdBackend, open_qmd
 from backends.qmd.process import QmdUnavailableError

@@ -13,7 +13,6 @@ from typing import Final, Literal
 
 import msgspec
 
-from config.keys.declaring import SettingsGroup, group, setting
 from config.keys.kinds import (
     MAX_TIMER_MS,
     ApiKey,
@@ -46,6 +45,7 @@ from config.keys.records import (
     ScopePolicy,
     ScopeRule,
 )
+from config.keys.tree import SettingsGroup, group, setting
 from config.source.environment import Secret
 from config.source.located import ConfigWarning, SettingOrigin
 from config.vendors import VENDORS

@@ -16,10 +16,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from backends.backend_errors import FileUnreadableError, PathNotAllowedError
 from backends.files.roots import Location, MemoryRoots
 from backends.files.safe_open import opened
 from backends.files.scan import scan
+from backends.interface import FileUnreadableError, PathNotAllowedError
 from backends.text.times import MONTH_NAMES, WEEKDAY_NAMES, date_of
 from config.runtime.decoding import prepared
 from config.settings import Settings

@@ -14,7 +14,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from backends.backend_errors import FileUnreadableError, FileUnwritableError
+from backends.interface import FileUnreadableError, FileUnwritableError
 from config.runtime.files import make_directories, read_file, replace_file
 from config.settings import CompactionSettings, MemoryFlushSettings
 from gateway.session_start import MEMORY_DIRECTORY

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import msgspec
 
-from backends.backend_errors import IndexUnavailableError
 from backends.chunking import weigh
-from backends.interface import Hit
+from backends.interface import Hit, IndexUnavailableError
 from config.runtime.decoding import prepared
 from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from backends.backend_errors import IndexUnavailableError
+from backends.interface import IndexUnavailableError
 from config.loading import normalize_agent_id
 from config.settings import ScopeMatch, ScopePolicy, Settings
 

@@ -10,8 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from backends.backend_errors import FileUnreadableError, PathNotAllowedError
-from backends.interface import ReadAnswer, ReadRequest
+from backends.interface import FileUnreadableError, PathNotAllowedError, ReadAnswer, ReadRequest
 from config.errors import ErrorKind
 from config.settings import CitationsMode
 from gateway.scope import ChatKind, is_main_session

@@ -22,14 +22,15 @@ from providers.embedding.failover import Embeddings
 from providers.embedding.service import REMOTE, EmbeddingService
 from providers.embedding.sizing import LearnedLimits
 from providers.local.models import configured_models, suggestions
-from providers.provider_errors import ProviderError, ProviderUnavailableError
 from providers.provider_interface import (
     Embedder,
     FallbackRecord,
     Fingerprint,
     Provider,
     ProviderCandidate,
+    ProviderError,
     ProviderRequest,
+    ProviderUnavailableError,
     Role,
     unusable,
 )

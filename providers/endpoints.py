@@ -20,7 +20,7 @@ import msgspec
 
 from config.keys.kinds import address_fault
 from config.vendors import Vendor
-from providers.provider_errors import ProviderUnavailableError
+from providers.provider_interface import ProviderUnavailableError
 
 _NUMBERS = re.compile(r"[0-9a-fx.]+", re.IGNORECASE)
 _DEFAULT_PORTS = {"http": 80, "https": 443}

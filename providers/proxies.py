@@ -26,7 +26,7 @@ from anyio import from_thread
 from anyio.lowlevel import current_token
 
 from providers.endpoints import Origin, is_this_machine
-from providers.provider_errors import ProviderUnavailableError
+from providers.provider_interface import ProviderUnavailableError
 
 _PATIENCE_S: Final = 2.0
 _KEPT_S: Final = 30.0

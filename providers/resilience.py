@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeVar
 import anyio
 import msgspec
 
-from providers.provider_errors import (
+from providers.provider_interface import (
     CircuitOpenError,
     ProviderBadResponseError,
     ProviderError,

@@ -23,7 +23,6 @@ import anyio
 import msgspec
 from anyio import CancelScope, create_task_group
 
-from backends.backend_errors import IndexUnavailableError, out_of_reach
 from backends.builtin.embedding.semantics import Meaning, Semantics
 from backends.builtin.index_status import probe_weaknesses, report_status, try_out
 from backends.builtin.links import links_in, resolve_links
@@ -51,6 +50,7 @@ from backends.interface import (
     BackfillState,
     ForgetReport,
     ForgetRequest,
+    IndexUnavailableError,
     Kept,
     Overview,
     ProgressCallback,
@@ -62,6 +62,7 @@ from backends.interface import (
     SyncReport,
     SyncRequest,
     Trial,
+    out_of_reach,
 )
 from backends.transcripts.agent_transcripts import (
     AgentTranscripts,

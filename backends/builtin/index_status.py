@@ -16,7 +16,6 @@ import anyio
 import msgspec
 from anyio.to_thread import run_sync
 
-from backends.backend_errors import FileUnreadableError, write_denial
 from backends.builtin.store.opening import index_file
 from backends.builtin.store.port import Unavailable
 from backends.builtin.syncing.freshness import skipped_by
@@ -33,12 +32,14 @@ from backends.interface import (
     BackendStatus,
     DatabaseDetails,
     Details,
+    FileUnreadableError,
     KeywordDetails,
     SessionDetails,
     SkippedFile,
     SourceCount,
     Trial,
     ViewpointDetails,
+    write_denial,
 )
 from config.errors import MemoryGatewayError
 

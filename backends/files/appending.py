@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from backends.backend_errors import FileUnwritableError, WritingRefusedError
 from backends.files.reading import BROKEN, MAX_FILE_BYTES, UNKNOWN, UTF8, decode, encoding_of
 from backends.files.roots import Location
 from backends.files.safe_open import BEHIND_LINK, NOT_REGULAR, fault_of, walked
+from backends.interface import FileUnwritableError, WritingRefusedError
 from config.runtime.files import denial_of, descriptor_of, lock_within, make_durable, unlock
 
 _APPEND: Final = (

@@ -13,12 +13,18 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from backends.backend_errors import MAY_HANG, FileUnreadableError, PathNotAllowedError
 from backends.files.ignoring import IgnoreFiles
 from backends.files.roots import Location, MemoryRoots, is_below
 from backends.files.safe_open import MomentarilyUnreadableError, RefusedFileError, opened
 from backends.files.scan import FoundFile, stamp
-from backends.interface import ReadAnswer, ReadRequest, SkippedFile
+from backends.interface import (
+    MAY_HANG,
+    FileUnreadableError,
+    PathNotAllowedError,
+    ReadAnswer,
+    ReadRequest,
+    SkippedFile,
+)
 from config.runtime.tasks import BoundedWork
 
 DECODING_VERSION: Final = 5

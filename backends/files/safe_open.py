@@ -15,8 +15,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Literal
 
-from backends.backend_errors import FileUnreadableError, PathNotAllowedError
 from backends.files.roots import Location
+from backends.interface import FileUnreadableError, PathNotAllowedError
 from config.runtime import IS_LINUX
 from config.runtime.files import denial_of, descriptor_of
 

@@ -13,14 +13,13 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from backends.backend_errors import FileUnreadableError, PathNotAllowedError
 from backends.chunking import chunk_markdown
 from backends.chunking.graphemes import next_cut
 from backends.files.reading import decode
 from backends.files.roots import Filter, Location
 from backends.files.safe_open import opened
 from backends.files.scan import FoundFile, scan
-from backends.interface import Hit, SearchRequest, Stale
+from backends.interface import FileUnreadableError, Hit, PathNotAllowedError, SearchRequest, Stale
 from backends.qmd.collections import CollectionPlaces
 from backends.qmd.server import ResultRow
 from backends.ranking.fusion import PassageRanker

@@ -16,8 +16,7 @@ from anyio.to_thread import run_sync
 
 from backends.files.scan import FoundFile, scan
 from backends.qmd.collections import CollectionPlaces
-from backends.qmd.home import SearchMode, absent, embed_lock, missing_models
-from backends.qmd.process import QmdUnavailableError
+from backends.qmd.process import QmdUnavailableError, SearchMode, absent, embed_lock, missing_models
 from backends.qmd.server import WarmServer
 from backends.qmd.sidecar import Registered, Sidecar, register
 from config.runtime.files import open_lock, try_lock

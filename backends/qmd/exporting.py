@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from backends.backend_errors import FileUnreadableError, PathNotAllowedError
 from backends.files.scan import SECOND_LOOK_S, is_mass
+from backends.interface import FileUnreadableError, PathNotAllowedError
 from backends.transcripts.source import (
     BEGINNING,
     PREFIX,

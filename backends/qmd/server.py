@@ -20,8 +20,7 @@ from anyio.abc import ByteReceiveStream
 from anyio.to_thread import run_sync
 
 from backends.interface import MAX_QUERY_CHARS, Mode
-from backends.qmd.home import SearchMode
-from backends.qmd.process import MAX_OUTPUT_BYTES, QmdUnavailableError, started
+from backends.qmd.process import MAX_OUTPUT_BYTES, QmdUnavailableError, SearchMode, started
 from backends.qmd.sidecar import Sidecar
 from backends.ranking.query import content_words
 from backends.text.analyser import detect_language, is_unspaced, normalise

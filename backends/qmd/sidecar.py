@@ -21,8 +21,17 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from backends.qmd.collections import Collection
-from backends.qmd.home import QmdHome, all_models, named_models, qmd_variables
-from backends.qmd.process import Finished, QmdUnavailableError, end_orphans, owner_variables, run
+from backends.qmd.process import (
+    Finished,
+    QmdHome,
+    QmdUnavailableError,
+    all_models,
+    end_orphans,
+    named_models,
+    owner_variables,
+    qmd_variables,
+    run,
+)
 from config.paths import former_qmd_home, qmd_home
 from config.runtime.decoding import prepared
 from config.runtime.files import replace_file

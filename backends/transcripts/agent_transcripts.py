@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from backends.backend_errors import FileUnreadableError
 from backends.files.reading import MAX_SCANNED_BYTES, not_found, read_blocks
 from backends.files.roots import MARKDOWN_SUFFIX
 from backends.files.safe_open import RefusedFileError
-from backends.interface import ReadAnswer, ReadRequest
+from backends.interface import FileUnreadableError, ReadAnswer, ReadRequest
 from backends.transcripts.source import (
     BEGINNING,
     PREFIX,

@@ -17,7 +17,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import apsw
 from msgspec.structs import replace
 
-from backends.backend_errors import FileUnreadableError
 from backends.files.safe_open import (
     BEHIND_LINK,
     IS_LINK,
@@ -28,7 +27,7 @@ from backends.files.safe_open import (
     may_pass,
     walked,
 )
-from backends.interface import SkippedFile
+from backends.interface import FileUnreadableError, SkippedFile
 from backends.transcripts.source import (
     BEGINNING,
     HASH_BYTES,

@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from backends.backend_errors import FileUnreadableError, PathNotAllowedError
 from backends.files.roots import Location
 from backends.files.safe_open import is_absent, may_pass, opened
+from backends.interface import FileUnreadableError, PathNotAllowedError
 from backends.transcripts.source import (
     CLAUDE_PREFIX,
     HASH_BYTES,

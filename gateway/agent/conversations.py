@@ -15,11 +15,10 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
-from backends.backend_errors import MAY_HANG, FileUnreadableError, FileUnwritableError
 from backends.files.appending import Appended, append_entry
 from backends.files.reading import is_left_out
 from backends.files.roots import MemoryRoots
-from backends.interface import SyncRequest
+from backends.interface import MAY_HANG, FileUnreadableError, FileUnwritableError, SyncRequest
 from config.errors import ErrorKind, MemoryGatewayError
 from config.paths import flush_records_path
 from config.runtime.logs import Log

@@ -15,13 +15,15 @@ import anyio
 from anyio.abc import TaskStatus
 from msgspec.structs import replace
 
-from backends.backend_errors import FileUnreadableError, IndexUnavailableError, PathNotAllowedError
 from backends.builtin.backend import open_builtin, open_store
 from backends.interface import (
     BackfillState,
+    FileUnreadableError,
     ForgetReport,
     ForgetRequest,
+    IndexUnavailableError,
     MemoryBackend,
+    PathNotAllowedError,
     ProgressCallback,
     ReadAnswer,
     ReadRequest,

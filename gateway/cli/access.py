@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
 import msgspec
 from msgspec.structs import replace
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.opening import is_there, owner_lock
 from backends.interface import (
     BackfillState,
     ForgetReport,
+    IndexUnavailableError,
     ProgressCallback,
     ReadAnswer,
     SearchAnswer,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from backends.backend_errors import DISK_IS_FULL, IndexFullError
+from backends.interface import DISK_IS_FULL, IndexFullError
 from config.errors import ErrorKind, MemoryGatewayError, lone_error
 from config.runtime.files import denied
 from config.runtime.tasks import lacks_threads

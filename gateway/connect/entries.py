@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import msgspec
 
-from backends.backend_errors import FileUnreadableError, FileUnwritableError
+from backends.interface import FileUnreadableError, FileUnwritableError
 from config.errors import ConfigInvalidError
 from config.host_keys import plain
 from config.runtime.files import (

@@ -10,11 +10,11 @@ from pathlib import Path
 from shlex import quote
 from typing import Final, NamedTuple
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.opening import index_file, is_current
 from backends.builtin.syncing.surveying import missing_notes
 from backends.files.roots import MemoryRoots
 from backends.files.scan import ScanResult, scan
+from backends.interface import IndexUnavailableError
 from config.errors import ConfigInvalidError, MemoryGatewayError
 from config.host_keys import HOST_RELEASE, switches
 from config.migration import find_moves, is_of_today

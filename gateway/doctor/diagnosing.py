@@ -25,10 +25,12 @@ from gateway.doctor.configuration import (
 )
 from gateway.doctor.finding import Check, Diagnosis, Finding, Observation, judge_findings
 from gateway.doctor.index import check_canary, check_index, check_owner, check_transcripts
-from gateway.doctor.providers import check_libraries, check_model, check_provider
 from gateway.doctor.surroundings import (
     check_disk,
     check_hooks,
+    check_libraries,
+    check_model,
+    check_provider,
     check_qmd,
     check_service,
     check_watches,

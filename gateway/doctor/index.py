@@ -18,10 +18,9 @@ import anyio
 from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.opening import check as check_store
 from backends.builtin.store.opening import doubt, index_file, inspect, is_index
-from backends.interface import SyncRequest
+from backends.interface import IndexUnavailableError, SyncRequest
 from backends.transcripts.agent_transcripts import AgentTranscripts
 from config.errors import MemoryGatewayError
 from config.runtime.files import try_lock_file

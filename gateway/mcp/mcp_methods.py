@@ -20,8 +20,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from backends.backend_errors import FileUnwritableError
-from backends.interface import ReadAnswer, SearchAnswer
+from backends.interface import FileUnwritableError, ReadAnswer, SearchAnswer
 from config.runtime.tasks import background_tasks
 from config.settings import Source
 from gateway.agent.conversations import Conversations

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec.structs import replace
 
-from backends.backend_errors import FileUnwritableError
+from backends.interface import FileUnwritableError
 from config.errors import MemoryGatewayError
 from config.host_keys import PLUGIN_ID, plain
 from config.paths import own_dir

@@ -15,7 +15,7 @@ import msgspec
 from anyio.abc import SocketStream, TaskGroup
 from msgspec import UNSET, Raw, UnsetType
 
-from backends.backend_errors import IndexUnavailableError
+from backends.interface import IndexUnavailableError
 from config.errors import ErrorKind, MemoryGatewayError
 from config.runtime.decoding import prepared
 from config.runtime.logs import Log

@@ -15,7 +15,7 @@ import msgspec
 from anyio.abc import SocketStream
 from msgspec.structs import replace
 
-from backends.backend_errors import IndexUnavailableError
+from backends.interface import IndexUnavailableError
 from config.errors import MemoryGatewayError
 from config.host_keys import is_disabled
 from config.runtime.logs import Log

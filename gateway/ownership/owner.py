@@ -22,8 +22,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from backends.backend_errors import IndexUnavailableError, index_denied
 from backends.builtin.store.opening import owner_lock
+from backends.interface import IndexUnavailableError, index_denied
 from config.paths import runtime_dir
 from config.runtime import IS_LINUX, PROC
 from config.runtime.decoding import prepared

@@ -14,7 +14,7 @@ import anyio
 import msgspec
 from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskGroup
 
-from backends.backend_errors import IndexUnavailableError
+from backends.interface import IndexUnavailableError
 from config.runtime.logs import Log
 from config.runtime.tasks import background_tasks
 from gateway.ownership.owner import (

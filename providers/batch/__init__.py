@@ -15,8 +15,7 @@ import msgspec
 from config.settings import Settings
 from config.vendors import VENDORS, JobLimits, Vendor
 from providers.choosing import Choice, is_installed
-from providers.provider_errors import ProviderError
-from providers.provider_interface import BatchHost, Fingerprint, Role
+from providers.provider_interface import BatchHost, Fingerprint, ProviderError, Role
 from providers.remote.embedder import fingerprint_of, library_missing
 from providers.remote.spec import resolve_spec
 

@@ -11,8 +11,13 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from config.errors import ErrorKind
-from providers.provider_errors import ProviderBadResponseError, ProviderError
-from providers.provider_interface import BatchResult, ItemError, OnResults
+from providers.provider_interface import (
+    BatchResult,
+    ItemError,
+    OnResults,
+    ProviderBadResponseError,
+    ProviderError,
+)
 from providers.remote.answers import MOST_DIMENSIONS, collect, values_in
 from providers.remote.http_client import typed_errors
 from providers.remote.spec import RemoteSpec

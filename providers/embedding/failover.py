@@ -16,8 +16,14 @@ import msgspec
 from config.runtime.logs import Log
 from config.runtime.tasks import ResettableEvent
 from providers.embedding.service import DEFAULT_QUERY_DEADLINE_S, EmbeddingService, OnBatch, OnSend
-from providers.provider_errors import ProviderError, ProviderUnavailableError
-from providers.provider_interface import EmbeddingsState, FallbackRecord, Fingerprint, QueryVector
+from providers.provider_interface import (
+    EmbeddingsState,
+    FallbackRecord,
+    Fingerprint,
+    ProviderError,
+    ProviderUnavailableError,
+    QueryVector,
+)
 from providers.resilience import Clock, SystemClock
 
 _log = Log()

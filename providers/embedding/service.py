@@ -20,15 +20,6 @@ from config.runtime.logs import Log
 from config.runtime.remembered import Remembered, size_of
 from providers.embedding import sizing
 from providers.embedding.sizing import LearnedLimits, WorkList
-from providers.provider_errors import (
-    ProviderBadResponseError,
-    ProviderError,
-    ProviderInputTooLargeError,
-    ProviderRateLimitError,
-    ProviderRejectedError,
-    ProviderTimeoutError,
-    ProviderUnavailableError,
-)
 from providers.provider_interface import (
     EmbeddedBatch,
     Embedder,
@@ -36,6 +27,13 @@ from providers.provider_interface import (
     FingerprintState,
     InputLimits,
     ItemError,
+    ProviderBadResponseError,
+    ProviderError,
+    ProviderInputTooLargeError,
+    ProviderRateLimitError,
+    ProviderRejectedError,
+    ProviderTimeoutError,
+    ProviderUnavailableError,
     ServiceState,
     Statistics,
     Vector,

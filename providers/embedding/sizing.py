@@ -9,8 +9,7 @@ from typing import Final, Self
 import msgspec
 
 from config.runtime.decoding import prepared
-from providers.provider_errors import SizeReason
-from providers.provider_interface import InputLimits
+from providers.provider_interface import InputLimits, SizeReason
 
 _RESERVE: Final = 0.97
 """The ratio varies a little between requests, and a refusal costs more than a few unused tokens."""

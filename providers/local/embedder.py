@@ -21,13 +21,6 @@ from providers.local.models.references import (
     parse_reference,
 )
 from providers.local.supervisor import ModelReplacedError, Patience, Supervisor
-from providers.provider_errors import (
-    ProviderBadResponseError,
-    ProviderError,
-    ProviderNotReadyError,
-    ProviderRejectedError,
-    ProviderUnavailableError,
-)
 from providers.provider_interface import (
     Download,
     EmbeddedBatch,
@@ -37,8 +30,13 @@ from providers.provider_interface import (
     ItemError,
     LocalModelState,
     LocalState,
+    ProviderBadResponseError,
     ProviderCandidate,
+    ProviderError,
+    ProviderNotReadyError,
+    ProviderRejectedError,
     ProviderRequest,
+    ProviderUnavailableError,
     Purpose,
     Vector,
     unusable,

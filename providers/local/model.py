@@ -33,8 +33,12 @@ from providers.local.models.references import (
     parse_reference,
 )
 from providers.local.worker import Open
-from providers.provider_errors import ProviderError, ProviderUnavailableError
-from providers.provider_interface import Fingerprint, Purpose
+from providers.provider_interface import (
+    Fingerprint,
+    ProviderError,
+    ProviderUnavailableError,
+    Purpose,
+)
 
 _POOLINGS: Final = {1: "mean", 2: "cls", 3: "last"}
 _MEAN, _CLS, _LAST, _RANK = 1, 2, 3, 4

@@ -39,12 +39,15 @@ from providers.local.worker import (
     Reply,
     Request,
 )
-from providers.provider_errors import (
+from providers.provider_interface import (
+    EmbeddedBatch,
+    ItemError,
     ProviderError,
     ProviderTransientError,
     ProviderUnavailableError,
+    Vector,
+    WorkerState,
 )
-from providers.provider_interface import EmbeddedBatch, ItemError, Vector, WorkerState
 
 _NO_DIRECTION = ItemError(
     kind=ErrorKind.PROVIDER_BAD_RESPONSE,

@@ -22,7 +22,8 @@ import msgspec
 
 from config.errors import ErrorKind
 from config.secrets import redact
-from providers.provider_errors import (
+from providers.provider_interface import (
+    ItemError,
     ProviderAuthError,
     ProviderError,
     ProviderInputTooLargeError,
@@ -32,9 +33,6 @@ from providers.provider_errors import (
     ProviderTransientError,
     ProviderUnavailableError,
     SizeReason,
-)
-from providers.provider_interface import (
-    ItemError,
     Vector,
 )
 

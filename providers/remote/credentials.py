@@ -15,7 +15,7 @@ from config.settings import AuthSettings, ModelProviderSettings, Secret
 from config.source.located import quote
 from config.vendors import OPENAI, Vendor
 from providers.endpoints import Endpoint, Origin, home_of, may_receive
-from providers.provider_errors import ProviderAuthError, ProviderUnavailableError
+from providers.provider_interface import ProviderAuthError, ProviderUnavailableError
 
 _MAX_BYTES = 1 << 20
 _RANK = {"oauth": 0, "token": 1, "api_key": 2}

@@ -14,16 +14,14 @@ from anyio.to_thread import run_sync
 
 from config.vendors import Vendor
 from providers.installing import install_remedy
-from providers.provider_errors import (
-    ProviderAuthError,
-    ProviderBadResponseError,
-    ProviderUnavailableError,
-)
 from providers.provider_interface import (
     EmbeddedBatch,
     Fingerprint,
     InputLimits,
     ItemError,
+    ProviderAuthError,
+    ProviderBadResponseError,
+    ProviderUnavailableError,
     Purpose,
     Vector,
     digest_headers,

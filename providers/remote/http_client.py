@@ -24,7 +24,7 @@ from config.errors import MemoryGatewayError
 from config.runtime.logs import Log
 from providers import proxies
 from providers.endpoints import Origin
-from providers.provider_errors import (
+from providers.provider_interface import (
     CHECK_CERTIFICATE,
     UNTRUSTED,
     ProviderBadResponseError,

@@ -16,8 +16,13 @@ from config.settings import ModelProviderSettings, Settings
 from config.source.located import quote
 from config.vendors import GEMINI, VENDORS, ModelLimits, Vendor
 from providers.endpoints import Endpoint, endpoint_at, home_of, may_receive
-from providers.provider_errors import ProviderAuthError, ProviderUnavailableError
-from providers.provider_interface import InputLimits, Purpose, Role
+from providers.provider_interface import (
+    InputLimits,
+    ProviderAuthError,
+    ProviderUnavailableError,
+    Purpose,
+    Role,
+)
 from providers.remote import credentials
 from providers.remote.credentials import Credential, KeySources, find_key
 

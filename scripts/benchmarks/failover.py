@@ -18,9 +18,8 @@ from urllib.parse import quote
 import anyio
 from msgspec.structs import replace
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.backend import BuiltinBackend, open_builtin
-from backends.interface import SearchRequest, SyncRequest
+from backends.interface import IndexUnavailableError, SearchRequest, SyncRequest
 from config.settings import Secret, StoreSettings
 from fakes import postgres
 from fakes.settings import make_settings

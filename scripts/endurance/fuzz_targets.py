@@ -46,12 +46,14 @@ from providers.batch.result_files import ResultLine, ResultLines, results_of
 from providers.choosing import provider
 from providers.local.model import Wishes, read_model
 from providers.local.worker import Reply, Request
-from providers.provider_errors import (
+from providers.provider_interface import (
+    ItemError,
     ProviderBadResponseError,
     ProviderError,
+    ProviderRequest,
     ProviderUnavailableError,
+    Vector,
 )
-from providers.provider_interface import ItemError, ProviderRequest, Vector
 from providers.remote.answers import Refusal, error_for
 
 _LIMIT = 1 << 12

@@ -8,9 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from config.keys.declaring import SettingsGroup, group, keys_of, setting
 from config.keys.kinds import Flag, FreeText, Kind, Whole
-from config.keys.tree import build_tree
+from config.keys.tree import SettingsGroup, build_tree, group, keys_of, setting
 from config.loading import assign, default_settings, snake_case
 from config.paths import Directories
 from config.sections import SECTIONS

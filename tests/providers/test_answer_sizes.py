@@ -13,7 +13,7 @@ import pytest
 
 from fakes.faults import BOMB_BYTES, bomb, fault, status
 from fakes.hopeless import TEXTS, fails
-from providers import provider_errors
+from providers import provider_interface
 from providers.batch.openai_jobs import read_line
 from providers.batch.result_files import ResultLines, ResultReader
 from providers.provider_interface import BatchResult
@@ -34,9 +34,9 @@ async def test_a_bomb_ends_in_an_error_that_says_so(host, service_for, collected
     service = service_for(host, options=options(retry=SINGLE, timeout_s=60.0))
     host.misbehave(fault(kind))
     error = await fails(service, collected)
-    assert type(error) is provider_errors.ProviderBadResponseError
+    assert type(error) is provider_interface.ProviderBadResponseError
     assert IN_ONE_ANSWER[kind] in error.message
-    with pytest.raises(provider_errors.ProviderError):
+    with pytest.raises(provider_interface.ProviderError):
         await service.embed_query("q")
 
 
@@ -47,7 +47,7 @@ async def test_a_bomb_in_an_error_leaves_its_status(host, service_for, collected
     layers = 3 if kind == "nested-bomb" else 1
     host.misbehave(status(503, bomb(layers), content_encoding=headers[kind]))
     error = await fails(service, collected)
-    assert isinstance(error, provider_errors.ProviderError)
+    assert isinstance(error, provider_interface.ProviderError)
     assert error.status == 503
 
 
@@ -70,7 +70,7 @@ async def test_memory_stays_small_and_the_event_loop_turns_while_a_bomb_arrives(
     openai_host.misbehave(fault("bomb"))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(turn)
-        with pytest.raises(provider_errors.ProviderBadResponseError):
+        with pytest.raises(provider_interface.ProviderBadResponseError):
             await embedder.embed_documents(TEXTS)
         tasks.cancel_scope.cancel()
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10

@@ -11,7 +11,7 @@ from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
 from providers.batch import find_batch
 from providers.choosing import choose
-from providers.provider_errors import (
+from providers.provider_interface import (
     ProviderAuthError,
     ProviderRedirectError,
     ProviderUnavailableError,

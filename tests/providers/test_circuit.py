@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from providers.provider_errors import (
+from providers.provider_interface import (
     CircuitOpenError,
     ProviderAuthError,
     ProviderInputTooLargeError,

@@ -6,7 +6,7 @@ from config.settings import ModelProviderSettings, Secret
 from config.vendors import VENDORS
 from fakes.each import each
 from providers.endpoints import Endpoint
-from providers.provider_errors import ProviderAuthError, ProviderUnavailableError
+from providers.provider_interface import ProviderAuthError, ProviderUnavailableError
 from providers.remote.credentials import (
     KeySources,
     Profile,

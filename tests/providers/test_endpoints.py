@@ -4,7 +4,7 @@ import pytest
 
 from fakes.each import each
 from providers.endpoints import Endpoint, Origin, may_receive
-from providers.provider_errors import ProviderUnavailableError
+from providers.provider_interface import ProviderUnavailableError
 
 
 @each(

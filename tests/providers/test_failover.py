@@ -12,7 +12,7 @@ from fakes.faults import fault, status
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
 from fakes.wire import embedding
-from providers import provider_errors
+from providers import provider_interface
 from providers.choosing import choose, open_embeddings
 from providers.embedding.failover import Embeddings
 
@@ -44,7 +44,7 @@ def changes():
 
 async def lose(embeddings, collected, host, fault_):
     host.misbehave(fault_)
-    with pytest.raises(provider_errors.ProviderError):
+    with pytest.raises(provider_interface.ProviderError):
         await embeddings.embed_documents(NOTES, on_batch=collected)
 
 
@@ -81,7 +81,7 @@ async def test_passing_failures_switch_only_when_the_circuit_opens(both, collect
     openai_host.misbehave(status(503))
     for number in range(3):
         assert both.fingerprint.provider == "openai"
-        with pytest.raises(provider_errors.ProviderTransientError):
+        with pytest.raises(provider_interface.ProviderTransientError):
             await both.embed_query(f"query {number}")
     assert both.fingerprint.provider == "voyage"
 
@@ -95,7 +95,7 @@ async def test_a_run_that_fails_midway_is_not_continued_by_the_other_provider(
         await collected(delivery)
         openai_host.misbehave(status(401))
 
-    with pytest.raises(provider_errors.ProviderAuthError):
+    with pytest.raises(provider_interface.ProviderAuthError):
         await both.embed_documents(NOTES, on_batch=store)
     assert len(collected.items) == 1
     assert collected.deliveries[0].fingerprint.provider == "openai"
@@ -116,14 +116,14 @@ async def test_a_query_for_the_old_generation_goes_to_its_own_provider_or_nowher
 ):
     mark = both.fingerprint
     await lose(both, collected, openai_host, status(401))
-    with pytest.raises(provider_errors.CircuitOpenError):
+    with pytest.raises(provider_interface.CircuitOpenError):
         await both.embed_query("q", fingerprint=mark)
     assert not voyage_host.requests
 
 
 async def test_a_fingerprint_of_nobody_is_refused(both):
     stranger = msgspec.structs.replace(both.fingerprint, model="another")
-    with pytest.raises(provider_errors.ProviderUnavailableError, match="another"):
+    with pytest.raises(provider_interface.ProviderUnavailableError, match="another"):
         await both.embed_query("q", fingerprint=stranger)
 
 
@@ -160,7 +160,7 @@ async def test_watching_brings_the_primary_back_by_itself(
         group.start_soon(both.watch)
         await anyio.wait_all_tasks_blocked()
         openai_host.misbehave(status(401), times=4)
-        with pytest.raises(provider_errors.ProviderAuthError):
+        with pytest.raises(provider_interface.ProviderAuthError):
             await both.embed_documents(NOTES, on_batch=collected)
         with anyio.fail_after(60):
             await recovered.wait()
@@ -227,7 +227,7 @@ async def test_when_the_fallback_fails_too_its_error_is_raised_and_nothing_else_
 ):
     await lose(both, collected, openai_host, status(401))
     voyage_host.misbehave(status(402))
-    with pytest.raises(provider_errors.ProviderQuotaError):
+    with pytest.raises(provider_interface.ProviderQuotaError):
         await both.embed_documents(NOTES, on_batch=collected)
     assert both.fingerprint.provider == "voyage"
     state = both.state()
@@ -270,7 +270,7 @@ async def test_a_hanging_primary_is_replaced_after_three_queries(both, openai_ho
     await both.embed_query("the library is loaded by now")
     openai_host.misbehave(fault("hang"))
     for number in range(3):
-        with pytest.raises(provider_errors.ProviderTimeoutError):
+        with pytest.raises(provider_interface.ProviderTimeoutError):
             await both.embed_query(f"query {number}", deadline_s=0.2)
     answer = await both.embed_query("query 4")
     assert answer.fingerprint.provider == "voyage"

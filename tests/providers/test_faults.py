@@ -30,7 +30,7 @@ from fakes.faults import (
 from fakes.hopeless import TEXTS, fails
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
-from providers import provider_errors, proxies
+from providers import provider_interface, proxies
 from providers.remote.http_client import typed_errors
 from providers.remote.spec import resolve_spec
 from providers.resilience import SINGLE
@@ -55,19 +55,27 @@ async def recovers(host, service, clock, collected):
 @pytest.mark.parametrize(
     ("fault_", "kind", "asked"),
     [
-        (status(401), provider_errors.ProviderAuthError, 1),
-        (status(403), provider_errors.ProviderAuthError, 1),
-        (status(404), provider_errors.ProviderUnavailableError, 1),
-        (status(402), provider_errors.ProviderQuotaError, 1),
-        (status(500), provider_errors.ProviderTransientError, 4),
-        (status(503), provider_errors.ProviderTransientError, 4),
-        (status(503, retry_after="7"), provider_errors.ProviderTransientError, 4),
-        (status(429, retry_after="3600"), provider_errors.ProviderRateLimitError, 1),
-        (fault("reset"), provider_errors.ProviderTransientError, 4),
-        (fault("invalid-json"), provider_errors.ProviderBadResponseError, 4),
-        (fault("html"), provider_errors.ProviderBadResponseError, 4),
-        (status(200, {"error": {"message": "odd"}}), provider_errors.ProviderBadResponseError, 4),
-        (status(200, {"data": [], "embeddings": []}), provider_errors.ProviderBadResponseError, 4),
+        (status(401), provider_interface.ProviderAuthError, 1),
+        (status(403), provider_interface.ProviderAuthError, 1),
+        (status(404), provider_interface.ProviderUnavailableError, 1),
+        (status(402), provider_interface.ProviderQuotaError, 1),
+        (status(500), provider_interface.ProviderTransientError, 4),
+        (status(503), provider_interface.ProviderTransientError, 4),
+        (status(503, retry_after="7"), provider_interface.ProviderTransientError, 4),
+        (status(429, retry_after="3600"), provider_interface.ProviderRateLimitError, 1),
+        (fault("reset"), provider_interface.ProviderTransientError, 4),
+        (fault("invalid-json"), provider_interface.ProviderBadResponseError, 4),
+        (fault("html"), provider_interface.ProviderBadResponseError, 4),
+        (
+            status(200, {"error": {"message": "odd"}}),
+            provider_interface.ProviderBadResponseError,
+            4,
+        ),
+        (
+            status(200, {"data": [], "embeddings": []}),
+            provider_interface.ProviderBadResponseError,
+            4,
+        ),
     ],
     ids=lambda value: f"{value.kind}-{value.status}" if isinstance(value, Fault) else "",
 )
@@ -90,9 +98,9 @@ async def test_a_used_up_account_is_not_asked_again(host, service_for, collected
     service = service_for(host)
     host.misbehave(QUOTA[host.vendor])
     error = await fails(service, collected)
-    assert type(error) is provider_errors.ProviderQuotaError
+    assert type(error) is provider_interface.ProviderQuotaError
     assert "keywords" in error.remedy
-    with pytest.raises(provider_errors.CircuitOpenError):
+    with pytest.raises(provider_interface.CircuitOpenError):
         await service.embed_documents(TEXTS, on_batch=collected)
     assert len(host.requests) == 1
     await recovers(host, service, clock, collected)
@@ -106,7 +114,7 @@ async def test_a_host_that_does_not_come_to_an_end(
     service = service_for(host, options=options(**IMPATIENT))
     host.misbehave(fault(kind))
     error = await fails(service, collected)
-    assert type(error) is provider_errors.ProviderTimeoutError
+    assert type(error) is provider_interface.ProviderTimeoutError
     # Once with all three texts, twice with the first alone, in case the size was the reason.
     assert [len(seen.texts) for seen in host.requests] == [3, 1, 1]
     host.heal()
@@ -145,7 +153,7 @@ async def test_a_rate_limit_that_never_ends_is_given_up(host, service_for, colle
     service = service_for(host)
     host.misbehave(rate_limited())
     error = await fails(service, collected)
-    assert type(error) is provider_errors.ProviderRateLimitError
+    assert type(error) is provider_interface.ProviderRateLimitError
     assert [len(seen.texts) for seen in host.requests] == [3] * 6 + [1] * 6
     assert service.state().status == "ready"
 
@@ -218,7 +226,7 @@ async def test_a_host_that_insists_on_another_length_has_another_model(
     openai_host.dimensions = 32
     for _ in range(2):
         with pytest.raises(
-            provider_errors.ProviderBadResponseError, match="32 dimensions instead of 64"
+            provider_interface.ProviderBadResponseError, match="32 dimensions instead of 64"
         ):
             await expecting.embed_query("boiler")
     assert len(await expecting.embed_query("boiler")) == 32
@@ -231,7 +239,7 @@ async def test_a_host_that_is_ill_for_a_while_is_not_taken_for_another_model(
     openai_host.misbehave(fault("wrong-dimension"))
     for _ in range(10):
         with pytest.raises(
-            provider_errors.ProviderBadResponseError, match="65 dimensions instead of 64"
+            provider_interface.ProviderBadResponseError, match="65 dimensions instead of 64"
         ):
             await expecting.embed_query("boiler")
     openai_host.heal()
@@ -250,7 +258,7 @@ async def test_a_host_that_is_not_there_is_transient(vendor, service_for, collec
     with FakeVendor(vendor) as gone:
         service = service_for(gone)
     error = await fails(service, collected)
-    assert type(error) is provider_errors.ProviderTransientError
+    assert type(error) is provider_interface.ProviderTransientError
     assert "cannot be reached" in error.message
     assert error.remedy == "Start it on this machine, or check the port in its address."
     assert len(clock.sleeps) == 3
@@ -275,7 +283,7 @@ async def test_a_certificate_that_is_not_trusted_is_final(
     with FakeVendor(vendor, tls=untrusted) as host:
         service = service_for(host)
         error = await fails(service, collected)
-        assert type(error) is provider_errors.ProviderUnavailableError
+        assert type(error) is provider_interface.ProviderUnavailableError
         assert "certificate" in error.message
         assert "SSL_CERT_FILE" in error.remedy
         assert not host.requests
@@ -285,7 +293,7 @@ async def test_a_certificate_that_is_not_trusted_is_final(
 async def test_a_host_that_cannot_be_connected_to_in_time_is_slow(tmp_path):
     settings = make_settings(tmp_path, search={"remote": remote("https://host.example/v1", "key")})
     spec = resolve_spec(settings, VENDORS["openai"], "primary")
-    with pytest.raises(provider_errors.ProviderTimeoutError), typed_errors(spec):
+    with pytest.raises(provider_interface.ProviderTimeoutError), typed_errors(spec):
         raise httpx2.ConnectTimeout("text of the library")
 
 
@@ -372,7 +380,7 @@ async def test_a_proxy_that_cannot_be_used_is_said_and_no_matter_of_this_machine
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("all_proxy", proxy)
     async with proxies.open_client() as client:
-        with pytest.raises(provider_errors.ProviderUnavailableError, match=words) as caught:
+        with pytest.raises(provider_interface.ProviderUnavailableError, match=words) as caught:
             await client.get("http://beyond.example/v1/models")
     assert "secret" not in str(caught.value)
     assert "ALL_PROXY" in caught.value.remedy
@@ -387,7 +395,9 @@ def test_certificates_that_cannot_be_read_are_named(content, tmp_path, monkeypat
         file.write_bytes(content)
     monkeypatch.setenv("SSL_CERT_FILE", str(file))
     proxies.certificates.cache_clear()
-    with pytest.raises(provider_errors.ProviderUnavailableError, match=r"ca\.pem \(SSL_CERT_FILE"):
+    with pytest.raises(
+        provider_interface.ProviderUnavailableError, match=r"ca\.pem \(SSL_CERT_FILE"
+    ):
         proxies.open_client()
 
 
@@ -431,7 +441,7 @@ async def test_a_wrong_key_is_refused_once_and_never_shown(
 ):
     service = service_for(host, key="zz-wrong-key-424242")
     error = await fails(service, collected)
-    assert type(error) is provider_errors.ProviderAuthError
+    assert type(error) is provider_interface.ProviderAuthError
     assert "remote.apiKey" in error.remedy
     assert len(host.requests) == 1
     assert_secret("zz-wrong-key-424242", error=error, also=service.state())

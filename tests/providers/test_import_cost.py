@@ -32,7 +32,7 @@ from pathlib import Path
 import threading
 import anyio
 from providers.choosing import choose, open_embeddings
-from providers.provider_errors import ProviderTimeoutError
+from providers.provider_interface import ProviderTimeoutError
 from fakes.settings import make_settings, remote
 search = {"provider": "openai", "remote": remote("http://127.0.0.1:9/v1", "sk-x")}
 settings = make_settings(Path(sys.argv[1]), search=search)

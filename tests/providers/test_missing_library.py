@@ -9,7 +9,7 @@ from fakes.settings import make_settings
 from providers.batch import find_batch
 from providers.choosing import choose
 from providers.installing import install_remedy
-from providers.provider_errors import ProviderUnavailableError
+from providers.provider_interface import ProviderUnavailableError
 
 KEYS = {
     "OPENAI_API_KEY": Secret("sk-x"),

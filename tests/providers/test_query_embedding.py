@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fakes.faults import fault, rate_limited, status
-from providers import provider_errors
+from providers import provider_interface
 from providers.embedding.service import QueryCache
-from providers.provider_errors import ProviderTransientError
+from providers.provider_interface import ProviderTransientError
 
 pytestmark = pytest.mark.anyio
 
@@ -40,13 +40,13 @@ async def test_a_hanging_host_costs_no_more_than_the_deadline_and_then_nothing(
     host.misbehave(fault(kind))
     for number in range(3):
         began = time.monotonic()
-        with pytest.raises(provider_errors.ProviderTimeoutError, match=r"0\.2 s"):
+        with pytest.raises(provider_interface.ProviderTimeoutError, match=r"0\.2 s"):
             await service.embed_query(f"query {number}", deadline_s=0.2)
         assert time.monotonic() - began < 1.0
     assert service.state().status == "open"
     asked = len(host.requests)
     began = time.monotonic()
-    with pytest.raises(provider_errors.CircuitOpenError):
+    with pytest.raises(provider_interface.CircuitOpenError):
         await service.embed_query("one more", deadline_s=0.2)
     assert time.monotonic() - began < 0.1
     assert len(host.requests) == asked
@@ -59,7 +59,7 @@ async def test_a_hanging_host_costs_no_more_than_the_deadline_and_then_nothing(
 async def test_a_query_is_tried_twice_at_most(host, service_for):
     service = service_for(host)
     host.misbehave(status(503))
-    with pytest.raises(provider_errors.ProviderTransientError):
+    with pytest.raises(provider_interface.ProviderTransientError):
         await service.embed_query("q")
     assert len(host.requests) == 2
 
@@ -73,7 +73,7 @@ async def test_a_brief_failure_is_not_noticed(host, service_for):
 async def test_a_query_does_not_wait_for_a_rate_limit_beyond_its_deadline(host, service_for, clock):
     service = service_for(host)
     host.misbehave(rate_limited("30"))
-    with pytest.raises(provider_errors.ProviderRateLimitError):
+    with pytest.raises(provider_interface.ProviderRateLimitError):
         await service.embed_query("q", deadline_s=4.0)
     assert clock.sleeps == []
     assert len(host.requests) == 1
@@ -82,7 +82,7 @@ async def test_a_query_does_not_wait_for_a_rate_limit_beyond_its_deadline(host, 
 @pytest.mark.parametrize("kind", ["zero", "nan", "short"])
 async def test_a_query_without_a_usable_vector_is_an_error(host, service_for, kind):
     host.misbehave(fault(kind))
-    with pytest.raises(provider_errors.ProviderBadResponseError):
+    with pytest.raises(provider_interface.ProviderBadResponseError):
         await service_for(host).embed_query("q")
 
 
@@ -90,7 +90,7 @@ async def test_a_cached_query_is_answered_while_the_host_is_down(host, service_f
     service = service_for(host)
     await service.embed_query("known")
     host.misbehave(status(401))
-    with pytest.raises(provider_errors.ProviderAuthError):
+    with pytest.raises(provider_interface.ProviderAuthError):
         await service.embed_query("unknown")
     await service.embed_query("known")
     assert len(host.requests) == 2
@@ -103,7 +103,7 @@ async def test_a_query_is_asked_again_when_the_host_has_another_model(
     service = service_for(openai_host)
     assert len(await service.embed_query("known")) == 64
     openai_host.dimensions = 32
-    with pytest.raises(provider_errors.ProviderBadResponseError):
+    with pytest.raises(provider_interface.ProviderBadResponseError):
         await service.embed_query("unknown")
     assert len(await service.embed_query("unknown")) == 32
     assert len(await service.embed_query("known")) == 32
@@ -142,7 +142,7 @@ async def test_one_that_shares_a_request_keeps_its_own_deadline(openai_host, ser
         group.start_soon(lambda: service.embed_query("q", deadline_s=30))
         await anyio.to_thread.run_sync(openai_host.wait_until, lambda host: host.at_once == 1)
         began = time.monotonic()
-        with pytest.raises(provider_errors.ProviderTimeoutError):
+        with pytest.raises(provider_interface.ProviderTimeoutError):
             await service.embed_query("q", deadline_s=0.1)
         assert time.monotonic() - began < 1.0
         group.cancel_scope.cancel()
@@ -150,7 +150,7 @@ async def test_one_that_shares_a_request_keeps_its_own_deadline(openai_host, ser
 
 
 async def test_a_blank_query_is_refused_unsent(host, service_for):
-    with pytest.raises(provider_errors.ProviderRejectedError):
+    with pytest.raises(provider_interface.ProviderRejectedError):
         await service_for(host).embed_query("  ")
     assert not host.requests
 

@@ -7,7 +7,7 @@ import pytest
 from fakes.faults import redirect
 from fakes.hopeless import TEXTS, fails
 from fakes.vendors import FakeVendor
-from providers import provider_errors
+from providers import provider_interface
 
 pytestmark = pytest.mark.anyio
 
@@ -19,7 +19,7 @@ async def test_a_redirect_elsewhere_is_refused_before_anything_is_sent(
         service = service_for(host)
         host.misbehave(redirect(f"{other.base_url}/embeddings"))
         error = await fails(service, collected)
-        assert type(error) is provider_errors.ProviderRedirectError
+        assert type(error) is provider_interface.ProviderRedirectError
         assert other.origin.removeprefix("http://") in error.message
         assert "remote.baseUrl" in error.remedy
         assert not other.requests
@@ -33,7 +33,7 @@ async def test_a_redirect_that_would_turn_the_request_into_another_is_refused(
 ):
     service = service_for(openai_host)
     openai_host.misbehave(redirect("/v1/embeddings", code))
-    assert type(await fails(service, collected)) is provider_errors.ProviderRedirectError
+    assert type(await fails(service, collected)) is provider_interface.ProviderRedirectError
     assert len(openai_host.requests) == 1
 
 
@@ -50,5 +50,5 @@ async def test_a_redirect_on_the_same_host_is_followed(host, service_for, collec
 async def test_a_redirect_in_a_circle_ends(openai_host, service_for, collected):
     service = service_for(openai_host)
     openai_host.misbehave(redirect("/v1/embeddings"))
-    assert type(await fails(service, collected)) is provider_errors.ProviderRedirectError
+    assert type(await fails(service, collected)) is provider_interface.ProviderRedirectError
     assert len(openai_host.requests) == 4

@@ -4,7 +4,7 @@ import json
 
 from fakes.each import each
 from fakes.faults import gemini_quota, openai_quota, voyage_quota
-from providers import provider_errors
+from providers import provider_interface
 from providers.remote.answers import Refusal, error_for, size_refusal
 
 
@@ -31,26 +31,26 @@ def said(message, **fields):
 @each(
     ("status", "body", "kind"),
     [
-        (401, said("Incorrect API key provided"), provider_errors.ProviderAuthError),
-        (403, said("Country not supported"), provider_errors.ProviderAuthError),
+        (401, said("Incorrect API key provided"), provider_interface.ProviderAuthError),
+        (403, said("Country not supported"), provider_interface.ProviderAuthError),
         (
             400,
             said("API key not valid. Please pass a valid API key."),
-            provider_errors.ProviderAuthError,
+            provider_interface.ProviderAuthError,
         ),
-        (400, said("API key expired."), provider_errors.ProviderAuthError),
-        (402, said("Pay first"), provider_errors.ProviderQuotaError),
-        (404, said("The model `x` does not exist"), provider_errors.ProviderUnavailableError),
-        (405, b"", provider_errors.ProviderUnavailableError),
-        (408, b"", provider_errors.ProviderTransientError),
-        (500, said("1536"), provider_errors.ProviderTransientError),
-        (502, b"<html>bad gateway</html>", provider_errors.ProviderTransientError),
-        (503, b"", provider_errors.ProviderTransientError),
-        (529, b"", provider_errors.ProviderTransientError),
-        (429, said("Slow down"), provider_errors.ProviderRateLimitError),
-        (400, said("Expected 1536 tokens near 5123"), provider_errors.ProviderRejectedError),
-        (422, {"detail": "Unprocessable"}, provider_errors.ProviderRejectedError),
-        (413, b"", provider_errors.ProviderInputTooLargeError),
+        (400, said("API key expired."), provider_interface.ProviderAuthError),
+        (402, said("Pay first"), provider_interface.ProviderQuotaError),
+        (404, said("The model `x` does not exist"), provider_interface.ProviderUnavailableError),
+        (405, b"", provider_interface.ProviderUnavailableError),
+        (408, b"", provider_interface.ProviderTransientError),
+        (500, said("1536"), provider_interface.ProviderTransientError),
+        (502, b"<html>bad gateway</html>", provider_interface.ProviderTransientError),
+        (503, b"", provider_interface.ProviderTransientError),
+        (529, b"", provider_interface.ProviderTransientError),
+        (429, said("Slow down"), provider_interface.ProviderRateLimitError),
+        (400, said("Expected 1536 tokens near 5123"), provider_interface.ProviderRejectedError),
+        (422, {"detail": "Unprocessable"}, provider_interface.ProviderRejectedError),
+        (413, b"", provider_interface.ProviderInputTooLargeError),
     ],
 )
 def test_status_and_body_decide_the_kind(status, body, kind):
@@ -66,7 +66,7 @@ def test_status_and_body_decide_the_kind(status, body, kind):
 )
 def test_a_used_up_account_is_final(fault):
     error = refuse(fault.status, fault.body)
-    assert type(error) is provider_errors.ProviderQuotaError
+    assert type(error) is provider_interface.ProviderQuotaError
     assert error.final
     assert not error.retryable
 
@@ -74,7 +74,7 @@ def test_a_used_up_account_is_final(fault):
 def test_geminis_minutely_quota_is_a_rate_limit_although_it_reads_like_the_daily_one():
     fault = gemini_quota("Minute", "37s")
     error = refuse(fault.status, fault.body)
-    assert type(error) is provider_errors.ProviderRateLimitError
+    assert type(error) is provider_interface.ProviderRateLimitError
     assert error.retry_after_s == 37.0
 
 
@@ -83,7 +83,7 @@ def test_voyages_reduced_rates_are_a_rate_limit_although_they_speak_of_billing()
         "You have not yet added your payment method in the billing page and will have reduced "
         "rate limits of 3 RPM and 10K TPM."
     )
-    assert type(refuse(429, {"detail": detail})) is provider_errors.ProviderRateLimitError
+    assert type(refuse(429, {"detail": detail})) is provider_interface.ProviderRateLimitError
 
 
 @each(
@@ -120,7 +120,7 @@ def test_a_refused_key_is_named_by_its_source():
 
 @each("body", [b"\xff\xfe", b"[]", b"[[]]", b"3", b'{"error": 3}', b"{" * 9999])
 def test_a_body_of_any_kind_does_no_harm(body):
-    assert type(refuse(500, body)) is provider_errors.ProviderTransientError
+    assert type(refuse(500, body)) is provider_interface.ProviderTransientError
 
 
 def test_a_list_around_the_error_is_looked_into():

@@ -5,7 +5,7 @@ import pytest
 
 from fakes.clock import FakeClock
 from fakes.each import each
-from providers.provider_errors import (
+from providers.provider_interface import (
     ProviderAuthError,
     ProviderBadResponseError,
     ProviderInputTooLargeError,

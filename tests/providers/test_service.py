@@ -12,7 +12,7 @@ from config.settings import ModelProviderSettings
 from fakes.faults import fault, rate_limited, status
 from fakes.settings import make_settings
 from fakes.vendors import FakeVendor
-from providers import provider_errors
+from providers import provider_interface
 from providers.choosing import provider
 from providers.embedding.service import EmbeddingService
 from providers.embedding.sizing import LearnedLimits
@@ -124,7 +124,7 @@ async def test_settings_that_the_host_rejects_are_told_from_texts_by_one_harmles
 ):
     host.rejects = lambda _text: True
     service = service_for(host)
-    with pytest.raises(provider_errors.ProviderUnavailableError) as caught:
+    with pytest.raises(provider_interface.ProviderUnavailableError) as caught:
         await service.embed_documents(notes(30), on_batch=collected)
     assert [seen.texts for seen in host.requests] == [tuple(notes(30)), ("ping",)]
     assert caught.value.status == 400
@@ -138,7 +138,7 @@ async def test_a_host_that_rejects_every_query_is_not_ready_until_one_succeeds(
     service = service_for(openai_host)
     openai_host.rejects = lambda _text: True
     for query in ("boiler", "pump"):
-        with pytest.raises(provider_errors.ProviderRejectedError):
+        with pytest.raises(provider_interface.ProviderRejectedError):
             await service.embed_query(query)
     state = service.state()
     assert state.status == "degraded"
@@ -191,7 +191,7 @@ async def test_what_arrived_before_a_failure_stays_and_is_not_sent_again(
         await collected(delivery)
         openai_host.misbehave(status(401))
 
-    with pytest.raises(provider_errors.ProviderAuthError):
+    with pytest.raises(provider_interface.ProviderAuthError):
         await service.embed_documents(texts, on_batch=store)
     openai_host.heal()
     clock.advance(60)
@@ -311,7 +311,7 @@ async def test_a_key_replaced_in_the_auth_profiles_is_taken_up(tmp_path, clock, 
         store("sk-the-old-one-1234")
         embedder = provider("openai").create(ProviderRequest(settings, "primary"))
         service = EmbeddingService(embedder, clock=clock)
-        with pytest.raises(provider_errors.ProviderAuthError) as caught:
+        with pytest.raises(provider_interface.ProviderAuthError) as caught:
             await service.embed_documents(notes(2), on_batch=collected)
         assert "auth profile openai:me" in caught.value.remedy
         store(host.key)

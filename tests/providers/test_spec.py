@@ -8,7 +8,7 @@ from config.paths import auth_profile_paths
 from config.settings import ModelProviderSettings, Secret
 from config.vendors import VENDORS
 from fakes.settings import make_settings, remote
-from providers.provider_errors import ProviderAuthError, ProviderUnavailableError
+from providers.provider_interface import ProviderAuthError, ProviderUnavailableError
 from providers.remote.spec import resolve_spec
 
 

@@ -20,11 +20,10 @@ from typing import Final, NamedTuple
 import anyio
 import msgspec
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.embedding.batch_jobs import KEPT_BACK, THRESHOLD, BatchJobs
 from backends.builtin.store.leasing import LOOK_S, LeaseHolder
 from backends.builtin.store.port import LeaseLostError, Store, Version, View, Writer
-from backends.interface import BackfillState, ProgressCallback, SyncProgress
+from backends.interface import BackfillState, IndexUnavailableError, ProgressCallback, SyncProgress
 from config.errors import ErrorKind
 from config.runtime.logs import Log
 from config.runtime.tasks import (
@@ -38,13 +37,16 @@ from config.runtime.tasks import (
 from config.settings import CacheSettings
 from providers.embedding.failover import Embeddings, ProviderChange
 from providers.embedding.service import Delivery
-from providers.provider_errors import (
+from providers.provider_interface import (
     CircuitOpenError,
+    Fingerprint,
+    ItemError,
     ProviderBadResponseError,
     ProviderError,
     ProviderTransientError,
+    QueryVector,
+    Vector,
 )
-from providers.provider_interface import Fingerprint, ItemError, QueryVector, Vector
 from providers.resilience import Clock, SystemClock
 
 _log = Log()

@@ -18,30 +18,27 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.leasing import LOOK_S, LeaseHolder
 from backends.builtin.store.opening import if_there
 from backends.builtin.store.port import BY_REQUEST, READERS, JobRecord, Store, View, Writer, now_ms
-from backends.interface import BatchReport, JobReport
+from backends.interface import BatchReport, IndexUnavailableError, JobReport
 from config.runtime.decoding import prepared
 from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork, ResettableEvent, SearchPriority
 from config.settings import BatchSettings, Settings
 from config.vendors import JobLimits
 from providers.batch import BatchAccess
-from providers.provider_errors import (
+from providers.provider_interface import (
+    BatchHost,
+    BatchResult,
+    Fingerprint,
+    ItemError,
     ProviderAuthError,
     ProviderError,
     ProviderInputTooLargeError,
     ProviderRateLimitError,
     ProviderTimeoutError,
     ProviderTransientError,
-)
-from providers.provider_interface import (
-    BatchHost,
-    BatchResult,
-    Fingerprint,
-    ItemError,
     RemoteJob,
     Vector,
 )

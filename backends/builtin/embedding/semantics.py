@@ -17,12 +17,12 @@ import msgspec
 from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import Store, View
 from backends.interface import (
     BackfillState,
     EmbeddingModel,
     Fallback,
+    IndexUnavailableError,
     ProgressCallback,
     VectorDetails,
 )
@@ -31,8 +31,7 @@ from config.runtime import PROC
 from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork, ResettableEvent, SearchPriority
 from config.settings import Settings
-from providers.provider_errors import ProviderError
-from providers.provider_interface import Fingerprint, QueryVector
+from providers.provider_interface import Fingerprint, ProviderError, QueryVector
 
 if TYPE_CHECKING:
     from backends.builtin.embedding.backfill import Backfill

@@ -11,8 +11,8 @@ from typing import Final
 
 import anyio
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import Lease, LeaseLostError, Store, Work, Writer
+from backends.interface import IndexUnavailableError
 from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork, background_tasks
 

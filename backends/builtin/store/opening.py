@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from backends.backend_errors import IndexUnavailableError, index_denied
+from backends.interface import IndexUnavailableError, index_denied
 from config.paths import lock_beside
 from config.settings import Settings
 

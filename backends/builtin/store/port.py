@@ -27,10 +27,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, Type
 
 import msgspec
 
-from backends.backend_errors import IndexUnavailableError
 from backends.files.reading import UTF8
 from backends.files.scan import FoundFile
-from backends.interface import DayCount, LanguageCount, Overview, SizeCount
+from backends.interface import DayCount, IndexUnavailableError, LanguageCount, Overview, SizeCount
 from backends.text.frontmatter import FrontMatter
 from backends.transcripts.source import HASH_BYTES, FoundTranscript, Position, Taken
 from config.settings import Source

@@ -18,7 +18,6 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import IndexDamagedError, View
 from backends.builtin.syncing.helper import Helper, helped
 from backends.builtin.syncing.indexing import Group, Indexer, Task, TaskOptions
@@ -33,6 +32,7 @@ from backends.builtin.syncing.sessions import TranscriptPart, skipped_transcript
 from backends.builtin.syncing.surveying import Survey
 from backends.files.scan import FoundFile, ScanResult
 from backends.interface import (
+    IndexUnavailableError,
     ProgressCallback,
     SkippedFile,
     Stale,

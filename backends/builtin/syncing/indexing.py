@@ -11,7 +11,6 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import (
     IndexedFile,
     OvertakenError,
@@ -35,7 +34,7 @@ from backends.files.reading import (
     read_for_index,
 )
 from backends.files.scan import FoundFile, stamp
-from backends.interface import SkippedFile
+from backends.interface import IndexUnavailableError, SkippedFile
 from config.runtime.logs import Log
 
 Task: TypeAlias = FoundFile | ObsoleteFile | TranscriptPart

@@ -12,7 +12,6 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from backends.backend_errors import FileUnreadableError
 from backends.builtin.store.port import (
     START,
     Checkpoint,
@@ -26,7 +25,7 @@ from backends.builtin.store.port import (
 from backends.builtin.syncing.planning import Change, FileOutcome, ObsoleteFile
 from backends.builtin.syncing.preparing import Preparer
 from backends.files.safe_open import MomentarilyUnreadableError, RefusedFileError
-from backends.interface import SkippedFile
+from backends.interface import FileUnreadableError, SkippedFile
 from backends.transcripts.source import (
     BEGINNING,
     PREFIX,

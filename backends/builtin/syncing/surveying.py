@@ -19,7 +19,6 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.opening import look_into
 from backends.builtin.store.port import (
     ARRIVAL_MS,
@@ -43,6 +42,7 @@ from backends.files.ignoring import IgnoreFiles
 from backends.files.roots import MemoryRoots
 from backends.files.safe_open import is_absent
 from backends.files.scan import MANY_FILES, SECOND_LOOK_S, FoundFile, ScanResult, is_mass, scan
+from backends.interface import IndexUnavailableError
 from backends.transcripts.source import TranscriptListing, id_of
 from config.runtime.decoding import prepared
 from config.runtime.files import denial_of

@@ -427,7 +427,7 @@ def _has_place(options: Options, settings: Settings, *, yes: bool) -> bool:
 
     Raises CommandLineError, FileUnwritableError.
     """
-    from backends.backend_errors import FileUnwritableError
+    from backends.interface import FileUnwritableError
     from gateway.daily_notes import daily_note
     from gateway.tools.search import agent_now
 

@@ -224,7 +224,7 @@ class _Change(NamedTuple):
 
     def _take_back(self, plan: FilePlan, error: MemoryGatewayError) -> None:
         """Undoes a change. Raises FileUnwritableError, with the message of `error`, if the file stays changed."""
-        from backends.backend_errors import FileUnwritableError
+        from backends.interface import FileUnwritableError
         from gateway.connect.entries import carry_out
 
         try:

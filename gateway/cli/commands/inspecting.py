@@ -206,7 +206,7 @@ def metrics(options: Options, textfile: typed.Textfile = None) -> int:
     if options.json:
         output.write_json(result)
         return os.EX_OK
-    from backends.backend_errors import unwritable
+    from backends.interface import unwritable
     from gateway.metrics import openmetrics_text, write_textfile
 
     if textfile is None:

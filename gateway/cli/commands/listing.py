@@ -240,7 +240,7 @@ def _open(file: Path) -> None:
 
 def _check(file: Path, *, force: bool) -> None:
     """Checks the file before any work is done for it. Raises FileUnwritableError."""
-    from backends.backend_errors import FileUnwritableError, unwritable
+    from backends.interface import FileUnwritableError, unwritable
     from gateway.cli.rendering.page import BEGINNING
 
     try:
@@ -261,7 +261,7 @@ def _check(file: Path, *, force: bool) -> None:
 
 
 def _write(file: Path, made: Report) -> None:
-    from backends.backend_errors import unwritable
+    from backends.interface import unwritable
     from gateway.cli.rendering.page import page_of
 
     page = page_of(made)

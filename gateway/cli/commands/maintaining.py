@@ -222,7 +222,7 @@ async def _pull_suggested(configured: ConfiguredModels, suggestion: Suggestion) 
     from gateway.cli.progress import download_progress
     from providers.local.models import obtain_suggested
     from providers.local.models.references import ModelOfflineError
-    from providers.provider_errors import ProviderTransientError
+    from providers.provider_interface import ProviderTransientError
 
     try:
         with download_progress(suggestion.name) as progress:

@@ -95,7 +95,7 @@ _LOGIN: Final = (
 
 def service(options: Options, action: typed.ServiceAction) -> int:
     """Run the gateway as one of your systemd user services."""
-    from backends.backend_errors import FileUnwritableError
+    from backends.interface import FileUnwritableError
     from gateway.systemd_units import install, name_of, uninstall
 
     settings = load(options)

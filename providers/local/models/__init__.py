@@ -39,7 +39,7 @@ from providers.local.models.references import (
     parse_reference,
 )
 from providers.local.models.suggestions import Suggestion
-from providers.provider_errors import ProviderUnavailableError
+from providers.provider_interface import ProviderUnavailableError
 from providers.resilience import Clock, SystemClock
 
 Progress: TypeAlias = Callable[[int, int | None], None]

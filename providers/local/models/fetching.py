@@ -30,7 +30,7 @@ from providers.local.models.references import (
     ModelStorageError,
     RemoteReference,
 )
-from providers.provider_errors import (
+from providers.provider_interface import (
     CHECK_CERTIFICATE,
     UNTRUSTED,
     ProviderError,

@@ -16,7 +16,7 @@ from config.errors import ErrorKind
 from config.paths import home_dir, named_dir, variable
 from config.settings import Secret
 from providers.endpoints import Origin
-from providers.provider_errors import (
+from providers.provider_interface import (
     ProviderAuthError,
     ProviderTransientError,
     ProviderUnavailableError,

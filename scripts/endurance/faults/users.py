@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 import anyio
 from anyio import to_thread
 
-from backends.backend_errors import IndexUnavailableError
+from backends.interface import IndexUnavailableError
 from config.errors import ErrorKind
 from endurance.agent import ANSWER_S
 from endurance.faults.base import Fault, Impossible, Lasting

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.backend import open_builtin, open_store
 from backends.builtin.copying import copy_index
 from backends.builtin.embedding.batch_jobs import new_job
-from backends.interface import SyncRequest
+from backends.interface import IndexUnavailableError, SyncRequest
 
 pytestmark = pytest.mark.anyio
 

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import apsw
 import pytest
 
-from backends.backend_errors import IndexFullError, IndexUnavailableError
 from backends.builtin.store.port import IndexDamagedError
 from backends.builtin.store.sqlite.connections import index_unavailable
 from backends.builtin.store.sqlite.store import MAX_TIMES_DAMAGED, READERS, SqliteStore
+from backends.interface import IndexFullError, IndexUnavailableError
 
 
 @pytest.fixture

@@ -19,8 +19,7 @@ from fakes.vendors import FakeVendor
 from providers.choosing import provider
 from providers.embedding.failover import Embeddings
 from providers.embedding.service import REMOTE, EmbeddingService
-from providers.provider_errors import ProviderError
-from providers.provider_interface import ProviderRequest
+from providers.provider_interface import ProviderError, ProviderRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 

@@ -10,7 +10,6 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.sqlite.connections import PATIENCE_S
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing import freshness
@@ -20,7 +19,7 @@ from backends.builtin.syncing.preparing import Preparer
 from backends.builtin.syncing.surveying import Surveyor
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots
-from backends.interface import SyncRequest
+from backends.interface import IndexUnavailableError, SyncRequest
 from fakes.freshness import stale_of
 from fakes.indexing import indexer_of
 

@@ -4,9 +4,9 @@ import errno
 
 import pytest
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import IndexDamagedError
 from backends.builtin.store.sqlite.store import SqliteStore
+from backends.interface import IndexUnavailableError
 from config.errors import ErrorKind
 
 

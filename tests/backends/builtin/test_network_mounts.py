@@ -11,14 +11,13 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store import opening
 from backends.builtin.store.opening import doubt, host_name, viewpoint_of
 from backends.builtin.store.sqlite import connections
 from backends.builtin.store.sqlite.connections import connect_writer
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.files import scan
-from backends.interface import SyncRequest
+from backends.interface import IndexUnavailableError, SyncRequest
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 WRITER = """
@@ -28,7 +27,7 @@ from pathlib import Path
 from backends.builtin.store.port import PreparedFile, ReadFile
 from backends.builtin.store.sqlite import connections
 from backends.builtin.store.sqlite.store import SqliteStore
-from backends.backend_errors import IndexUnavailableError
+from backends.interface import IndexUnavailableError
 from backends.files.scan import FoundFile
 
 connections.shared_type = lambda directory: "nfs4"

@@ -9,7 +9,6 @@ import apsw
 import numpy as np
 import pytest
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import PreparedFile, ReadFile
 from backends.builtin.store.sqlite import schema
 from backends.builtin.store.sqlite.connections import connect_writer
@@ -17,6 +16,7 @@ from backends.builtin.store.sqlite.index_file import set_aside
 from backends.builtin.store.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.files.scan import FoundFile
+from backends.interface import IndexUnavailableError
 from providers.provider_interface import Fingerprint
 
 

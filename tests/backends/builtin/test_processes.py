@@ -65,7 +65,7 @@ import resource, sys
 from pathlib import Path
 import anyio
 from backends.builtin.backend import open_builtin
-from backends.backend_errors import IndexUnavailableError
+from backends.interface import IndexUnavailableError
 from backends.interface import SearchRequest, SyncRequest
 from fakes.settings import make_settings
 

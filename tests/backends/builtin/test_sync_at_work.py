@@ -8,9 +8,8 @@ import zlib
 import anyio
 import pytest
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.sqlite.connections import PATIENCE_S
-from backends.interface import SyncRequest
+from backends.interface import IndexUnavailableError, SyncRequest
 from config.runtime.tasks import LONGEST_PAUSE_S, SearchPriority
 from fakes.freshness import large_note, stale_of
 

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from backends.backend_errors import FileUnreadableError
 from backends.builtin.store.sqlite import connections
 from backends.builtin.syncing import surveying
-from backends.interface import ReadRequest, SearchRequest, SyncRequest
+from backends.interface import FileUnreadableError, ReadRequest, SearchRequest, SyncRequest
 from config.settings import CacheSettings, ExtraPath
 from fakes.freshness import stale_of
 

@@ -6,9 +6,8 @@ import sys
 
 import pytest
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.backend import open_builtin
-from backends.interface import SyncRequest
+from backends.interface import IndexUnavailableError, SyncRequest
 from fakes.settings import make_settings
 
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store]

@@ -10,10 +10,10 @@ import sys
 
 import pytest
 
-from backends.backend_errors import FileUnwritableError, PathNotAllowedError
 from backends.files.appending import Appended, append_entry
 from backends.files.reading import decode, encoding_of
 from backends.files.roots import MemoryRoots
+from backends.interface import FileUnwritableError, PathNotAllowedError
 from config.runtime.files import try_lock
 
 

@@ -2,9 +2,8 @@ import tracemalloc
 
 import pytest
 
-from backends.backend_errors import FileUnreadableError, PathNotAllowedError
 from backends.files.reading import MAX_SCANNED_BYTES, MAX_TEXT_BYTES, read_lines
-from backends.interface import ReadAnswer, ReadRequest
+from backends.interface import FileUnreadableError, PathNotAllowedError, ReadAnswer, ReadRequest
 
 PATH = "memory/a.md"
 

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.backend_errors import PathNotAllowedError
 from backends.files.reading import read_lines
 from backends.files.roots import MAX_DEPTH, MemoryRoots
 from backends.files.scan import scan
-from backends.interface import ReadRequest
+from backends.interface import PathNotAllowedError, ReadRequest
 from config.settings import ExtraPath
 from fakes.each import each
 

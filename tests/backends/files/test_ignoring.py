@@ -4,13 +4,12 @@ import time
 
 import pytest
 
-from backends.backend_errors import PathNotAllowedError
 from backends.files import ignoring as ignoring_module
 from backends.files.ignoring import IgnoreFiles
 from backends.files.reading import read_lines
 from backends.files.roots import MemoryRoots
 from backends.files.scan import LeftOut, scan
-from backends.interface import ReadRequest
+from backends.interface import PathNotAllowedError, ReadRequest
 from config.settings import ExtraPath
 
 

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from backends.backend_errors import FileUnwritableError, PathNotAllowedError
 from backends.files.appending import append_entry
 from backends.files.roots import Location
 from backends.files.safe_open import opened
+from backends.interface import FileUnwritableError, PathNotAllowedError
 
 PATIENCE_S = 240
 OUTSIDE = "outside the workspace\n"

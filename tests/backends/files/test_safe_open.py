@@ -4,7 +4,6 @@ import stat
 
 import pytest
 
-from backends.backend_errors import FileUnreadableError, PathNotAllowedError
 from backends.files.roots import Location
 from backends.files.safe_open import (
     BEHIND_LINK,
@@ -16,6 +15,7 @@ from backends.files.safe_open import (
     opened,
     walked,
 )
+from backends.interface import FileUnreadableError, PathNotAllowedError
 
 
 def read(anchor, *names):

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.backend_errors import PathNotAllowedError
-from backends.interface import ReadRequest, SearchRequest, SyncRequest
+from backends.interface import PathNotAllowedError, ReadRequest, SearchRequest, SyncRequest
 from backends.qmd.backend import QmdBackend, open_qmd
 from config.settings import QmdPath
 from fakes.qmd import answered, clean_environment, qmd_settings, write, write_notes

@@ -11,10 +11,15 @@ import anyio
 import msgspec
 import pytest
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.backend import BuiltinBackend, open_builtin
 from backends.fallback import open_with_fallback
-from backends.interface import ForgetRequest, ReadRequest, SearchRequest, SyncRequest
+from backends.interface import (
+    ForgetRequest,
+    IndexUnavailableError,
+    ReadRequest,
+    SearchRequest,
+    SyncRequest,
+)
 from config.settings import QmdPath
 from fakes.qmd import clean_environment, qmd_settings, until, write
 from fakes.transcripts import Transcript

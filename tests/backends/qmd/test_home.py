@@ -8,7 +8,14 @@ from pathlib import Path
 import apsw
 import pytest
 
-from backends.qmd.home import QmdHome, absent, embed_lock, missing_models, model_file, qmd_variables
+from backends.qmd.process import (
+    QmdHome,
+    absent,
+    embed_lock,
+    missing_models,
+    model_file,
+    qmd_variables,
+)
 from backends.qmd.sidecar import home_of, qmd_environment
 from fakes.qmd import clean_environment, qmd_settings, write
 

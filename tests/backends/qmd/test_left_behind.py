@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from backends.qmd.backend import open_qmd
-from backends.qmd.home import QmdHome
-from backends.qmd.process import end_orphans, owner_variables
+from backends.qmd.process import QmdHome, end_orphans, owner_variables
 from backends.qmd.sidecar import home_of
 from fakes.qmd import answered, processes_in, qmd_settings, until, wrapper
 

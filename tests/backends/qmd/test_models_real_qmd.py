@@ -11,8 +11,7 @@ import pytest
 
 from backends.interface import SearchRequest
 from backends.qmd.backend import open_qmd
-from backends.qmd.home import embed_lock
-from backends.qmd.process import QmdUnavailableError
+from backends.qmd.process import QmdUnavailableError, embed_lock
 from backends.qmd.sidecar import home_of
 from fakes.gguf import write_embedder, write_reranker
 from fakes.qmd import answered, clean_environment, qmd_settings, until, write

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from backends.backend_errors import PathNotAllowedError
 from backends.files.scan import scan
-from backends.interface import ReadRequest
+from backends.interface import PathNotAllowedError, ReadRequest
 from backends.qmd.collections import CollectionPlaces, plan_collections
 from backends.qmd.exporting import Exports
 from backends.transcripts.agent_transcripts import AgentTranscripts

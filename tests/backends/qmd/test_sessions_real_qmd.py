@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from backends.backend_errors import PathNotAllowedError
-from backends.interface import ReadRequest, SearchRequest, SyncRequest
+from backends.interface import PathNotAllowedError, ReadRequest, SearchRequest, SyncRequest
 from backends.qmd.backend import open_qmd
 from backends.qmd.process import QmdUnavailableError
 from fakes.qmd import answered, clean_environment, qmd_settings, write_notes

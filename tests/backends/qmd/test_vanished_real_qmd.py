@@ -7,10 +7,9 @@ from contextlib import closing
 import apsw
 import pytest
 
-from backends.backend_errors import FileUnreadableError
 from backends.builtin.backend import open_builtin
 from backends.fallback import open_with_fallback
-from backends.interface import ReadRequest, SearchRequest, SyncRequest
+from backends.interface import FileUnreadableError, ReadRequest, SearchRequest, SyncRequest
 from backends.qmd import backend as qmd_backend
 from backends.qmd import engine
 from config.settings import QmdPath

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.backend_errors import IndexUnavailableError
+from backends.interface import IndexUnavailableError
 from config.runtime.files import (
     Denial,
     denial_of,

@@ -13,8 +13,7 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
-from backends.backend_errors import IndexUnavailableError
-from backends.interface import SyncRequest
+from backends.interface import IndexUnavailableError, SyncRequest
 from config.errors import ErrorKind
 from config.host_keys import is_disabled
 from config.settings import Settings, StoreSettings, SyncSettings

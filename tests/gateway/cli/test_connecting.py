@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from backends.backend_errors import FileUnwritableError
+from backends.interface import FileUnwritableError
 from gateway.cli import output
 from gateway.cli.commands.connecting import _surroundings
 from gateway.cli.guard import INTERRUPTED

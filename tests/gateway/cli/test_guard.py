@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.backend_errors import IndexFullError, IndexUnavailableError, index_full, unwritable
+from backends.interface import IndexFullError, IndexUnavailableError, index_full, unwritable
 from config.errors import MemoryGatewayError
 from gateway.cli.guard import guarded, shortage
 from gateway.cli.options import Options

@@ -12,7 +12,7 @@ from typing import get_args
 import pytest
 from msgspec.structs import replace
 
-from backends.backend_errors import FileUnreadableError, FileUnwritableError
+from backends.interface import FileUnreadableError, FileUnwritableError
 from config.errors import ConfigInvalidError
 from config.runtime.files import keep_copy
 from fakes.each import each

@@ -13,8 +13,15 @@ from msgspec.structs import replace
 from fakes.each import each
 from gateway.doctor.configuration import check_configuration, check_places, check_secrets
 from gateway.doctor.index import canary_settings, check_canary, check_index
-from gateway.doctor.providers import check_libraries, check_model, check_provider
-from gateway.doctor.surroundings import check_disk, check_service, check_watches, judge_room
+from gateway.doctor.surroundings import (
+    check_disk,
+    check_libraries,
+    check_model,
+    check_provider,
+    check_service,
+    check_watches,
+    judge_room,
+)
 from gateway.systemd_units import drop_in_path, name_of
 
 pytestmark = pytest.mark.anyio

@@ -12,8 +12,7 @@ from config.settings import LocalSettings, Secret, VectorStoreSettings
 from fakes.host_database import HostDatabase
 from fakes.settings import remote
 from gateway.doctor.index import check_transcripts
-from gateway.doctor.providers import check_libraries, check_model, check_provider
-from gateway.doctor.surroundings import check_qmd
+from gateway.doctor.surroundings import check_libraries, check_model, check_provider, check_qmd
 
 KEY = "sk-canary-90fe12"
 

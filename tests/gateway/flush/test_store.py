@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from backends.backend_errors import FileUnreadableError, FileUnwritableError
+from backends.interface import FileUnreadableError, FileUnwritableError
 from gateway import flush
 from gateway.flush import SessionState, SessionStore, lock_file
 

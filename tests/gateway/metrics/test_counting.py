@@ -9,8 +9,7 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
-from backends.backend_errors import IndexUnavailableError
-from backends.interface import Hit, SyncRequest
+from backends.interface import Hit, IndexUnavailableError, SyncRequest
 from fakes.details import details
 from fakes.sessions import OPERATOR
 from fakes.settings import make_settings

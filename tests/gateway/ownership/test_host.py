@@ -10,7 +10,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from backends.backend_errors import IndexUnavailableError
+from backends.interface import IndexUnavailableError
 from config.settings import SyncSettings
 from fakes.settings import make_settings
 from gateway.client import RemoteError, connect

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from backends.backend_errors import IndexUnavailableError
+from backends.interface import IndexUnavailableError
 from gateway.ownership.owner import OwnerLock, OwnerRecord, check_workspace, read_owner
 
 HOLD = """

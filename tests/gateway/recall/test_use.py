@@ -5,8 +5,8 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.sqlite.store import SqliteStore
+from backends.interface import IndexUnavailableError
 from gateway import recalled as use
 from gateway.recalled import NoteUse, UseRecord
 

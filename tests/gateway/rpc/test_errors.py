@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backends.backend_errors import PathNotAllowedError
+from backends.interface import PathNotAllowedError
 from config.errors import ErrorKind, MemoryGatewayError
 from fakes.each import each
 from gateway.rpc.wire import CODES, OverloadedError, RpcError, to_wire

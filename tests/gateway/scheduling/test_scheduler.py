@@ -10,8 +10,7 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from backends.backend_errors import IndexUnavailableError
-from backends.interface import SyncReport, SyncRequest
+from backends.interface import IndexUnavailableError, SyncReport, SyncRequest
 from gateway.scheduler import FIRST_RETRY_S, LAST_RETRY_S, SyncScheduler, retry_pause_s
 
 pytestmark = pytest.mark.anyio

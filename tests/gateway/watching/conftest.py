@@ -11,8 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from backends.backend_errors import IndexUnavailableError
-from backends.interface import SyncReport, SyncRequest
+from backends.interface import IndexUnavailableError, SyncReport, SyncRequest
 from config.settings import SyncSettings
 from fakes.settings import make_settings
 from gateway.scheduler import SyncScheduler

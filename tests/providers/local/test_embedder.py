@@ -10,7 +10,7 @@ from anyio import to_thread
 from fakes.hub import FakeHub, model_bytes
 from fakes.onnx_models import write_embedder
 from providers.embedding.service import EmbeddingService, RequestOptions
-from providers.provider_errors import (
+from providers.provider_interface import (
     ProviderNotReadyError,
     ProviderRejectedError,
     ProviderTransientError,

@@ -9,8 +9,7 @@ from fakes.settings import make_settings
 from providers.choosing import provider
 from providers.embedding.failover import Embeddings
 from providers.embedding.service import EmbeddingService
-from providers.provider_errors import ProviderUnavailableError
-from providers.provider_interface import ProviderRequest
+from providers.provider_interface import ProviderRequest, ProviderUnavailableError
 
 pytestmark = pytest.mark.anyio
 

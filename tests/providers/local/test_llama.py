@@ -12,8 +12,7 @@ from fakes.local_models import order
 from providers.embedding.service import EmbeddingService
 from providers.local.supervisor import Patience
 from providers.local.worker.llama import BATCH_TEXTS, BATCH_TOKENS, batches, cut
-from providers.provider_errors import ProviderRejectedError, ProviderUnavailableError
-from providers.provider_interface import ItemError
+from providers.provider_interface import ItemError, ProviderRejectedError, ProviderUnavailableError
 
 TOO_LONG = "x" * 300
 """More tokens than the short model has positions."""

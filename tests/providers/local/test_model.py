@@ -5,7 +5,7 @@ import pytest
 from fakes import onnx_models
 from fakes.gguf import write_embedder, write_reranker
 from providers.local.model import Wishes, context_of, read_header, read_model
-from providers.provider_errors import ProviderUnavailableError
+from providers.provider_interface import ProviderUnavailableError
 
 
 @pytest.fixture

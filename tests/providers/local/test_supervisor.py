@@ -12,8 +12,7 @@ from endurance.processes import has_ended
 from fakes.local_models import order
 from fakes.onnx_models import write_embedder
 from providers.local.supervisor import ModelReplacedError, Patience
-from providers.provider_errors import ProviderTransientError, ProviderUnavailableError
-from providers.provider_interface import ItemError
+from providers.provider_interface import ItemError, ProviderTransientError, ProviderUnavailableError
 
 pytestmark = pytest.mark.anyio
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from providers.local.supervisor import Job, WorkQueue
 from providers.local.worker import Computed, Failed
-from providers.provider_errors import ProviderUnavailableError
-from providers.provider_interface import ItemError
+from providers.provider_interface import ItemError, ProviderUnavailableError
 
 WIDTH = 4
 

@@ -25,7 +25,7 @@ from psycopg.adapt import Dumper
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Format, TransactionStatus
 
-from backends.backend_errors import IndexMisconfiguredError, IndexUnavailableError
+from backends.interface import IndexMisconfiguredError, IndexUnavailableError
 from config.secrets import redact
 from config.settings import Secret, StoreSettings
 

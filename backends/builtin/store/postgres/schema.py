@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, cast
 import msgspec
 from psycopg import errors, sql
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import MIN_LONG
 from backends.builtin.store.postgres.connections import check_name, with_settings
+from backends.interface import IndexUnavailableError
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -14,7 +14,6 @@ from uuid import uuid4
 
 import psycopg
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import (
     SCRUB_LIMIT_S,
     VIEWPOINT_LIFE_MS,
@@ -48,7 +47,7 @@ from backends.builtin.store.postgres.transactions import (
     AgentTransaction,
     new_number,
 )
-from backends.interface import StoreCheck, StoreDetails
+from backends.interface import IndexUnavailableError, StoreCheck, StoreDetails
 from config.runtime.logs import Log
 
 if TYPE_CHECKING:

@@ -13,16 +13,16 @@ from typing import Final
 
 import apsw
 
-from backends.backend_errors import (
+from backends.builtin.store.port import IndexDamagedError
+from backends.builtin.store.sqlite import schema
+from backends.files.scan import shared_type
+from backends.interface import (
     ANOTHER_PLACE,
     IndexUnavailableError,
     index_denied,
     index_full,
     write_denial,
 )
-from backends.builtin.store.port import IndexDamagedError
-from backends.builtin.store.sqlite import schema
-from backends.files.scan import shared_type
 from config.runtime.logs import Log
 
 _log = Log()

@@ -16,7 +16,6 @@ from weakref import WeakKeyDictionary
 
 import apsw
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.port import (
     ARRIVALS_TO_FORGET,
     READERS,
@@ -57,7 +56,7 @@ from backends.builtin.store.sqlite.index_file import (
 from backends.builtin.store.sqlite.keywords import SqliteKeywords
 from backends.builtin.store.sqlite.moving import settle, supersede
 from backends.builtin.store.sqlite.schema import SCHEMA_VERSION
-from backends.interface import StoreDetails
+from backends.interface import IndexUnavailableError, StoreDetails
 
 if TYPE_CHECKING:
     from backends.builtin.store.sqlite.embeddings import SqliteEmbeddings, SqliteJobs

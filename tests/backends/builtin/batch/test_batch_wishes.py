@@ -13,7 +13,7 @@ from config.settings import BatchSettings
 from fakes.settings import make_settings, remote
 from providers.batch import find_batch
 from providers.choosing import choose
-from providers.provider_errors import (
+from providers.provider_interface import (
     ProviderRateLimitError,
     ProviderRejectedError,
     ProviderTransientError,

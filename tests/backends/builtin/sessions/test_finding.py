@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from backends.backend_errors import PathNotAllowedError
-from backends.interface import ReadRequest, SessionDetails, SyncRequest
+from backends.interface import PathNotAllowedError, ReadRequest, SessionDetails, SyncRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 

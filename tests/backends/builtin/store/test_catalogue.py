@@ -8,12 +8,11 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.backend import open_builtin
 from backends.builtin.store.postgres.connections import Address
 from backends.builtin.store.postgres.schema import AGENT_TABLES, migrate
 from backends.builtin.store.postgres.store import PostgresStore
-from backends.interface import SearchRequest, SyncRequest
+from backends.interface import IndexUnavailableError, SearchRequest, SyncRequest
 from config.settings import SyncSettings
 from fakes.postgres import SERVING, SUPERUSER
 from fakes.settings import make_settings

@@ -15,7 +15,6 @@ import numpy as np
 import psycopg
 import pytest
 
-from backends.backend_errors import IndexMisconfiguredError, IndexUnavailableError
 from backends.builtin.searching import Searcher
 from backends.builtin.store.port import IndexDamagedError, TooLargeError, Word
 from backends.builtin.store.postgres.connections import Address
@@ -29,7 +28,7 @@ from backends.builtin.store.postgres.schema import (
     migrate,
 )
 from backends.builtin.store.postgres.store import PostgresStore
-from backends.interface import SearchRequest
+from backends.interface import IndexMisconfiguredError, IndexUnavailableError, SearchRequest
 from config.settings import MemorySearchSettings, PoolSettings, Secret, VectorStoreSettings
 from fakes.postgres import SERVING, SUPERUSER, following
 from providers.provider_interface import QueryVector

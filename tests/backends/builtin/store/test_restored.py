@@ -12,13 +12,12 @@ import pytest
 from anyio import to_thread
 from msgspec.structs import replace
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.backend import open_builtin
 from backends.builtin.store.port import IndexDamagedError
 from backends.builtin.store.postgres.connections import Address
 from backends.builtin.store.postgres.schema import SCHEMA_VERSION, migrate
 from backends.builtin.store.postgres.store import PostgresStore
-from backends.interface import SearchRequest, SyncRequest
+from backends.interface import IndexUnavailableError, SearchRequest, SyncRequest
 from config.settings import SyncSettings
 from fakes.patience import be_patient
 from fakes.postgres import SERVING, SUPERUSER, Server

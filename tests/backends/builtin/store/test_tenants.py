@@ -16,10 +16,10 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from backends.backend_errors import IndexUnavailableError
 from backends.builtin.store.postgres import connections
 from backends.builtin.store.postgres.store import PostgresStore
 from backends.builtin.store.sqlite.store import SqliteStore
+from backends.interface import IndexUnavailableError
 from config.settings import Secret, VectorStoreSettings
 from fakes.postgres import SUPERUSER
 

@@ -16,7 +16,7 @@ from providers.local.models.references import (
     ModelNotFoundError,
     ModelReferenceError,
 )
-from providers.provider_errors import ProviderRateLimitError, ProviderTransientError
+from providers.provider_interface import ProviderRateLimitError, ProviderTransientError
 
 pytestmark = pytest.mark.anyio
 
