@@ -20,8 +20,7 @@ from backends.builtin.store.port import (
 )
 from backends.builtin.store.postgres.connections import Reals
 from backends.builtin.store.postgres.file_rows import plain
-from backends.builtin.store.postgres.leases import IS_AHEAD
-from backends.builtin.store.postgres.transactions import NOW_MS
+from backends.builtin.store.postgres.transactions import IS_AHEAD, NOW_MS
 from backends.interface import Coverage, FailedText
 from config.runtime.decoding import prepared
 from providers.provider_interface import Fingerprint

@@ -17,8 +17,8 @@ from backends.builtin.store.port import (
     OvertakenError,
     TranscriptPiece,
 )
-from backends.builtin.store.postgres.leases import CLAIM_S
 from backends.builtin.store.postgres.store import PostgresStore
+from backends.builtin.store.postgres.transactions import CLAIM_S
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing.planning import Change
 from backends.builtin.syncing.preparing import Preparer
