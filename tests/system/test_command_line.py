@@ -310,7 +310,7 @@ LOADED = (
 """Runs a command line and prints which modules were imported."""
 NOT_AT_THE_START = {
     *("typer", "rich", "pygments", "attr", "prometheus_client", "numpy", "pydantic"),
-    *("structlog", "zoneinfo", "backends.redaction.patterns", "backends.qmd", "openai", "difflib"),
+    *("structlog", "zoneinfo", "backends.redaction", "backends.qmd", "openai", "difflib"),
     *("gateway.mcp", "gateway.flush", "gateway.ownership.bridge"),
     *("backends.chunking.chunker", "backends.chunking.chunker", "backends.transcripts.host"),
     *("backends.transcripts.jsonl", "backends.transcripts.turns"),

@@ -1,5 +1,6 @@
-"""Redaction of secrets in four passes: blocks of private keys, typical contexts (headers, URLs, options of commands,
-files of credentials), the shapes of tokens that vendors document, and assignments to names of secrets. Pure.
+"""Redaction of secrets in text before it is stored, in four passes: blocks of private keys, typical contexts (headers,
+URLs, options of commands, files of credentials), the shapes of tokens that vendors document, and assignments to names
+of secrets. Prose stays as it was written. Pure.
 
 Each pattern of a context is tried only in texts that contain one of its words, and each is linear.
 """
@@ -10,6 +11,18 @@ import re
 from collections.abc import Callable
 from enum import Enum, auto
 from typing import Final, NamedTuple
+
+REDACTION_VERSION: Final = 2
+"""Increases whenever the same text is masked differently, so that what was stored is made anew."""
+
+
+def redact(text: str) -> str:
+    """Returns the text with secrets masked.
+
+    What is masked already stays as it is, so redacting twice is redacting once. Linear in the length.
+    """
+    return redact_assignments(redact_shapes(redact_contexts(redact_private_keys(text))))
+
 
 SHORT: Final = "***"
 _LEAST_SHOWN: Final = 18
