@@ -2,7 +2,7 @@
 
 Unset or "auto": local if its model file exists, then OpenAI, Gemini, Voyage, by key, then local with the suggested
 model if that was downloaded; else keywords only. Named: that one; if it cannot be made, its fallback; else keywords
-only. Failures of a chosen provider are handled in `providers.embedding.failover`.
+only. Failures of a chosen provider are handled in `providers.embedding.service`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from config.errors import ConfigNotFoundError
 from config.settings import LocalSettings, Settings
 from config.vendors import Vendor
-from providers.embedding.failover import Embeddings
-from providers.embedding.service import REMOTE, EmbeddingService
+from providers.embedding.service import REMOTE, Embeddings, EmbeddingService
 from providers.embedding.sizing import LearnedLimits
 from providers.local.models import configured_models, suggestions
 from providers.provider_interface import (

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from backends.files.scan import FoundFile, ScanResult
     from backends.transcripts.source import HostDatabase, TranscriptListing
     from config.settings import Settings
-    from providers.embedding.failover import Embeddings
+    from providers.embedding.service import Embeddings
     from providers.provider_interface import QueryVector
 
 MEASURED_CHUNKS: Final = 1_000_000

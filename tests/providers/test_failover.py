@@ -14,7 +14,7 @@ from fakes.vendors import FakeVendor
 from fakes.wire import embedding
 from providers import provider_interface
 from providers.choosing import choose, open_embeddings
-from providers.embedding.failover import Embeddings
+from providers.embedding.service import Embeddings
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.client import GATEWAY_COMMAND
 from gateway.version import VERSION
-from providers.local.supervisor import COMMAND as WORKER_COMMAND
+from providers.local.embedder import COMMAND as WORKER_COMMAND
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("config", "providers", "backends", "gateway", "msgspec", "anyio")

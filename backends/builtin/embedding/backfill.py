@@ -35,8 +35,7 @@ from config.runtime.tasks import (
     cancelled_after,
 )
 from config.settings import CacheSettings
-from providers.embedding.failover import Embeddings, ProviderChange
-from providers.embedding.service import Delivery
+from providers.embedding.service import Delivery, Embeddings, ProviderChange
 from providers.provider_interface import (
     CircuitOpenError,
     Fingerprint,

@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from backends.builtin.embedding.batch_jobs import BatchJobs
     from backends.builtin.store.port import VectorMemory
     from providers.choosing import Choice
-    from providers.embedding.failover import Embeddings
-    from providers.embedding.service import EmbeddingService
+    from providers.embedding.service import Embeddings, EmbeddingService
 
 STALLED_PERCENT: Final = 10.0
 _PROC: Final = Path(PROC)

@@ -19,8 +19,7 @@ from fakes.faults import fault, status
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
 from providers.choosing import provider
-from providers.embedding.failover import Embeddings
-from providers.embedding.service import EmbeddingService
+from providers.embedding.service import Embeddings, EmbeddingService
 from providers.provider_interface import ProviderRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store]

@@ -17,8 +17,7 @@ from fakes.faults import fault, openai_quota, rate_limited, redirect, status
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
 from providers.choosing import provider
-from providers.embedding.failover import Embeddings
-from providers.embedding.service import REMOTE, EmbeddingService
+from providers.embedding.service import REMOTE, Embeddings, EmbeddingService
 from providers.provider_interface import ProviderError, ProviderRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store]

@@ -13,9 +13,8 @@ import pytest
 
 from fakes.local_models import ENGINES, write_model
 from fakes.onnx_models import write_embedder
-from providers.local.embedder import LocalEmbedder, LocalSpec
+from providers.local.embedder import LocalEmbedder, LocalSpec, Patience, Supervisor
 from providers.local.model import Wishes
-from providers.local.supervisor import Patience, Supervisor
 
 QUICK = Patience(beat_s=0.05, silence_s=20.0, idle_s=60.0, first_pause_s=0.01, open_s=30.0)
 BOUND_S = 120.0

@@ -7,8 +7,7 @@ from config.settings import LocalSettings
 from fakes.onnx_models import write_embedder
 from fakes.settings import make_settings
 from providers.choosing import provider
-from providers.embedding.failover import Embeddings
-from providers.embedding.service import EmbeddingService
+from providers.embedding.service import Embeddings, EmbeddingService
 from providers.provider_interface import ProviderRequest, ProviderUnavailableError
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fakes.gguf import write_embedder
 from fakes.local_models import order
 from providers.embedding.service import EmbeddingService
-from providers.local.supervisor import Patience
+from providers.local.embedder import Patience
 from providers.local.worker.llama import BATCH_TEXTS, BATCH_TOKENS, batches, cut
 from providers.provider_interface import ItemError, ProviderRejectedError, ProviderUnavailableError
 

@@ -11,7 +11,7 @@ import pytest
 from endurance.processes import has_ended
 from fakes.local_models import order
 from fakes.onnx_models import write_embedder
-from providers.local.supervisor import ModelReplacedError, Patience
+from providers.local.embedder import ModelReplacedError, Patience
 from providers.provider_interface import ItemError, ProviderTransientError, ProviderUnavailableError
 
 pytestmark = pytest.mark.anyio

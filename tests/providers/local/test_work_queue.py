@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.local.supervisor import Job, WorkQueue
+from providers.local.embedder import Job, WorkQueue
 from providers.local.worker import Computed, Failed
 from providers.provider_interface import ItemError, ProviderUnavailableError
 

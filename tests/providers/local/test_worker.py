@@ -15,7 +15,7 @@ from config.runtime.worker import FrameReader, frame
 from endurance.processes import has_ended
 from fakes.local_models import order
 from fakes.onnx_models import write_embedder
-from providers.local.supervisor import worker_variables
+from providers.local.embedder import worker_variables
 from providers.local.worker import (
     Cancel,
     Computed,
