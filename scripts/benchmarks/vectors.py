@@ -21,15 +21,15 @@ import numpy as np
 from rich.console import Console
 
 from backends.builtin.store.sqlite.embeddings import SqliteEmbeddings, fingerprint_id
+from backends.builtin.store.sqlite.resident import ResidentEngine
 from backends.builtin.store.sqlite.store import SqliteStore
-from backends.builtin.store.sqlite.vectors.engines import (
+from backends.builtin.store.sqlite.vector_engines import (
     Extension,
     NumpyScan,
     SqliteScan,
     VectorEngine,
     VectorQuery,
 )
-from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
 from benchmarks.large_index import Vectors, random_units
 from benchmarks.minilm_gguf import CACHE
 from benchmarks.questions import locomo

@@ -62,7 +62,7 @@ def test_the_modules_that_documents_name_exist(document):
 
 def test_no_module_of_ours_is_imported_by_a_string_which_no_contract_sees():
     libraries = {
-        "backends/builtin/store/sqlite/vectors/engines.py",
+        "backends/builtin/store/sqlite/vector_engines.py",
         "providers/local/worker/llama.py",
         "providers/local/worker/onnx.py",
     }

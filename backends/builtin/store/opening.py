@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from backends.builtin.store.port import Store, View
     from backends.builtin.store.postgres.store import PostgresStore
     from backends.builtin.store.sqlite.index_file import IndexState as IndexState  # noqa: PLC0414 - re-exported
-    from backends.builtin.store.sqlite.vectors.engines import LibraryProblems
+    from backends.builtin.store.sqlite.vector_engines import LibraryProblems
     from backends.interface import StoreCheck
 
 _MACHINE_ID: Final = Path("/etc/machine-id")
@@ -214,7 +214,7 @@ def _path(settings: Settings) -> Path:
 
 def vector_libraries(settings: Settings) -> LibraryProblems:
     """Returns which libraries of vector search cannot be used, and why. Blocks."""
-    from backends.builtin.store.sqlite.vectors.engines import probe_libraries
+    from backends.builtin.store.sqlite.vector_engines import probe_libraries
 
     return probe_libraries(settings.search.store.vector.extension_path)
 

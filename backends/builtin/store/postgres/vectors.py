@@ -33,7 +33,7 @@ _BYTES_A_NUMBER: Final = 6
 
 SAMPLE: Final = 256
 _FEW: Final = 8
-"""The same as for SQLite's engines: see `sqlite/vectors/select`."""
+"""The same as for SQLite's engines: see `sqlite/vectors`."""
 
 _MARGIN: Final = 0.004
 """Twice the error of an inner product in half precision: a thousandth by rounding, and as much by lengths that are not

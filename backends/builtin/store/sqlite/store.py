@@ -61,7 +61,7 @@ from backends.interface import IndexUnavailableError, StoreDetails
 if TYPE_CHECKING:
     from backends.builtin.store.sqlite.embeddings import SqliteEmbeddings, SqliteJobs
     from backends.builtin.store.sqlite.file_rows import SqliteTranscripts
-    from backends.builtin.store.sqlite.vectors.select import SqliteVectorSpace, VectorSearch
+    from backends.builtin.store.sqlite.vectors import SqliteVectorSpace, VectorSearch
     from config.settings import VectorStoreSettings
     from providers.provider_interface import Fingerprint
 
@@ -237,7 +237,7 @@ class SqliteStore:
             self._connect()
 
     def open_vectors(self, settings: VectorStoreSettings) -> VectorSearch | None:
-        from backends.builtin.store.sqlite.vectors.select import VectorSearch  # noqa: PLC0415 - not for keywords alone
+        from backends.builtin.store.sqlite.vectors import VectorSearch  # noqa: PLC0415 - not for keywords alone
 
         self._engines = VectorSearch(settings) if settings.enabled else None
         return self._engines

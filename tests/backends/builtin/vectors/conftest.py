@@ -21,15 +21,15 @@ from backends.builtin.store.port import (
     VectorHit,
 )
 from backends.builtin.store.sqlite.embeddings import SqliteEmbeddings, fingerprint_id
+from backends.builtin.store.sqlite.resident import ResidentEngine
 from backends.builtin.store.sqlite.store import SqliteStore
-from backends.builtin.store.sqlite.vectors.engines import (
+from backends.builtin.store.sqlite.vector_engines import (
     Extension,
     NumpyScan,
     SqliteScan,
     VectorEngine,
     VectorQuery,
 )
-from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
 from backends.files.scan import FoundFile
 from providers.provider_interface import Fingerprint
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.builtin.store.sqlite.vectors.engines import row_lengths
-from backends.builtin.store.sqlite.vectors.resident import (
+from backends.builtin.store.sqlite.resident import (
     SEGMENT_ROWS,
     Coded,
     Float32Kernel,
@@ -21,6 +20,7 @@ from backends.builtin.store.sqlite.vectors.resident import (
     contained,
     find_rows,
 )
+from backends.builtin.store.sqlite.vector_engines import row_lengths
 from fakes.each import each
 
 SHAPES = st.tuples(st.integers(1, 40), st.integers(1, 300), st.integers(0, 2**32 - 1))

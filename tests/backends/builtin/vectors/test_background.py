@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from backends.builtin.store.sqlite.vectors.engines import (
+from backends.builtin.store.sqlite.vector_engines import (
     Extension,
     NumpyScan,
     SqliteScan,
     VectorQuery,
 )
-from backends.builtin.store.sqlite.vectors.select import background_of
+from backends.builtin.store.sqlite.vectors import background_of
 
 
 @pytest.fixture

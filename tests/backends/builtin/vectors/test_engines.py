@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from backends.builtin.store.port import VectorAnswer
-from backends.builtin.store.sqlite.vectors.engines import (
+from backends.builtin.store.sqlite.vector_engines import (
     Extension,
     NumpyScan,
     SqliteScan,

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from backends.builtin.store.sqlite.vectors.engines import NumpyScan
+from backends.builtin.store.sqlite.vector_engines import NumpyScan
 
 TEXTS = [f"text {number}" for number in range(300)]
 

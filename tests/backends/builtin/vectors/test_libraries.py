@@ -8,7 +8,7 @@ from array import array
 from pathlib import Path
 import apsw, structlog
 from backends.builtin.store.port import Unavailable
-from backends.builtin.store.sqlite.vectors.select import SqliteVectorSpace, VectorSearch
+from backends.builtin.store.sqlite.vectors import SqliteVectorSpace, VectorSearch
 from config.settings import VectorStoreSettings
 
 before = {"numpy", "simsimd", "sqlite_vec"} & set(sys.modules)

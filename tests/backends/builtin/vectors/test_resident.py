@@ -9,8 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from backends.builtin.store.port import Unavailable
-from backends.builtin.store.sqlite.vectors.engines import VectorQuery
-from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
+from backends.builtin.store.sqlite.resident import ResidentEngine
+from backends.builtin.store.sqlite.vector_engines import VectorQuery
 
 TEXTS = [f"text {number}" for number in range(300)]
 

@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from backends.builtin.store.port import Unavailable
-from backends.builtin.store.sqlite.vectors.select import VectorSearch
+from backends.builtin.store.sqlite.vectors import VectorSearch
 from config.settings import VectorStoreSettings
 
 

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from backends.builtin.store.port import EngineName, Unavailable, VectorAnswer
 from backends.builtin.store.sqlite.connections import int64s
 from backends.builtin.store.sqlite.embeddings import BYTES_A_NUMBER, current_serial
-from backends.builtin.store.sqlite.vectors.engines import (
+from backends.builtin.store.sqlite.vector_engines import (
     VectorQuery,
     import_problem,
     misfit,

@@ -21,7 +21,8 @@ from backends.builtin.store.sqlite.embeddings import (
     is_complete,
     vector_bytes_per_chunk,
 )
-from backends.builtin.store.sqlite.vectors.engines import (
+from backends.builtin.store.sqlite.resident import ResidentEngine, newest_excerpt
+from backends.builtin.store.sqlite.vector_engines import (
     DatabaseScan,
     Extension,
     NumpyScan,
@@ -31,7 +32,6 @@ from backends.builtin.store.sqlite.vectors.engines import (
     dimensions_of,
     import_problem,
 )
-from backends.builtin.store.sqlite.vectors.resident import ResidentEngine, newest_excerpt
 from backends.interface import VectorStatus
 from backends.ranking.evidence import Background
 from backends.ranking.lines import Excerpt
