@@ -106,6 +106,10 @@ SERVER_PATIENCE_S: Final = 5.0
 again until it does."""
 _LINKS_PATIENCE_S: Final = 2.0
 """A file is read even if its links cannot be resolved."""
+LOADING_AFTER_S: Final = 3.0
+"""The time after the start when what questions need is loaded: by then the first answer has been given."""
+_FIRST_QUESTION: Final = "When did I note that, yesterday or 昨日?"
+"""Its days are read by the patterns of every script."""
 OPENING_PATIENCE_S: Final = 60.0
 """A large log may have to be replayed, and a disk may have to spin up."""
 
@@ -216,6 +220,14 @@ class BuiltinBackend:
         async with create_task_group() as tasks:
             tasks.start_soon(self._erase_regularly)
             tasks.start_soon(self._semantics.run)
+            if self._embeds:
+                tasks.start_soon(self._load_for_questions)
+
+    async def _load_for_questions(self) -> None:
+        """Asks what nobody waits for: the first question for a day compiles patterns for a tenth of a second."""
+        await anyio.sleep(LOADING_AFTER_S)
+        with suppress(Exception):  # a search reports it
+            await self._find(SearchRequest(query=_FIRST_QUESTION), None, math.inf, is_level=True)
 
     async def _erase_regularly(self) -> None:
         is_done = True

@@ -9,10 +9,13 @@ from __future__ import annotations
 from datetime import date
 from itertools import pairwise
 
+import anyio
 import pytest
 
+from backends.builtin import backend as backend_module
 from backends.interface import SearchRequest, SyncRequest
 from backends.ranking.layout import breadcrumb_of
+from backends.text import times
 from fakes.each import each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
@@ -442,3 +445,16 @@ async def test_an_explanation_tells_the_days_that_were_understood(backend):
     days = {"text": "last month", "from": "2026-02-01", "to": "2026-02-28"}
     assert explained["memory/2026-02-01.md"] == [days | {"matches": True}]
     assert explained["memory/2026-03-10-budget.md"] == [days | {"matches": False}]
+
+
+async def test_the_patterns_of_days_are_compiled_before_anybody_asks_for_one(home, monkeypatch):
+    monkeypatch.setattr(backend_module, "LOADING_AFTER_S", 0.0)
+    times._spaced_forms.cache_clear()
+    times._unspaced_forms.cache_clear()
+    home.write("MEMORY.md", NOTES["MEMORY.md"])
+    async with home.open():
+        with anyio.fail_after(60):
+            while not times._unspaced_forms.cache_info().currsize:
+                await anyio.sleep(0.02)
+            while not times._spaced_forms.cache_info().currsize:
+                await anyio.sleep(0.02)
