@@ -17,7 +17,7 @@ import msgspec
 from backends.chunking import Fence, fence_below, shorten_title
 from backends.text.times import date_in
 
-FRONT_MATTER_VERSION: Final = 7
+FRONT_MATTER_VERSION: Final = 8
 """Increases with every change of what is read: the notes of stored indexes are then prepared again."""
 MAX_VALUES: Final = 100
 """The most values of one list; more say nothing about a note."""
@@ -32,6 +32,7 @@ _DAY: Final = r"(\d{4})([-/])(\d{2})\2(\d{2})(?!\d)"
 _BLOCK: Final = r"[>|][+-]?[1-9]?[+-]?"
 """The header of a block scalar, whose value is the indented lines below; of a title the first of them counts."""
 _COMMENT: Final = r"[ \t]#.*$"
+_NULL: Final = ("~", "null", "Null", "NULL")
 _WRITTEN_TAG: Final = r"\[\[([^\[\]\n]+)\]\]|[^,\s]+"
 _DATES: Final = ("date", "created", "updated")
 """The first one with a date is the date of the note."""
@@ -246,7 +247,8 @@ def _plain(value: str) -> str:
         end = value.find(value[0], 1)
         value = value[1:end] if end > 0 else value[1:]
     else:
-        value = re.sub(_COMMENT, "", value)
+        value = re.sub(_COMMENT, "", value).strip()
+        return "" if value in _NULL else value
     return value.strip()
 
 

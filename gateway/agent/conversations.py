@@ -6,13 +6,14 @@ are in `gateway.scope` and `gateway.flush`; searching and reading are in `gatewa
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from datetime import date, datetime
 from functools import partial
 from typing import Annotated, Any, Final, TypeVar
 
+import anyio
 import msgspec
 
 from backends.files.appending import Appended, append_entry
@@ -61,6 +62,7 @@ T = TypeVar("T")
 
 DISK_PATIENCE_S: Final = 10.0
 """The longest wait of a request for its files, and before that for its turn behind others that wait for a disk."""
+_LOOK_S: Final = 0.005
 _AT_ONCE: Final = 4
 
 
@@ -344,18 +346,36 @@ def _why_not_append(settings: Settings, params: AppendParams, session: Session) 
 
 
 async def _written(pool: BoundedWork, write: Callable[[Callable[[], bool]], T], name: str) -> T:
-    """Returns what `write` returns, which asks before each change whether somebody still waits for it."""
-    given_up = threading.Event()
+    """Returns what `write` returns, which asks just before it changes anything whether somebody still waits for it.
+
+    Once it has begun a cancellation comes too late: the answer is then what happened.
+    """
+    done: Future[T] = Future()
+    fate: dict[str, bool] = {}
+    """Whether it began, or its caller gave up first; `setdefault` is one step for all threads."""
+
+    def work() -> None:
+        try:
+            done.set_result(write(lambda: fate.setdefault("has_begun", True)))
+        except BaseException as error:  # noqa: BLE001 - it belongs to the caller
+            done.set_exception(error)
+
     try:
-        return await pool.run(
-            lambda: write(lambda: not given_up.is_set()), DISK_PATIENCE_S, queue_s=DISK_PATIENCE_S
-        )
+        await pool.run(work, DISK_PATIENCE_S, queue_s=DISK_PATIENCE_S)
+    except anyio.get_cancelled_exc_class():
+        if not fate.setdefault("has_begun", False):
+            raise
+        with anyio.move_on_after(DISK_PATIENCE_S, shield=True):
+            while not done.done():  # noqa: ASYNC110 - a thread ends it, within milliseconds
+                await anyio.sleep(_LOOK_S)
     except TimeoutError:
-        raise FileUnwritableError(
-            f"{name} was not written within {DISK_PATIENCE_S:g} s.", remedy=MAY_HANG
-        ) from None
-    finally:
-        given_up.set()
+        pass
+    if done.done():
+        return done.result()
+    so_far = ", and may be yet" if fate.setdefault("has_begun", False) else ""
+    raise FileUnwritableError(
+        f"{name} was not written within {DISK_PATIENCE_S:g} s{so_far}.", remedy=MAY_HANG
+    )
 
 
 def _append(

@@ -35,7 +35,7 @@ def read_request(params: GetParams) -> ReadRequest:
         raise InvalidParamsError(
             "path is blank.", remedy="Give the path of a result, as in memory/2026-02-08.md."
         )
-    if not first and (cited := re.fullmatch(r"(.+)#L(\d{1,9})(?:-L(\d{1,9}))?", path)):
+    if not first and (cited := re.fullmatch(r"(.+)#L([1-9]\d{0,8})(?:-L(\d{1,9}))?", path)):
         path, first = cited[1], int(cited[2])
         lines = lines or max(1, int(cited[3] or 0) - first + 1)
     return ReadRequest(path=path, first_line=first or None, line_count=lines or None)

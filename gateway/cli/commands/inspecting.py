@@ -284,12 +284,16 @@ def _now() -> str:
 def run_migration(options: Options, *, write: bool) -> int:
     """Shows or writes the migrated file. Raises ConfigInvalidError, ConfigNotFoundError."""
     from config.migration import migrate_in_force
+    from config.paths import CONFIG_NAMES
+    from config.source.discover import discover
 
     request = load_request(options)
     migration = migrate_in_force(request)
     if migration is None:
+        place = discover(request).state_dir / CONFIG_NAMES[0]
         raise ConfigNotFoundError(
-            "There is no configuration file.", remedy="Without one there is nothing to migrate."
+            f"Nothing to migrate: there is no {place}.",
+            remedy="If it is elsewhere, --config names it.",
         )
     if options.json and not write:
         output.write_json(_as_data(migration))

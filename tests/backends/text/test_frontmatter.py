@@ -83,6 +83,8 @@ def test_the_name_by_which_claude_code_links_a_note_is_an_alias():
         (['tags: ["#a", b]'], ("a", "b")),
         (["tags:", "other:", "  - a"], ()),
         (["tags: []"], ()),
+        (["tags: null # none yet"], ()),
+        (["tags:", "  - ~", "  - 'null'", "  - a"], ("null", "a")),
     ],
 )
 def test_tags_are_read_in_each_of_the_usual_forms(lines, tags):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -221,6 +222,54 @@ async def test_an_appended_entry_is_found_by_the_next_search(talking, workspace)
         found = await memory.search(SearchParams("kingfisher"))
         assert [hit.path for hit in found.hits] == [added.path]
         assert (workspace / added.path).read_text(encoding="utf-8").startswith("# 20")
+
+
+async def test_an_entry_whose_writing_has_begun_is_answered_though_it_is_cancelled(
+    talking, workspace
+):
+    note = workspace / "MEMORY.md"
+    async with (
+        talking(append_enabled=True) as (conversations, _),
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def append(text, scope, added):
+            with scope:
+                added.append(
+                    await conversations.append(
+                        AppendParams(text=text, target="longterm"), of_session(MAIN)
+                    )
+                )
+
+        for number in range(40):
+            scope, added = anyio.CancelScope(), []
+            before = note.stat().st_size
+            tasks.start_soon(append, f"- entry {number}", scope, added)
+            with anyio.fail_after(60):
+                while note.stat().st_size == before:
+                    await anyio.lowlevel.checkpoint()
+                scope.cancel()
+                while not added:
+                    assert not scope.cancelled_caught, (
+                        f"entry {number} is written, but not answered"
+                    )
+                    await anyio.lowlevel.checkpoint()
+            assert added[0].start_line == 4 + number
+
+
+async def test_an_entry_that_is_cancelled_before_it_is_written_never_is(talking, workspace):
+    note = workspace / "MEMORY.md"
+    before = note.read_bytes()
+    async with talking(append_enabled=True) as (conversations, _):
+        with note.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            with anyio.move_on_after(0.2) as scope:
+                await conversations.append(
+                    AppendParams(text="- late", target="longterm"), of_session(MAIN)
+                )
+        assert scope.cancelled_caught
+        await conversations.append(AppendParams(text="- next", target="longterm"), of_session(MAIN))
+    assert note.read_bytes() == before + b"- next\n"
 
 
 @pytest.mark.parametrize(

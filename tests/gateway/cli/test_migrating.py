@@ -70,7 +70,7 @@ def test_a_file_that_is_a_link_stays_one(cli):
 def test_without_a_file_there_is_nothing_to_move(cli):
     done = cli("config", "--migrate")
     assert (done.code, done.out) == (78, "")
-    assert "no configuration file" in done.err
+    assert f"there is no {cli.config}." in done.err
 
 
 def test_write_alone_is_a_mistake(cli):

@@ -29,6 +29,7 @@ def test_lines_are_asked_for_by_their_documented_names(params_of):
         ({"path": "MEMORY.md#L7"}, ("MEMORY.md", 7, 1)),
         ({"path": "x.md#L3-L5", "lines": 20}, ("x.md", 3, 20)),
         ({"path": "x.md#L5-L3"}, ("x.md", 5, 1)),
+        ({"path": "x.md#L0"}, ("x.md#L0", None, None)),
         ({"path": "plan #L5.md"}, ("plan #L5.md", None, None)),
         ({"path": "[[x#L5]]"}, ("[[x#L5]]", None, None)),
     ],
