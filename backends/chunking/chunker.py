@@ -241,7 +241,7 @@ def cuts_inside(
     without spaces and punctuation is cut every `room.step`.
     """
     if not levels:
-        yield from _solid(text, start, end, used, room)
+        yield from _solid(text, start, end, used, room, tick)
         return
     (rank, pattern), *finer = levels
     for stop in chain(_starts(pattern, text, start, end, tick), (end,)):
@@ -252,9 +252,12 @@ def cuts_inside(
         start, used = stop, 0
 
 
-def _solid(text: str, start: int, end: int, used: int, room: Room) -> Iterator[tuple[int, int]]:
+def _solid(
+    text: str, start: int, end: int, used: int, room: Room, tick: Callable[[], None]
+) -> Iterator[tuple[int, int]]:
     weight = min(room.step, room.limit - used)
     while (wanted := prefix_end(text, start, end, weight)) < end:
+        tick()
         start = next_cut(text, start, max(wanted, start + 1), end)
         if start == end:
             return
@@ -556,11 +559,8 @@ class BlockScanner:
             return
         end = min(self._offset + len(self._line) + 1, len(self._text))
         last, weight = self._offset, self._weight
-        tick = self._tick
-        for offset, rank in cuts_inside(
-            self._text, last, end, used=used, room=self._room, tick=tick
-        ):
-            tick()
+        cuts = cuts_inside(self._text, last, end, used=used, room=self._room, tick=self._tick)
+        for offset, rank in cuts:
             weight += weigh(self._text[last:offset])
             self.places.add(offset, weight, rank, self._text[offset : min(offset + HASHED, end)])
             last = offset

@@ -169,12 +169,14 @@ class BoundedWork:
         *,
         queue_s: float = 0.0,
         discard: Callable[[T], object] | None = None,
+        last_step: Callable[[], float] = lambda: -math.inf,
     ) -> T:
         """Returns or raises what the work returns or raises.
 
         Waits at most `queue_s` for its turn, then at most `patience_s` for the work to end; a thread that
         cannot be started counts as work that does not end. Raises TimeoutError.
-        `discard` receives, in a thread, the result of abandoned work, such as a lock.
+        `discard` receives, in a thread, the result of abandoned work, such as a lock. Work that says when it made
+        its `last_step`, on the monotonic clock, may last as long as it makes any within its patience.
         """
         if self._running >= self._at_once:
             with anyio.fail_after(queue_s):
@@ -184,9 +186,15 @@ class BoundedWork:
         piece, done = _Piece(work, discard), anyio.Event()
         self._running += 1
         try:
+            started = time.monotonic()
             with anyio.fail_after(patience_s):
                 self._give(await self._next_worker(), piece, done)
-                await done.wait()
+            while not done.is_set():
+                left_s = max(started, last_step()) + patience_s - time.monotonic()
+                if left_s <= 0:
+                    raise TimeoutError
+                with anyio.move_on_after(left_s):
+                    await done.wait()
         except BaseException:
             if piece.leave():
                 self._discard(piece)

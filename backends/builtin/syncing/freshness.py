@@ -53,7 +53,9 @@ _SLICE_S: Final = 0.05
 LISTING_PATIENCE_S: Final = 60.0
 """The time that a sync waits for the list of all files before it reports the disk as broken."""
 FILE_PATIENCE_S: Final = 120.0
-"""The time that a sync waits for one file, which may be large on a slow disk."""
+"""The time that a sync waits for one file, which may be large on a slow disk; then for each step of indexing it, which
+a busy machine may take long for.
+"""
 SURVEY_PATIENCE_S: Final = (1.0, 3.0)
 """The time that a search waits for its look at the disk, at least and at most: a mount may hang. Of searches
 during one hang only the first waits so long; the others wait as long as their budget."""
@@ -343,7 +345,7 @@ class Freshness:
                     await self._work_off(tally, helper, force=request.force, progress=progress)
                 error = None
             except TimeoutError:
-                error = f"A memory file was not indexed within {FILE_PATIENCE_S:g} s."
+                error = f"For {FILE_PATIENCE_S:g} s nothing was read of a memory file, nor indexed."
                 raise IndexUnavailableError(
                     error, remedy="See whether a network mount hangs; it is tried again."
                 ) from None
@@ -567,7 +569,12 @@ class Freshness:
                     return work()
 
             # A cancelled sync may have left a file behind.
-            return await self._indexing.run(yielding, FILE_PATIENCE_S, queue_s=FILE_PATIENCE_S)
+            return await self._indexing.run(
+                yielding,
+                FILE_PATIENCE_S,
+                queue_s=FILE_PATIENCE_S,
+                last_step=lambda: self._indexer.preparer.last_step,
+            )
 
         more = True
         while more:

@@ -310,6 +310,7 @@ class Indexer:
         def tick() -> None:
             if not options.is_wanted():
                 raise EndedError
+            self.preparer.last_step = time.monotonic()
 
         if all(isinstance(one, FileOutcome) for one in ready):
             return [one for one in ready if isinstance(one, FileOutcome)]

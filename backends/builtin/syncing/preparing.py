@@ -6,6 +6,7 @@ Pure; runs in worker threads.
 from __future__ import annotations
 
 import hashlib
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -80,6 +81,8 @@ class Preparer:
         """`give_way` is called repeatedly during the work. `words_bytes`: see `MOST_WORDS_BYTES`."""
         self.limits = limits
         self.give_way = give_way
+        self.last_step = -math.inf
+        """The time of the last step of any thread, on the monotonic clock."""
         self._words_bytes = words_bytes
         self._analysers: dict[str, Analyser] = {}
         self._choosing = threading.Lock()
@@ -100,7 +103,7 @@ class Preparer:
         lines = text.count("\n")
         if lines > MAX_LINES:
             raise TooCostlyError(f"too many lines: {lines:,}, the limit is {MAX_LINES:,}")
-        tick = _ticking(is_wanted, self.give_way)
+        tick = self._ticking(is_wanted)
         facts = read_front_matter(text)
         text = without_noise(text)
         title = document_title(text) or ""
@@ -135,6 +138,24 @@ class Preparer:
             tuple(chunks), note_date.isoformat() if note_date else None, frozenset(languages), facts
         )
 
+    def _ticking(self, is_wanted: Callable[[], bool]) -> Callable[[], None]:
+        """Returns a function that lets others go first, and ends work that is no longer wanted or takes too long."""
+        deadline = time.thread_time() + MAX_SECONDS
+        # Before this time the thread cannot have used so much processor time; its clock is cheap to read.
+        earliest = time.monotonic() + MAX_SECONDS
+
+        def tick() -> None:
+            self.give_way()
+            if not is_wanted():
+                raise EndedError
+            self.last_step = time.monotonic()
+            if self.last_step > earliest and time.thread_time() > deadline:
+                raise TooCostlyError(
+                    f"it takes more than {MAX_SECONDS:g} s of a processor to index"
+                )
+
+        return tick
+
     @property
     def bytes_used(self) -> int:
         """The size of the words that are remembered."""
@@ -153,22 +174,6 @@ class Preparer:
             while self._sum() > self._words_bytes:
                 del self._analysers[next(iter(self._analysers))]
             return analyser
-
-
-def _ticking(is_wanted: Callable[[], bool], give_way: Callable[[], None]) -> Callable[[], None]:
-    """Returns a function that lets others go first, and ends work that is no longer wanted or takes too long."""
-    deadline = time.thread_time() + MAX_SECONDS
-    # Before this time the thread cannot have used so much processor time; its clock is cheap to read.
-    earliest = time.monotonic() + MAX_SECONDS
-
-    def tick() -> None:
-        give_way()
-        if not is_wanted():
-            raise EndedError
-        if time.monotonic() > earliest and time.thread_time() > deadline:
-            raise TooCostlyError(f"it takes more than {MAX_SECONDS:g} s to index")
-
-    return tick
 
 
 def marked(level: int, title: str) -> str:

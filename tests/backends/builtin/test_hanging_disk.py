@@ -137,6 +137,17 @@ async def test_a_sync_waits_for_the_file_that_a_cancelled_one_left_behind(home, 
     database.close()
 
 
+async def test_a_note_whose_indexing_goes_on_slowly_is_waited_for(home, monkeypatch):
+    monkeypatch.setattr(freshness, "FILE_PATIENCE_S", 1.0)
+    database, pauses = SqliteStore(home.index), iter([0.25] * 8)
+    preparer = Preparer(ChunkLimits(), give_way=lambda: time.sleep(next(pauses, 0)))
+    fresh = Freshness(indexer_of(database, MemoryRoots(home.workspace), preparer))
+    home.write("memory/a.md", "- the valve\n" * 5_000)
+    assert (await fresh.sync(SyncRequest(), None)).error is None
+    assert next(pauses, None) is None
+    database.close()
+
+
 @pytest.mark.promises_seconds
 async def test_a_search_waits_for_a_hanging_disk_only_so_long_and_says_so(hanging):
     started = time.monotonic()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 import weakref
 
 import anyio
@@ -124,6 +125,21 @@ async def test_a_thread_that_waits_holds_nothing_of_its_last_work(name, bounded)
 
     await until(is_gone)
     assert threads_of(name)
+
+
+async def test_work_may_last_as_long_as_it_makes_steps(bounded, gate):
+    asked = []
+
+    def last_step():
+        asked.append(time.monotonic())
+        if len(asked) == 3:
+            gate.set()
+        return asked[-1]
+
+    assert await bounded.run(gate.wait, 0.01, last_step=last_step)
+    gate.clear()
+    with pytest.raises(TimeoutError):
+        await bounded.run(gate.wait, 0.01, last_step=lambda: asked[0])
 
 
 async def test_a_cancelled_caller_leaves_at_once(bounded, gate):
