@@ -352,7 +352,7 @@ async def _written(pool: BoundedWork, write: Callable[[Callable[[], bool]], T], 
     """
     done: Future[T] = Future()
     fate: dict[str, bool] = {}
-    """Whether it began, or its caller gave up first; `setdefault` is one step for all threads."""
+    """Says whether it began or its caller gave up first; `setdefault` is one step for all threads."""
 
     def work() -> None:
         try:
