@@ -31,6 +31,7 @@ from backends.text.analyser import (
     may_hold_compounds,
     normalise,
     other_forms,
+    stemmed_scripts,
     stop_bigrams,
     stop_words_of,
     stop_words_of_other_scripts,
@@ -46,6 +47,7 @@ from backends.text.times import (
     days_in,
     is_month,
     month_names,
+    with_days_in_digits,
     without_asking,
 )
 
@@ -82,6 +84,8 @@ class Query(msgspec.Struct, frozen=True, gc=False):
     """Concepts that may be parts of compounds, or compounds, with their spelling; none in languages without them."""
     related: tuple[Concept, ...] = ()
     """Weaker evidence for words, which joins the concepts if the index contains it."""
+    stemmed: frozenset[str] = frozenset()
+    """The scripts of whose words a stemmer knows the other forms, see `stemmed_scripts`."""
 
     def among(self, document_frequency: Mapping[str, int]) -> Query:
         """Returns the query without the days that occur in no chunk, and with the related words that occur in one. A
@@ -112,7 +116,7 @@ class QueryAnalyser:
 
     def analyse(self, text: str, today: date | None = None) -> Query:
         """Parses a question. `today`: the date where it is asked; if None, words for times are plain words."""
-        text = normalise(text[:MAX_QUERY_CHARS])
+        text = with_days_in_digits(normalise(text[:MAX_QUERY_CHARS]))
         language = detect_language(text, self.languages)
         content = content_words(with_joined_numbers(text), language)
         times = days_in(text[:_WITH_TIMES], today) if today else ()
@@ -136,7 +140,8 @@ class QueryAnalyser:
         days = self._days_in_digits(times, language)
         weaker = dict.fromkeys((*derived, *days, *islice(others, _MOST_WORDS)))
         related = tuple(one for one in weaker if one.instead_of in names)
-        return Query(query, language, times, words, related)
+        stemmed = stemmed_scripts(text, language, self.languages)
+        return Query(query, language, times, words, related, stemmed)
 
     def compounds(self, query: Query, counts: Mapping[str, int], documents: int) -> Compounds:
         """Returns the compounds of its words, and the parts of its own compounds, as far as they are known. `counts`:

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from string import ascii_lowercase
 from typing import Final
 
 from backends.ranking.query import COMPOUND_SHARE, RELATED_SHARE, Concept, Query
-from backends.text.analyser import is_unspaced, script_language
+from backends.text.analyser import DEFAULT_LATIN, is_hebrew, is_unspaced, script_language
 
 _HASH: Final = re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{7,40}")
 """A hash that may be shortened: `4be81d7` for that of a commit."""
@@ -36,8 +36,9 @@ _LEAST_BEGINNING: Final = 3
 """The fewest letters that two inflections of a word have in common."""
 _MOST_INFLECTED: Final = 8
 """The most words of a question, and the most inflections of each."""
-_LAST_WITH_FORMS: Final = "\u05ff"
-"""The last letter of Hebrew. The words of scripts up to there have stemmers, or other forms in a question."""
+_LAST_LATIN: Final = "\u036f"
+_LEAST_LATIN: Final = 4
+"""The fewest letters of a word in Latin script with other inflections; many shorter ones are alike."""
 
 
 class Misspelt:
@@ -64,7 +65,9 @@ class Misspelt:
             word for (word, *_), is_known in asked if not is_known and _HASH.fullmatch(word)
         ][:_MOST_WORDS]
         self._inflected = [
-            word for (word, *_), is_known in asked if _may_be_inflected(word, is_known=is_known)
+            word
+            for (word, *_), is_known in asked
+            if _may_be_inflected(word, is_known=is_known, stemmed=query.stemmed)
         ][:_MOST_INFLECTED]
         self.parts = [part for _, word in self._words for part in _halves(word)]
         self.parts += [(word, False) for word in self._hashes]
@@ -100,18 +103,22 @@ class Misspelt:
 
 def _inflections(word: str, longer: Iterable[str]) -> tuple[str, ...]:
     begun = (_beginning(word), *longer)
-    found = sorted((term for term in begun if is_inflection(word, term)), key=len)
+    words = (term for term in begun if term.isalpha() or word[0] > _LAST_LATIN)
+    found = sorted((term for term in words if is_inflection(word, term)), key=len)
     return tuple(found[:_MOST_INFLECTED])
 
 
-def _may_be_inflected(word: str, *, is_known: bool) -> bool:
-    """Returns whether a word is of a script with spaces and without a stemmer, as Bengali is, or not found by it."""
-    return (
-        word[0] > _LAST_WITH_FORMS
-        and len(word) >= _LEAST_BEGINNING
-        and not (is_known and script_language(word))
-        and not is_unspaced(word)
-    )
+def _may_be_inflected(word: str, *, is_known: bool, stemmed: Collection[str]) -> bool:
+    """Returns whether a word may be in texts in forms that no stemmer and no list knows: one without a stemmer, as in
+    Bengali, or one that is not found by it, as in Bulgarian, which has the script of Russian.
+    """
+    if is_unspaced(word) or is_hebrew(word) or len(word) < _LEAST_BEGINNING:
+        return False
+    is_latin = word[0] <= _LAST_LATIN
+    if is_latin and (len(word) < _LEAST_LATIN or not _NOT_LETTERS.isdisjoint(word)):
+        return False
+    script = DEFAULT_LATIN if is_latin else script_language(word)
+    return script is None or not (is_known or script in stemmed)
 
 
 def _beginning(word: str) -> str:

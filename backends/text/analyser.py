@@ -65,7 +65,8 @@ def normalise(text: str) -> str:
 # The first character precedes its conditions, so that the search goes from one such character to the next.
 _PHONE: Final = (
     r"[+(0-9](?<![\w.,:/-].)(?:(?<=[+(0])(?=\d)|(?=\d\d[-. ]\d{3}[-. ]\d{4}\b)"
-    r"|(?<=1)(?=\d\d \d{4} \d{4}\b)|(?<=[6-9])(?=\d{4} \d{5}\b)"  # China, India
+    r"|(?<=1)(?=\d\d \d{4} \d{4}\b|800[- ]\d{3}[- ]\d{3,4}\b)"  # China; free of charge
+    r"|(?<=[6-9])(?=\d{4} \d{5}\b)"  # India
     r"|(?<=8)(?= ?\(\d{3,5}\)| \d{3} \d{3}[- ]\d\d[- ]\d\d\b))"  # Russia
     r"(?!\d?[./]\d\d?[./]\d)[\d() ./-]{5,21}\d(?!\w)"
 )
@@ -227,7 +228,7 @@ def script_language(word: str) -> str | None:
 
 def stem(word: str, language: str) -> str:
     """Returns the stem of a case-folded `word`; `language` (a Snowball name) decides for Latin script."""
-    if language == "english":
+    if language == DEFAULT_LATIN or language in _UNSTEMMED:
         word = _irregular().get(word, word)
     return _stemmer(language)(word)
 
@@ -319,10 +320,12 @@ _STOP_WORDS: Final = {
         której który którym którą lub ma mają mnie my na nad nie o od on ona oni oraz po pod przez
         przy się są ta tak te ten też to ty tylko u w wy z za że""",
     "czech": """
-        aby ale ani až bude budou byl byla byli bylo být co do jak jako jakou jaká jaké jaký je jeho
-        jejich její jen jsem jsi jsme jsou jste kde kdo kdy když ke kolik komu kterou která které
-        kterého kterému který mají mi má mám máme mě na nad ne nebo není nás od po pod proč před při
-        se si ta také tato ten tento to toto ty už ve za ze že""",
+        aby ako aká aké akú aký ale alebo ani až bol bola boli bolo bude budeme budou byl
+        byla byli bylo být co do jak jako jakou jaká jaké jaký je jeho jejich její jen jsem
+        jsi jsme jsou jste kde kdo kdy když ke kedy keď koho kolik komu koľko kterou která
+        které kterého kterému který kto ktorá ktoré ktorú ktorý mají mi mojej má mám máme mě
+        mňa na nad ne nebo není nie nás od po pod prečo pri proč před při sa se si so som sú
+        ta také tato ten tento to toto ty už ve za ze zo čo že""",
     "hungarian": """
         a abban aki alatt ami az azt be csak de ebben egy el előtt engem ez ezek ezen ezt fel ha
         hogy hogyan hol honnan hova hová hány is itt kell ki kinek kivel között le lehet lenne lesz
@@ -340,6 +343,43 @@ _STOP_WORDS: Final = {
         kita lebih mana masih mengapa mereka namun oleh pada para sampai sangat saya sebagai sebelum
         sejak selama semua seperti serta setelah setiap siapa sudah supaya tanpa tapi telah tentang
         tetapi tiap tidak untuk yang""",
+    "catalan": """
+        a al als amb aquest aquesta com d de del dels des el ella els em en ens entre era
+        estan està fa ha han hem hi i l la les li lo meu meva no o on pel per perquè però
+        quan quant quanta quantes quants que qui quin quina què se sense ser seva si sobre
+        sóc són també te tenim tinc té un una va vaig vam és""",
+    "estonian": """
+        aga ei et ja ju juurde ka kas keda kelle kellel kes kui kuidas kus kust ma me meie
+        meil mida miks millal mille millega millele mina minu mis mitu mu mul mulle nad ning
+        oled olen oli olid oma on palju pole sa seal seda see selle siin siis ta te teda või
+        üle""",
+    "irish": """
+        a ag agam agus aige ann ar as atá bhfuil bhí cad cathain chuig cá cé de den do don
+        dá faoi gan go gur i is le leis liom mar mhéad mo mé na nach ní níl nó roimh sa san
+        seo sin tá um ó""",
+    "lithuanian": """
+        apie ar aš bet bus buvau buvo būti dėl iki ir iš jau jei ji jie jis kad kada kai
+        kaip kam kas kiek ko kodėl kokia koks kokį kur kuri kurie kuris ką man mane mano mes
+        mums mūsų ne nes nuo nėra o pas per po prie su ta tai taip tas tik turi už yra į ši
+        šis""",
+    "serbian": """
+        ali bi bila bili bilo bio biti da dok gde gdje i ili iz ja je jesmo jesu još kad
+        kada kako ko kog koga koja koje kojeg kojem koji kojoj koju koliko li me mi mogu moj
+        moja moje mu na ne ni nije od on ona oni po sa sam se si smo su svoj ta taj te tko
+        to u za zašto zbog će ćemo ću šta što где зашто када како кога колико која које који
+        није смо су ти шта је још ће ћемо ћу""",
+    "tagalog": """
+        ako ang ano anong at ay ba bakit dahil din gaano ilan ilang ito iyon kailan kami
+        kanino kay kaya ko kung lang magkano mga mo na nang nasa nasaan ng ngayon ni nila
+        niya paano para pero po rin sa saan si sila sino siya tayo yung""",
+    "vietnamese": """
+        ai bao bị cho chưa các cái có của gì hay khi không là lâu lúc mà mình mấy nhiêu
+        những nào này nên ra rồi sao sẽ theo thì thế trong tôi từ và vào vì về với đang được
+        đến để ở""",
+    "basque": """
+        al baina bat bere da dago dakit daude dira dit ditu ditugu ditut du dudan dugu dut
+        dute edo egin ere eta ez gara gure hau hori izan naiz nire noiz nola non nondik nor
+        nora nori nork zein zen zenbat zer zergatik zuen""",
     "swahili": """
         au baada bado cha gani hadi hayo hii hiyo hizi huu huyo ile ipi je kabla kama katika kuhusu
         kuwa kwa kwenye la lakini langu lini lipi na nani ngapi ni nini pia sana si tangu tayari tu
@@ -386,6 +426,13 @@ _STOP_WORDS: Final = {
         আগে আছে আর এই এটা এবং ও কখন কত কবে কয়টা কাকে কাছে কার কি কিন্তু কী কীভাবে কে কেন কেমন
         কোথায় কোন ছিল জন্য তবে তো থেকে দিয়ে না নিয়ে নেই পরে পর্যন্ত বা যদি যা যে সঙ্গে সাথে সেই
         হয় হল হলো""",
+    "bulgarian": """
+        аз беше бях във го да до е за защо и как кака каква какви какво какъв кога кого кое
+        кои кой колко коя къде ли ме ми мога на не ни от по при са се си сме съм със тази те
+        тези ти това този ще я""",
+    "urdu": """
+        اس ان اور ایک تھا تھی تھے جو سے لیے میں نہیں نے وہ پاس کا کب کتنا کتنی کتنے کس کسی
+        کو کون کہاں کیا کیسے کیوں کے گا گی ہو ہوگا ہوگی ہیں ہے یہ""",
     "tamil": """
         அது அந்த அல்லது ஆனால் இது இந்த இருக்கிறது இருந்து இல்லை உள்ள உள்ளது உள்ளன எங்கு எங்கே எது
         எத்தனை எந்த என என்ன என்று எப்படி எப்போது எவ்வளவு ஏன் ஒரு தான் பற்றி மற்றும் மூலம் யாரிடம்
@@ -401,8 +448,12 @@ _STOP_PHRASES: Final = """
 """
 
 PERSIAN: Final = "persian"
+_SERBIAN: Final = "serbian"
+"""With Croatian and Bosnian; its stemmer writes Cyrillic words in Latin letters."""
+_ALSO_IN: Final = {PERSIAN: "arabic", _SERBIAN: "russian"}
+"""The languages by whose stemmer the words of a script are stemmed in notes of another one."""
 _OTHER_SCRIPTS: Final = (
-    "russian", "ukrainian", "greek", "arabic", "hebrew", "hindi", PERSIAN, "bengali", "tamil"
+    "russian", "ukrainian", "bulgarian", "greek", "arabic", "hebrew", "hindi", PERSIAN, "urdu", "bengali", "tamil"
 )  # fmt: skip
 """Languages whose lists are used for every question. The lists lack words that are a name when folded, or another word
 in another language of the script (`على`, `أم`, `коли`), and, except for the Russian one, pronouns: if those were stop
@@ -424,9 +475,14 @@ _LETTERS_OF: Final = {
         "finnish": "äö",
         "turkish": "çğıöşüâ",
         "polish": "ąćęłńóśźż",
-        "czech": "áčďéěíňóřšťúůýž",
+        "czech": "áčďéěíňóřšťúůýžĺľŕô",
         "hungarian": "áéíóöőúüű",
         "romanian": "ăâîșțşţ",
+        "catalan": "àçèéíïòóúü",
+        "estonian": "äõöüšž",
+        "irish": "áéíóú",
+        "lithuanian": "ąčęėįšųūž",
+        "serbian": "čćđšž",
         "vietnamese": "àáâãèéêìíòóôõùúýăđĩũơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ",
     }.items()
 }
@@ -484,8 +540,7 @@ def guess_latin_language(text: str, default: str = DEFAULT_LATIN) -> str:
         found.update(_words_by_letters(words))
     least = 2 if not found[default] and len(words) >= _MANY_WORDS else _LEAST_FOUND
     languages = (*_LATIN_LANGUAGES, *_UNSTEMMED, PERSIAN)
-    best = _best(found, default, max(least, len(words) / 25), languages)
-    return default if best in _UNSTEMMED else best
+    return _best(found, default, max(least, len(words) / 25), languages)
 
 
 def detect_language(text: str, expected: Iterable[str] = ()) -> str:
@@ -509,12 +564,17 @@ def _best(found: Counter[str], default: str, least: float, languages: Iterable[s
 _MANY_WORDS: Final = 10
 _LEAST_FOUND: Final = 3
 _LEAST_EXPECTED: Final = 2
-_UNSTEMMED: Final = ("vietnamese", "swahili", "hinglish")
-"""Languages without a stemmer, whose words are no evidence for others; their notes, full of English, count as that."""
+_UNSTEMMED: Final = ("vietnamese", "swahili", "hinglish", "tagalog", "basque")
+"""Languages without a stemmer, whose words are no evidence for others; their notes, full of English, are stemmed as
+that.
+"""
 _PERSIAN_LETTERS: Final = frozenset("پچژگکی")
 """Letters that Arabic does not have, or writes with another character: one is enough. Latin words of a Persian note are
 English.
 """
+_NOT_RUSSIAN: Final = "[\u0450\u0452-\u04ff]"
+_SERBIAN_LETTERS: Final = frozenset("ђјљњћџ")
+"""Letters that Russian lacks: one is enough."""
 _FINNISH: Final = ("ää", "öö", "yy")
 """Pairs that distinguish it from German and Swedish, which share its letters."""
 _NO_ASCII: Final = dict.fromkeys(range(128))
@@ -549,6 +609,8 @@ def _languages_by_letters(word: str) -> tuple[str, ...]:
     """Returns the languages that a word counts for, as often as it does."""
     if not _PERSIAN_LETTERS.isdisjoint(word):
         return (PERSIAN,) * _LEAST_FOUND
+    if not _SERBIAN_LETTERS.isdisjoint(word):
+        return (_SERBIAN,) * _LEAST_FOUND
     letters = word.translate(_NO_ASCII)
     found = tuple(name for name, known in _LETTERS_OF.items() if known.issuperset(letters))
     return (*found, "finnish") if any(pair in word for pair in _FINNISH) else found
@@ -571,7 +633,28 @@ def may_hold_compounds(text: str) -> bool:
     return most >= max(found.values(), default=0)
 
 
-ANALYSER_VERSION: Final = 11
+def stemmed_scripts(text: str, language: str, languages: Iterable[str]) -> frozenset[str]:
+    """Returns the scripts, by the language that they stand for, whose words in a normalised question have a stemmer.
+
+    `language`: that of its Latin words, as detected. English counts if its stop words say so or, where no other
+    language has more, all `languages` of notes have one; Russian if its stop words and the letters say so.
+    """
+    found = _stop_words_among(_words_in(text))
+    most = max(found.values(), default=0)
+    stemmed = {"greek", "armenian"}
+    if found["russian"] == most > 0 and not _pattern(_NOT_RUSSIAN).search(text.lower()):
+        stemmed.add("russian")
+    if language != DEFAULT_LATIN:
+        is_stemmed = language not in _UNSTEMMED
+    else:
+        english = found[DEFAULT_LATIN]
+        is_stemmed = english == most and (
+            english >= _LEAST_EXPECTED or {*_UNSTEMMED}.isdisjoint(languages)
+        )
+    return frozenset({*stemmed, DEFAULT_LATIN} if is_stemmed else stemmed)
+
+
+ANALYSER_VERSION: Final = 12
 """Increases with every change of the terms of a text: stored indexes are then rebuilt."""
 
 _MAX_TERM = 64
@@ -708,9 +791,9 @@ class Analyser:
 
     def _language_of(self, word: str) -> str:
         script = script_language(word)
-        if self.language == PERSIAN:
-            return PERSIAN if script == "arabic" else script or DEFAULT_LATIN
-        return script or self.language
+        if script and script == _ALSO_IN.get(self.language):
+            return self.language
+        return script or (DEFAULT_LATIN if self.language == PERSIAN else self.language)
 
     def _stems(self, word: str) -> tuple[str, ...]:
         """Returns the stem; for a word with diacritics also the stem of its spelling without them."""

@@ -1,5 +1,5 @@
 """Names of days in further languages: Italian, Dutch, the Scandinavian ones, Polish, Czech, Ukrainian, Turkish,
-Finnish, Hungarian, Greek, Indonesian, Arabic and Hebrew.
+Finnish, Hungarian, Greek, Indonesian, Arabic and Hebrew; of some more, those of months.
 
 The names are those of the Unicode CLDR, in lower case and in the forms used in questions: `w marcu`, `martta`, `במרץ`.
 """
@@ -26,18 +26,20 @@ MONTHS: Final = {
         ottobre październik października październiku říjen října říjnu жовтень жовтня жовтні ekim ekimde október
         listopad listopada listopadzie listopadu листопад листопада листопаді kasım kasımda novemberben
         dicembre desember grudzień grudnia grudniu prosinec prosince prosinci грудень грудня грудні aralık aralıkta
-        يناير ιανουάριος ιανουαρίου ιανουάριο
-        فبراير φεβρουάριος φεβρουαρίου φεβρουάριο
-        مارس μάρτιος μαρτίου μάρτιο
-        أبريل ابريل απρίλιος απριλίου απρίλιο
-        مايو μάιος μαΐου μάιο
-        يونيو ιούνιος ιουνίου ιούνιο
-        يوليو ιούλιος ιουλίου ιούλιο
-        أغسطس اغسطس αύγουστος αυγούστου αύγουστο augusztus augusztusban
-        سبتمبر σεπτέμβριος σεπτεμβρίου σεπτέμβριο
-        أكتوبر اكتوبر οκτώβριος οκτωβρίου οκτώβριο októberben
-        نوفمبر νοέμβριος νοεμβρίου νοέμβριο
-        ديسمبر δεκέμβριος δεκεμβρίου δεκέμβριο decemberben""".split("\n")
+        يناير ιανουάριος ιανουαρίου ιανουάριο ianuarie gener jaanuar januara sausio януари
+        فبراير φεβρουάριος φεβρουαρίου φεβρουάριο februarie febrer veebruar februara vasario февруари
+        مارس μάρτιος μαρτίου μάρτιο martie març märts kovo
+        أبريل ابريل απρίλιος απριλίου απρίλιο aprilie aprill aprila balandžio
+        مايو μάιος μαΐου μάιο maig gegužės
+        يونيو ιούνιος ιουνίου ιούνιο iunie juny juuni birželio юни
+        يوليو ιούλιος ιουλίου ιούλιο iulie juliol juuli liepos юли
+        أغسطس اغسطس αύγουστος αυγούστου αύγουστο augusztus augusztusban agost avgusta rugpjūčio
+        سبتمبر σεπτέμβριος σεπτεμβρίου σεπτέμβριο septembrie setembre septembra rugsėjo септември
+        أكتوبر اكتوبر οκτώβριος οκτωβρίου οκτώβριο októberben octombrie oktoober oktobra spalio октомври
+        نوفمبر νοέμβριος νοεμβρίου νοέμβριο noiembrie novembra lapkričio ноември
+        ديسمبر δεκέμβριος δεκεμβρίου δεκέμβριο decemberben decembrie desembre detsember decembra gruodžio декември""".split(
+            "\n"
+        )
     )
     for word in words.split()
 }

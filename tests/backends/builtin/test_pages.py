@@ -319,6 +319,7 @@ async def test_a_question_for_the_last_time_is_not_about_the_word_and_means_the_
         ("138 1234 5678", "13812345678"),
         ("98765 43210", "+91 9876543210"),
         ("1-555-123-4567", "(555) 123-4567"),
+        ("१८००२०९४४४४", "1800 209 4444"),
     ],
 )
 async def test_a_phone_number_is_found_however_its_digits_are_grouped(home, found, written, asked):
@@ -363,4 +364,24 @@ async def test_chinese_is_found_in_traditional_and_simplified_and_japanese_as_be
 async def test_hebrew_and_persian_words_are_found_in_their_other_numbers(home, found, note, asked):
     home.write("memory/one.md", f"# 1\n\n- {note}\n")
     home.write("memory/two.md", "# 2\n\n- פגישה עם יוסי.\n- با رضا جلسه داشتم.\n")
+    assert (await found(asked))[0].path == "memory/one.md"
+
+
+@each(
+    ("note", "asked"),
+    [
+        ("Кључеве подрума чува комшија", "kod koga su ključevi podruma"),
+        ("Ključeve podruma čuva komšija, a on je na moru", "код кога су кључеви"),
+        ("Асансьорът ще се ремонтира през лятото", "асансьор ремонт"),
+        ("Sandėliuko raktus palikau pas kaimyną, jis yra namie", "Kas turi sandėliuko raktą?"),
+        ("Igogailua udan berrituko dute, eta giltza ez dago hemen", "igogailuaren berritzea"),
+    ],
+)
+async def test_words_are_found_in_other_forms_in_either_script_and_without_a_stemmer(
+    home, found, note, asked
+):
+    home.write("memory/one.md", f"# 1\n\n- {note}\n")
+    home.write(
+        "memory/two.md", "# 2\n\n- Sastanak je u petak.\n- Kas yra svečias?\n- Етажна среща.\n"
+    )
     assert (await found(asked))[0].path == "memory/one.md"

@@ -112,6 +112,14 @@ def test_where_there_is_a_stemmer_other_forms_are_those_of_words_that_no_text_ho
     assert inflections("एलर्जिक", ["एलर्ज"]) == {"एलर्जिक": ["एलर्ज"]}
     assert inflections("एलर्जिक", ["एलर्ज"], {"एलर्जिक": 1}.items()) == {}
     assert inflections("heating", ["heater"]) == inflections("שלומות", ["שלום"]) == {}
+    assert inflections("асансьор", ["асансьорът", "асорти"]) == {"асансьор": ["асансьорът"]}
+
+
+def test_words_of_a_language_without_a_stemmer_in_latin_script_are_found_in_their_other_forms():
+    vocabulary = ["tutaupaka", "uzi", "uzioni", "igogailua", "funguo1"]
+    assert inflections("Je, uzio uko wapi, kwa nani?", vocabulary) == {"uzio": ["uzi", "uzioni"]}
+    assert inflections("Non igogailuaren?", vocabulary) == {"igogailuaren": ["igogailua"]}
+    assert inflections("Where is the igogailuaren?", vocabulary) == {}
 
 
 def test_known_short_and_numbered_words_mean_nothing_else():

@@ -5,8 +5,10 @@ import unicodedata
 
 from backends.text.analyser import (
     DEFAULT_LATIN,
+    Analyser,
     detect_language,
     guess_latin_language,
+    stemmed_scripts,
     stop_bigrams,
     stop_words_of,
 )
@@ -26,6 +28,11 @@ SENTENCES = {
     "czech": "Včera jsme byli u dodavatele a ten nám řekl, že cena čaje na jaře půjde nahoru, ale ne moc.",
     "hungarian": "Tegnap nem volt itt a szállító, de azt mondta, hogy az ár csak tavasszal lesz magasabb.",
     "romanian": "Ieri am vorbit cu furnizorul și ne-a spus că prețul nu mai este cel de la început.",
+    "catalan": "Ahir vam parlar amb el proveïdor i ens va dir que el preu del te no serà més alt però tampoc més baix.",
+    "estonian": "Eile rääkisime tarnijaga ja ta ütles, et tee hind ei ole kevadel enam see, mis ta oli.",
+    "irish": "Labhair muid leis an soláthraí inné agus dúirt sé go bhfuil praghas an tae níos airde san earrach.",
+    "lithuanian": "Vakar kalbėjome su tiekėju ir jis sakė, kad arbatos kaina pavasarį jau bus ne tokia, kaip buvo.",
+    "serbian": "Juče smo razgovarali sa dobavljačem i rekao je da će cena čaja biti viša, ali ne mnogo.",
     "indonesian": "Kemarin kami sudah bicara dengan pemasok dan harga teh itu tidak akan naik pada musim ini.",
 }
 
@@ -55,6 +62,9 @@ NOTES = {
     "polish": "# Ogród\n\n- Jabłonie przycinać w lutym, śliwy później.\n- Posadzić pomidory.\n",
     "romanian": "# Casă\n\n- Plăcuțele de frână schimbate.\n- Mașina la service, rețeta la farmacie.\n",
     "persian": "# خانه\n\n- لوله‌کش چهارشنبه می‌آید.\n- لاستیک‌های قدیمی در انباری هستند.\n",
+    "estonian": "# Aed\n\n- Õunapuud lõigata veebruaris.\n- Tomatid istutada pärast öökülma.\n- Küün puhastada.\n",
+    "lithuanian": "# Sodas\n\n- Obelų genėjimas žiemą.\n- Pomidorų sėklos, šiltnamio ąsočiai.\n- Vyšnių sirupas.\n",
+    "serbian": "# Врт\n\n- Јабуке орезати у фебруару.\n- Парадајз садити после Ђурђевдана.\n",
     "swedish": "# Jobb\n\n- Anna sköter kundernas fakturor.\n- Semestrar anmäls två veckor i förväg.\n",
     "turkish": "# Bahçe\n\n- Elma ağaçları şubatta budanır.\n- Domatesler ılık suyla sulanır.\n",
 }
@@ -77,18 +87,52 @@ def test_a_finnish_note_of_one_line_is_finnish():
 
 def test_letters_of_a_language_without_a_stemmer_speak_for_no_other():
     note = "# Việc nhà\n\n- Gọi thợ sửa ống nước.\n- Mua vòng bi mới cho xe đạp.\n- Trả tiền thuê nhà.\n"
-    assert guess_latin_language(note) == DEFAULT_LATIN
+    assert guess_latin_language(note) == "vietnamese"
 
 
 @each(
-    "note",
+    ("language", "note"),
     [
-        "# Gari\n\n- Matairi ya akiba yako kwa fundi wa barabara ya Mnazi.\n- Kodi ya nyumba ni shilingi elfu.\n",
-        "# Gaadi\n\n- Behen ke birthday pe kettle kharidi.\n- Tyre mechanic ke paas hain, chabi Ramesh ko di.\n",
+        (
+            "swahili",
+            "# Gari\n\n- Matairi ya akiba yako kwa fundi wa barabara ya Mnazi.\n- Kodi ya nyumba ni shilingi elfu.\n",
+        ),
+        (
+            "hinglish",
+            "# Gaadi\n\n- Behen ke birthday pe kettle kharidi.\n- Tyre mechanic ke paas hain, chabi Ramesh ko di.\n",
+        ),
+        (
+            "tagalog",
+            "# Kotse\n\n- Nasa talyer ang mga gulong ng kotse, sa Lunes pa.\n- Bayad na sa renta.\n",
+        ),
+        (
+            "basque",
+            "# Etxea\n\n- Iturgina etorri da eta dutxa konpondu du.\n- Giltzak ez ditut aurkitu.\n",
+        ),
     ],
 )
-def test_function_words_of_a_language_without_a_stemmer_speak_for_no_other(note):
-    assert guess_latin_language(note) == DEFAULT_LATIN
+def test_function_words_of_a_language_without_a_stemmer_speak_for_no_other(language, note):
+    assert guess_latin_language(note) == language
+    assert Analyser(language).terms("feet heating") == Analyser().terms("feet heating")
+
+
+def stemmed(question, *languages):
+    return stemmed_scripts(question, detect_language(question, languages), languages)
+
+
+def test_words_of_a_question_in_english_or_a_detected_language_have_a_stemmer():
+    assert DEFAULT_LATIN in stemmed("Who services the boiler?", "german", "english")
+    assert DEFAULT_LATIN in stemmed("boiler membrane", "english")
+    assert DEFAULT_LATIN in stemmed("Wer wartet die Therme in der Küche?", "german")
+    assert "russian" in stemmed("Где лежит ключ от подвала?")
+
+
+def test_words_of_a_question_in_a_language_that_is_not_known_have_none():
+    assert DEFAULT_LATIN not in stemmed("Ufunguo wa ghala uko wapi?", "english", "swahili")
+    assert DEFAULT_LATIN not in stemmed("ghala ya wageni", "english")
+    assert DEFAULT_LATIN not in stemmed("igogailuaren berritzea", "basque")
+    for question in ("Кога е ремонтът?", "ремонт ліфта на дачі", "асансьор ремонт"):
+        assert "russian" not in stemmed(question)
 
 
 def test_two_function_words_tell_the_language_of_a_question_if_notes_are_in_it():
@@ -128,6 +172,7 @@ def test_only_the_beginning_of_a_very_long_text_is_looked_at():
         "finnish",
         "russian",
         "ukrainian",
+        "bulgarian",
         "greek",
         "arabic",
         "hebrew",
@@ -135,8 +180,12 @@ def test_only_the_beginning_of_a_very_long_text_is_looked_at():
         "persian",
         "bengali",
         "tamil",
+        "urdu",
         "swahili",
         "hinglish",
+        "tagalog",
+        "basque",
+        "vietnamese",
     ],
 )
 def test_every_language_has_stop_words(language):

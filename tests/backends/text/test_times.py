@@ -5,7 +5,7 @@ from datetime import date
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.text.times import asks_last, asks_when, days_in, mentions_time
+from backends.text.times import asks_last, asks_when, days_in, mentions_time, with_days_in_digits
 from fakes.each import each
 
 TODAY = date(2026, 11, 19)
@@ -267,3 +267,19 @@ def test_a_mention_keeps_the_words_of_the_question():
 @each("question", ["in maart", "三月", "last Tuesday"])
 def test_days_are_looked_for_by_number_where_notes_do_not_have_their_names(question):
     assert not any(one.is_named for one in days_in(question, TODAY))
+
+
+@each(
+    ("written", "digits"),
+    [
+        ("三月十二日は何をした", "3月12日は何をした"),
+        ("十二月三十一号", "12月31号"),
+        ("十月二日", "10月2日"),
+        ("二月二十日", "2月20日"),
+        ("十一月十日", "11月10日"),
+        ("五月", "五月"),
+        ("三个月和一日", "三个月和一日"),
+    ],
+)
+def test_a_day_in_chinese_numerals_is_asked_for_in_digits(written, digits):
+    assert with_days_in_digits(written) == digits

@@ -1,6 +1,9 @@
 """Scripts without word spaces: overlapping pairs, the last character, and script boundaries that divide mixed runs."""
 
+from unicodedata import name
+
 from backends.text.analyser import Analyser
+from backends.text.simplified import simplified
 from fakes.each import each
 
 
@@ -82,3 +85,12 @@ def test_a_pair_is_not_found_across_punctuation(terms_of):
 )
 def test_traditional_chinese_gives_the_terms_of_simplified_chinese(one, other, terms_of):
     assert terms_of(one) == terms_of(other)
+
+
+def test_the_table_of_chinese_has_two_characters_in_each_row_from_the_first_to_the_last():
+    table = simplified()
+    assert len(table) == 2_427
+    assert {ord("丟"): ord("丢"), ord("龜"): ord("龟")}.items() <= table.items()
+    assert all(
+        chr(one) > "一" and "CJK UNIFIED" in name(chr(other)) for one, other in table.items()
+    )

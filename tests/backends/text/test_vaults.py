@@ -56,6 +56,11 @@ def test_properties_of_a_page_of_logseq_are_read():
         ("Tagebuch/8. Februar 2026.md", date(2026, 2, 8)),
         ("notas/8 de febrero de 2026.md", date(2026, 2, 8)),
         ("日記/2026年2月8日.md", date(2026, 2, 8)),
+        ("napló/2026. február 8..md", date(2026, 2, 8)),
+        ("일기/2026. 2. 8..md", date(2026, 2, 8)),
+        ("jurnal/8 februarie 2026.md", date(2026, 2, 8)),
+        ("diari/8 d'abril de 2026.md", date(2026, 4, 8)),
+        ("nhật ký/Ngày 8 tháng 2 năm 2026.md", date(2026, 2, 8)),
         ("invoice 12345678.md", None),
         ("2026-13-40.md", None),
         ("room 12 people 2026.md", None),
@@ -67,6 +72,8 @@ def test_dates_in_names(path, day):
 
 def test_a_heading_tells_a_day():
     assert date_in("Monday, 23 November 2026: the boiler") == date(2026, 11, 23)
+    assert date_in("2026/2/8（日）") == date_in("2026 m. vasario 8 d.") == date(2026, 2, 8)
+    assert date_in("notes/2026/02/08/plan") is date_in("version 10.2026.2.8") is None
 
 
 def test_what_programs_keep_for_themselves_is_blanked_and_no_line_moves():
