@@ -1,6 +1,6 @@
 """The command that clients run before each prompt, `memory-gateway recall --hook CLIENT`. Never fails or takes long.
 
-It passes the client's event to the running gateway, and the answer back, unchanged: `gateway.agent.recalling`
+It passes the client's event to the running gateway, and the answer back, unchanged: `gateway.recall`
 understands them. The gateway's address was written down before (see `Route`); where none answers, one is started that
 stays: `gateway.process.serve`. Every import delays each turn of each conversation: this module has hardly any.
 """

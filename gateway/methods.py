@@ -155,8 +155,8 @@ def build_registry(
 def _later(memory: Memory) -> list[Method[Any]]:
     """Returns the methods that a client which only searches need not wait for."""
     from gateway.agent.conversations import session_methods  # noqa: PLC0415
-    from gateway.agent.recalling import recall_methods  # noqa: PLC0415
     from gateway.mcp.mcp_methods import mcp_methods  # noqa: PLC0415
+    from gateway.recall import recall_methods  # noqa: PLC0415
 
     return [*session_methods(memory), *recall_methods(memory), *mcp_methods(memory)]
 

@@ -20,7 +20,7 @@ from config.settings import LocalSettings, Settings
 from config.vendors import Vendor
 from providers.embedding.service import REMOTE, Embeddings, EmbeddingService
 from providers.embedding.sizing import LearnedLimits
-from providers.local.models import configured_models, suggestions
+from providers.local.models import configured_models, downloaded_suggestion
 from providers.provider_interface import (
     Embedder,
     FallbackRecord,
@@ -231,7 +231,7 @@ def _suggestion_was_downloaded(settings: Settings) -> bool:
         models = configured_models(settings, os.environ)
     except ConfigNotFoundError:
         return False
-    found = suggestions.downloaded(models.cache_dir)
+    found = downloaded_suggestion(models.cache_dir)
     return found is not None and models.reference == found.reference
 
 

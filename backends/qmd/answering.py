@@ -24,8 +24,8 @@ from backends.qmd.collections import CollectionPlaces
 from backends.qmd.server import ResultRow
 from backends.ranking.fusion import PassageRanker
 from backends.ranking.lines import BM25_K1, Candidate
-from backends.ranking.passages import Passage, passage_near
 from backends.ranking.query import Query, QueryAnalyser, Weights
+from backends.ranking.selection import Passage, passage_near
 from backends.text.analyser import Analyser, guess_latin_language
 from backends.text.times import date_of
 from backends.text.units import split_units, utf16_length

@@ -30,14 +30,15 @@ from backends.ranking.evidence import (
 from backends.ranking.learnt import LEAST_SCORE, Signs, likelihood, score_of
 from backends.ranking.lines import Candidate, Unit, units_by_file
 from backends.ranking.names import is_heading, name_of_file
-from backends.ranking.passages import Passage, to_passage
 from backends.ranking.query import Weights
 from backends.ranking.selection import (
     File,
+    Passage,
     Repeats,
     Selection,
     best_selections,
     in_words,
+    to_passage,
 )
 from backends.text.analyser import fold, normalise
 

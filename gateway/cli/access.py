@@ -246,7 +246,7 @@ class _Opened:
 
     async def recall(self, params: RecallParams) -> RecallResult:
         """Waits for a sync if the index is behind, as `search` does."""
-        from gateway.agent.recalling import recall
+        from gateway.recall import recall
 
         person = "command line"
         result = await recall(self._memory, params, _OPERATOR.session, person)

@@ -10,8 +10,8 @@ from config.settings import LocalSettings, Secret
 from fakes.onnx_models import write_embedder
 from fakes.settings import make_settings, remote
 from providers.choosing import choose, open_embeddings
+from providers.local.models import SUGGESTED
 from providers.local.models.cache import ModelFiles, ModelRecord, place_of
-from providers.local.models.suggestions import FIRST
 
 OPENAI = {"OPENAI_API_KEY": Secret("sk-openai-secret")}
 GEMINI = {"GEMINI_API_KEY": Secret("AIza-gemini-secret")}
@@ -108,15 +108,17 @@ def suggested(tmp_path, monkeypatch):
     """Makes a small model take the place of the suggested one, as if it was downloaded."""
     cache = tmp_path / "cache"
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
-    place = place_of(FIRST.repository, cache / "memory-gateway/models")
+    place = place_of(SUGGESTED.repository, cache / "memory-gateway/models")
     place.model.parent.mkdir(parents=True)
     write_embedder(place.model)
     (place.model.parent / "1_Pooling").rename(place.model.parent.parent / "1_Pooling")
-    for name, sha256 in {**FIRST.beside, FIRST.repository.file: FIRST.sha256}.items():
+    for name, sha256 in {**SUGGESTED.beside, SUGGESTED.repository.file: SUGGESTED.sha256}.items():
         there = place.model.parent.parent / name
         if name in ("tokenizer.json", "config.json"):
             (place.model.parent / name).rename(there)
-        record = ModelRecord(reference=FIRST.reference, bytes=there.stat().st_size, sha256=sha256)
+        record = ModelRecord(
+            reference=SUGGESTED.reference, bytes=there.stat().st_size, sha256=sha256
+        )
         ModelFiles(there).write_record(record)
     return place
 
@@ -125,10 +127,10 @@ def test_without_a_key_the_suggested_model_is_used_once_it_was_downloaded(
     chosen, suggested, tmp_path
 ):
     choice = chosen()
-    assert (choice.primary.provider, choice.primary.model) == ("local", FIRST.reference)
+    assert (choice.primary.provider, choice.primary.model) == ("local", SUGGESTED.reference)
     assert reasons(choice)["local"] == f"The model is {suggested.model}."
     opened = open_embeddings(make_settings(tmp_path), choice)
-    assert opened.fingerprint.model == FIRST.name
+    assert opened.fingerprint.model == SUGGESTED.name
 
 
 def test_a_key_comes_before_the_suggested_model(chosen, suggested):
@@ -136,7 +138,7 @@ def test_a_key_comes_before_the_suggested_model(chosen, suggested):
 
 
 def test_another_file_in_the_place_of_the_suggested_model_is_not_used(chosen, suggested):
-    suggested.write_record(ModelRecord(reference=FIRST.reference, sha256="0" * 64))
+    suggested.write_record(ModelRecord(reference=SUGGESTED.reference, sha256="0" * 64))
     choice = chosen()
     assert choice.primary is None
     assert "names no file" in reasons(choice)["local"]
@@ -156,7 +158,9 @@ def test_the_suggested_model_without_its_engine_leaves_keywords_and_says_what_is
     assert reasons(choice)["local"] == NOT_INSTALLED
 
 
-@pytest.mark.parametrize(("has_llama", "expected"), [(True, "embeddinggemma"), (False, FIRST.name)])
+@pytest.mark.parametrize(
+    ("has_llama", "expected"), [(True, "embeddinggemma"), (False, SUGGESTED.name)]
+)
 def test_local_without_a_model_is_the_suggested_one_unless_llama_cpp_is_there(
     chosen, monkeypatch, has_llama, expected
 ):

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from gateway.cli import arguments as typed
     from gateway.cli.access import Access
     from providers.choosing import Choice
+    from providers.local.models import Suggestion
     from providers.local.models.references import ConfiguredModels
-    from providers.local.models.suggestions import Suggestion
 
 
 def index(options: Options, force: typed.IndexAll = False) -> int:
@@ -136,9 +136,8 @@ def offer_suggestion(
     from gateway.cli.terminal import print_lines, size
     from providers.choosing import choose
     from providers.installing import install_arguments, install_command
-    from providers.local.models import configured_models
+    from providers.local.models import SUGGESTIONS, configured_models
     from providers.local.models.references import ONNX
-    from providers.local.models.suggestions import SUGGESTIONS
 
     settings = load(options)
     configured = configured_models(settings, os.environ)
@@ -170,7 +169,7 @@ def _suggested(
     configured: ConfiguredModels, here: Container[str], command: str | None, choice: Choice
 ) -> dict[str, object]:
     """Returns the suggestions for programs. `command` installs what is missing."""
-    from providers.local.models.suggestions import SUGGESTIONS
+    from providers.local.models import SUGGESTIONS
 
     suggestions = [
         {

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from gateway.agent.reloading import ReloadResult
     from gateway.metrics import Activity
     from providers.choosing import Choice
+    from providers.local.models import Suggestion
     from providers.local.models.cache import ListedModel
-    from providers.local.models.suggestions import Suggestion
 
 _SHOWN_SYNCS = 3
 _NO_FILE = "all defaults"

@@ -7,8 +7,8 @@ import pytest
 from backends.chunking import ChunkLimits, chunk_markdown
 from backends.ranking.fusion import PassageRanker, RankedPassage
 from backends.ranking.lines import Candidate
-from backends.ranking.passages import Passage
 from backends.ranking.query import QueryAnalyser, Weights
+from backends.ranking.selection import Passage
 from backends.text.analyser import Analyser
 from backends.text.units import split_units
 

@@ -17,9 +17,8 @@ from backends.ranking.fusion import PassageRanker, RankedPassage
 from backends.ranking.layout import Layout
 from backends.ranking.lines import units_by_file
 from backends.ranking.names import is_heading
-from backends.ranking.passages import Passage
 from backends.ranking.query import Concept, Weights
-from backends.ranking.selection import File, Selection, best_selections
+from backends.ranking.selection import File, Passage, Selection, best_selections
 from backends.text.analyser import Analyser
 from backends.text.units import utf16_length
 from fakes.each import each

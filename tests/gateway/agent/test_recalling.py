@@ -12,7 +12,7 @@ import pytest
 from backends.interface import SyncRequest
 from config.settings import CompactionSettings, ScopeMatch, ScopePolicy, ScopeRule, SyncSettings
 from fakes.settings import make_settings
-from gateway.agent import recalling
+from gateway import recall as recalling
 from gateway.agent.conversations import Conversations
 from gateway.agent.memory import open_memory
 from gateway.agent.reloading import Reloader

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from fakes.hub import FakeHub, model_bytes
-from providers.local.models import suggestions
+from providers.local import models
 
 REFERENCE = "hf:org/repo/m.gguf"
 DATA = model_bytes(300_000)
@@ -161,14 +161,14 @@ def test_remove_waits_for_nobody_who_downloads_it_just_now(cli, hub, cache):
 @pytest.fixture
 def suggesting(cli, monkeypatch):
     """A hub that has the suggested model: another file, whose hash is the expected one."""
-    first = suggestions.FIRST
+    first = models.SUGGESTED
     small = msgspec.structs.replace(
         first,
         sha256=hashlib.sha256(NETWORK).hexdigest(),
         beside=dict.fromkeys(first.beside, hashlib.sha256(BESIDE).hexdigest()),
     )
-    monkeypatch.setattr(suggestions, "FIRST", small)
-    monkeypatch.setattr(suggestions, "SUGGESTIONS", (small, *suggestions.SUGGESTIONS[1:]))
+    monkeypatch.setattr(models, "SUGGESTED", small)
+    monkeypatch.setattr(models, "SUGGESTIONS", (small, *models.SUGGESTIONS[1:]))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     source = first.repository
     files = {source.file: NETWORK, **dict.fromkeys(first.beside, BESIDE)}
@@ -209,7 +209,7 @@ def test_without_a_network_it_says_how_files_are_handed_over_and_takes_them(
     done = cli("models", "suggest", "--yes")
     assert done.code == 69
     assert "Until then notes are found by their words." in done.err
-    first = suggestions.FIRST
+    first = models.SUGGESTED
     names, place = re.search(r"put (.+) of https://\S+ below (\S+), then", done.err).groups()
     assert set(names.split(", ")) == {first.repository.file, *first.beside}
     for name in names.split(", "):
@@ -249,9 +249,9 @@ def test_with_another_provider_the_suggested_model_needs_a_setting(cli, suggesti
 def test_another_file_than_the_suggested_one_is_refused_and_never_used(
     cli, suggesting, monkeypatch
 ):
-    other = msgspec.structs.replace(suggestions.FIRST, sha256="0" * 64)
-    monkeypatch.setattr(suggestions, "FIRST", other)
-    monkeypatch.setattr(suggestions, "SUGGESTIONS", (other,))
+    other = msgspec.structs.replace(models.SUGGESTED, sha256="0" * 64)
+    monkeypatch.setattr(models, "SUGGESTED", other)
+    monkeypatch.setattr(models, "SUGGESTIONS", (other,))
     done = cli("models", "suggest", "--yes")
     assert done.code == 69
     assert "is not the one that is suggested" in done.err

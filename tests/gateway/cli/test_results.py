@@ -169,4 +169,4 @@ def test_to_show_results_loads_neither_the_ranking_of_passages_nor_statistics():
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(shown.stdout.split())
     assert "gateway.cli.rendering.results" in loaded
-    assert loaded.isdisjoint({"backends.ranking.passages", "statistics"})
+    assert loaded.isdisjoint({"backends.ranking.selection", "statistics"})

@@ -16,11 +16,11 @@ from backends.interface import FileUnreadableError, FileUnwritableError
 from config.errors import ConfigInvalidError
 from config.runtime.files import keep_copy
 from fakes.each import each
-from gateway.agent.recalling import HookClient
 from gateway.cli.arguments import ClientName, HookOf
 from gateway.connect import entries
 from gateway.connect.clients import CLIENTS, Surroundings, is_ours
 from gateway.connect.entries import carry_out, connected, plan_change, servers_in, with_server
+from gateway.recall import HookClient
 
 ROOT = Path(__file__).parents[3]
 COMMAND = ("/opt/bin/memory-gateway", "serve", "--notes", "/home/me/notes")
@@ -388,7 +388,7 @@ def test_help_and_pages_name_every_client_and_no_other():
     for place, names in places.items():
         assert sorted(names) == sorted(CLIENTS), f"edit {place}"
     places = {
-        "gateway/agent/recalling.py, HookClient": get_args(HookClient),
+        "gateway/recall.py, HookClient": get_args(HookClient),
         "docs/recall.md, the table": re.findall(
             r"^\| [^|]+ \| `connect ([a-z][\w-]*)`", recall_page, re.MULTILINE
         ),

@@ -10,7 +10,7 @@ import pytest
 
 from fakes.each import each
 from gateway import hook
-from gateway.agent.recalling import HookClient, HookParams, in_form, read_event
+from gateway.recall import HookClient, HookParams, in_form, read_event
 
 
 def event(client, **members):

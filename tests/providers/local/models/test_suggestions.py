@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from fakes.hub import FakeHub
+from providers.local import models
 from providers.local.model import prompts_for
-from providers.local.models import locate, obtain_suggested, suggestions
+from providers.local.models import SUGGESTED, SUGGESTIONS, locate, obtain_suggested
 from providers.local.models.cache import listed_models, remove
 from providers.local.models.references import LLAMA, ONNX, ConfiguredModels, ModelDamagedError
-from providers.local.models.suggestions import FIRST, SUGGESTIONS
 
 FILES = {
     "onnx/model_quint8_avx2.onnx": b"\x08" + bytes(99_999),
@@ -35,12 +35,12 @@ def test_each_is_files_of_known_hashes_at_the_hub(one):
 
 
 def test_the_first_one_is_small_pinned_to_a_commit_and_wants_no_words_before_a_text():
-    assert SUGGESTIONS[0] is FIRST
-    assert FIRST.bytes < 150_000_000
-    assert FIRST.engine is ONNX
-    assert FIRST.beside.keys() == {"tokenizer.json", "config.json", "1_Pooling/config.json"}
-    assert re.fullmatch("[0-9a-f]{40}", FIRST.repository.revision)
-    assert prompts_for(FIRST.name, FIRST.repository.file).apply("query", "q") == "q"
+    assert SUGGESTIONS[0] is SUGGESTED
+    assert SUGGESTED.bytes < 150_000_000
+    assert SUGGESTED.engine is ONNX
+    assert SUGGESTED.beside.keys() == {"tokenizer.json", "config.json", "1_Pooling/config.json"}
+    assert re.fullmatch("[0-9a-f]{40}", SUGGESTED.repository.revision)
+    assert prompts_for(SUGGESTED.name, SUGGESTED.repository.file).apply("query", "q") == "q"
 
 
 @pytest.fixture
@@ -48,12 +48,12 @@ def small(monkeypatch):
     """The suggested model as if these were its files."""
     model, *beside = FILES
     small = msgspec.structs.replace(
-        FIRST,
+        SUGGESTED,
         bytes=sum(map(len, FILES.values())),
         sha256=digest(FILES[model]),
         beside={name: digest(FILES[name]) for name in beside},
     )
-    monkeypatch.setattr(suggestions, "FIRST", small)
+    monkeypatch.setattr(models, "SUGGESTED", small)
     return small
 
 
@@ -81,7 +81,7 @@ async def test_it_is_downloaded_with_everything_it_needs_and_then_known(small, f
     path = await fetch(lambda done, total: progress.append((done, total)))
     assert path == small.path(tmp_path)
     assert small.is_here(tmp_path)
-    assert suggestions.downloaded(tmp_path) is small
+    assert models.downloaded_suggestion(tmp_path) is small
     assert locate(small.reference, tmp_path) == path
     for name, data in FILES.items():
         assert (path.parent.parent / name).read_bytes() == data
@@ -109,7 +109,7 @@ async def test_another_file_from_the_host_is_not_used(small, fetch, hub, tmp_pat
     hub.files[name] = hub.files[name] + b"\n"
     with pytest.raises(ModelDamagedError, match=r"tokenizer\.json is not the one"):
         await fetch()
-    assert suggestions.downloaded(tmp_path) is None
+    assert models.downloaded_suggestion(tmp_path) is None
 
 
 @pytest.mark.anyio
@@ -150,17 +150,17 @@ def test_another_file_put_there_by_hand_is_not_taken_for_it(small, tmp_path, nam
 def test_nothing_is_here_before_anything_was_downloaded(small, tmp_path):
     assert not small.is_here(tmp_path)
     assert small.confirm(tmp_path) is not None
-    assert suggestions.downloaded(tmp_path) is None
+    assert models.downloaded_suggestion(tmp_path) is None
 
 
 def test_what_was_suggested_before_counts_where_llama_cpp_is_installed(tmp_path, monkeypatch):
-    (earlier,) = suggestions._EARLIER
+    (earlier,) = models._EARLIER
     data = b"GGUF" + bytes(1000)
     earlier = msgspec.structs.replace(earlier, sha256=digest(data))
-    monkeypatch.setattr(suggestions, "_EARLIER", (earlier,))
+    monkeypatch.setattr(models, "_EARLIER", (earlier,))
     path = earlier.path(tmp_path)
     path.parent.mkdir(parents=True)
     path.write_bytes(data)
     assert earlier.confirm(tmp_path) is None
     expected = earlier if LLAMA.missing is None else None
-    assert suggestions.downloaded(tmp_path) is expected
+    assert models.downloaded_suggestion(tmp_path) is expected
