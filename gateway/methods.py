@@ -1,4 +1,4 @@
-"""Every method of the pipe, bound to one agent's memory."""
+"""Every method of the pipe, bound to one agent's memory; their parameters and answers as JSON Schema."""
 
 from __future__ import annotations
 
@@ -8,16 +8,23 @@ from typing import Any
 
 import msgspec
 
-from backends.interface import ForgetReport, SyncProgress, SyncRequest
+from backends.interface import (
+    ForgetReport,
+    ReadAnswer,
+    SearchAnswer,
+    SyncProgress,
+    SyncReport,
+    SyncRequest,
+)
 from config.errors import ErrorKind
 from gateway.agent.memory import Memory
 from gateway.agent.reloading import ReloadResult
 from gateway.rpc.registry import Method, MethodRegistry, NoParams, Params, RequestContext
 from gateway.rpc.wire import InvalidParamsError
 from gateway.scope import GREETING, Guest, Terms
-from gateway.tools.notes import ForgetParams, GetParams
-from gateway.tools.search import MAX_NAME_CHARS, Key, Name, SearchParams
-from gateway.tools.status import Health, HealthParams, StatusResult
+from gateway.tools.notes import AppendParams, AppendResult, ForgetParams, GetParams
+from gateway.tools.search import MAX_NAME_CHARS, Key, Name, RecallParams, RecallResult, SearchParams
+from gateway.tools.status import Health, HealthParams, MetricsResult, OverviewResult, StatusResult
 from gateway.version import PROTOCOL, VERSION
 
 
@@ -43,6 +50,26 @@ class SyncParams(Params, frozen=True):
 
 class StatusParams(Params, frozen=True):
     deep: bool = False
+
+
+class SyncScheduled(msgspec.Struct, frozen=True):
+    """The answer of `sync` without `wait`."""
+
+    scheduled: bool
+
+
+class SyncDisabled(msgspec.Struct, frozen=True):
+    """The answer of `sync` while memory is off."""
+
+    disabled: bool
+    error: str
+    kind: ErrorKind
+
+
+class Stopping(msgspec.Struct, frozen=True):
+    """The answer of `shutdown`."""
+
+    stopping: bool
 
 
 class PipeMethods:
@@ -85,10 +112,12 @@ class PipeMethods:
         context.session.process = params.process
         return {"version": VERSION}
 
-    async def sync(self, params: SyncParams, context: RequestContext) -> object:
+    async def sync(
+        self, params: SyncParams, context: RequestContext
+    ) -> SyncReport | SyncScheduled | SyncDisabled:
         if not params.wait and self._memory.why_off is None:
             self._memory.sync_later(params.reason, force=params.force, verify=params.verify)
-            return {"scheduled": True}
+            return SyncScheduled(scheduled=True)
 
         def progress(state: SyncProgress) -> None:
             context.notify(
@@ -102,7 +131,9 @@ class PipeMethods:
         )
         if report is not None:
             return report
-        return {"disabled": True, "error": self._memory.why_off, "kind": ErrorKind.DISABLED}
+        return SyncDisabled(
+            disabled=True, error=self._memory.why_off or "", kind=ErrorKind.DISABLED
+        )
 
     async def status(self, params: StatusParams, _context: RequestContext) -> StatusResult:
         found = await self._memory.status()
@@ -121,10 +152,10 @@ class PipeMethods:
             )
         return await self._memory.forget(params.request())
 
-    async def shutdown(self, _params: NoParams, context: RequestContext) -> dict[str, bool]:
+    async def shutdown(self, _params: NoParams, context: RequestContext) -> Stopping:
         """Ends the process for the client that it was started for; for any other, only the connection."""
         (context.session.leave or self._end)()
-        return {"stopping": True}
+        return Stopping(stopping=True)
 
 
 def build_registry(
@@ -163,3 +194,96 @@ def _later(memory: Memory) -> list[Method[Any]]:
 
 def _client_name(client: str | dict[str, object] | None) -> str | None:
     return str(client.get("name", ""))[:MAX_NAME_CHARS] if isinstance(client, dict) else client
+
+
+# --- Schemas ---------------------------------------------------------------------------------------
+
+
+class Greeting(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The answer of `initialize`, beside what MCP says there."""
+
+    name: str
+    version: str
+    protocol: str
+    agent_id: str
+    instructions: str
+    capabilities: dict[str, Any]
+
+
+class RefusalData(msgspec.Struct, frozen=True):
+    """`data` of an error: the kind is one of a closed list, and some errors say more."""
+
+    kind: str
+    remedy: str | None = None
+
+
+class RpcRefusal(msgspec.Struct, frozen=True):
+    """The member `error` of a reply."""
+
+    code: int
+    message: str
+    data: RefusalData
+
+
+def types_by_method() -> dict[str, tuple[object, object]]:
+    """Returns the type of the parameters, and of the result, by method; MCP's are in its specification."""
+    from gateway.agent.conversations import (  # noqa: PLC0415 - for `schema` alone
+        FlushDoneParams,
+        FlushDoneResult,
+        FlushParams,
+        FlushResult,
+        SessionStartParams,
+        SessionStartResult,
+        SessionUpdatedParams,
+    )
+
+    return {
+        "initialize": (InitializeParams, Greeting),
+        "memory_search": (SearchParams, SearchAnswer),
+        "memory_get": (GetParams, ReadAnswer),
+        "memory_append": (AppendParams, AppendResult),
+        "recall": (RecallParams, RecallResult),
+        "session_start": (SessionStartParams, SessionStartResult),
+        "session_updated": (SessionUpdatedParams, Any),
+        "memory_flush": (FlushParams, FlushResult),
+        "memory_flush_done": (FlushDoneParams, FlushDoneResult),
+        "sync": (SyncParams, SyncReport | SyncScheduled | SyncDisabled),
+        "status": (StatusParams, StatusResult),
+        "health": (HealthParams, Health),
+        "metrics": (NoParams, MetricsResult),
+        "overview": (NoParams, OverviewResult),
+        "forget": (ForgetParams, ForgetReport),
+        "reload": (NoParams, ReloadResult),
+        "shutdown": (NoParams, Stopping),
+    }
+
+
+def all_schemas() -> dict[str, object]:
+    """Returns, in JSON Schema (2020-12), `{"methods": {name: {"params", "result"}}, "error", "$defs"}`."""
+    methods = types_by_method()
+    types = [one for pair in methods.values() for one in pair if one is not Any]
+    parts = [part for one in types for part in _members(one)]
+    _, definitions = msgspec.json.schema_components(
+        [*parts, RpcRefusal], ref_template="#/$defs/{name}"
+    )
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "methods": {
+            name: {"params": _schema(params), "result": _schema(result)}
+            for name, (params, result) in methods.items()
+        },
+        "error": _schema(RpcRefusal),
+        "$defs": definitions,
+    }
+
+
+def _members(kind: object) -> tuple[Any, ...]:
+    return tuple(getattr(kind, "__args__", (kind,)))
+
+
+def _schema(kind: object) -> dict[str, Any]:
+    """Returns the schema of a type or a union: msgspec takes only unions of structs with tags, which these lack."""
+    if kind is Any:
+        return {}
+    members = [{"$ref": f"#/$defs/{one.__name__}"} for one in _members(kind)]
+    return members[0] if len(members) == 1 else {"anyOf": members}

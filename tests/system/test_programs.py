@@ -23,8 +23,8 @@ from backends.builtin.searching import Explained
 from backends.interface import Hit, ReadAnswer, SearchAnswer
 from backends.ranking.fusion import LaneShare, LineShare
 from fakes.each import each
+from gateway.methods import all_schemas, types_by_method
 from gateway.rpc.wire import ConnectionLimits
-from gateway.schemas import METHODS, all_schemas
 from gateway.tools.notes import AppendResult
 from gateway.tools.search import RecalledNote, RecallResult
 from gateway.tools.status import StatusResult
@@ -341,21 +341,21 @@ async def test_every_answer_of_the_process_is_as_its_schema_says(home):
     async with home.gateway("--write") as gateway:
         greeting = await gateway.call("initialize", PARAMS["initialize"])
         ours = {one for one in greeting["capabilities"]["methods"] if "/" not in one} - {"ping"}
-        assert ours == set(METHODS)
+        assert ours == set(types_by_method())
         for method in (*sorted(ours - {"shutdown"}), "shutdown"):
             params = PARAMS.get(method, {})
             check(printed, printed["methods"][method]["params"], params)
             answer = await gateway.call(method, params)
             check(printed, printed["methods"][method]["result"], answer)
             seen.add(method)
-    assert seen == set(METHODS)
+    assert seen == set(types_by_method())
 
 
 SUMMED_UP = {"initialize", "sync", "status", "metrics", "overview", "shutdown"}
 """The methods of whose answers the page describes the important part, and `memory-gateway schema` the rest."""
 
 
-@each("method", sorted(set(METHODS) - SUMMED_UP))
+@each("method", sorted(set(types_by_method()) - SUMMED_UP))
 def test_the_page_of_the_protocol_has_every_parameter_and_every_member_of_an_answer(method):
     schemas = all_schemas()
     names = {name for one in schemas["methods"][method].values() for name in members(schemas, one)}

@@ -180,7 +180,7 @@ def _chosen(rows: Sequence[Row], key: str) -> tuple[Row, ...]:
 def schema(options: Options) -> int:
     """Print what every method of the pipe takes and answers, as JSON Schema."""
     del options  # it is always JSON, and the same for every memory
-    from gateway.schemas import all_schemas
+    from gateway.methods import all_schemas
 
     output.write_json(all_schemas())
     return os.EX_OK
