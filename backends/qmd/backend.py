@@ -33,9 +33,8 @@ from backends.interface import (
     Trial,
 )
 from backends.qmd.answering import Answerer, QmdAnswer, of_rank
-from backends.qmd.collections import CollectionPlaces, plan_collections
+from backends.qmd.collections import CollectionPlaces, Exports, plan_collections
 from backends.qmd.engine import AWAY_PAUSE_S, Away, Engine
-from backends.qmd.exporting import Exports
 from backends.qmd.process import NEUTRAL_DIRECTORY, QmdUnavailableError, embed_lock
 from backends.qmd.server import ResultRow, ask, question_for
 from backends.qmd.sidecar import home_of, open_sidecar, qmd_command, qmd_environment

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from backends.qmd import exporting
-from backends.qmd.exporting import Exports, write_record
+from backends.qmd import collections
+from backends.qmd.collections import Exports, write_record
 from backends.transcripts.agent_transcripts import AgentTranscripts
 from backends.transcripts.jsonl import JsonlTranscripts
 from config.settings import QmdSessionsSettings
@@ -265,7 +265,7 @@ def test_many_transcripts_that_are_gone_at_once_keep_their_exports_until_a_secon
         exports.refresh()
         assert sorted(place.target.iterdir()) == exported
         assert "12 of 12 exported transcripts are gone at once" in exports.issues[0]
-    monkeypatch.setattr(exporting, "SECOND_LOOK_S", 0.0)
+    monkeypatch.setattr(collections, "SECOND_LOOK_S", 0.0)
     exports.refresh()
     assert list(place.target.iterdir()) == []
     assert exports.issues == ()

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from backends.files.scan import scan
 from backends.interface import PathNotAllowedError, ReadRequest
-from backends.qmd.collections import CollectionPlaces, plan_collections
-from backends.qmd.exporting import Exports
+from backends.qmd.collections import CollectionPlaces, Exports, plan_collections
 from backends.transcripts.agent_transcripts import AgentTranscripts
 from config.settings import QmdPath, QmdSessionsSettings
 from fakes.qmd import qmd_settings, write
