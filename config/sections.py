@@ -12,8 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from config.keys.kinds import ApiKey, Flag, FreeText, Headers, PathText, Unresolved, WebAddress
-from config.keys.records import ListOf
-from config.keys.tree import OWN_ENTRY, Key, Section, keys_of
+from config.keys.tree import OWN_ENTRY, Key, ListOf, Section, keys_of
 from config.settings import Settings
 
 _KEYS: Final = tuple(keys_of(Settings))

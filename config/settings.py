@@ -33,7 +33,7 @@ from config.keys.kinds import (
     WebAddress,
     Whole,
 )
-from config.keys.records import (
+from config.keys.tree import (
     ChatType,
     ExtraPath,
     ExtraPaths,
@@ -44,8 +44,10 @@ from config.keys.records import (
     ScopeMatch,
     ScopePolicy,
     ScopeRule,
+    SettingsGroup,
+    group,
+    setting,
 )
-from config.keys.tree import SettingsGroup, group, setting
 from config.source.environment import Secret
 from config.source.located import ConfigWarning, SettingOrigin
 from config.vendors import VENDORS
