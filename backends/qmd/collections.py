@@ -1,5 +1,5 @@
-"""The collections that QMD is to have, and the mapping between its names and real files; transcripts, which are exported
-for it as Markdown: one file per conversation, one line per turn, secrets masked.
+"""The collections that QMD is to have, and the mapping between its names and real files; transcripts, which are
+exported for it as Markdown: one file per conversation, one line per turn, secrets masked.
 """
 
 from __future__ import annotations
