@@ -259,13 +259,13 @@ def newest_excerpt(connection: apsw.Connection) -> int:
     return newest or 0
 
 
-def newer_excerpts(connection: apsw.Connection, snapshot: Snapshot, limit: int) -> list[int]:
-    """Returns the ids of up to `limit` excerpts that are newer than the snapshot, or whose vector is."""
+def newer_excerpts(connection: apsw.Connection, snapshot: Snapshot) -> list[int]:
+    """Returns the ids of excerpts that are newer than the snapshot, or whose vector is: one more than are compared."""
     parameters = {
         "fingerprint": snapshot.space.fingerprint_id,
         "newest_excerpt": snapshot.newest_excerpt,
         "newest_embedding": snapshot.newest_embedding,
-        "limit": limit,
+        "limit": _MOST_NEWER + 1,
     }
     return [excerpt_id for (excerpt_id,) in connection.execute(_NEWER, parameters)]
 
@@ -561,7 +561,7 @@ class ResidentEngine:
             return Unavailable(self._refusal or _NOT_LOADED)
         if reason := misfit(wanted):
             return VectorAnswer([], self.name, reason)
-        newer = newer_excerpts(connection, snapshot, _MOST_NEWER + 1)
+        newer = newer_excerpts(connection, snapshot)
         if len(newer) > _MOST_NEWER:
             return Unavailable(_BEHIND)
         count = limit + limit // 2 + 32  # so that int8 never loses one of the best `limit`

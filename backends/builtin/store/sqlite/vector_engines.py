@@ -80,14 +80,11 @@ def misfit(wanted: VectorQuery) -> str | None:
     return why_unlike(dimensions_of(wanted.connection, wanted.fingerprint_id), wanted.query)
 
 
-class _LazyModule:
-    """Stands for a module that the first computation loads; each attribute is looked up there once."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
+class _LazyNumpy:
+    """Stands for numpy, which the first computation loads; each attribute is looked up there once."""
 
     def __getattr__(self, name: str) -> object:
-        value = getattr(importlib.import_module(self._name), name)
+        value = getattr(importlib.import_module("numpy"), name)
         setattr(self, name, value)
         return value
 
@@ -95,7 +92,7 @@ class _LazyModule:
 if TYPE_CHECKING:
     import numpy as np
 else:
-    np = _LazyModule("numpy")  # a search by keywords alone need not load it
+    np = _LazyNumpy()  # a search by keywords alone need not load it
 
 
 INSTALL: Final = "install the gateway with its extra 'vector'"
