@@ -8,6 +8,7 @@ of a place are missing, so that the looks of several processes count together. B
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections import Counter, defaultdict
@@ -330,6 +331,8 @@ class Brake:
         device = _device(place.absolute)
         if device == _ABSENT and not place.may_go:
             return f"{place.name} {place.absolute} is missing"
+        if place is self._own and device >= 0 and not Path(place.absolute).is_dir():
+            return f"{place.name} {place.absolute} is not a directory"
         known = devices.get(place.absolute)
         if device >= 0 and known is not None and device != known:
             return f"{place.name} {place.absolute} is not the file system that was indexed"
@@ -463,10 +466,9 @@ def _retained(place: Place, gone: Sequence[ObsoleteFile], reason: str) -> Retain
 def _device(absolute: str) -> int:
     try:
         return Path(absolute).stat().st_dev
-    except (FileNotFoundError, NotADirectoryError):
-        return _ABSENT
-    except OSError:
-        return _UNKNOWN
+    except OSError as error:  # a link that leads to itself leads nowhere
+        absent = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+        return _ABSENT if error.errno in absent else _UNKNOWN
 
 
 class Survey(msgspec.Struct, frozen=True, gc=False):

@@ -89,6 +89,35 @@ async def test_a_workspace_that_was_renamed_is_answered_from_the_index_until_it_
         assert (await backend.sync(SyncRequest())).added == 0
 
 
+@pytest.mark.parametrize(
+    ("put", "told"),
+    [
+        (lambda place: place.symlink_to(place), "is missing"),
+        (lambda place: place.write_text("no folder", encoding="utf-8"), "is not a directory"),
+    ],
+    ids=["a link to itself", "a file"],
+)
+async def test_what_cannot_be_a_workspace_takes_nothing_out_of_the_index(
+    home, notes, rows, soon, put, told
+):
+    moved = home.root / "moved"
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        home.workspace.rename(moved)
+        put(home.workspace)
+        soon()
+        for _ in range(2):
+            answer = await backend.search(SearchRequest(query="number3"))
+            assert [hit.path for hit in answer.hits] == ["memory/2024-3.md"]
+            assert answer.stale is not None
+            assert f"the workspace {home.workspace} {told}" in answer.stale.reason
+            assert told in ((await backend.sync(SyncRequest())).error or "")
+        assert rows(home) == 13
+        home.workspace.unlink()
+        moved.rename(home.workspace)
+        assert await stale_of(backend) is None
+
+
 async def test_a_workspace_that_is_away_is_told_once_though_it_has_several_places(home, notes):
     async with home.open() as backend:
         await backend.sync(SyncRequest())
