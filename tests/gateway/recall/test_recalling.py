@@ -12,7 +12,7 @@ import pytest
 from backends.interface import SyncRequest
 from config.settings import CompactionSettings, ScopeMatch, ScopePolicy, ScopeRule, SyncSettings
 from fakes.settings import make_settings
-from gateway import recall as recalling
+from gateway import recall
 from gateway.agent.conversations import Conversations
 from gateway.agent.memory import open_memory
 from gateway.agent.reloading import Reloader
@@ -113,7 +113,7 @@ async def test_what_a_session_started_with_is_not_told_until_it_starts_again(ope
 async def test_a_compaction_is_noted_although_the_files_of_the_beginning_come_too_late(
     open_host, monkeypatch
 ):
-    monkeypatch.setattr(recalling, "HOOK_PATIENCE_S", 60)
+    monkeypatch.setattr(recall, "HOOK_PATIENCE_S", 60)
     monkeypatch.setattr(Conversations, "files", lambda *_, **__: anyio.sleep_forever())
     async with open_host() as host:
 
