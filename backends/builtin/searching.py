@@ -399,7 +399,7 @@ class Explained(Explanation, total=False):
     askedTerms: Sequence[str]  # noqa: N815 - as it is sent
     """The terms that were asked for."""
     unknownTerms: Sequence[str]  # noqa: N815
-    """Those of them that no note contains."""
+    """Those of them that no note contains, nor in another form."""
     date: str | None
     """The day of the note."""
     time: Sequence[Mapping[str, str | bool]]
@@ -417,7 +417,12 @@ def _explained(
     counts: TermCounts,
 ) -> Explained:
     asked = [one for one in query.concepts if not (one.time or one.instead_of)]
-    unknown = (one for one in asked if not any(map(counts.by_term.get, one.alternatives)))
+    known = {one.instead_of for one in query.concepts}
+    unknown = (
+        one
+        for one in asked
+        if one.alternatives[0] not in known and not any(map(counts.by_term.get, one.alternatives))
+    )
     explained = cast("Explained", explanation)
     explained["askedTerms"] = [one.alternatives[0] for one in asked]
     explained["unknownTerms"] = [one.alternatives[0] for one in unknown]

@@ -134,7 +134,14 @@ class Evidence(msgspec.Struct, frozen=True, gc=False):
 NO_EVIDENCE: Final = Evidence(0.0, 0.0)
 
 
-QUESTION_MARKS: Final = ("?", "？", "؟")
+_QUESTION_MARKS: Final = ("?", "？", "؟", "፧", "\u037e", ";")
+_GREEK: Final = re.compile("[\u0370-\u03ff\u1f00-\u1fff]")
+
+
+def is_question(line: str) -> bool:
+    """Returns whether a line ends with a question mark, which in Greek is mostly a semicolon."""
+    end = line.rstrip()
+    return end.endswith(_QUESTION_MARKS) and (end[-1] != ";" or bool(_GREEK.match(end[-2:])))
 
 
 def weigh_units(
@@ -195,7 +202,7 @@ def weigh_units(
         prior += learnt.HEADING if names_subject else learnt.NAMED * named.fit
         if unit.is_labelled:
             prior += learnt.LABEL
-        if number and units[lines[number - 1]].text.rstrip().endswith(QUESTION_MARKS):
+        if number and is_question(units[lines[number - 1]].text):
             prior += learnt.REPLY
         if asks_when and mentions_time(line):
             prior += learnt.TIME

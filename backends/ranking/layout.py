@@ -14,7 +14,7 @@ from typing import Final
 from backends.chunking import SENTENCE_MARKS, Fence, fence_below, parse_heading
 from backends.interface import BREADCRUMB
 from backends.ranking.lines import Unit, is_cue, label_of
-from backends.ranking.names import is_heading, stored_headings, text_start
+from backends.ranking.names import COLONS, is_heading, stored_headings, text_start
 from backends.text.frontmatter import is_field
 from backends.text.units import utf16_length
 
@@ -134,7 +134,7 @@ class Layout:
         """Returns whether the unit is a heading, or a short line that announces what follows."""
         unit = self.units[at]
         is_short = unit.length < 2 * READABLE and (
-            unit.text.rstrip().endswith(":") or self.says_who(at)
+            unit.text.rstrip().endswith(COLONS) or self.says_who(at)
         )
         return (is_short or is_heading(unit.text)) and self.code_around(at) is None
 

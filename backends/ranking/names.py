@@ -155,7 +155,7 @@ class Names:
             return int(html[1]), _TAG.sub(" ", line)
         is_title = (
             _BOLD.fullmatch(line) is not None
-            or (line.endswith(_COLONS) and len(line) <= _MOST_ANNOUNCED)
+            or (line.endswith(COLONS) and len(line) <= _MOST_ANNOUNCED)
             or (line.isupper() and not line.endswith(_ENDS))
         )
         return (_BELOW_HEADINGS, line) if is_title else None
@@ -177,7 +177,7 @@ _NO_TITLE: Final = frozenset(" \t#|>-+`~=")
 _BOLD: Final = re.compile(r"(\*\*|__)(?!\s)(?:(?!\1).)+\1:?")
 _HTML_HEADING: Final = re.compile(r"<h([1-6])\b")
 _TAG: Final = re.compile(r"</?[a-zA-Z][^>]*>")
-_COLONS: Final = (":", "：")
+COLONS: Final = (":", "：", "៖")
 _LAST_OF_TITLE: Final = frozenset("*_:：>")
 _ENDS: Final = (*SENTENCE_MARKS, ",", ";", "。", "！", "？", "、", "،")
 NAMING: Final = frozenset(" \t#`~")

@@ -84,15 +84,25 @@ class Query(msgspec.Struct, frozen=True, gc=False):
     """Concepts that may be parts of compounds, or compounds, with their spelling; none in languages without them."""
     related: tuple[Concept, ...] = ()
     """Weaker evidence for words, which joins the concepts if the index contains it."""
+    hollow: frozenset[str] = frozenset()
+    """The first alternatives of stop words of the languages of notes: asked for only if a note has them."""
     stemmed: frozenset[str] = frozenset()
     """The scripts of whose words a stemmer knows the other forms, see `stemmed_scripts`."""
 
     def among(self, document_frequency: Mapping[str, int]) -> Query:
-        """Returns the query without the days that occur in no chunk, and with the related words that occur in one. A
-        time that is mentioned is evidence for some notes, and none against the others.
+        """Returns the query without the days and the stop words that occur in no chunk, and with the related words that
+        occur in one. A time that is mentioned is evidence for some notes, and none against the others.
         """
         concepts = []
+        hollow = {
+            concept.alternatives[0]
+            for concept in self.concepts
+            if concept.alternatives[0] in self.hollow
+            and not any(map(document_frequency.get, concept.alternatives))
+        }
         for concept in (*self.concepts, *self.related):
+            if not hollow.isdisjoint((concept.alternatives[0], concept.instead_of)):
+                continue
             if concept.time or concept in self.related:
                 known = tuple(filter(document_frequency.get, concept.alternatives))
                 concepts += [msgspec.structs.replace(concept, alternatives=known)] if known else []
@@ -141,7 +151,11 @@ class QueryAnalyser:
         weaker = dict.fromkeys((*derived, *days, *islice(others, _MOST_WORDS)))
         related = tuple(one for one in weaker if one.instead_of in names)
         stemmed = stemmed_scripts(text, language, self.languages)
-        return Query(query, language, times, words, related, stemmed)
+        # A short question in another language may not tell it.
+        stop_words = frozenset[str]().union(*map(stop_words_of, self.languages))
+        said = (word for word in content if word.casefold() in stop_words)
+        hollow = frozenset(one.alternatives[0] for one in self._concepts(said, language))
+        return Query(query, language, times, words, related, hollow, stemmed)
 
     def compounds(self, query: Query, counts: Mapping[str, int], documents: int) -> Compounds:
         """Returns the compounds of its words, and the parts of its own compounds, as far as they are known. `counts`:

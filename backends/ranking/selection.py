@@ -18,7 +18,7 @@ import msgspec
 from backends.chunking import parse_heading
 from backends.interface import GAP, Stretch
 from backends.ranking import learnt
-from backends.ranking.evidence import FENCES, NO_EVIDENCE, QUESTION_MARKS, Evidence
+from backends.ranking.evidence import FENCES, NO_EVIDENCE, Evidence, is_question
 from backends.ranking.layout import READABLE, RULE, Layout, breadcrumb_of, is_row
 from backends.ranking.lines import Candidate, Unit, units_by_file
 from backends.ranking.names import is_heading
@@ -321,7 +321,7 @@ class File:
             above = self.layout.nearest_above(above)
         if above < 0 or not self.units[above].concepts:
             return False
-        is_reply = above in chosen and self.units[above].text.rstrip().endswith(QUESTION_MARKS)
+        is_reply = above in chosen and is_question(self.units[above].text)
         return is_reply or self.layout.announces(above)
 
     def _below(self, at: int) -> Iterator[int]:

@@ -180,6 +180,24 @@ async def test_an_explanation_is_given_only_when_asked_for(backend, hits_of):
     )
 
 
+async def test_stop_words_of_the_languages_of_notes_are_asked_for_only_where_a_note_has_them(
+    home, hits_of
+):
+    home.write(
+        "memory/one.md", "# Wizyty\n\n- Byłem u dentysty, a potem nie było czasu na lunch.\n"
+    )
+    home.write("memory/two.md", "# English\n\n- The hat is in the hall, and so is the umbrella.\n")
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+
+        async def terms(question):
+            explain = (await hits_of(backend, question, explain=True))[0].explain
+            return explain["askedTerms"], explain["unknownTerms"]
+
+        assert await terms("Kiedy dentysta?") == (["dentysta"], [])
+        assert (await terms("nie hat"))[0] == ["nie", "hat"]
+
+
 async def test_an_explanation_tells_how_the_words_were_scored_and_weighed(backend, hits_of):
     hit = (await hits_of(backend, "boiler dinosaurs", explain=True))[0]
     text = hit.explain["text"]

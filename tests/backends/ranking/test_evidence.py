@@ -19,6 +19,7 @@ from backends.ranking.evidence import (
     Background,
     Evidence,
     Lanes,
+    is_question,
     ranked_odds,
     weigh_units,
     weighted_odds,
@@ -224,6 +225,16 @@ def test_the_label_of_a_line_that_is_cut_up_stands_in_its_first_part(evidence):
 def test_a_label_without_word_spaces_is_one_too(evidence):
     found = priors(evidence("小周：茶叶的价格\n老王：小周的茶叶", "小周"))
     assert found[0] == pytest.approx(found[1] + learnt.LABEL)
+
+
+@each("line", ["Is it old?", "いつですか？ ", "متى؟", "Πότε ανοίγει;", "Πότε\u037e", "መቼ፧"])
+def test_a_question_is_known_by_its_mark_in_each_script(line):
+    assert is_question(line)
+
+
+@each("line", ["", ";", "It is old.", "int x;", "пять; шесть;", "Πότε; Αύριο"])
+def test_a_semicolon_is_a_question_mark_only_at_the_end_of_greek(line):
+    assert not is_question(line)
 
 
 def test_the_line_after_a_question_answers(evidence):

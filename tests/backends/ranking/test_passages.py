@@ -682,6 +682,13 @@ def test_a_reply_is_shown_with_its_question_across_a_blank_line_and_who_replies(
     assert f"{asked}\n{between}{reply}" in best
 
 
+@each("colon", [":", "：", "៖"])
+def test_a_list_is_shown_whole_below_the_line_that_announces_it_with_any_colon(passages, colon):
+    things = "- 寝袋\n- 懐中電灯\n- 雨具"
+    text = f"{FILLING}\n\n合宿に必要なもの{colon}\n{things}\n\n{FILLING}"
+    assert things in passages(text, "合宿に必要なもの", bm25=10.0)[0].text
+
+
 def test_the_text_under_a_heading_does_not_end_with_an_announcement(passages):
     comment = "The pump was replaced by a larger one, which takes more current. " * 5
     text = f"# The boiler fails\n\nIt stops at night.\n\n---\n\n**Anna** wrote:\n\n{comment}\n\n{FILLING}"
