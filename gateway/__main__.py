@@ -17,7 +17,7 @@ def main() -> int:
     gc.disable()  # until `settle_collector`: imported modules stay, and scanning them again and again takes time
     import memory_gateway as program  # noqa: PLC0415
 
-    program.heed_interrupts()
+    program.handle_interrupts()
     program.refuse_elsewhere()
     program.forget_relative_home()
     _speak_utf8()

@@ -39,7 +39,7 @@ def _absolute(path: str) -> str:
         return path
 
 
-def heed_interrupts() -> None:
+def handle_interrupts() -> None:
     """Lets Ctrl-C end the process at once while something is imported: an exception there shows as a traceback, and
     Python crashes if it comes while msgspec makes a class. Where Ctrl-C is ignored, as by a job in the background, it
     stays so.
@@ -76,7 +76,7 @@ def forget_relative_home() -> None:
 
 def main() -> int:
     """Runs the command line of this process and returns its exit code."""
-    heed_interrupts()
+    handle_interrupts()
     try:
         return _main()
     except KeyboardInterrupt:
