@@ -84,7 +84,7 @@ class Query(msgspec.Struct, frozen=True, gc=False):
     """Concepts that may be parts of compounds, or compounds, with their spelling; none in languages without them."""
     related: tuple[Concept, ...] = ()
     """Weaker evidence for words, which joins the concepts if the index contains it."""
-    hollow: frozenset[str] = frozenset()
+    stop_terms: frozenset[str] = frozenset()
     """The first alternatives of stop words of the languages of notes: asked for only if a note has them."""
     stemmed: frozenset[str] = frozenset()
     """The scripts of whose words a stemmer knows the other forms, see `stemmed_scripts`."""
@@ -94,14 +94,14 @@ class Query(msgspec.Struct, frozen=True, gc=False):
         occur in one. A time that is mentioned is evidence for some notes, and none against the others.
         """
         concepts = []
-        hollow = {
+        left_out = {
             concept.alternatives[0]
             for concept in self.concepts
-            if concept.alternatives[0] in self.hollow
+            if concept.alternatives[0] in self.stop_terms
             and not any(map(document_frequency.get, concept.alternatives))
         }
         for concept in (*self.concepts, *self.related):
-            if not hollow.isdisjoint((concept.alternatives[0], concept.instead_of)):
+            if not left_out.isdisjoint((concept.alternatives[0], concept.instead_of)):
                 continue
             if concept.time or concept in self.related:
                 known = tuple(filter(document_frequency.get, concept.alternatives))
@@ -154,8 +154,8 @@ class QueryAnalyser:
         # A short question in another language may not tell it.
         stop_words = frozenset[str]().union(*map(stop_words_of, self.languages))
         said = (word for word in content if word.casefold() in stop_words)
-        hollow = frozenset(one.alternatives[0] for one in self._concepts(said, language))
-        return Query(query, language, times, words, related, hollow, stemmed)
+        stop_terms = frozenset(one.alternatives[0] for one in self._concepts(said, language))
+        return Query(query, language, times, words, related, stop_terms, stemmed)
 
     def compounds(self, query: Query, counts: Mapping[str, int], documents: int) -> Compounds:
         """Returns the compounds of its words, and the parts of its own compounds, as far as they are known. `counts`:
