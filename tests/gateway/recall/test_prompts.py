@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from fakes.each import each
-from gateway.recall import MOST_CHARS, read_prompt
+from gateway.prompts import MOST_CHARS, read_prompt
 
 NEEDLESS = json.loads(
     (Path(__file__).parents[2] / "data/prompts_without_need.json").read_text("utf-8")
