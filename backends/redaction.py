@@ -139,7 +139,8 @@ _CONTEXTS: Final = (
     ),
     _context(
         ("signature=", "credential="),
-        r"(?:\bX-(?:Amz|Goog)-(?:Signature|Security-Token|Credential)|[?&;]Signature)=(?P<secret>[A-Za-z0-9%/+=._-]{16,})",
+        r"(?:\bX-(?:Amz|Goog)-(?:Signature|Security-Token|Credential)|[?&;]Signature)"
+        r"=(?P<secret>[A-Za-z0-9%/+=._-]{16,})",
     ),
     _context(("bearer",), r"\bBearer\s{1,8}(?P<secret>[A-Za-z0-9._~+/-]{18,}={0,2})"),
     _context(  # scheme://user:password@host
@@ -209,13 +210,15 @@ _CONTEXTS: Final = (
     ),
     _context(
         ("smb", "rpcclient", "mount.cifs"),
-        rf"\b(?:smbclient|smbget|rpcclient|mount\.cifs)\b{_COMMAND}-U\s{{0,4}}[\"']?[^\s%\"']{{1,128}}%(?P<secret>[^\s\"']+)",
+        rf"\b(?:smbclient|smbget|rpcclient|mount\.cifs)\b{_COMMAND}"
+        rf"-U\s{{0,4}}[\"']?[^\s%\"']{{1,128}}%(?P<secret>[^\s\"']+)",
         flags=0,
     ),
     _context(("pass:",), r"-(?:passin|passout|pass|k)\s{1,4}pass:(?P<secret>[^\s\"']+)"),
     _context(
         ("sudo",),
-        r"\becho\s{1,4}(?:-n\s{1,4})?(?P<quote>[\"']?)(?P<secret>[^\s\"'|]{4,128})(?P=quote)\s{0,4}\|\s{0,4}sudo\s{1,4}-S\b",
+        r"\becho\s{1,4}(?:-n\s{1,4})?(?P<quote>[\"']?)(?P<secret>[^\s\"'|]{4,128})(?P=quote)"
+        r"\s{0,4}\|\s{0,4}sudo\s{1,4}-S\b",
     ),
     _context(
         ("net use",),
@@ -223,7 +226,8 @@ _CONTEXTS: Final = (
     ),
     _context(
         ("_pass", "psk"),
-        r"(?<![A-Za-z0-9])(?:[A-Za-z0-9]{1,30}_){1,6}PASS\b[\"']?\s{0,4}[=:]\s{0,4}[\"']?(?P<secret>[^\s\"'`;,$({<]{4,256})",
+        r"(?<![A-Za-z0-9])(?:[A-Za-z0-9]{1,30}_){1,6}PASS\b"
+        r"[\"']?\s{0,4}[=:]\s{0,4}[\"']?(?P<secret>[^\s\"'`;,$({<]{4,256})",
     ),
     _context(("psk",), r"(?<![\w-])psk=(?P<quote>[\"']?)(?P<secret>[^\s\"']{8,64})(?P=quote)"),
     _context(
@@ -269,7 +273,8 @@ _CONTEXTS: Final = (
     ),
     _context(
         ("define",),
-        r"\bdefine\(\s{0,4}[\"']\w{0,40}(?:KEY|SALT|PASSWORD|SECRET)[\"']\s{0,4},\s{0,4}(?P<quote>[\"'])(?P<secret>[^\n\"']{4,200})(?P=quote)",
+        r"\bdefine\(\s{0,4}[\"']\w{0,40}(?:KEY|SALT|PASSWORD|SECRET)[\"']\s{0,4},"
+        r"\s{0,4}(?P<quote>[\"'])(?P<secret>[^\n\"']{4,200})(?P=quote)",
     ),
     _context(
         ("secret=",),
@@ -584,7 +589,8 @@ _KEY_OF: Final = re.compile(
     re.IGNORECASE,
 )
 _HARMLESS_KEY: Final = re.compile(
-    r"(?:primary|foreign|public|sort|partition|cache|unique|row|group|lookup|session|hot|config|routing|event|json)[ _.-]?\Z",
+    r"(?:primary|foreign|public|sort|partition|cache|unique|row|group|lookup|session|hot|config|routing|event|json)"
+    r"[ _.-]?\Z",
     re.IGNORECASE,
 )
 _QUOTES: Final = "\\\"'`"

@@ -285,7 +285,10 @@ def _ask(connection: _socket.socket, client: str, event: bytes, ends: float) -> 
     name = client.encode("ascii", "ignore").replace(b'"', b"").replace(b"\\", b"")
     processes = b",".join(b"%d" % one for one in _ancestors())
     left_ms = max(0.0, ends - time.monotonic()) * 1000
-    call = b'{"jsonrpc":"2.0","id":1,"method":"$/hook","params":{"client":"%b","processes":[%b],"patienceMs":%d,"event":%b}}\n'
+    call = (
+        b'{"jsonrpc":"2.0","id":1,"method":"$/hook","params":'
+        b'{"client":"%b","processes":[%b],"patienceMs":%d,"event":%b}}\n'
+    )
     connection.sendall(call % (name, processes, left_ms, event))
     reply = b""
     while not reply.endswith(b"\n"):

@@ -31,13 +31,18 @@ _COURTESIES: Final = stop_words_of("english").union(
     _folded(_SMALL_TALK.read_text(encoding="utf-8")).split()
 )
 _COURTESIES_CJK: Final = re.compile(
-    "了解(?:です|しました)?|继续|谢谢你们?|多谢|感谢|谢啦?|你好吗?|您好|大家好|早上好|早安|晚上好|晚安|再见|拜拜|好的?|嗯+|行|可以|没问题|没关系|你?确定|没错|对的?|是的?|不是|不用|"
-    "继续|接着|请|下一步|下一个|明白了?|知道了?|懂了?|太好了|太棒了?|很棒|非常|很|了|吧|啊|呢|吗|哦|呀|的|你|我|再来一次|再试一次|辛苦|完美|厉害|"
+    "了解(?:です|しました)?|继续|谢谢你们?|多谢|感谢|谢啦?|你好吗?|您好|大家好|早上好|早安|"
+    "晚上好|晚安|再见|拜拜|好的?|嗯+|行|可以|没问题|没关系|你?确定|没错|对的?|是的?|"
+    "不是|不用|继续|接着|请|下一步|下一个|明白了?|知道了?|懂了?|太好了|太棒了?|很棒|非常|很|了|"
+    "吧|啊|呢|吗|哦|呀|的|你|我|再来一次|再试一次|辛苦|完美|厉害|"
     "ありがとう(?:ございます|ございました)?|どうも|こんにちは|こんばんは|おはよう(?:ございます)?|おやすみ(?:なさい)?|さようなら|またね|"
-    "はい|いいえ|うん|ええ|そうです|そう|お願い(?:します|いたします)?|続けて(?:ください)?|続き|次|了解(?:です|しました)?|わかりました|わかりません|本当に?|"
+    "はい|いいえ|うん|ええ|そうです|そう|お願い(?:します|いたします)?|続けて(?:ください)?|続き|次|"
+    "了解(?:です|しました)?|わかりました|わかりません|本当に?|"
     "分かりました|いいですね|素晴らしい|すごい|ください|です|ね|よ|最高|助かります|助かりました|"
-    "감사합니다|감사해요|고마워요?|고맙습니다|안녕하세요|안녕히|안녕|네|예|응|아니요?|아뇨|계속(?:하세요|해줘|해주세요|해 주세요|해)?|"
-    "좋아요?|좋습니다|좋네요|알겠습니다|알겠어요?|알았어요?|부탁(?:해요|드립니다|합니다)?|다음|완벽해요?|최고예요|최고|정말|너무|수고하셨습니다|모르겠어요?|확실해요?|"
+    "감사합니다|감사해요|고마워요?|고맙습니다|안녕하세요|안녕히|안녕|네|예|응|아니요?|아뇨|"
+    "계속(?:하세요|해줘|해주세요|해 주세요|해)?|"
+    "좋아요?|좋습니다|좋네요|알겠습니다|알겠어요?|알았어요?|부탁(?:해요|드립니다|합니다)?|"
+    "다음|완벽해요?|최고예요|최고|정말|너무|수고하셨습니다|모르겠어요?|확실해요?|"
     "ขอบคุณ(?:ครับ|ค่ะ|มาก)?|สวัสดี(?:ครับ|ค่ะ)?|ครับ|ค่ะ|ใช่|ไม่|ต่อ|โอเค|มาก|cảm ơn|xin chào|tiếp tục|vâng"
 )
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -51,18 +56,23 @@ _ATTACHED: Final = re.compile(r"\[(?:image|pasted text)\b[^\]\n]*\]", re.IGNOREC
 _LINE_END: Final = re.compile(r"\r\n?")
 _MACHINE_LINE: Final = re.compile(
     r"""
-      \s*(?:Traceback\ \(most|File\ "[^"]+",\ line\ \d+|at\ [\w$.<>/\[\]\ ]+\(.*\)|at\ \S+:\d+:\d+|Caused\ by:|\.\.\.\ \d+\ more)
-    | \s*(?:[\w.]+(?:Error|Exception|Warning|Failure|Interrupt)\b(?::|$)|Exception\ in\ thread|panic:|goroutine\ \d+|thread\ '.*'\ panicked|called\ `)
+      \s*(?:Traceback\ \(most|File\ "[^"]+",\ line\ \d+|at\ [\w$.<>/\[\]\ ]+\(.*\)|at\ \S+:\d+:\d+
+        |Caused\ by:|\.\.\.\ \d+\ more)
+    | \s*(?:[\w.]+(?:Error|Exception|Warning|Failure|Interrupt)\b(?::|$)|Exception\ in\ thread|panic:
+        |goroutine\ \d+|thread\ '.*'\ panicked|called\ `)
     | \s*(?:error|warning|note|fatal|E|W|F)(?:\[\w+\])?:\s | \s*(?:-->|\d+\s*\||\|\s|\^[\^~-]*\s*$|~+\^*\s*$)
-    | \s*\S+\.\w{1,5}:\d+(?::\d+)?(?::|\s|$|\)) | \s*\#\d+\s+(?:0x[0-9a-f]+|\S+\() | \s*[\w./+-]+:\ (?:error|warning|fatal):\s
+    | \s*\S+\.\w{1,5}:\d+(?::\d+)?(?::|\s|$|\)) | \s*\#\d+\s+(?:0x[0-9a-f]+|\S+\()
+    | \s*[\w./+-]+:\ (?:error|warning|fatal):\s
     | \s*\[?(?:\d{4}-\d\d-\d\d[T\ ]|[A-Z][a-z]{2}\ [\d\ ]\d\ )?\d\d:\d\d:\d\d
-    | \s*npm\ (?:ERR!|WARN|error) | \s*(?:\$|>>>|PS\ .*>)\s | \s*(?:FAILED|PASSED|ERROR|FAIL|ok|not\ ok)\s+\S+[:./] | \s*[-+]{3}\ | \s*@@\ | \s*diff\ --git\ | \s*\w+@\S+[:~]
+    | \s*npm\ (?:ERR!|WARN|error) | \s*(?:\$|>>>|PS\ .*>)\s | \s*(?:FAILED|PASSED|ERROR|FAIL|ok|not\ ok)\s+\S+[:./]
+    | \s*[-+]{3}\ | \s*@@\ | \s*diff\ --git\ | \s*\w+@\S+[:~]
     | \s*(?:<[/!?]?\w[^>]*>\s*)+$ | \s*[\[{(}\])],?;?\s*$ | \s*(?:"[^"]+":\s|[\[{]+\s*"[^"]+":) | \s*0x[0-9a-f]+
     """,
     re.VERBOSE,
 )
 _CODE_LINE: Final = re.compile(
-    r"\s*(?:def |class |import |from \S+ import |return\b|const |let |var |function |public |private |#include|if \(|for \(|while \()"
+    r"\s*(?:def |class |import |from \S+ import |return\b|const |let |var |function |public |private "
+    r"|#include|if \(|for \(|while \()"
     r"|.*[;{}]\s*$|\s{4,}\S.*[()=\[\]]"
 )
 _FEW_WORDS: Final = 5

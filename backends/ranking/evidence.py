@@ -213,7 +213,10 @@ def weigh_units(
 
 _SIGNS: Final = " \t\r-=*_+>|:."
 """A line that consists of these alone says nothing."""
-_LINKS: Final = r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:[^\[\]:\n]{1,40}:[ \t]+)?(?:(?:!?\[\[[^\[\]\n]*\]\]|\[[^\[\]\n]*\]\([^():\n]*\.md\))[\s,·|]*)+(?:[—–-] .*)?"
+_LINKS: Final = (
+    r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:[^\[\]:\n]{1,40}:[ \t]+)?"
+    r"(?:(?:!?\[\[[^\[\]\n]*\]\]|\[[^\[\]\n]*\]\([^():\n]*\.md\))[\s,·|]*)+(?:[—–-] .*)?"
+)
 """A line of a table of contents, which may say what is there: it names notes, and those answer."""
 
 

@@ -39,7 +39,8 @@ _BEGINS: Final = re.compile(
 _CALLOUT: Final = re.compile(r">[ \t]*\[![\w-]+\]|(?:!!!|\?\?\?\+?)[ \t]+\w")
 """The first line of a callout or an admonition, which says nothing without its content."""
 _SPEAKER: Final = re.compile(
-    r"(?:(?:\*\*|__)[^*_:\n]{1,48}(?:\*\*|__)[^\w:\n]*(?:[\w/.,-]+ ){0,4}|\[?(?:[^\W\d_][\w.'’-]*[\]\t ]+){1,3})\d{1,2}:\d\d(?::\d\d)?(?: ?[AaPp][Mm])?\W*"
+    r"(?:(?:\*\*|__)[^*_:\n]{1,48}(?:\*\*|__)[^\w:\n]*(?:[\w/.,-]+ ){0,4}"
+    r"|\[?(?:[^\W\d_][\w.'’-]*[\]\t ]+){1,3})\d{1,2}:\d\d(?::\d\d)?(?: ?[AaPp][Mm])?\W*"
     r"|\[\d[\d./, :APM-]+\] [^\W\d_][^\d:\n]{1,48}"
 )
 """A line with who speaks and when, above what is said: `**Anna** — 8/2/2026 6:32 PM`, `Anna 0:05`, `[18:32] Anna`."""

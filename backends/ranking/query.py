@@ -309,14 +309,19 @@ def _bases(word: str) -> Iterator[str]:
 
 
 _IDEOGRAPH: Final = "[\u3005\u3400-\u9fff]"
-_CHINESE_AROUND: Final = "[的了在是和与與把被给給吗嗎呢吧我你他她它们們这這那哪有没沒不也都还還就做怎什多几幾谁誰只隻个個]"
+_CHINESE_AROUND: Final = (
+    "[的了在是和与與把被给給吗嗎呢吧我你他她它们們这這那哪"
+    "有没沒不也都还還就做怎什多几幾谁誰只隻个個]"
+)
 """Characters around Chinese words in questions."""
 _SYLLABLE: Final = "^[\uac00-\ud7a3](?=[은는이가을를에의도로와과만]$)"
 """A Korean word of one syllable, before a particle."""
 
 
 def _alone(words: Iterable[str]) -> Iterator[Concept]:
-    """Yields words of one character, which notes may combine with others: `犬` of `犬の`, `洗` of `洗う`, `狗` of `狗的`."""
+    """Yields words of one character, which notes may combine with others: `犬` of `犬の`, `洗` of `洗う`,
+    `狗` of `狗的`.
+    """
     for run in map(fold, (word for word in words if len(word) > 1 and is_unspaced(word))):
         around = KANA if re.search(KANA, run) else _CHINESE_AROUND
         letter = f"(?!{around}){_IDEOGRAPH}"

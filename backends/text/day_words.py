@@ -37,9 +37,8 @@ MONTHS: Final = {
         سبتمبر σεπτέμβριος σεπτεμβρίου σεπτέμβριο septembrie setembre septembra rugsėjo септември
         أكتوبر اكتوبر οκτώβριος οκτωβρίου οκτώβριο októberben octombrie oktoober oktobra spalio октомври
         نوفمبر νοέμβριος νοεμβρίου νοέμβριο noiembrie novembra lapkričio ноември
-        ديسمبر δεκέμβριος δεκεμβρίου δεκέμβριο decemberben decembrie desembre detsember decembra gruodžio декември""".split(
-            "\n"
-        )
+        ديسمبر δεκέμβριος δεκεμβρίου δεκέμβριο decemberben \
+            decembrie desembre detsember decembra gruodžio декември""".split("\n")
     )
     for word in words.split()
 }
@@ -74,23 +73,24 @@ WEEKDAYS: Final = {
 BY_WORD: Final = {
     word: days
     for days, words in {
-        -2: "l'altro ieri,l’altro ieri,eergisteren,i förrgår,przedwczoraj,předevčírem,önceki gün,toissapäivänä,tegnapelőtt"
-        ",προχθές,أول أمس,שלשום",
+        -2: "l'altro ieri,l’altro ieri,eergisteren,i förrgår,przedwczoraj,předevčírem,önceki gün,toissapäivänä"
+        ",tegnapelőtt,προχθές,أول أمس,שלשום",
         -1: "ieri,gisteren,igår,i går,wczoraj,včera,вчора,dün,eilen,tegnap,χθες,χτες,kemarin,أمس,אתמול",
         0: "oggi,vandaag,idag,i dag,dzisiaj,dziś,dnes,сьогодні,bugün,tänään,σήμερα,hari ini,اليوم,היום",
         1: "domani,imorgon,i morgon,i morgen,jutro,zítra,yarın,huomenna,holnap,αύριο,besok,غدا,غدًا,מחר",
-        2: "dopodomani,overmorgen,i övermorgon,pojutrze,pozítří,післязавтра,ylihuomenna,holnapután,μεθαύριο,lusa,מחרתיים",
+        2: "dopodomani,overmorgen,i övermorgon,pojutrze,pozítří,післязавтра,ylihuomenna,holnapután,μεθαύριο"
+        ",lusa,מחרתיים",
     }.items()
     for word in words.split(",")
 }
 LAST: Final = (
-    "scors[oa]|afgelopen|förra|forrige|zeszł(?:y|ą|ego|ej|ym)|ubiegł(?:y|ą|ego|ej|ym)|minul(?:ý|é|ou|ého|ém)|geçen|viime"
-    "|múlt|elmúlt|περασμέν(?:η|ο|ου|ης)|минул(?:ого|ої|ий|у|ій|ому)"
+    "scors[oa]|afgelopen|förra|forrige|zeszł(?:y|ą|ego|ej|ym)|ubiegł(?:y|ą|ego|ej|ym)|minul(?:ý|é|ou|ého|ém)|geçen"
+    "|viime|múlt|elmúlt|περασμέν(?:η|ο|ου|ης)|минул(?:ого|ої|ий|у|ій|ому)"
 )
 THIS: Final = "quest[oa]|deze|den här|tento|toto|tuto|tomto|bu|tällä|tässä|ezen|ebben|αυτή|αυτό(?:ν)?|цього|цієї|цю|ці"
 NEXT: Final = (
-    "prossim[oa]|volgende|komende|nästa|neste|næste|przyszł(?:y|ą|ego|ej|ym)|příští|gelecek|önümüzdeki|ensi|jövő|επόμεν(?:η|ο)"
-    "|наступн(?:ого|ої|ий|у|ій|ому)"
+    "prossim[oa]|volgende|komende|nästa|neste|næste|przyszł(?:y|ą|ego|ej|ym)|příští|gelecek|önümüzdeki|ensi|jövő"
+    "|επόμεν(?:η|ο)|наступн(?:ого|ої|ий|у|ій|ому)"
 )
 LAST_AFTER: Final = "scors[oa]|lalu|الماضية?|שעברה?"
 NEXT_AFTER: Final = "prossim[oa]|depan|القادمة?|הבאה?"

@@ -35,7 +35,8 @@ _DATE_IN_NAME: Final = (
     r"|(?<!\d)(?P<d4>\d{1,2}) tháng (?P<m4>\d{1,2}) năm (?P<y4>\d{4})(?!\d)"
 )
 _DATE_IN_WORDS: Final = (
-    r"(?<!\d)(?P<d>\d{1,2})(?:st|nd|rd|th|er|\.|º)?[ _-]+(?:de |d'|of )?(?P<m>[^\W\d_]{3,})\.?,?[ _-]+(?:de )?(?P<y>\d{4})(?!\d)"
+    r"(?<!\d)(?P<d>\d{1,2})(?:st|nd|rd|th|er|\.|º)?[ _-]+(?:de |d'|of )?(?P<m>[^\W\d_]{3,})\.?,?[ _-]+"
+    r"(?:de )?(?P<y>\d{4})(?!\d)"
     r"|(?<!\w)(?P<m2>[^\W\d_]{3,})\.?[ _-]+(?P<d2>\d{1,2})(?:st|nd|rd|th)?,?[ _-]+(?P<y2>\d{4})(?!\d)"
     r"|(?<!\d)(?P<y3>\d{4})(?:\.| m\.)? (?P<m3>[^\W\d_]{3,}) (?P<d3>\d{1,2})(?!\d)"
 )
@@ -165,7 +166,8 @@ LAST_WORDS: Final = frozenset(
 _ASKING: Final = r"""
     \b(?:how\s+(?:much|many|often)|wie\s+(?:viele?|oft|lange)|combien\s+de\s+fois
         |cuántas\s+veces|quantas\s+vezes|quante\s+volte)\b
-    |เมื่อ(?:ไหร่|ไร|ใด)|(?:ที่|ตรง)?ไหน|อะไร|เท่า(?:ไหร่|ไร|ใด)|ใคร(?!่)|ทำไม|อย่างไร|ยังไง|ไหม(?!้)|หรือเปล่า|คือ|บ้าง|ครับ|ค่ะ
+    |เมื่อ(?:ไหร่|ไร|ใด)|(?:ที่|ตรง)?ไหน|อะไร
+        |เท่า(?:ไหร่|ไร|ใด)|ใคร(?!่)|ทำไม|อย่างไร|ยังไง|ไหม(?!้)|หรือเปล่า|คือ|บ้าง|ครับ|ค่ะ
 """
 _NEWEST: Final = r"""
     \b(?:(?<!at\sthe\s)(?<![-:/@.=])(?:latest|newest)(?![-:/@.=]\w)|most\s+recent|last\s+time
@@ -401,7 +403,8 @@ _BOTH: Final = rf"\s*(?:and|und|et|y|e|и|和|と)\s*(?:(?:{_ARTICLE})\s+)?"
 _BETWEEN: Final = rf"(?:between|zwischen|entre|между)\s+(?:(?:{_ARTICLE})\s+)?\Z"
 _BEFORE_MONTH: Final = (
     r"\b(?:in|during|since|until|till|before|after|by|of|last|next|this|early|mid|late|between|from|to"
-    r"|im|ab|bis|seit|anfang|ende|mitte|letzten|nächsten|en|em|de|desde|até|hasta|au|du|fin|début|w|we|od|v|ve|vanaf|sinds|в|с|до|к|на|за)\s+\Z"
+    r"|im|ab|bis|seit|anfang|ende|mitte|letzten|nächsten|en|em|de|desde|até|hasta"
+    r"|au|du|fin|début|w|we|od|v|ve|vanaf|sinds|в|с|до|к|на|за)\s+\Z"
 )
 
 
@@ -531,7 +534,10 @@ def _unspaced_forms() -> Sequence[tuple[re.Pattern[str], _Reader]]:
         (words, _of_word),
         (rf"{step}\s*(?:{units})", _of_unit),
         (
-            rf"(?:周|週|星期|礼拜|禮拜)(?P<letter>[一二三四五六天日])|{letter.replace('<letter>', '<other>')}(?=曜|요일)",
+            (
+                r"(?:周|週|星期|礼拜|禮拜)(?P<letter>[一二三四五六天日])"
+                rf"|{letter.replace('<letter>', '<other>')}(?=曜|요일)"
+            ),
             _of_weekday,
         ),
     )

@@ -54,8 +54,8 @@ from gateway.tools.search import Key, PathText, agent_now
 _log = Log()
 
 _MAY_NOT: Final = (
-    "Agents may not write here. `memory-gateway connect CLIENT --write` lets that client's agent write, and append.enabled, "
-    "set to true, every agent."
+    "Agents may not write here. `memory-gateway connect CLIENT --write` lets that client's agent write, and "
+    "append.enabled, set to true, every agent."
 )
 
 T = TypeVar("T")
@@ -392,7 +392,8 @@ def _append(
         location, *_ = MemoryRoots.of(settings).locate(note.path)
         if is_left_out(location):
             raise FileUnwritableError(
-                f"{note.path} is left out by a .memoryignore, a .gitignore or `exclude`: an entry there is never found.",
+                f"{note.path} is left out by a .memoryignore, a .gitignore or `exclude`: "
+                "an entry there is never found.",
                 remedy="Let it in (a line with `!` in .memoryignore), or keep daily notes elsewhere.",
             )
         return append_entry(location, entry, heading=note.heading, is_wanted=is_wanted)

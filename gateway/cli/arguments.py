@@ -101,7 +101,8 @@ IndexAll = Annotated[bool, typer.Option("--force", help="Index every file again,
 JobNumber = Annotated[int,
     typer.Argument(metavar="JOB", max=2**63 - 1, help="The job's number, as `batch list` shows it.")]
 ModelToPull = Annotated[str | None, typer.Argument(metavar="MODEL",
-    help="A path, hf:org/repo/file.onnx[#revision] (or .gguf) or an http(s) address. Without it, the configured model.")]
+    help="A path, hf:org/repo/file.onnx[#revision] (or .gguf) or an http(s) address. "
+    "Without it, the configured model.")]
 ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="As `models list` shows it, by name or path.")]
 InstallMissing = Annotated[bool,
     typer.Option("--yes", "-y", help="Install and download what is missing without asking.")]
@@ -140,7 +141,8 @@ Clients = Annotated[bool | None,
 Undo = Annotated[bool, typer.Option("--undo", help="Take back what setup did.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show it.")]
 ClientName = Annotated[str | None, typer.Argument(metavar="CLIENT",
-    help="claude-code, claude-desktop, codex, gemini, copilot, cursor, vscode, zed or windsurf.", autocompletion=_clients)]
+    help="claude-code, claude-desktop, codex, gemini, copilot, cursor, vscode, zed or windsurf.",
+    autocompletion=_clients)]
 ServerName = Annotated[str, typer.Option("--name", metavar="NAME", help="What the client calls this server.")]
 OnlyPrint = Annotated[bool, typer.Option("--print", help="Only print what belongs there; for any client.")]
 RecallInClient = Annotated[bool | None, typer.Option("--recall/--no-recall",

@@ -59,7 +59,8 @@ class SharedOption(msgspec.Struct, frozen=True, gc=False):
 SHARED_OPTIONS: Final = (
     SharedOption("agent", "ID", "The agent whose memory it is; else the folder of setup, or the default agent.", "-a"),
     SharedOption("workspace", "DIR", "Where MEMORY.md, USER.md and memory/ are.", "-w"),
-    SharedOption("notes", "DIR", "A folder of Markdown as the whole memory, by its path or by its name in setup.", "-n"),
+    SharedOption("notes", "DIR",
+        "A folder of Markdown as the whole memory, by its path or by its name in setup.", "-n"),
     SharedOption("state_dir", "DIR", "Where the index and, without --config, openclaw.json are; else ~/.openclaw."),
     SharedOption("config", "FILE", "The openclaw.json to read.", "-c"),
     SharedOption("claude_code", None, "Search Claude Code's memory, too."),

@@ -107,7 +107,10 @@ def _remedy(path: Path, used: Path, store: StoreSettings) -> str:
     if path == store.former_path:
         return "Start the gateway once (or run `memory-gateway status`): it moves the file."
     if path != used:
-        return f"It is an older index, or a copy that OpenClaw made; this gateway does not use it: rm {quote(str(path))}"
+        return (
+            "It is an older index, or a copy that OpenClaw made; this gateway does not use it: "
+            f"rm {quote(str(path))}"
+        )
     return "Remove store.path, or let it name a file outside of this directory."
 
 

@@ -70,11 +70,12 @@ def check_hooks(_settings: Settings) -> Iterator[Observation]:
         yield finding.ok("No hook of a client was left without an answer.")
         return
     yield finding.note(
-        f"Hooks of clients showed nothing {silent:,} times: {counts['slow']:,} got no answer in time, {counts['away']:,} "
-        f"found no gateway, {counts['broken']:,} got an answer that is none. The first after a pause starts one.",
+        f"Hooks of clients showed nothing {silent:,} times: {counts['slow']:,} got no answer in time, "
+        f"{counts['away']:,} found no gateway, {counts['broken']:,} got an answer that is none. "
+        "The first after a pause starts one.",
         hook.folder(),
-        fix="If it happens often, keep one running: `memory-gateway service install`. Remove the files *.missed there to "
-        "count anew.",
+        fix="If it happens often, keep one running: `memory-gateway service install`. Remove the files *.missed "
+        "there to count anew.",
     )
 
 

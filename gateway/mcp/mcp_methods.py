@@ -87,9 +87,9 @@ _PROMPTS: Final = (
         description="Write something into today's log.",
         argument="text",
         about="What is worth knowing in later conversations.",
-        text="Remember this: {}\n\nWrite it with memory_append, as one short entry that can be understood alone: who, what, "
-        "when, why, with full names and dates. If memory_search shows that it is noted already, say so instead. Without "
-        "memory_append you may not write: say that `memory-gateway connect` with --write allows it.",
+        text="Remember this: {}\n\nWrite it with memory_append, as one short entry that can be understood alone: "
+        "who, what, when, why, with full names and dates. If memory_search shows that it is noted already, say so "
+        "instead. Without memory_append you may not write: say that `memory-gateway connect` with --write allows it.",
     ),
 )
 MAX_TOPIC_CHARS: Final = 2000

@@ -202,7 +202,8 @@ def _refuse_includes(config: object, path: Path) -> None:
         )
     if isinstance(config, dict) and INCLUDE in config:
         raise HostError(
-            f"{path} includes another file as a whole ({INCLUDE} beside its sections), and OpenClaw writes no such file.",
+            f"{path} includes another file as a whole ({INCLUDE} beside its sections), "
+            "and OpenClaw writes no such file.",
             remedy=f"Put {INCLUDE} into the sections that need it, other than plugins; nothing was touched so far.",
         )
 
@@ -557,7 +558,8 @@ def _read_record(places: InstallPlaces) -> InstallRecord | None:
     except msgspec.DecodeError:
         raise HostError(
             f"{places.record} cannot be read as what `install` wrote.",
-            remedy=f"`openclaw plugins uninstall {PLUGIN_ID}` removes the plugin; {places.original} is the file as it was.",
+            remedy=f"`openclaw plugins uninstall {PLUGIN_ID}` removes the plugin; "
+            f"{places.original} is the file as it was.",
         ) from None
 
 

@@ -70,7 +70,8 @@ class OpenClawHost(msgspec.Struct, frozen=True, kw_only=True):
         if done is None:
             raise HostError(
                 f"{command} was not done within {patience_s / 60:.0f} minutes, and was ended.",
-                remedy="See what else of OpenClaw runs, and wait for its end; then run it by hand to see all that it says.",
+                remedy="See what else of OpenClaw runs, and wait for its end; "
+                "then run it by hand to see all that it says.",
             )
         if done.returncode:
             raise HostError(

@@ -187,10 +187,11 @@ def read_model(path: Path, wishes: Wishes, reference: str | None = None) -> Mode
 
     Raises ProviderUnavailableError for a file that cannot give the requested embeddings.
     """
-    if engine_of(path.name) is ONNX:
-        model = _read_onnx(path, wishes, reference)
-    else:
-        model = _read_gguf(path, wishes)
+    model = (
+        _read_onnx(path, wishes, reference)
+        if engine_of(path.name) is ONNX
+        else _read_gguf(path, wishes)
+    )
     if model.width and (wishes.dimensions or 0) > model.width:
         raise ProviderUnavailableError(
             f"The model {path.name} gives {model.width} dimensions, not {wishes.dimensions}.",

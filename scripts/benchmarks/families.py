@@ -274,7 +274,10 @@ def ablation_table(
     table = figures(title, "without | mean of families", *full.families)
     for name, one in without.items():
         pairs = [(full.mean[place], one.mean[place])]
-        pairs += [(full.families[each].shares[place], one.families[each].shares[place]) for each in full.families]  # fmt: skip
+        pairs += [
+            (full.families[each].shares[place], one.families[each].shares[place])
+            for each in full.families
+        ]
         table.add_row(name, *(_difference(before, after) for before, after in pairs))
     return table
 

@@ -253,8 +253,9 @@ class Leaderboard(msgspec.Struct):
         loads, days = [one.load for one in figures], sorted({one.day for one in figures})
         cores = max(board.cores for board in self.families.values())
         return (
-            f"{asked} questions, {' to '.join(sorted({days[0], days[-1]}))}. Of the times only the order of magnitude counts where the machine "
-            f"was busy: its load was {min(loads):.0f} to {max(loads):.0f} on {cores} cores."
+            f"{asked} questions, {' to '.join(sorted({days[0], days[-1]}))}. Of the times only the order "
+            "of magnitude counts where the machine was busy: "
+            f"its load was {min(loads):.0f} to {max(loads):.0f} on {cores} cores."
         )
 
     def notes(self) -> str:

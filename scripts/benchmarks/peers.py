@@ -532,7 +532,8 @@ def _openclaw_mb() -> float:
 # ---- The run
 
 _QMD_NOTE = (
-    "its models for expansion and reranking are downloads that are not made here, so `qmd query`, its default, cannot be measured; "
+    "its models for expansion and reranking are downloads that are not made here, so `qmd query`, its default, "
+    "cannot be measured; "
     "a passage has at most 300 characters and loses the end of longer lines, whose text takes another call; "
 )
 PEERS: Final = {
@@ -554,25 +555,29 @@ PEERS: Final = {
     ),
     "basic-memory": Peer(
         "basic-memory 0.24.1, words", 10, partial(_basic_memory, "text"), _basic_memory_mb,
-        "`search_notes` over MCP, as JSON (its text shows 200 characters of a hit): the part of a note that matched where it names one, "
-        "else the note's first 4,000 characters; its own embedding model is a download, without which it searches words",
+        "`search_notes` over MCP, as JSON (its text shows 200 characters of a hit): the part of a note that "
+        "matched where it names one, else the note's first 4,000 characters; its own embedding model is a download, "
+        "without which it searches words",
     ),
     "basic-memory-hybrid": Peer(
         "basic-memory 0.24.1, hybrid", 10, partial(_basic_memory, "hybrid"), _basic_memory_mb,
-        "the same with the shared embeddings; where the Python found has an SQLite without extensions, it is given pysqlite3",
+        "the same with the shared embeddings; where the Python found has an SQLite without extensions, "
+        "it is given pysqlite3",
     ),
     "qmd": Peer(
         "QMD 2.8.3, words", 20, _qmd_words, _qmd_mb,
-        _QMD_NOTE + "`qmd search --format json`, a process for each question, in which all words must occur; no process stays",
+        _QMD_NOTE + "`qmd search --format json`, a process for each question, in which all words must occur; "
+        "no process stays",
     ),
     "qmd-vectors": Peer(
         "QMD 2.8.3, words and vectors", 10, _qmd_vectors, _qmd_mb,
-        _QMD_NOTE + "`lex:` (without stop words) and `vec:` at its warm server, not reranked; it runs the same MiniLM itself, "
-        "from a file, cut at 512 tokens; understated, since its own models are larger",
+        _QMD_NOTE + "`lex:` (without stop words) and `vec:` at its warm server, not reranked; "
+        "it runs the same MiniLM itself, from a file, cut at 512 tokens; understated, since its own models are larger",
     ),
     "openclaw": Peer(
         "OpenClaw 2026.9.6", 6, partial(_openclaw, dated=True), _openclaw_mb,
-        "`memory_search` through its gateway; notes lose half of their weight every 30 days, which no key changes, and these are years old",
+        "`memory_search` through its gateway; notes lose half of their weight every 30 days, which no key "
+        "changes, and these are years old",
     ),
     "openclaw-undated": Peer(
         "OpenClaw 2026.9.6, undated files", 6, partial(_openclaw, dated=False), _openclaw_mb,
@@ -688,7 +693,8 @@ def main() -> None:
     parser.add_argument(
         "--publish",
         action="store_true",
-        help=f"write the table into README.md, what it takes and the notes into docs/benchmarks.md, the plot into docs/peers.svg, the figures into {KEPT}",
+        help="write the table into README.md, what it takes and the notes into docs/benchmarks.md, "
+        f"the plot into docs/peers.svg, the figures into {KEPT}",
     )
     options = parser.parse_args()
     if not options.sets and not options.keep:

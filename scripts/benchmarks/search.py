@@ -270,7 +270,8 @@ def read_bandwidth() -> float:
 def show(rows: Sequence[Row]) -> Table:
     table = figures(
         "Searches through the pipe, without the time for the query's vector",
-        "chunks | size | mode | engine | p50 | p95 | for more | of it sweep | health p95 | resident | database | publish | growth | to table",
+        "chunks | size | mode | engine | p50 | p95 | for more | of it sweep "
+        "| health p95 | resident | database | publish | growth | to table",
     )
     for row in rows:
         table.add_row(

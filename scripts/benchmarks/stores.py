@@ -325,7 +325,10 @@ async def pods(system: System, server: EmbeddingServer, database: Database) -> A
             rows.view() as seen,
         ):
             left = len(list(seen.files.all_cards(with_tags=False)))
-        yield f"the first sync of an empty directory, of a pod that had seen the notes and of one that had not: {NOTES - left} files removed"
+        yield (
+            "the first sync of an empty directory, of a pod that had seen the notes "
+            f"and of one that had not: {NOTES - left} files removed"
+        )
 
 
 def prepared(

@@ -171,7 +171,8 @@ def main() -> None:
     console.print(memory)
     append = figures(
         "What more turns cost",
-        "transcript | embedded before | more turns | more bytes | bytes read | new chunks | texts embedded | to indexed",
+        "transcript | embedded before | more turns | more bytes | bytes read "
+        "| new chunks | texts embedded | to indexed",
     )
     for megabytes in options.append_mb:
         anyio.run(measure_append, megabytes, options.tool_bytes, options.turns, append)

@@ -209,7 +209,8 @@ def main() -> None:
     )
     shown = figures(
         f"The {LIMIT} nearest vectors, one search at a time",
-        f"chunks | size | engine | p50 | p95 | faster | resident | of float32 | loaded in | recall@{RECALL_AT} | disk each",
+        "chunks | size | engine | p50 | p95 | faster | resident | of float32 | loaded in "
+        f"| recall@{RECALL_AT} | disk each",
     )
     for vectors, queries in sets:
         measured, bytes_each = compare(vectors, queries, table=options.table)

@@ -59,7 +59,8 @@ TARGETS: Final[dict[str, Target]] = {
     "gemini": Target("gemini", _REMOTE, 1024),
     "voyage": Target("voyage", _REMOTE, 1024),
     "refusals": Target("refusals", ("providers.remote.answers", "config.secrets")),
-    "batches": Target("batches", ("providers.batch.openai_jobs", "providers.batch.result_files", "providers.remote.embedder")),
+    "batches": Target("batches", (
+        "providers.batch.openai_jobs", "providers.batch.result_files", "providers.remote.embedder")),
     "qmd-answer": Target("qmd_answer", ("backends.qmd.server",)),
     "qmd-server": Target("qmd_server", ("backends.qmd.server",), 1024),
     "gguf": Target("gguf", ("providers.local.model",)),
@@ -248,7 +249,9 @@ def fuzz(name: str, seconds: int, seed: int) -> Ran:
         ]  # fmt: skip
         directory(name).mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "endurance.fuzz", name, *options]
-        done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)  # fmt: skip
+        done = subprocess.run(
+            command, capture_output=True, encoding="utf-8", errors="replace", check=False
+        )
         failed = inputs(failures)
         steps = distil(name, target, [] if failed else inputs(grown))
         found = keep_found(name, _smallest(target, failed[0])) if failed else None

@@ -1,7 +1,8 @@
 """Installs the wheel in dist/ as its users do, each on an empty home, asks a question, and uninstalls it again.
 
 Libraries are the newest that the package index has, so that a release of theirs which breaks ours is noticed; `lowest`
-takes the oldest that pyproject.toml allows, and `lock` those of requirements.lock, with a pip as old as any that is still used.
+takes the oldest that pyproject.toml allows, and `lock` those of requirements.lock, with a pip as old as any that is
+still used.
 """
 
 from __future__ import annotations
@@ -251,7 +252,10 @@ def main() -> None:
                 failed = True
                 print(f"{row} failed: {error} |", flush=True)
                 continue
-            figures = f" {one.installed_s:.1f} s | {one.megabytes:.0f} MB | {one.first_s:.1f} s | {one.second_s:.1f} s |"
+            figures = (
+                f" {one.installed_s:.1f} s | {one.megabytes:.0f} MB | "
+                f"{one.first_s:.1f} s | {one.second_s:.1f} s |"
+            )
             print(f"{row}{figures} {', '.join(one.left) or 'nothing'} |", flush=True)
     sys.exit(failed)
 

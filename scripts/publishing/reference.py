@@ -17,7 +17,8 @@ _HOME: Final = "/nonexistent"
 _TITLE: Final = """\
 # Configuration
 
-Look up a setting, or change one. `./scripts/reference` makes this page from the program's own table of keys. These ten are what people change:
+Look up a setting, or change one. `./scripts/reference` makes this page from the program's own table of keys. These
+ten are what people change:
 """
 _CHANGED: Final = (
     "provider",
@@ -36,25 +37,33 @@ _INTRODUCTION: Final = """\
     memory-gateway config unset query.maxResults
     memory-gateway config query
 
-`config set` checks the value and writes it; comments stay. With `--agent ID` a key of `memorySearch` is set, and taken out, for that agent alone. Where a value is not allowed, it says which are. `config WORD` shows a key and those below it, else all
-that have the word in their name, each with its value and where that comes from. `memory-gateway reload` makes a gateway that runs read them again.
+`config set` checks the value and writes it; comments stay. With `--agent ID` a key of `memorySearch` is set, and
+taken out, for that agent alone. Where a value is not allowed, it says which are. `config WORD` shows a key and those
+below it, else all that have the word in their name, each with its value and where that comes from.
+`memory-gateway reload` makes a gateway that runs read them again.
 
-A key has one name, here and in every message. Settings are in two files. Both are JSON5, and every key in them is optional:
+A key has one name, here and in every message. Settings are in two files. Both are JSON5, and every key in them is
+optional:
 
-* **Ours**, `~/.config/memory-gateway/config.json5`, where a key stands by its name: `{query: {maxResults: 8}}`. It is read for a
-  [folder of notes](notes.md), and where there is no `openclaw.json`. A slip in it stops the start (exit code 78), with its line and column.
-* **`openclaw.json`** in OpenClaw's state directory. There a key stands below one of the places that its table names; the first named
-  place wins, and an agent's own entry wins over the defaults. For an unknown key there is a warning with the nearest known name.
+* **Ours**, `~/.config/memory-gateway/config.json5`, where a key stands by its name: `{query: {maxResults: 8}}`. It is
+  read for a [folder of notes](notes.md), and where there is no `openclaw.json`. A slip in it stops the start (exit
+  code 78), with its line and column.
+* **`openclaw.json`** in OpenClaw's state directory. There a key stands below one of the places that its table names;
+  the first named place wins, and an agent's own entry wins over the defaults. For an unknown key there is a warning
+  with the nearest known name.
 
 What happens with a value that cannot be read:
 
 * **A key that OpenClaw has, too**: the value is ignored, with a warning that names file and line. The start goes on.
 * **A key that is ours alone**: the start stops (exit code 78), with line and column.
-* **A number beyond what the program can use**, such as a share above 1 or a wait of more than 24.8 days, becomes the nearest that it can, and a duration or a time zone
-  that cannot be read counts as not set: wherever it stands, with a warning. `status`, `doctor`, `config` and the log of `serve` show warnings; `config set` refuses such a value.
-* **Where the default would be careless**, the safe side is taken: `enabled` is then off, `provider` is `none`, and a key is sent nowhere if its address is not known.
+* **A number beyond what the program can use**, such as a share above 1 or a wait of more than 24.8 days, becomes the
+  nearest that it can, and a duration or a time zone that cannot be read counts as not set: wherever it stands, with a
+  warning. `status`, `doctor`, `config` and the log of `serve` show warnings; `config set` refuses such a value.
+* **Where the default would be careless**, the safe side is taken: `enabled` is then off, `provider` is `none`, and a
+  key is sent nowhere if its address is not known.
 
-OpenClaw refuses a file with keys that it does not know. In `openclaw.json`, `plugins.entries.memory-gateway.config` is therefore the place for everything that OpenClaw has no key for:
+OpenClaw refuses a file with keys that it does not know. In `openclaw.json`, `plugins.entries.memory-gateway.config`
+is therefore the place for everything that OpenClaw has no key for:
 
     {plugins: {entries: {"memory-gateway": {config: {
       backend: "builtin", qmd: {}, scope: {}, append: {enabled: true}, compaction: {},
@@ -62,8 +71,9 @@ OpenClaw refuses a file with keys that it does not know. In `openclaw.json`, `pl
       agents: {ops: {search: {query: {decay: {enabled: true}}}}},
     }}}}}
 
-Of several places for one key an agent's own wins, then this one, then the older ones, then the default. `memory-gateway doctor` names the keys
-that OpenClaw would refuse where they stand, and `memory-gateway config --migrate` prints the file with them moved: [migration](migration.md).
+Of several places for one key an agent's own wins, then this one, then the older ones, then the default.
+`memory-gateway doctor` names the keys that OpenClaw would refuse where they stand, and
+`memory-gateway config --migrate` prints the file with them moved: [migration](migration.md).
 """
 
 

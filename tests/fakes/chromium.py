@@ -86,7 +86,12 @@ class Page:
 
     def complaints(self) -> list[tuple[str, dict[str, Any]]]:
         """Returns lines in the console, errors of scripts, and issues that the browser found."""
-        names = ("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Audits.issueAdded")  # fmt: skip
+        names = (
+            "Log.entryAdded",
+            "Runtime.consoleAPICalled",
+            "Runtime.exceptionThrown",
+            "Audits.issueAdded",
+        )
         return [(name, params) for name, params in self.events if name in names]
 
     def picture(self, file: Path) -> None:

@@ -53,7 +53,11 @@ elif words[:2] == ["config", "validate"]:
 elif words[:2] == ["plugins", "install"] and behaviour["install_fails"]:
     print("[openclaw] Could not start the CLI.", file=sys.stderr)
     print("[openclaw] Reason: " + behaviour["install_fails"], file=sys.stderr)
-    for word in ("Debug: set OPENCLAW_DEBUG=1 to include the stack trace.", "Try: openclaw doctor", "Help: openclaw --help"):
+    for word in (
+        "Debug: set OPENCLAW_DEBUG=1 to include the stack trace.",
+        "Try: openclaw doctor",
+        "Help: openclaw --help",
+    ):
         print("[openclaw] " + word, file=sys.stderr)
     sys.exit(1)
 elif words[:2] == ["plugins", "install"]:

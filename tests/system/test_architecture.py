@@ -175,22 +175,6 @@ def test_no_two_modules_have_one_name():
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
-def test_docstrings_and_comments_fit_into_120_characters():
-    """Text in strings may be longer."""
-    long = []
-    for path in MODULES:
-        source = path.read_text(encoding="utf-8")
-        said = {
-            line
-            for node in _docstrings(ast.parse(source))
-            for line in range(node.lineno, node.end_lineno + 1)
-        }
-        for number, line in enumerate(source.splitlines(), 1):
-            if len(line) > 120 and (number in said or line.lstrip().startswith("#")):
-                long.append(f"{path.relative_to(ROOT)}:{number}")
-    assert long == []
-
-
 CLAUSES = frozenset(
     "What Whether Where How As Why Which Of By Until That Who When If Whoever".split()
 )

@@ -39,7 +39,10 @@ def test_a_chat_becomes_a_note_a_day_and_a_bullet_a_message(tmp_path):
     files, questions = written(tmp_path, realtalk(CHAT))
     assert files == {
         "2024-01-01.md": "# 2024-01-01\n\n## 21:05\n\n- Bo: Good evening\n",
-        "2024-01-02.md": "# 2024-01-02\n\n## 08:30\n\n- Ada: The pears are ripe.\n- Bo: Look! [shared a bowl of pears]\n",
+        "2024-01-02.md": (
+            "# 2024-01-02\n\n## 08:30\n\n"
+            "- Ada: The pears are ripe.\n- Bo: Look! [shared a bowl of pears]\n"
+        ),
     }
     (asked,) = questions
     assert [one[:4] for one in asked.evidence] == [
@@ -59,7 +62,13 @@ def session(day, identifier, memories=(), turns=()):
 
 
 def query(content, *used):
-    yield {"speaker": "User", "content": content, "is_query": True, "query_id": "Q1", "category_name": "Dynamic Updating"}  # fmt: skip
+    yield {
+        "speaker": "User",
+        "content": content,
+        "is_query": True,
+        "query_id": "Q1",
+        "category_name": "Dynamic Updating",
+    }
     memory_used = [{"session_uuid": "u", "content": one} for one in used]
     yield {"speaker": "Assistant", "content": "So", "is_query": False, "memory_used": memory_used}
 
@@ -101,13 +110,15 @@ BATCHES = [
         "batch_number": 1,
         "turns": [
             [
-                {"role": "user", "id": 0, "time_anchor": "March-05-2024", "index": "1,1", "content": "I save pears. \n\n```py\nx = 1\n\ny = 2\n``` ->-> 1,1"},
+                {"role": "user", "id": 0, "time_anchor": "March-05-2024", "index": "1,1",
+                 "content": "I save pears. \n\n```py\nx = 1\n\ny = 2\n``` ->-> 1,1"},
                 {"role": "assistant", "id": 1, "content": "Good.\n\n### Step\n- dry them"},
             ],
             [{"role": "user", "id": 2, "content": "Thanks ->-> 1,2"}],
         ],
     },
-    {"batch_number": 2, "turns": [[{"role": "user", "id": 3, "time_anchor": "April-01-2024", "content": "They are dry."}]]},
+    {"batch_number": 2, "turns": [[{"role": "user", "id": 3, "time_anchor": "April-01-2024",
+                                     "content": "They are dry."}]]},
 ]  # fmt: skip
 PROBING = {
     "abstention": [{"question": "Which bank?"}],
@@ -128,7 +139,8 @@ def test_long_answers_keep_their_markdown_a_paragraph_a_line(tmp_path):
         "User: Thanks", "",
     ]  # fmt: skip
     assert [(one.query, [each[:4] for each in one.evidence]) for one in questions] == [
-        ("Are they dry?", [("memory/2024-03-05.md", 5, 5, "I save pears. "), ("memory/2024-04-01.md", 5, 5, "They are dry.")]),
+        ("Are they dry?", [("memory/2024-03-05.md", 5, 5, "I save pears. "),
+                           ("memory/2024-04-01.md", 5, 5, "They are dry.")]),
         ("What next?", [("memory/2024-03-05.md", 11, 11, "Good.")]),
     ]  # fmt: skip
 

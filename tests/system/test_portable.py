@@ -1,4 +1,6 @@
-"""The real process without the features of Linux: no inotify, no /proc, and no kernel's word on the peer of a socket."""
+"""The real process without the features of Linux: no inotify, no /proc, and no kernel's word on the peer of a
+socket.
+"""
 
 from __future__ import annotations
 

@@ -182,7 +182,10 @@ def test_a_click_on_a_tag_finds_the_notes_that_are_counted_beside_it(page, home,
     assert all(rows == shown for rows, shown in found.values())
 
 
-LOWEST_WORD = """Math.min(...[...document.querySelectorAll("svg text")].map(one => one.getBoundingClientRect().height))"""
+LOWEST_WORD = (
+    'Math.min(...[...document.querySelectorAll("svg text")]'
+    ".map(one => one.getBoundingClientRect().height))"
+)
 
 
 @pytest.mark.parametrize("width", [1200, 1100, 400, 390])
@@ -201,7 +204,10 @@ def test_what_somebody_wrote_into_notes_and_names_does_nothing(home, page, liste
     hostile = [one.replace("PORT", str(listener.getsockname()[1])) for one in HOSTILE]
     for number, text in enumerate(hostile):
         name = text.replace("/", "∕")[:80]
-        home.write(f"memory/{number}{name}.md", f"---\ntitle: '{number} {text}'\n---\n\n# {text}\n\n- xylophone {text}\n")  # fmt: skip
+        home.write(
+            f"memory/{number}{name}.md",
+            f"---\ntitle: '{number} {text}'\n---\n\n# {text}\n\n- xylophone {text}\n",
+        )
     assert home.run("index").returncode == 0
     file = tmp_path / "report.html"
     question = f"xylophone {hostile[0]} \u202e"
@@ -222,7 +228,8 @@ def test_what_somebody_wrote_into_notes_and_names_does_nothing(home, page, liste
     assert page.evaluate("document.scripts.length") == 1
     assert page.evaluate(
         "[...document.querySelectorAll('*')].flatMap(one => [...one.attributes])"
-        ".filter(one => /^(on|style$|src$)/.test(one.name) || (one.name === 'href' && !/^(#n|file:\\/\\/\\/)/.test(one.value)))"
+        ".filter(one => /^(on|style$|src$)/.test(one.name)"
+        " || (one.name === 'href' && !/^(#n|file:\\/\\/\\/)/.test(one.value)))"
         ".map(one => `${one.name}=${one.value}`)"
     ) == []  # fmt: skip
 
@@ -236,7 +243,8 @@ def test_what_got_past_escaping_would_still_be_refused(home, page, listener, tmp
     injected = (
         f"<script>pwned = 1</script><img src=http://127.0.0.1:{port}/a onerror='pwned = 1'>"
         "<p id=victim style='color: #010203'>x</p><style>#victim { background: #010203 }</style>"
-        f"<iframe srcdoc='<script>parent.pwned = 1</script>'></iframe><link rel=stylesheet href=http://127.0.0.1:{port}/d>"
+        "<iframe srcdoc='<script>parent.pwned = 1</script>'></iframe>"
+        f"<link rel=stylesheet href=http://127.0.0.1:{port}/d>"
     )
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace("</body>", f"{injected}</body>"), encoding="utf-8")

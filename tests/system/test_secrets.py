@@ -247,12 +247,30 @@ BROKEN = {
     "headers as text": '{agents: {defaults: {memorySearch: {remote: {headers: "X: %s"}}}}}',
     "a header of objects": '{agents: {defaults: {memorySearch: {remote: {headers: {X: {v: "%s"}}}}}}}',
     "a reference elsewhere": '{agents: {defaults: {memorySearch: {remote: {apiKey: {source: "file", id: "%s"}}}}}}',
-    "the password of an address": '{agents: {defaults: {memorySearch: {provider: "openai", remote: {baseUrl: "http://u:%s@127.0.0.1:9/v1"}}}}}',
-    "the query of an address": '{agents: {defaults: {memorySearch: {provider: "openai", remote: {baseUrl: "http://127.0.0.1:9/v1?key=%s"}}}}}',
-    "the fragment of an address": '{agents: {defaults: {memorySearch: {provider: "openai", remote: {baseUrl: "http://127.0.0.1:9/v1#%s"}}}}}',
-    "an address that is none": '{agents: {defaults: {memorySearch: {provider: "openai", remote: {baseUrl: "u:%s@127.0.0.1"}}}}}',
-    "a key in place of an address": '{agents: {defaults: {memorySearch: {provider: "openai", remote: {baseUrl: "%s"}}}}}',
-    "a vendor's address": '{models: {providers: {openai: {baseUrl: "http://u:%s@127.0.0.1:9/v1"}}}, agents: {defaults: {memorySearch: {provider: "openai"}}}}',
+    "the password of an address": (
+        '{agents: {defaults: {memorySearch: {provider: "openai", '
+        'remote: {baseUrl: "http://u:%s@127.0.0.1:9/v1"}}}}}'
+    ),
+    "the query of an address": (
+        '{agents: {defaults: {memorySearch: {provider: "openai", '
+        'remote: {baseUrl: "http://127.0.0.1:9/v1?key=%s"}}}}}'
+    ),
+    "the fragment of an address": (
+        '{agents: {defaults: {memorySearch: {provider: "openai", '
+        'remote: {baseUrl: "http://127.0.0.1:9/v1#%s"}}}}}'
+    ),
+    "an address that is none": (
+        '{agents: {defaults: {memorySearch: {provider: "openai", '
+        'remote: {baseUrl: "u:%s@127.0.0.1"}}}}}'
+    ),
+    "a key in place of an address": (
+        '{agents: {defaults: {memorySearch: {provider: "openai", '
+        'remote: {baseUrl: "%s"}}}}}'
+    ),
+    "a vendor's address": (
+        '{models: {providers: {openai: {baseUrl: "http://u:%s@127.0.0.1:9/v1"}}}, '
+        'agents: {defaults: {memorySearch: {provider: "openai"}}}}'
+    ),
     "a number among variables": '{env: {OPENAI_API_KEY: ["%s"]}}',
 }  # fmt: skip
 

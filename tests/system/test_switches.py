@@ -30,7 +30,9 @@ STATUS = {"jsonrpc": "2.0", "id": 3, "method": "status"}
     "switch",
     ["plugins: {slots: {memory: 'none'}}", "memory: {search: {enabled: false, provider: 'none'}}"],
 )
-@pytest.mark.parametrize(("client", "is_on"), [("mcp", True), ("stateless mcp", True), ("chat gateway", False)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("client", "is_on"), [("mcp", True), ("stateless mcp", True), ("chat gateway", False)]
+)
 def test_it_silences_the_sidecar_but_no_client_of_mcp(tmp_path, switch, client, is_on):
     notes = tmp_path / ".openclaw/workspace/memory"
     notes.mkdir(parents=True)

@@ -45,8 +45,12 @@ def test_no_file_names_the_host_of_a_package_index():
     """Installers know their own; an address in a file would bypass a mirror."""
     hosts = "registry[.]npmjs|pypi[.]org|pythonhosted|deb[.]debian|proxy[.]golang"
     found = subprocess.run(
-        ["git", "grep", "-lIE", f"https?://[a-z.]*({hosts})"], cwd=ROOT, capture_output=True, encoding="utf-8", check=False
-    )  # fmt: skip
+        ["git", "grep", "-lIE", f"https?://[a-z.]*({hosts})"],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
     assert found.stdout.split() == []
 
 

@@ -499,8 +499,8 @@ def _row(client: Client, there: Surroundings) -> dict[str, Any]:
 # --- OpenClaw -------------------------------------------------------------------------------------
 
 _RECALL_IN_HOST = (
-    "It will read each prompt and put before it what the notes likely answer (at most 400 tokens): for that OpenClaw asks a "
-    "permission, plugins.entries.memory-gateway.hooks.allowConversationAccess, which is set. Groups that scope "
+    "It will read each prompt and put before it what the notes likely answer (at most 400 tokens): for that OpenClaw "
+    "asks a permission, plugins.entries.memory-gateway.hooks.allowConversationAccess, which is set. Groups that scope "
     "denies are shown nothing. Uninstalling takes it back."
 )
 

@@ -169,7 +169,8 @@ def _show(plan: Upgrade, *, as_json: bool) -> None:
 def _run(command: tuple[str, ...]) -> bool:
     """Runs an installer with its output on standard error; returns whether it succeeded."""
     try:
-        done = subprocess.run(command, stdout=sys.stderr, check=False)  # noqa: S603 - words of our own and the file that was named
+        # Words of our own and the file that was named.
+        done = subprocess.run(command, stdout=sys.stderr, check=False)  # noqa: S603
     except OSError as error:
         output.note(f"{command[0]} cannot be started: {error.strerror}. Run it yourself.")
         return False

@@ -402,7 +402,10 @@ def _recalled(counts: Counted | None) -> Markup:
     rows = [
         (element("bdi", one.path), f"{one.recalled:,}", f"{one.used:,}") for one in counts.recalled
     ]
-    remark = "Of use: the note was then read, or found by a search, in the same conversation. Counted since the index was made."
+    remark = (
+        "Of use: the note was then read, or found by a search, in the same conversation. "
+        "Counted since the index was made."
+    )
     counts_of_notes = table(("Note", "recalled", "of use"), rows, "-nn")
     return joined([counts_of_notes, soft(remark)])
 
@@ -443,7 +446,10 @@ def _set_up(status: StatusResult) -> Markup:
 # --- A question ----------------------------------------------------------------------------------
 
 
-_ABOUT_LINES: Final = "Of each line: its share in what speaks for the passage, and what it scores by itself, with the lines beside it."
+_ABOUT_LINES: Final = (
+    "Of each line: its share in what speaks for the passage, and what it scores by itself, "
+    "with the lines beside it."
+)
 
 
 def _answer(report: Report) -> Markup:
@@ -608,10 +614,8 @@ class _Pages(msgspec.Struct, frozen=True):
 
     def link(self, path: str, *children: str) -> Markup:
         """Returns a link to a note's text if that is in the page, else to its file."""
-        if path in self.known.texts and path in self.numbers:
-            where = f"#n{self.numbers[path]}"
-        else:
-            where = self.file(path)
+        is_here = path in self.known.texts and path in self.numbers
+        where = f"#n{self.numbers[path]}" if is_here else self.file(path)
         shown = children or (element("bdi", self.titles[path]),)
         return element("a", *shown, href=where)
 

@@ -54,7 +54,8 @@ FAULTS: Final[tuple[Fault, ...]] = (
     Kill(), Stop(), ParentDies(), TwoOwners(), ColdStarts(), FullDisk(), FailingWrite(), ReadOnly(),
     NoDescriptors(), NoInotify(), Clock(), DamagedIndex(), StaleSidecars(), Provider(), Qmd(),
     MuteClient(), VanishedWorkspace(), SilentOwner(), HalfLines(), HungNotes(), HungIndex(),
-    NoThreads(), SilentPipes(), Impostor(), Denied(), DeafLog(), Bombs(), HostilePatterns(), BackendKilled(), ServerKilled(), ServerStopped(), NoConnections(), ReadOnlyServer(),
-    SlowStatements(), FullServer(), TwoLeaders(), DatabaseClock(), SavingEditor(), DeletedText(), RestoredDatabase(), OddSettings(), LongPaths(),
-    FullLog(), PluginInstalled(),
+    NoThreads(), SilentPipes(), Impostor(), Denied(), DeafLog(), Bombs(), HostilePatterns(), BackendKilled(),
+    ServerKilled(), ServerStopped(), NoConnections(), ReadOnlyServer(), SlowStatements(), FullServer(),
+    TwoLeaders(), DatabaseClock(), SavingEditor(), DeletedText(), RestoredDatabase(), OddSettings(),
+    LongPaths(), FullLog(), PluginInstalled(),
 )  # fmt: skip

@@ -274,8 +274,8 @@ class RestoredDatabase(DatabaseFault):
 class OddSettings(DatabaseFault):
     name = "db-settings"
     about = (
-        "the role gets another encoding, way of quoting, number of digits and isolation, and all connections are made anew;"
-        " taken back after a second"
+        "the role gets another encoding, way of quoting, number of digits and isolation, and all connections are made"
+        " anew; taken back after a second"
     )
     hold_s = 1.0
     _settings = (
@@ -345,8 +345,8 @@ class FullLog(DatabaseFault):
 
     name = "db-log-full"
     about = (
-        f"all of the server lies on a tmpfs of {_LOG_SIZE}, which is filled to the last byte; when the server has ended or half"
-        " a second later space is freed, and it is started again"
+        f"all of the server lies on a tmpfs of {_LOG_SIZE}, which is filled to the last byte; when the server has ended"
+        " or half a second later space is freed, and it is started again"
     )
     hold_s = 0.5
 

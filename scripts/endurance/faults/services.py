@@ -84,8 +84,8 @@ class Bombs(Fault):
 
     name = "bombs"
     about = (
-        f"the host of the embeddings sends {faults.BOMB_BYTES >> 20} MiB compressed once or thrice, twelve million empty "
-        "rows, or a row of sixteen million numbers"
+        f"the host of the embeddings sends {faults.BOMB_BYTES >> 20} MiB compressed once or thrice, twelve million "
+        "empty rows, or a row of sixteen million numbers"
     )
     hold_s = 3.0
     needs_host = True
@@ -197,8 +197,8 @@ class PluginInstalled(Fault):
 
     name = "openclaw"
     about = (
-        "OpenClaw (a stand-in) gets the plugin and loses it again, in every other run after an `install` was killed; its "
-        "configuration has comments, `plugins.allow` and mode 0640"
+        "OpenClaw (a stand-in) gets the plugin and loses it again, in every other run after an `install` was killed; "
+        "its configuration has comments, `plugins.allow` and mode 0640"
     )
     runs = 2
 

@@ -29,7 +29,10 @@ NOTES = {
         "# Server move\n\n- Commit `a828e60` fixes `memorySearch.query.hybrid`.\n"
         "- Set OPENAI_API_KEY before sqlite-vec v0.1.9 is loaded.\n- See https://example.org/a/login.\n"
     ),
-    "memory/places.md": "- 내일 회의가 있다\n- ประชุมวันจันทร์\n- छुट्टी की योजना\n- موعد الطبيب غدا\n- 🎉 party at the café\n- うちの犬はポチ\n",
+    "memory/places.md": (
+        "- 내일 회의가 있다\n- ประชุมวันจันทร์\n- छुट्टी की योजना\n- موعد الطبيب غدا\n"
+        "- 🎉 party at the café\n- うちの犬はポチ\n"
+    ),
     "memory/regular.md": "- Choir at 19:00.\n- The lake on 14 December.\n- Basel on 12.05.\n",
 }  # fmt: skip
 

@@ -74,7 +74,8 @@ PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
 LINES = st.one_of(
     st.lists(
         st.sampled_from(
-            ["a", "b", "*", "**", "?", "/", "[ab]", "[!a]", "[a-b]", "[]b]", "[[:alpha:]]", "[", "\\", ".", "-", "!", " ", "#", "\\*"]
+            ["a", "b", "*", "**", "?", "/", "[ab]", "[!a]", "[a-b]", "[]b]", "[[:alpha:]]",
+             "[", "\\", ".", "-", "!", " ", "#", "\\*"]
         ), min_size=1, max_size=7,
     ).map("".join),
     st.text("ab*?/[]!^-\\: .", min_size=1, max_size=8),

@@ -264,7 +264,9 @@ SURROUNDED = {
     "Azure SAS": ("https://a.test/c?sv=2026&sig={}&se=1", lambda m: m.an(43)),
     "Slack webhook": ("https://hooks.slack.com/services/{}", lambda m: f"T{m.up(8)}/B{m.up(10)}/{m.an(24)}"),
     "Discord webhook": ("https://discord.com/api/webhooks/123456789012345678/{}", lambda m: m.url(68)),
-    "Teams webhook": ("https://x.webhook.office.com/webhookb2/{}", lambda m: f"{m.uuid()}@{m.uuid()}/IncomingWebhook/{m.hex(32)}"),
+    "Teams webhook": (
+        "https://x.webhook.office.com/webhookb2/{}", lambda m: f"{m.uuid()}@{m.uuid()}/IncomingWebhook/{m.hex(32)}"
+    ),
     "ApiKey": ("Authorization: ApiKey {}", lambda m: m.base64(45)),
     "SSWS": ("Authorization: SSWS 00{}", lambda m: m.url(40)),
     "GenieKey": ("Authorization: GenieKey {}", lambda m: m.uuid()),
@@ -318,8 +320,12 @@ SURROUNDED = {
     "behind a percent sign": ("https://h.test/?u=x%0Aghp_{}", lambda m: m.an(36)),
     "PuTTY": ("PuTTY-User-Key-File-3: ssh-ed25519\nPrivate-Lines: 1\n{}\nPrivate-MAC: 0f", lambda m: m.base64(36)),
     "OpenSSH": ("-----BEGIN OPENSSH PRIVATE KEY-----\n{}\n-----END OPENSSH PRIVATE KEY-----", lambda m: m.base64(300)),
-    "service account": ('"private_key": "-----BEGIN PRIVATE KEY-----\\n{}\\n-----END PRIVATE KEY-----\\n"', lambda m: m.base64(300)),
-    "PGP": ("-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n{}\n-----END PGP PRIVATE KEY BLOCK-----", lambda m: m.base64(300)),
+    "service account": (
+        '"private_key": "-----BEGIN PRIVATE KEY-----\\n{}\\n-----END PRIVATE KEY-----\\n"', lambda m: m.base64(300)
+    ),
+    "PGP": (
+        "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n{}\n-----END PGP PRIVATE KEY BLOCK-----", lambda m: m.base64(300)
+    ),
 }  # fmt: skip
 CARRIERS = (
     "the key is {} as of today",
@@ -397,8 +403,9 @@ def test_ordinary_lines_are_hardly_ever_masked():
 
 @each(
     "piece",
-    ["Authorization: ", "Cookie: a=", "curl -u a:", "pass", "token,", "key\n", "secret | ", "://a:", "**", "\\", "\x1b[1", "mysql -p ", "machine a login b ", "a.b:1234:c:d:",
-     "pa-aA1", "https://aA1", "Private-Lines: 1 ", "echo a", "auth: ", "AKIAABCDEFGHIJKLMNOP ", "xoxb-", "eyJ.eyJ", "eyJ-",
+    ["Authorization: ", "Cookie: a=", "curl -u a:", "pass", "token,", "key\n", "secret | ", "://a:", "**", "\\",
+     "\x1b[1", "mysql -p ", "machine a login b ", "a.b:1234:c:d:", "pa-aA1", "https://aA1", "Private-Lines: 1 ",
+     "echo a", "auth: ", "AKIAABCDEFGHIJKLMNOP ", "xoxb-", "eyJ.eyJ", "eyJ-",
      "net use ", "aA1/", "docker login ", "1234567:", "_PASS", "a_", "M" * 24 + ".", "define('KEY',"],
 )  # fmt: skip
 def test_the_time_grows_with_the_length_only(piece):

@@ -77,7 +77,10 @@ def test_a_heading_tells_a_day():
 
 
 def test_what_programs_keep_for_themselves_is_blanked_and_no_line_moves():
-    text = "- Boiler\n  id:: 6553f0a2-1\n  collapsed:: true\n  author:: Krause\n  :LOGBOOK:\n  CLOCK: x\n  :END:\n- End\n"
+    text = (
+        "- Boiler\n  id:: 6553f0a2-1\n  collapsed:: true\n  author:: Krause\n"
+        "  :LOGBOOK:\n  CLOCK: x\n  :END:\n- End\n"
+    )
     assert without_noise(text) == "- Boiler\n\n\n  author:: Krause\n\n\n\n- End\n"
     joplin = f"Title\n\nText\n\nid: {'0a' * 16}\nparent_id: \ncreated_time: x\nsource: y\ntype_: 1"
     assert without_noise(joplin) == "Title\n\nText" + "\n" * 6

@@ -270,9 +270,15 @@ def hooks_of(cli, client):
 
 
 HOOKED = {
-    "claude-code": '{"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "true"}]}],\n "Stop": []}, "x": 1.0}',
+    "claude-code": (
+        '{"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "true"}]}],\n'
+        ' "Stop": []}, "x": 1.0}'
+    ),
     "codex": '{\n   "hooks": {}\n}\n',
-    "gemini": '{\n    // mine\n    "hooks": { "BeforeAgent": [\n      { "hooks": [{"type": "command", "command": "true"}] } ] },\n    "theme": "x",\n}',
+    "gemini": (
+        '{\n    // mine\n    "hooks": { "BeforeAgent": [\n'
+        '      { "hooks": [{"type": "command", "command": "true"}] } ] },\n    "theme": "x",\n}'
+    ),
     "copilot": '{"hooks": {"userPromptSubmitted": [{"type": "command", "bash": "true"}]}}',
 }
 

@@ -15,7 +15,10 @@ from gateway.cli.places import keep_hits
 from gateway.escaping import visible_line
 
 NOTES = {
-    "house/Heizung.md": "---\naliases: [Boiler]\ntags: [house]\n---\n# Heizung\n\nSee [[Garden]], [[Nowhere]]. #house/heating\n",
+    "house/Heizung.md": (
+        "---\naliases: [Boiler]\ntags: [house]\n---\n"
+        "# Heizung\n\nSee [[Garden]], [[Nowhere]]. #house/heating\n"
+    ),
     "Garden.md": "# Garden\n\n`#code` #outside\n",
     "Daily/2026-02-08.md": "# Day\n\n[[Boiler]] was serviced. #outside\n",
     "Daily/2026_02_09.md": "Nothing links here.\n",
@@ -89,9 +92,9 @@ def test_all_links_of_a_note_count_but_those_in_code(vault, tmp_path):
 def test_markdown_links_to_notes_are_links_too_and_lead_from_where_they_stand(vault, tmp_path):
     (tmp_path / "vault/house/My tools.md").write_text("The saw.\n", encoding="utf-8")
     (tmp_path / "vault/house/Plan.md").write_text(
-        '[boiler](Heizung.md#valve), [tools](<My tools.md>), [again](My%20tools.md "My tools"), [up](../Daily/2026_02_09.md),'
-        " [whole](Daily/2026_02_09.md), [gone](./gone.md), ![picture](Heizung.md), [web](https://example.org/a.md),"
-        " [web](<https://example.org/b.md>), `[code](Boiler.md)`, [file](plan.pdf)\n",
+        '[boiler](Heizung.md#valve), [tools](<My tools.md>), [again](My%20tools.md "My tools"),'
+        " [up](../Daily/2026_02_09.md), [whole](Daily/2026_02_09.md), [gone](./gone.md), ![picture](Heizung.md),"
+        " [web](https://example.org/a.md), [web](<https://example.org/b.md>), `[code](Boiler.md)`, [file](plan.pdf)\n",
         encoding="utf-8",
     )
     found = json.loads(vault("links", "Plan", "--json").out)

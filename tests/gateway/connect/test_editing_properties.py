@@ -72,8 +72,8 @@ LINES = [
     'e = """\n[f]\n"""', "g = { h = 1 }",
 ]  # fmt: skip
 TABLES = [
-    "[mcp_servers.other]\ncommand = 'x'", "[mcp_servers.other.env]\nK = 'v'", '[projects."/a b"]\nt = 1', "[[j]]\nk = 1",
-    "[mcp_servers.memory-gateway-2]\ncommand = 'y'", "[l]", "# end",
+    "[mcp_servers.other]\ncommand = 'x'", "[mcp_servers.other.env]\nK = 'v'", '[projects."/a b"]\nt = 1',
+    "[[j]]\nk = 1", "[mcp_servers.memory-gateway-2]\ncommand = 'y'", "[l]", "# end",
 ]  # fmt: skip
 
 

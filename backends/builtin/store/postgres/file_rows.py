@@ -677,7 +677,8 @@ class PostgresTranscripts:
 
     def enrolled(self, among: Collection[str]) -> frozenset[str]:
         rows = self._transaction.run(
-            "SELECT key FROM meta WHERE agent_id = %(agent)s AND viewpoint = %(viewpoint)s AND key = ANY(%(keys)s::text[])",
+            "SELECT key FROM meta WHERE agent_id = %(agent)s AND viewpoint = %(viewpoint)s"
+            " AND key = ANY(%(keys)s::text[])",
             {"keys": list(among)},
         )
         return frozenset(key for (key,) in rows)

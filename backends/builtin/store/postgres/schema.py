@@ -33,7 +33,8 @@ SELECT_PROTECTION: Final = """
     WITH own AS (
         SELECT c.oid, c.relname AS name, c.relrowsecurity AND c.relforcerowsecurity AS is_protected
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-        WHERE n.nspname = coalesce(%(schema)s::text, current_schema()) AND c.relkind IN ('r', 'p') AND c.relname = ANY(%(tables)s::text[])
+        WHERE n.nspname = coalesce(%(schema)s::text, current_schema()) AND c.relkind IN ('r', 'p')
+            AND c.relname = ANY(%(tables)s::text[])
     )
     SELECT 'table', own.name, '',
         CASE WHEN is_protected THEN 'with' ELSE 'without' END || ' row-level security for everybody' FROM own

@@ -512,7 +512,8 @@ _RIGHTS: Final = """
             (true, 'SELECT,INSERT,UPDATE,DELETE'), (false, 'TRUNCATE,TRIGGER')) AS r (wanted, right_name)
         WHERE t.name <> 'store_schema'
         UNION ALL
-        SELECT 'store_schema', false, '', (SELECT string_agg(one, ', ') FROM unnest('{INSERT,UPDATE,DELETE}'::text[]) AS one
+        SELECT 'store_schema', false, '', (
+            SELECT string_agg(one, ', ') FROM unnest('{INSERT,UPDATE,DELETE}'::text[]) AS one
             WHERE has_table_privilege('store_schema', one))
     ) AS w LEFT JOIN pg_class AS c ON c.oid = to_regclass(w.name)
     WHERE w.allowed <> '' AND NOT (NOT w.wanted AND pg_has_role(c.relowner, 'USAGE')) ORDER BY 1, 2

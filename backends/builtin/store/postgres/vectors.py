@@ -54,7 +54,8 @@ _DISTANCE: Final = "<#> %(query)s::real[]::vector::halfvec({dimensions})"
 _MEASURED: Final = """
     bound AS MATERIALIZED (
         SELECT bound, {is_enough} AS is_enough FROM (SELECT {margin} + coalesce(
-            (SELECT distance FROM found ORDER BY distance OFFSET %(limit)s::bigint - 1 LIMIT 1), 'infinity') AS bound) AS b
+            (SELECT distance FROM found ORDER BY distance OFFSET %(limit)s::bigint - 1 LIMIT 1), 'infinity'
+        ) AS bound) AS b
     )
     SELECT f.excerpt_id, f.chunk_id, 1 - (f.vector <=> %(query)s::real[]::vector), b.is_enough
     FROM found AS f, bound AS b WHERE f.distance <= b.bound
