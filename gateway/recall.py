@@ -16,6 +16,8 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import cache
 from itertools import pairwise
 from typing import Any, Final, Literal
 
@@ -25,7 +27,8 @@ from msgspec.structs import replace
 
 from backends.chunking import SENTENCE_MARKS, WEIGHT_PER_TOKEN, estimate_tokens, prefix_end, weigh
 from backends.interface import BREADCRUMB, GAP, Hit, SearchAnswer
-from backends.text.analyser import Analyser
+from backends.ranking.query import CHINESE_AROUND, IDEOGRAPH
+from backends.text.analyser import Analyser, stop_bigrams
 from backends.text.times import date_of
 from config.runtime.logs import Log
 from gateway.agent.conversations import Conversations
@@ -99,6 +102,9 @@ _PLACES: Final = 3
 """Tokens by which the line numbers of a passage may grow when lines are added."""
 LEFT_OUT: Final = "…"
 _ANY_WORD: Final = re.compile(r"\w+")
+_IDEOGRAPH: Final = re.compile(IDEOGRAPH)
+_KATAKANA: Final = re.compile("[\u30a0-\u30ff]+")
+_CHINESE_OR_JAPANESE: Final = re.compile(rf"{IDEOGRAPH}|[\u3041-\u30ff]")
 _HEADING: Final = re.compile(r"\s*#{1,6}\s|\s*$")
 _GOES_ON: Final = re.compile(r"\s+\S|\||\d+[.)]\s|```|[})\]]")
 """The beginning of a line that is read with the one before."""
@@ -221,7 +227,7 @@ def _least_score(hits: Sequence[Hit], query: str) -> float:
 
 
 def _known(explanation: Mapping[str, Any], hits: Sequence[Hit], query: str) -> float:
-    """Returns the share of the terms asked for that occur in any note, small talk left out.
+    """Returns the share of the terms asked for that occur in any note (`_share`), small talk left out.
 
     It is that of all the prompt, or of a clause of which a hit holds several terms: a long prompt may have one subject
     among much that no note knows.
@@ -232,7 +238,31 @@ def _known(explanation: Mapping[str, Any], hits: Sequence[Hit], query: str) -> f
     held = [set((hit.explain or {}).get("matchedTerms", ())) for hit in hits]
     clauses = [subject.intersection(terms(one).split()) for one in _CLAUSE.split(query)]
     meant = [one for one in clauses if any(len(one & each) >= HELD for each in held)]
-    return max((len(one - unknown) / len(one) for one in (subject, *meant) if one), default=0.0)
+    return max((_share(one, unknown) for one in (subject, *meant) if one), default=0.0)
+
+
+def _share(terms: AbstractSet[str], unknown: AbstractSet[str]) -> float:
+    """Returns the share of the terms that are known.
+
+    Most pairs of characters of Chinese and Japanese are no words, and in no note. So of these each ideograph counts as
+    half a word, known if a pair with it is, and each pair of katakana; what only asks or joins, and hiragana, does not
+    count.
+    """
+    words = {term for term in terms if not _CHINESE_OR_JAPANESE.match(term)}
+    if len(words) == len(terms):
+        return len(terms - unknown) / len(terms)
+    pairs = terms - words
+    ideographs = set(_IDEOGRAPH.findall("".join(pairs))) - _asking_characters()
+    known = ideographs.intersection("".join(pairs - unknown))
+    katakana = {pair for pair in pairs if _KATAKANA.fullmatch(pair)}
+    count = len(words) + (len(ideographs) + len(katakana)) / 2
+    found = len(words - unknown) + (len(known) + len(katakana - unknown)) / 2
+    return found / count if count else 0.0
+
+
+@cache
+def _asking_characters() -> frozenset[str]:
+    return frozenset("".join(stop_bigrams()) + CHINESE_AROUND)
 
 
 def _runs(hit: Hit, is_shown: Callable[[str], bool]) -> Iterator[_Run]:

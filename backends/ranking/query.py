@@ -308,8 +308,8 @@ def _bases(word: str) -> Iterator[str]:
         yield from (base, base + "e") if is_agent else (base, base + "y")
 
 
-_IDEOGRAPH: Final = "[\u3005\u3400-\u9fff]"
-_CHINESE_AROUND: Final = (
+IDEOGRAPH: Final = "[\u3005\u3400-\u9fff]"
+CHINESE_AROUND: Final = (
     "[的了在是和与與把被给給吗嗎呢吧我你他她它们們这這那哪"
     "有没沒不也都还還就做怎什多几幾谁誰只隻个個]"
 )
@@ -323,9 +323,9 @@ def _alone(words: Iterable[str]) -> Iterator[Concept]:
     `狗` of `狗的`.
     """
     for run in map(fold, (word for word in words if len(word) > 1 and is_unspaced(word))):
-        around = KANA if re.search(KANA, run) else _CHINESE_AROUND
-        letter = f"(?!{around}){_IDEOGRAPH}"
-        before = f"(?<!{_IDEOGRAPH})|(?<={around})"
+        around = KANA if re.search(KANA, run) else CHINESE_AROUND
+        letter = f"(?!{around}){IDEOGRAPH}"
+        before = f"(?<!{IDEOGRAPH})|(?<={around})"
         for match in re.finditer(f"(?:{before}){letter}(?={around}|$)|{_SYLLABLE}", run):
             at = min(match.start(), len(run) - 2)
             forms = tuple(dict.fromkeys((match[0], in_simplified(match[0]))))

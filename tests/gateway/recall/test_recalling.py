@@ -289,3 +289,28 @@ async def test_every_answer_that_is_a_refusal_says_it_with_error_and_kind(open_h
         for method, params in [*ASKED.items(), *syncs]:
             found = await host.ask(method, **params)
             assert found["error"] and found["kind"] == "disabled", method
+
+
+@pytest.mark.parametrize(
+    ("prompt", "shown"),
+    [
+        ("地下室钥匙在谁那里？", "邻居"),
+        ("洗濯機を直すのにいくらかかった", "洗濯機"),
+        ("柵はいつ塗るの", "五月"),
+        ("フランスの首都はどこですか", None),
+        ("法国的首都是哪里", None),
+        ("怎么提高睡眠质量", None),
+        ("このコードを整形して", None),
+    ],
+)
+async def test_a_prompt_without_spaces_is_known_by_its_ideographs_and_katakana(
+    tmp_path, open_host, prompt, shown
+):
+    (tmp_path / "workspace/memory/notes.md").write_text(
+        "# 备忘\n\n- 地下室的钥匙放在邻居家。\n\n# メモ\n\n"
+        "- 洗濯機の修理に一万二千円。\n- 柵は五月に塗る予定。\n- コーヒーのカードを作った。\n",
+        "utf-8",
+    )
+    async with open_host() as host:
+        answer = await host.recall(prompt)
+    assert shown in answer["text"] if shown else answer == {"tokens": 0, "reason": "nothing_likely"}
