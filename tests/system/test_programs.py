@@ -152,7 +152,7 @@ async def test_nor_does_it_hold_up_the_event_loop(options):
         continued = threading.Timer(60, gateway.send_signal, [signal.SIGCONT])
         continued.start()
         async with asyncio.TaskGroup() as tasks:
-            asked = [tasks.create_task(memory.recall("boiler " * 20_000)) for _ in range(3)]
+            asked = [tasks.create_task(memory.recall("glacier " * 20_000)) for _ in range(3)]
             await asyncio.sleep(0)
             assert continued.is_alive()  # the calls were made and the loop goes on
             gateway.send_signal(signal.SIGCONT)
