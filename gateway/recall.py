@@ -257,7 +257,7 @@ def _share(terms: AbstractSet[str], unknown: AbstractSet[str]) -> float:
     katakana = {pair for pair in pairs if _KATAKANA.fullmatch(pair)}
     count = len(words) + (len(ideographs) + len(katakana)) / 2
     found = len(words - unknown) + (len(known) + len(katakana - unknown)) / 2
-    return found / count if count else 0.0
+    return found / count if count else len(terms - unknown) / len(terms)
 
 
 @cache

@@ -47,7 +47,6 @@ from backends.text.times import (
     days_in,
     is_month,
     month_names,
-    with_days_in_digits,
     without_asking,
 )
 
@@ -126,7 +125,7 @@ class QueryAnalyser:
 
     def analyse(self, text: str, today: date | None = None) -> Query:
         """Parses a question. `today`: the date where it is asked; if None, words for times are plain words."""
-        text = with_days_in_digits(normalise(text[:MAX_QUERY_CHARS]))
+        text = normalise(text[:MAX_QUERY_CHARS])
         language = detect_language(text, self.languages)
         content = content_words(with_joined_numbers(text), language)
         times = days_in(text[:_WITH_TIMES], today) if today else ()
@@ -153,7 +152,11 @@ class QueryAnalyser:
         stemmed = stemmed_scripts(text, language, self.languages)
         # A short question in another language may not tell it.
         stop_words = frozenset[str]().union(*map(stop_words_of, self.languages))
-        said = (word for word in content if word.casefold() in stop_words)
+        said = (
+            word
+            for at, word in enumerate(content)
+            if word.casefold() in stop_words and (word.islower() or (at == 0 and word.istitle()))
+        )
         stop_terms = frozenset(one.alternatives[0] for one in self._concepts(said, language))
         return Query(query, language, times, words, related, stop_terms, stemmed)
 

@@ -500,11 +500,27 @@ def stop_words_of(language: str) -> frozenset[str]:
 
 @cache
 def _languages_by_stop_word() -> dict[str, tuple[str, ...]]:
+    """Returns the languages that each stop word is evidence for."""
     languages: dict[str, list[str]] = {}
     for language in _STOP_WORDS:
         for word in stop_words_of(language):
-            languages.setdefault(word, []).append(language)
+            found = languages.setdefault(word, [])
+            if word not in _ALSO_ENGLISH.get(language, ()):
+                found.append(language)
     return {word: tuple(names) for word, names in languages.items()}
+
+
+_ALSO_ENGLISH: Final = {
+    "catalan": ("com", "hi", "per", "sense"),
+    "estonian": ("pole", "see"),
+    "irish": ("cad", "go", "san", "seo"),
+    "lithuanian": ("bet", "bus", "man", "per"),
+    "serbian": ("bio",),
+    "tagalog": ("lang",),
+    "vietnamese": ("ai", "hay"),
+    "basque": ("non",),
+}
+"""Stop words that English notes have, too: they are no evidence for these languages."""
 
 
 @cache
@@ -654,7 +670,7 @@ def stemmed_scripts(text: str, language: str, languages: Iterable[str]) -> froze
     return frozenset({*stemmed, DEFAULT_LATIN} if is_stemmed else stemmed)
 
 
-ANALYSER_VERSION: Final = 12
+ANALYSER_VERSION: Final = 13
 """Increases with every change of the terms of a text: stored indexes are then rebuilt."""
 
 _MAX_TERM = 64

@@ -31,14 +31,15 @@ WEEKDAY_NAMES: Final = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday
 _DATE_IN_NAME: Final = (
     r"(?<!\d)(?P<y>\d{4})(?P<s>[-_.]?)(?P<m>\d{2})(?P=s)(?P<d>\d{2})(?!\d)"
     r"|(?<!\d)(?P<d2>\d{1,2})\.[ ]?(?P<m2>\d{1,2})\.[ ]?(?P<y2>\d{4})(?!\d)"
-    r"|(?<![\d./])(?P<y3>\d{4}) ?[年년./] ?(?P<m3>\d{1,2}) ?[月월./] ?(?P<d3>\d{1,2})(?![\d/])"
+    r"|(?<!\d)(?P<y3>\d{4}) ?[年년] ?(?P<m3>\d{1,2}) ?[月월] ?(?P<d3>\d{1,2})(?!\d)"
+    r"|(?<![\d./])(?P<y5>\d{4})(?P<s5>\. |/)(?P<m5>\d{1,2})(?P=s5)(?P<d5>\d{1,2})(?![\d/])"
     r"|(?<!\d)(?P<d4>\d{1,2}) tháng (?P<m4>\d{1,2}) năm (?P<y4>\d{4})(?!\d)"
 )
 _DATE_IN_WORDS: Final = (
     r"(?<!\d)(?P<d>\d{1,2})(?:st|nd|rd|th|er|\.|º)?[ _-]+(?:de |d'|of )?(?P<m>[^\W\d_]{3,})\.?,?[ _-]+"
     r"(?:de )?(?P<y>\d{4})(?!\d)"
     r"|(?<!\w)(?P<m2>[^\W\d_]{3,})\.?[ _-]+(?P<d2>\d{1,2})(?:st|nd|rd|th)?,?[ _-]+(?P<y2>\d{4})(?!\d)"
-    r"|(?<!\d)(?P<y3>\d{4})(?:\.| m\.)? (?P<m3>[^\W\d_]{3,}) (?P<d3>\d{1,2})(?!\d)"
+    r"|(?<!\d)(?P<y3>\d{4})(?:\.| m\.) (?P<m3>[^\W\d_]{3,}) (?P<d3>\d{1,2})(?!\d)"
 )
 _DATE_IN_PLACE: Final = r"(?:^|/)(\d{4})/(\d{2})/(\d{2})\.md$"
 _EARLIEST: Final = 1900
@@ -185,24 +186,6 @@ def asks_last(question: str) -> bool:
     return asks_when(question) and not LAST_WORDS.isdisjoint(
         word.casefold() for word in _WORD.findall(question)
     )
-
-
-_HAN_DAY: Final = (
-    "(十[一二]?|[一二三四五六七八九])月([二三]?)(十?)([一二三四五六七八九]?)(?=[日号號])"
-)
-
-
-def with_days_in_digits(question: str) -> str:
-    """Returns a question with each day in Chinese numerals as notes mostly have it: `三月十二日` as `3月12日`."""
-    return question if question.isascii() else _pattern(_HAN_DAY).sub(_in_digits, question)
-
-
-def _in_digits(match: re.Match[str]) -> str:
-    month, tens, ten, ones = match.groups()
-    if not ten:  # 二日, 三日
-        tens, ones = "", tens or ones
-    day = 10 * _NUMBERS.get(tens, 1 if ten else 0) + _NUMBERS.get(ones, 0)
-    return f"{_NUMBERS[month]}月{day}" if day else match[0]
 
 
 def without_asking(question: str) -> str:

@@ -383,3 +383,18 @@ def test_other_numbers_are_other_numbers(asked, said):
     (whole, *_) = QueryAnalyser(["english"]).analyse(asked).concepts
     wholes = Analyser("english").concepts(said)[0]
     assert set(whole.alternatives).isdisjoint(wholes)
+
+
+def test_a_name_that_asks_in_a_language_of_other_notes_is_asked_for():
+    analyser = QueryAnalyser(["english", "vietnamese", "spanish"])
+    assert [one.alternatives[0] for one in analyser.analyse("AI tools").among({}).concepts] == [
+        "ai",
+        "tool",
+    ]
+    asked = analyser.analyse("birthday of Sin").among({}).concepts
+    assert [one.alternatives[0] for one in asked] == ["birthday", "sin"]
+
+
+def test_a_day_in_chinese_numerals_is_found_as_it_is_written():
+    concepts = QueryAnalyser(["english"]).analyse("七月十二日", date(2026, 8, 1)).concepts
+    assert {"七月", "十二"} <= {one.alternatives[0] for one in concepts}

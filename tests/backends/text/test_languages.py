@@ -218,3 +218,17 @@ def test_long_runs_of_a_script_without_spaces_are_not_remembered():
         assert tracemalloc.get_traced_memory()[0] < 100_000
     finally:
         tracemalloc.stop()
+
+
+@each(
+    "note",
+    [
+        "See me on Monday, see Tom on Friday.",
+        "# Refs\n\n- see RFC 2119 on keywords\n- see me on retries\n",
+        "do a CAD file, go as is",
+        "- hay for the horses\n- AI tools\n",
+    ],
+)
+def test_english_words_that_ask_in_another_language_speak_for_none(note):
+    assert guess_latin_language(note) == DEFAULT_LATIN
+    assert detect_language(note, ("english", "estonian", "irish", "vietnamese")) == DEFAULT_LATIN

@@ -5,7 +5,7 @@ from datetime import date
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.text.times import asks_last, asks_when, days_in, mentions_time, with_days_in_digits
+from backends.text.times import asks_last, asks_when, date_in, days_in, mentions_time
 from fakes.each import each
 
 TODAY = date(2026, 11, 19)
@@ -270,16 +270,26 @@ def test_days_are_looked_for_by_number_where_notes_do_not_have_their_names(quest
 
 
 @each(
-    ("written", "digits"),
+    "name",
     [
-        ("三月十二日は何をした", "3月12日は何をした"),
-        ("十二月三十一号", "12月31号"),
-        ("十月二日", "10月2日"),
-        ("二月二十日", "2月20日"),
-        ("十一月十日", "11月10日"),
-        ("五月", "五月"),
-        ("三个月和一日", "三个月和一日"),
+        "home-assistant-2026.3.1",
+        "Home Assistant 2026.10.2 upgrade",
+        "v 2026.1.2.3",
+        "In 2025 march 14 people",
     ],
 )
-def test_a_day_in_chinese_numerals_is_asked_for_in_digits(written, digits):
-    assert with_days_in_digits(written) == digits
+def test_a_number_of_a_version_is_no_date(name):
+    assert date_in(name) is None
+
+
+@each(
+    ("name", "day"),
+    [
+        ("Q3/2026年3月5日", date(2026, 3, 5)),
+        ("회의/2026년 3월 5일", date(2026, 3, 5)),
+        ("2026. 3. 5. 회의", date(2026, 3, 5)),
+        ("2026/3/5", date(2026, 3, 5)),
+    ],
+)
+def test_a_day_with_its_year_first_is_a_date(name, day):
+    assert date_in(name) == day
