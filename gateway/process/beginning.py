@@ -59,8 +59,9 @@ Ts = TypeVarTuple("Ts")
 
 
 def run_loop(work: Callable[[*Ts], Awaitable[T]], *arguments: *Ts) -> T:
-    """Runs `work` in an event loop, which Ctrl-C cancels: only where Python's own handler stands does the loop take
-    its place.
+    """Runs `work` in an event loop, which Ctrl-C cancels.
+
+    The loop handles SIGINT only where Python's own handler is set, so that one is set meanwhile. For the main thread.
     """
     import signal  # noqa: PLC0415 - what needs no loop does without these
 

@@ -360,11 +360,8 @@ class _Watch:
         name = os.fsdecode(event.name)
         for interest in self.directory.interests:
             place, own_name = interest.place, interest.name
-            counts = (
-                event.is_directory or name.endswith(place.suffix)
-                if own_name is None
-                else name == own_name
-            )
+            is_kind = event.is_directory or name.endswith(place.suffix)
+            counts = is_kind if own_name is None else name == own_name
             if concerns_itself or counts:
                 is_on_the_way = own_name not in {
                     None,
