@@ -7,9 +7,11 @@ are not resolved.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -24,6 +26,7 @@ STATE_DIR_VARIABLES = ("OPENCLAW_STATE_DIR", "CLAWDBOT_STATE_DIR")
 CONFIG_PATH_VARIABLES = ("OPENCLAW_CONFIG_PATH", "CLAWDBOT_CONFIG_PATH")
 CONFIG_NAMES = ("openclaw.json", "clawdbot.json", "moltbot.json", "moldbot.json")
 _SHOWN_NAME = 32
+_NOTHING_THERE = (errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP)
 AGENT_PLACEHOLDER = "{agentId}"
 """Stands for the agent in `store.path`."""
 
@@ -94,6 +97,28 @@ def resolve_path(text: str, *, home: Path, base: Path) -> Path:
 def exists(path: Path) -> bool:
     """Returns whether there is anything at the path; one that we may not access counts as missing."""
     return os.access(path, os.F_OK)
+
+
+def is_present(path: Path) -> bool:
+    """Returns whether there is anything at the path. Raises OSError if that cannot be told.
+
+    `Path.exists` answers no then, from Python 3.14 on.
+    """
+    return _mode(path) != 0
+
+
+def is_regular(path: Path) -> bool:
+    """Returns whether there is a regular file at the path. Raises OSError if that cannot be told."""
+    return stat.S_ISREG(_mode(path))
+
+
+def _mode(path: Path) -> int:
+    try:
+        return path.stat().st_mode
+    except OSError as error:
+        if error.errno in _NOTHING_THERE:
+            return 0
+        raise
 
 
 def state_dir(environment: Mapping[str, str], *, home: Path, cwd: Path) -> Path:

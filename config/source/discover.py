@@ -92,7 +92,7 @@ def read_own_file(request: LoadRequest, home: Path) -> Located | None:
     """Returns our own file, None if it is missing. Raises `ConfigInvalidError`, also if we may not access it."""
     path = paths.own_file(request.environment, home=home)
     with suppress(PermissionError):  # the error of reading it names its owner
-        if not path.exists():
+        if not paths.is_present(path):
             return None
     return _read(path)
 

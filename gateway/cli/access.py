@@ -30,6 +30,7 @@ from backends.interface import (
     SyncRequest,
 )
 from config.host_keys import is_disabled
+from config.paths import is_present
 from config.runtime.decoding import prepared
 from config.runtime.tasks import run_within
 from config.settings import Secret, Settings
@@ -133,7 +134,7 @@ async def _with_own_memory(
 def _without_traces(settings: Settings) -> Iterator[Settings]:
     """Yields the settings; with a temporary index if the workspace does not exist, which is likely a typo."""
     search = settings.search
-    if settings.workspace.exists() or search.extra_paths or is_there(settings):
+    if is_present(settings.workspace) or search.extra_paths or is_there(settings):
         yield settings
         return
     from tempfile import TemporaryDirectory

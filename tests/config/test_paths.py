@@ -167,3 +167,15 @@ def test_what_may_not_be_looked_at_counts_as_missing(tmp_path):
     assert paths.exists(tmp_path)
     assert not paths.exists(tmp_path / "missing")
     assert not paths.exists(tmp_path / ("x" * 5000))
+
+
+def test_what_cannot_be_looked_at_is_not_called_missing(tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    (tmp_path / "loop").symlink_to("loop")
+    assert (paths.is_present(tmp_path), paths.is_regular(tmp_path)) == (True, False)
+    assert paths.is_present(tmp_path / "file") and paths.is_regular(tmp_path / "file")
+    for name in ("nothing", "file/below", "loop"):
+        assert not paths.is_present(tmp_path / name) and not paths.is_regular(tmp_path / name)
+    for look in (paths.is_present, paths.is_regular):
+        with pytest.raises(OSError, match="too long"):
+            look(tmp_path / ("m" * 300))

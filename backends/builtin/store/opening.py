@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from backends.interface import IndexUnavailableError, index_denied
-from config.paths import lock_beside
+from config.paths import is_present, lock_beside
 from config.settings import Settings
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def is_there(settings: Settings) -> bool:
     from backends.builtin.store.sqlite.moving import is_movable
 
     with _denied(place.path):
-        return place.path.exists() or is_movable(place.former_path)
+        return is_present(place.path) or is_movable(place.former_path)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from typing import TypeAlias
 import msgspec
 from anyio import to_thread
 
+from config.paths import is_regular
 from config.runtime.files import sha256_of
 from config.settings import Settings
 from providers.installing import install_remedy
@@ -312,7 +313,7 @@ def locate(reference: str, cache_dir: Path) -> Path | None:
     """
     parsed = parse_reference(reference)
     if isinstance(parsed, FileReference):
-        return parsed.path if parsed.path.is_file() else None
+        return parsed.path if is_regular(parsed.path) else None
     for file in files_of(parsed):
         place = place_of(file, cache_dir)
         with storage_errors(place):

@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from anyio import to_thread
 
+from config.paths import is_regular
 from config.runtime.decoding import prepared
 from config.runtime.files import (
     give_to_owner,
@@ -78,7 +79,7 @@ class ModelFiles(msgspec.Struct, frozen=True):
 
     def is_complete(self) -> bool:
         """Returns whether the model is there, with the size that was recorded if one was."""
-        if not self.model.is_file():
+        if not is_regular(self.model):
             return False
         record = self.record()
         return record is None or record.bytes in (None, self.model.stat().st_size)
@@ -347,7 +348,7 @@ def _prune(directory: Path, cache_dir: Path) -> None:
 
 
 def _own_file(reference: FileReference) -> ListedModel:
-    there = reference.path.is_file()
+    there = is_regular(reference.path)
     size = reference.path.stat().st_size if there else 0
     return ListedModel(
         reference=str(reference),

@@ -32,7 +32,7 @@ from backends.builtin.store.sqlite.connections import (
     set_journal,
 )
 from backends.builtin.store.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION, is_complete
-from config.paths import INDEX_MARK
+from config.paths import INDEX_MARK, is_present
 from config.runtime.files import descriptor_of, give_to_owner, lock_within, make_directories
 from config.runtime.logs import Log
 
@@ -71,7 +71,7 @@ def judge(path: Path) -> FileVerdict:
     except FileNotFoundError:
         return FileVerdict.ABSENT
     except apsw.Error as error:
-        if not path.exists():
+        if not is_present(path):
             return FileVerdict.ABSENT
         raise OSError(errno.EIO, str(error), str(path)) from error
     if not header:
