@@ -119,6 +119,8 @@ def _mode(path: Path) -> int:
         if error.errno in _NOTHING_THERE:
             return 0
         raise
+    except ValueError:  # a null character, which no path has
+        return 0
 
 
 def state_dir(environment: Mapping[str, str], *, home: Path, cwd: Path) -> Path:

@@ -174,7 +174,7 @@ def test_what_cannot_be_looked_at_is_not_called_missing(tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     assert (paths.is_present(tmp_path), paths.is_regular(tmp_path)) == (True, False)
     assert paths.is_present(tmp_path / "file") and paths.is_regular(tmp_path / "file")
-    for name in ("nothing", "file/below", "loop"):
+    for name in ("nothing", "file/below", "loop", "null\0"):
         assert not paths.is_present(tmp_path / name) and not paths.is_regular(tmp_path / name)
     for look in (paths.is_present, paths.is_regular):
         with pytest.raises(OSError, match="too long"):
