@@ -132,6 +132,6 @@ def test_depth_ends_where_reading_it_would(home):
         method = b'{"jsonrpc":"2.0","id":%d,"method":"initialize","params":' % number
         return method + b'{"capabilities":' + deep + b"}}"
 
-    answers = replies(home, nested(1, 200), nested(2, 100_000), nested(3, 1))
+    answers = replies(home, nested(1, 200), nested(2, 500_000), nested(3, 1))
     assert "result" in answers[1] and "result" in answers[3]
     assert "nested too deeply" in answers.get(2, answers[None])["error"]["message"]

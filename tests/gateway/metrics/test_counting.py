@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from backends.interface import Hit, IndexUnavailableError, SyncRequest
+from config.runtime.remembered import ENTRY_BYTES, size_of
 from fakes.details import details
 from fakes.sessions import OPERATOR
 from fakes.settings import make_settings
@@ -137,10 +138,10 @@ async def test_an_overview_tells_searches_by_mode_and_to_the_operator_the_notes_
 
 
 def test_shown_notes_are_bounded_and_the_often_shown_ones_stay():
-    shown = ShownNotes(most_bytes=13_000)  # of 114 to 122 each
+    shown = ShownNotes(most_bytes=13_000)
     for number in range(1000):
         shown.add({"often.md", f"{number}.md"})
-        assert len(shown.most(1000)) <= 114
+        assert sum(size_of(one.path) + ENTRY_BYTES for one in shown.most(1000)) <= 13_000
     assert shown.forgotten
     assert shown.most(1) == (ShownNote("often.md", 1000),)
     few = ShownNotes(most_bytes=13_000)
