@@ -92,8 +92,7 @@ def test_what_is_typed_is_searched_at_once_and_the_chosen_note_is_shown_at_its_b
         shown = terminal.wait_for_text("Serviced by Krause.")
         assert "title:" not in shown
         terminal.type("\x7f" * 6 + "quince")
-        shown = terminal.wait_for_text("The quince is pruned.")
-        assert "▶ 63 │ • The quince is pruned." in shown
+        shown = terminal.wait_for_text("▶ 63 │ • The quince is pruned.")
         assert "memory/garden.md:63" in shown
         terminal.leave("\x1b")
         assert process.wait(WAIT_S) == 0

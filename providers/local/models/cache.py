@@ -102,7 +102,7 @@ class ModelFiles(msgspec.Struct, frozen=True):
         descriptor = os.open(self.part, flags, 0o600)
         os.fchmod(descriptor, 0o600)
         give_to_owner(descriptor, self.part.parent)
-        return os.fdopen(descriptor, "r+b")
+        return os.fdopen(descriptor, "r+b", buffering=4096)  # what a killed process would lose
 
     def write_record(self, record: ModelRecord) -> None:
         replace_file(self._record, msgspec.json.encode(record))
