@@ -107,7 +107,7 @@ async def test_what_is_no_request_is_an_invalid_request(connect, line, request_i
         b"\x00",
         b'{"id":1}\x00',
         b'{"id":"\xff"}',
-        b"[" * 1_000_000 + b"]" * 100_000,  # Python 3.14 reads what the stack holds
+        b"[" * 1_000_000 + b"]" * 1_000_000,  # Python 3.14 reads what the stack holds
         b'{"jsonrpc":"2.0","id":1,"method":"echo","params":'
         + b"[" * 1_000_000
         + b"]" * 1_000_000
