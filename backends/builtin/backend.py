@@ -93,7 +93,7 @@ ERASE_EVERY_S: Final = 20.0
 """Deleted text is gone from every file within a minute. Each time costs 16 µs of a core for each stored chunk
 (`docs/benchmarks.md`), so it is not done more often, and text that was deleted together is erased together."""
 ERASE_AGAIN_S: Final = 3.0
-"""The pause after an attempt that readers blocked."""
+"""The least pause after an attempt that readers or writers blocked; it lasts at least as long as the attempt did."""
 ERASING_S: Final = 600.0
 """An index of some gigabytes may have to be rewritten."""
 _SCRUB_PATIENCE_S: Final = 2 * SCRUB_LIMIT_S
@@ -226,10 +226,12 @@ class BuiltinBackend:
             await self._find(SearchRequest(query=_FIRST_QUESTION), None, math.inf, is_level=True)
 
     async def _erase_regularly(self) -> None:
-        is_done = True
+        pause_s = ERASE_EVERY_S
         while True:
-            await anyio.sleep(ERASE_EVERY_S if is_done else ERASE_AGAIN_S)
+            await anyio.sleep(pause_s)
+            started = time.monotonic()
             is_done = await self._erase()
+            pause_s = ERASE_EVERY_S if is_done else max(ERASE_AGAIN_S, time.monotonic() - started)
 
     async def _erase(self) -> bool:
         """Erases deleted text; returns whether none of it is left in the files."""

@@ -6,6 +6,8 @@ import contextlib
 import random
 import subprocess
 import sys
+import threading
+import time
 from array import array
 
 import anyio
@@ -15,8 +17,9 @@ import pytest
 from backends.builtin import backend as backend_module
 from backends.builtin.backend import open_builtin
 from backends.builtin.store.sqlite import erasing
+from backends.builtin.store.sqlite import store as store_module
 from backends.builtin.store.sqlite.connections import connect_reader
-from backends.builtin.store.sqlite.erasing import erase, has_residue, is_due
+from backends.builtin.store.sqlite.erasing import has_residue, is_due
 from backends.builtin.store.sqlite.index_file import judge, search_files
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.interface import SearchRequest, SyncRequest
@@ -24,6 +27,7 @@ from providers.provider_interface import Fingerprint
 
 pytestmark = pytest.mark.anyio
 
+WAIT_S = 30
 BLOCK_BYTES = 512 * 1024
 """The bytes that are searched at once."""
 PASSWORD = "Tr0ub4dor-and-Xylophone-9381"
@@ -262,9 +266,96 @@ async def test_what_moves_from_page_to_page_leaves_residue_which_is_seen_and_goe
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         seen = has_residue(store.path)
     assert seen
-    assert erase(store)
+    assert store.erase_deleted()
     assert not has_residue(store.path)
     store.close()
+
+
+def with_residue(path, monkeypatch):
+    """Returns an index whose file has to be rewritten."""
+    store = SqliteStore(path)
+    with store.writing() as connection:
+        values = ((f"row {number}", "text " * 300) for number in range(2_000))
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", values)
+        erasing.mark_deletion(connection)
+    monkeypatch.setattr(erasing, "has_residue", lambda _: True)
+    return store
+
+
+async def test_a_large_file_is_not_rewritten_while_somebody_waits_to_write(tmp_path, monkeypatch):
+    store = with_residue(tmp_path / "main.sqlite", monkeypatch)
+    written = []
+
+    def write():
+        with store.writing(WAIT_S) as connection:
+            written.append(connection.execute("SELECT count(*) FROM deletions").get)
+
+    @contextlib.contextmanager
+    def alone(*patience_s):
+        with SqliteStore.alone(store, *patience_s) as connection:
+            writer.start()
+            ends = time.monotonic() + WAIT_S
+            while not store._waiting and time.monotonic() < ends:
+                time.sleep(0.001)
+            yield connection
+
+    with contextlib.closing(store):
+        writer = threading.Thread(target=write)
+        monkeypatch.setattr(store, "alone", alone)
+        monkeypatch.setattr(store_module, "LARGE_BYTES", 0)
+        assert not store.rewrite(gives_way=True)
+        writer.join(WAIT_S)
+        assert written == [1], "it is written although the rewriting was not done"
+        monkeypatch.undo()
+        assert store.erase_deleted(at_once=True)
+        assert not is_due(store)
+
+
+async def test_a_file_that_is_rewritten_at_once_is_finished_first(tmp_path, monkeypatch):
+    store = with_residue(tmp_path / "main.sqlite", monkeypatch)
+    monkeypatch.setattr(store_module, "LARGE_BYTES", 0)
+    monkeypatch.setattr(store, "_waiting", 1)
+    with contextlib.closing(store):
+        assert not store.erase_deleted()
+        assert is_due(store)
+        assert store.erase_deleted(at_once=True)
+        assert not is_due(store)
+
+
+async def test_a_vector_that_is_in_use_again_when_unused_ones_are_deleted_stays(
+    embedding_home, embedded, vectors_in, monkeypatch
+):
+    """They are looked for while others may write, since that takes seconds in an index of a million."""
+    home = embedding_home
+    fill(home, 3)
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        await embedded(backend)
+    before = sum(vectors_in(home.index).values())
+    store = SqliteStore(home.index)
+    with store.writing() as connection:
+        connection.execute(
+            "UPDATE embeddings SET text_hash = CAST(text_hash || x'00' AS BLOB) WHERE id < 3"
+        )
+        erasing.mark_deletion(connection)
+
+    readings = []
+
+    @contextlib.contextmanager
+    def reading():
+        with SqliteStore.reading(store) as connection:
+            yield connection
+        readings.append(connection)
+        if len(readings) == 2:  # the first one only asks whether there is something to erase
+            with SqliteStore.writing(store) as connection:
+                connection.execute(
+                    "UPDATE embeddings SET text_hash = substr(text_hash, 1, length(text_hash) - 1) WHERE id = 1"
+                )
+
+    with contextlib.closing(store):
+        monkeypatch.setattr(store, "reading", reading)
+        assert store.erase_deleted()
+    assert sum(vectors_in(home.index).values()) == before - 1
 
 
 LOOK = """

@@ -22,19 +22,22 @@ from config.runtime.logs import Log
 
 _log = Log()
 
-_MERGED_PAGES: Final = 512
-"""Pages of 4 kB in one write transaction: some ten milliseconds, so that others get their turns."""
+_MERGED_PAGES: Final = 128
+"""Pages of 4 kB in one write transaction: some milliseconds, so that others get their turns."""
+_DELETED_VECTORS: Final = 500
+"""Vectors that are deleted in one write transaction."""
 _CHECKPOINT_PATIENCE_S: Final = 10.0
 """The time to wait for readers of an earlier state, which end within a second or two."""
 _TURN_S: Final = 0.5
 _SELECT_MARK: Final = "SELECT max(at_ns) FROM deletions"
 _UNKNOWN: Final = 0
 _MERGE: Final = "INSERT INTO chunk_terms (chunk_terms, rank) VALUES ('merge', ?)"
-_DELETE_VECTORS: Final = """
-    DELETE FROM embeddings WHERE NOT EXISTS
+_UNUSED: Final = """
+    FROM embeddings WHERE NOT EXISTS
         (SELECT 1 FROM excerpts AS x WHERE x.text_hash = embeddings.text_hash)
 """
-DELETE_FAILURES: Final = _DELETE_VECTORS.replace("embeddings", "embedding_failures")
+_DELETE_VECTORS: Final = f"DELETE {_UNUSED} AND id = ?"
+DELETE_FAILURES: Final = f"DELETE {_UNUSED}".replace("embeddings", "embedding_failures")
 
 
 class Erasable(Protocol):
@@ -48,7 +51,7 @@ class Erasable(Protocol):
 
     def alone(self, patience_s: float) -> AbstractContextManager[apsw.Connection]: ...
 
-    def rewrite(self) -> None: ...
+    def rewrite(self, *, gives_way: bool) -> bool: ...
 
 
 def mark_deletion(connection: apsw.Connection) -> None:
@@ -66,26 +69,27 @@ def is_due(store: Erasable) -> bool:
         return _mark(connection) is not None
 
 
-def erase(store: Erasable) -> bool:
+def erase(store: Erasable, *, gives_way: bool) -> bool:
     """Erases all that was deleted before; returns False if readers were in the way for too long.
 
-    Searches and small writes continue meanwhile. Blocks. Raises IndexUnavailableError.
+    Searches and small writes continue meanwhile, but for the time in which the file has to be rewritten. With
+    `gives_way` a large file is not rewritten while somebody waits to write, and False is returned, too. Blocks.
+    Raises IndexUnavailableError.
     """
     with store.reading() as connection:
         mark = _mark(connection)
     if mark is None:
         return True
     started = time.monotonic()
-    with store.writing() as connection:
-        connection.execute(_DELETE_VECTORS)
-        connection.execute(DELETE_FAILURES)
+    _delete_vectors(store)
     if not erase_words(store):
         return False
     # An index of an earlier release may have anything in its unused pages.
-    if mark == _UNKNOWN or has_residue(store.path):
-        store.rewrite()
-        if not _empty_log(store, math.inf):
-            return False
+    is_to_be_rewritten = mark == _UNKNOWN or has_residue(store.path)
+    if is_to_be_rewritten and not (
+        store.rewrite(gives_way=gives_way) and _empty_log(store, math.inf)
+    ):
+        return False
     delete_set_aside(store.path)
     with store.writing() as connection:
         connection.execute("DELETE FROM deletions WHERE at_ns = ?", (mark,))
@@ -103,6 +107,19 @@ def _mark(connection: apsw.Connection) -> int | None:
     """Returns the time of the last deletion that is not erased; `_UNKNOWN` in an index of an earlier release."""
     mark: int | None = connection.execute(_SELECT_MARK).get
     return mark
+
+
+def _delete_vectors(store: Erasable) -> None:
+    """Deletes the vectors of deleted texts. Looking for them takes seconds in an index of a million: only deleting
+    them keeps others from writing, and what is in use again by then stays.
+    """
+    with store.reading() as connection:
+        unused = connection.execute(f"SELECT id {_UNUSED}").fetchall()
+    for first in range(0, len(unused), _DELETED_VECTORS):
+        with store.writing() as connection:
+            connection.executemany(_DELETE_VECTORS, unused[first : first + _DELETED_VECTORS])
+    with store.writing() as connection:
+        connection.execute(DELETE_FAILURES)
 
 
 def _merge_words(store: Erasable, ends: float) -> bool:

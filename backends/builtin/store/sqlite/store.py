@@ -67,6 +67,8 @@ if TYPE_CHECKING:
 
 MAX_TIMES_DAMAGED: Final = 3
 """The most damaged files that one process replaces. More of them mean that the disk is broken."""
+LARGE_BYTES: Final = 64 << 20
+"""A file of this size is rewritten within a second or so; a larger one while nobody wants to write."""
 ERASING_AT_END_S: Final = 0.5
 """The time that a process which ends spends on erasing; the next one does the rest."""
 
@@ -211,6 +213,7 @@ class SqliteStore:
         self.generation = 0
         """Goes up when an empty file takes the place of this one."""
         self._writing = threading.Lock()
+        self._waiting = 0
         self._sharing = threading.Lock()
         self._idle: list[apsw.Connection] = []
         self._opened: tuple[int, int] | None = None
@@ -295,25 +298,35 @@ class SqliteStore:
                 self._writer.set_busy_timeout(0)
                 self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
-    def rewrite(self) -> None:
+    def rewrite(self, *, gives_way: bool) -> bool:
         """Rewrites the whole file without unused space; `close` interrupts it.
 
-        Raises apsw.Error.
+        With `gives_way` so does whoever waits to write to a large file, which takes minutes for some gigabytes;
+        returns False then. Raises apsw.Error.
         """
         with self.alone() as connection:
-            connection.set_progress_handler(lambda: self._is_closing, _STEPS_BETWEEN_LOOKS)
+            gives_way = gives_way and self.size_bytes() > LARGE_BYTES
+            connection.set_progress_handler(
+                lambda: self._is_closing or (gives_way and self._waiting > 0),
+                _STEPS_BETWEEN_LOOKS,
+            )
             try:
                 connection.execute("VACUUM")
+            except apsw.InterruptError:
+                if self._is_closing:
+                    raise
+                return False
             finally:
                 connection.set_progress_handler(None)
+        return True
 
     def search_files(self, texts: Sequence[bytes]) -> Mapping[Path, bool]:
         with self._translating_errors(OSError):
             return search_files(self.path, texts)
 
-    def erase_deleted(self, *, at_once: bool = False) -> bool:  # noqa: ARG002 - it always does
+    def erase_deleted(self, *, at_once: bool = False) -> bool:
         with self._translating_errors(OSError):
-            return erase(self)
+            return erase(self, gives_way=not at_once)
 
     def scrub(self, limit_s: float = SCRUB_LIMIT_S) -> bool:
         """Reads the whole file; returns whether there was time for all of it. Blocks.
@@ -423,8 +436,8 @@ class SqliteStore:
     @contextmanager
     def _turn(self, patience_s: float | None) -> Iterator[None]:
         """Holds the right to write, on a file that is sound as far as is known."""
-        if not self._writing.acquire(timeout=-1 if patience_s is None else patience_s):
-            raise apsw.BusyError("another task is writing to it")
+        if not self._writing.acquire(blocking=False):
+            self._wait(patience_s)
         try:
             if self._closed:
                 raise apsw.ConnectionClosedError("it was closed")
@@ -434,6 +447,17 @@ class SqliteStore:
             yield
         finally:
             self._writing.release()
+
+    def _wait(self, patience_s: float | None) -> None:
+        """Waits for the right to write, and is counted meanwhile."""
+        with self._sharing:
+            self._waiting += 1
+        try:
+            if not self._writing.acquire(timeout=-1 if patience_s is None else patience_s):
+                raise apsw.BusyError("another task is writing to it")
+        finally:
+            with self._sharing:
+                self._waiting -= 1
 
     def _give_back(self, connection: apsw.Connection, generation: int) -> None:
         with self._sharing:
