@@ -271,6 +271,39 @@ async def test_what_moves_from_page_to_page_leaves_residue_which_is_seen_and_goe
     store.close()
 
 
+@pytest.mark.parametrize(("kind", "is_seen"), [(5, False), (13, True), (10, True)])
+async def test_residue_is_what_can_be_text_and_not_the_numbers_in_inner_pages_of_tables(
+    tmp_path, kind, is_seen
+):
+    """An index of a million chunks would be rewritten after every deletion."""
+    store = SqliteStore(tmp_path / "main.sqlite")
+    with store.writing() as connection:
+        rows = ((f"row {number}", "text " * 30) for number in range(5_000))
+        connection.execute("CREATE TABLE filled (key TEXT UNIQUE, value TEXT)")
+        connection.executemany("INSERT INTO filled VALUES (?, ?)", rows)
+        page_bytes = connection.pragma("page_size")
+    assert store.rewrite(gives_way=False)
+    store.close()
+    assert not has_residue(store.path)
+    data = bytearray(store.path.read_bytes())
+    page = next(
+        place
+        for place in range(page_bytes, len(data), page_bytes)
+        if data[place] == kind and _gap(data, place)[1] - _gap(data, place)[0] > 8
+    )
+    start, _ = _gap(data, page)
+    data[start : start + 6] = b"secret"
+    store.path.write_bytes(data)
+    assert has_residue(store.path) == is_seen
+
+
+def _gap(data, page):
+    """Where the unused bytes of a page begin and end, between its pointers and its cells."""
+    cells = int.from_bytes(data[page + 3 : page + 5], "big")
+    header = 12 if data[page] in (2, 5) else 8
+    return page + header + 2 * cells, page + int.from_bytes(data[page + 5 : page + 7], "big")
+
+
 def with_residue(path, monkeypatch):
     """Returns an index whose file has to be rewritten."""
     store = SqliteStore(path)

@@ -151,8 +151,9 @@ def _empty_log(store: Erasable, ends: float) -> bool:
 
 
 _READ_PAGES: Final = 128
-_TREE_PAGES: Final = {2: 12, 5: 12, 10: 8, 13: 8}
-"""The kinds of pages of a B-tree (sqlite.org/fileformat.html), and the size of their headers."""
+_TREE_PAGES: Final = {2: 12, 10: 8, 13: 8}
+"""The kinds of pages of a B-tree that can hold text (sqlite.org/fileformat.html), and the size of their headers.
+Inner pages of tables, 5, have numbers of pages and rows alone, of which every rewriting of a large file leaves some."""
 _POINTER_BYTES: Final = 2
 _RESIDUE: Final = rb"[\x20-\xff]{3}"
 """Does not match remains of pointers to cells: their first bytes are smaller."""
