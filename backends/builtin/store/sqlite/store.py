@@ -294,7 +294,7 @@ class SqliteStore:
         except OSError:
             return
         if is_long:
-            with self._translating_errors(), self._turn(None), suppress(apsw.BusyError):
+            with self._translating_errors(), suppress(apsw.BusyError), self._turn(0):
                 self._writer.set_busy_timeout(0)
                 self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
