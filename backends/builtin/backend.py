@@ -93,7 +93,10 @@ ERASE_EVERY_S: Final = 20.0
 """Deleted text is gone from every file within a minute. Each time costs 16 µs of a core for each stored chunk
 (`docs/benchmarks.md`), so it is not done more often, and text that was deleted together is erased together."""
 ERASE_AGAIN_S: Final = 3.0
-"""The least pause after an attempt that readers or writers blocked; it lasts at least as long as the attempt did."""
+"""The pause after an attempt that readers or writers blocked."""
+ERASING_PAUSES: Final = 10
+"""The pause after an attempt lasts at least so many times as long as the attempt: an index of gigabytes is read and
+written as a whole, which takes minutes."""
 ERASING_S: Final = 600.0
 """An index of some gigabytes may have to be rewritten."""
 _SCRUB_PATIENCE_S: Final = 2 * SCRUB_LIMIT_S
@@ -230,8 +233,8 @@ class BuiltinBackend:
         while True:
             await anyio.sleep(pause_s)
             started = time.monotonic()
-            is_done = await self._erase()
-            pause_s = ERASE_EVERY_S if is_done else max(ERASE_AGAIN_S, time.monotonic() - started)
+            least_s = ERASE_EVERY_S if await self._erase() else ERASE_AGAIN_S
+            pause_s = max(least_s, ERASING_PAUSES * (time.monotonic() - started))
 
     async def _erase(self) -> bool:
         """Erases deleted text; returns whether none of it is left in the files."""

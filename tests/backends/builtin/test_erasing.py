@@ -117,6 +117,29 @@ async def test_while_a_gateway_runs_it_is_gone_within_a_minute(apart, monkeypatc
                 await anyio.sleep(0.05)
 
 
+@pytest.mark.parametrize("is_done", [True, False])
+async def test_an_index_of_which_erasing_takes_long_is_erased_less_often(
+    apart, monkeypatch, is_done
+):
+    monkeypatch.setattr(backend_module, "ERASE_EVERY_S", 0.01)
+    monkeypatch.setattr(backend_module, "ERASE_AGAIN_S", 0.01)
+    attempts = []
+
+    def erase_slowly(_):
+        began = time.monotonic()
+        time.sleep(0.05)  # the work itself
+        attempts.append((began, time.monotonic()))
+        return is_done
+
+    monkeypatch.setattr(SqliteStore, "erase_deleted", erase_slowly)
+    async with apart.open():
+        with anyio.fail_after(60):
+            while len(attempts) < 2:
+                await anyio.sleep(0.01)
+    (began, ended), (again, _) = attempts[:2]
+    assert again - ended >= backend_module.ERASING_PAUSES * (ended - began)
+
+
 async def test_a_process_that_was_killed_before_it_erased_leaves_that_to_the_next_one(apart):
     note = fill(apart)
     await apart.synced()
