@@ -240,7 +240,10 @@ class BuiltinBackend:
         """Erases deleted text; returns whether none of it is left in the files."""
         try:
             erase = self._store.erase_deleted
-            return await self._calls.mended(lambda: self._erasing.run(erase, ERASING_S))
+            # Behind another attempt it waits: a command ends when the text is gone.
+            return await self._calls.mended(
+                lambda: self._erasing.run(erase, ERASING_S, queue_s=ERASING_S)
+            )
         except TimeoutError:
             _log.warning("deleted text not erased yet", seconds=ERASING_S)
         except IndexUnavailableError as error:

@@ -140,6 +140,32 @@ async def test_an_index_of_which_erasing_takes_long_is_erased_less_often(
     assert again - ended >= backend_module.ERASING_PAUSES * (ended - began)
 
 
+async def test_who_erases_while_somebody_else_does_waits_for_it(apart, monkeypatch):
+    """A command, which ends when the text is gone, may come upon the attempt that is made regularly."""
+    begun, goes_on, ended = threading.Event(), threading.Event(), []
+
+    def erase_after_that(_):
+        begun.set()
+        assert goes_on.wait(WAIT_S)
+        return True
+
+    async def erase(backend):
+        ended.append(await backend._erase())
+
+    monkeypatch.setattr(SqliteStore, "erase_deleted", erase_after_that)
+    async with (
+        open_builtin(apart.settings, background=False) as backend,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(erase, backend)
+        assert await anyio.to_thread.run_sync(begun.wait, WAIT_S)
+        tasks.start_soon(erase, backend)
+        await anyio.wait_all_tasks_blocked()
+        assert ended == []
+        goes_on.set()
+    assert ended == [True, True]
+
+
 async def test_a_process_that_was_killed_before_it_erased_leaves_that_to_the_next_one(apart):
     note = fill(apart)
     await apart.synced()
