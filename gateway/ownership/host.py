@@ -32,7 +32,7 @@ from gateway.ownership.owner import (
     place_of,
 )
 from gateway.ownership.sockets import Listening, listen_somewhere, listener_of, reach_owner, serving
-from gateway.rpc.connection import ClientConnection, Dispatcher, Lane, LineHandler
+from gateway.rpc.connection import ClientConnection, Dispatcher, LineHandler, SharedLimits
 from gateway.rpc.registry import Session
 from gateway.rpc.transport import ByteReader, ByteWriter, SocketChannel
 from gateway.rpc.wire import ConnectionLimits
@@ -148,7 +148,7 @@ class Host:
         self.closing = anyio.Event()
         """Set as soon as the end begins: clients of sockets may then go to the next owner."""
         self._limits = ConnectionLimits()
-        self._lane = Lane(self._limits)
+        self._shared = SharedLimits(self._limits)
         self._reloader: Reloader | None = None
         self._disk = LockDisk()
         self._owner_pid: int | None = None
@@ -373,7 +373,7 @@ class Host:
                 shutdown=leaving,
                 limits=self._limits,
                 session=Session(connection=name, leave=leaving.set),
-                lane=self._lane,
+                shared=self._shared,
             )
             async with background_tasks() as tasks:
                 tasks.start_soon(_set_after, self.closing, leaving)

@@ -397,7 +397,7 @@ class LineHandler(Protocol):
         """Lets open requests finish for a while, then answers the rest with `cause`."""
 
 
-class Lane:
+class SharedLimits:
     """Limits that all clients of sockets share, so that many of them do not slow down the client on the pipe.
 
     Their unfinished lines take a bounded number of bytes, and the event loop handles one of their long lines
@@ -426,7 +426,7 @@ class ClientConnection:
         shutdown: anyio.Event,
         limits: ConnectionLimits | None = None,
         session: Session | None = None,
-        lane: Lane | None = None,
+        shared: SharedLimits | None = None,
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
         """`on_end` is called as soon as the input has ended, while open requests still finish."""
@@ -439,7 +439,7 @@ class ClientConnection:
         self._reader = reader
         self._writer = writer
         self._shutdown = shutdown
-        self._lane = lane or Lane(self.limits)
+        self._shared = shared or SharedLimits(self.limits)
         self._on_end = on_end
         self._input_ended = anyio.Event()
         self._finishing = anyio.CancelScope()
@@ -473,19 +473,19 @@ class ClientConnection:
                 await self._writer.aclose()
 
     async def _read(self) -> None:
-        splitter = LineSplitter(self.limits.line_bytes, self._lane.room)
+        splitter = LineSplitter(self.limits.line_bytes, self._shared.room)
         try:
             while data := await self._reader.receive():
                 self._reading = True
                 for line in splitter.feed(data):
-                    await self._lane.turn(line)
+                    await self._shared.turn(line)
                     await self._handler.accept(line)
                     await anyio.lowlevel.checkpoint()  # a burst of lines must not starve the others
                 self._reading = False
                 self._between_reads.fire()
             self._on_end()
             for line in splitter.finish():
-                await self._lane.turn(line)
+                await self._shared.turn(line)
                 await self._handler.accept(line)
         finally:
             splitter.close()
