@@ -53,178 +53,149 @@ from gateway.rpc.wire import (
 _log = Log()
 
 
-ReplySlot = Callable[[bytes | None], bytes | None]
-MCP_CANCEL_METHOD = "notifications/cancelled"
-CANCEL_METHODS = frozenset({"$/cancelRequest", MCP_CANCEL_METHOD})
+class LineHandler(Protocol):
+    """Handles the lines of one connection."""
 
-
-def alone(frame: bytes | None) -> bytes | None:
-    """Returns the answer as it is: that of a message outside a batch waits for no other."""
-    return frame
-
-
-class BatchReply:
-    """Collects the answers of one batch, in the order of its members."""
-
-    def __init__(self) -> None:
-        self._frames: list[bytes | None] = []
-        self._missing = 0
-
-    def slot(self) -> ReplySlot:
-        """Reserves the place of one member that must be answered. Reserve all before filling any."""
-        self._frames.append(None)
-        self._missing += 1
-        return partial(self._fill, len(self._frames) - 1)
-
-    def _fill(self, index: int, frame: bytes | None) -> bytes | None:
-        self._frames[index] = frame
-        self._missing -= 1
-        if self._missing:
-            return None
-        frames = [frame for frame in self._frames if frame is not None]
-        return encode_batch(frames) if frames else None
-
-
-class OpenRequest(msgspec.Struct, eq=False):
-    """One accepted call: waiting, then `running`, then `answered`; `cause` is why it was cancelled.
-
-    Once it is `silent`, the client wants no answer either.
-    """
-
-    call: Call
-    reply: ReplySlot
-    scope: anyio.CancelScope = msgspec.field(default_factory=anyio.CancelScope)
-    cause: RpcError | None = None
-    running: bool = False
-    answered: bool = False
-    silent: bool = False
-    stages: dict[str, float] = msgspec.field(default_factory=dict)
-    """The duration of each part, in milliseconds, for the log."""
-    silent_when_cancelled: bool = False
-
-    def cancel(self, cause: RpcError) -> None:
-        if self.cause is None:
-            self.cause = cause
-        self.scope.cancel()
-
-
-class Inflight:
-    def __init__(self, limits: ConnectionLimits) -> None:
-        self._limits = limits
-        self._open: set[OpenRequest] = set()
-        self._by_key: dict[str | bytes, OpenRequest] = {}
-        self._open_bytes = 0
-        self._changed = Wakeup()
-        self._stuck = False
-        self._closed = False
+    async def accept(self, line: bytes | RpcError) -> None:
+        """Starts what a line asks for; an error stands for a line that could not be read."""
 
     def close(self) -> None:
-        """Accepts nothing more."""
-        self._closed = True
-        self._changed.fire()
+        """Refuses every request from now on."""
 
-    async def make_room(self, size_bytes: int) -> None:
-        """Waits for room, but not for ever: while reading pauses, cancellations are not read either.
-
-        Raises:
-            OverloadedError: no request finished in time.
-            ShuttingDownError: no more requests are accepted.
-        """
-        with anyio.move_on_after(0 if self._stuck else self._limits.admission_patience_s):
-            while not (self._closed or self._has_room(size_bytes)):
-                self._stuck = True
-                await self._changed.wait()
-            self._stuck = False
-        if self._closed:
-            raise ShuttingDownError
-        if self._stuck:
-            raise OverloadedError(
-                f"{len(self._open)} requests are open and none of them finishes.",
-                remedy="Wait for answers, or cancel requests, before sending more.",
-            )
-
-    def add(self, request: OpenRequest) -> None:
-        """Accepts a request.
-
-        Raises:
-            InvalidRequestError: its id belongs to another request that is still open.
-        """
-        if request.call.id is not None:
-            if request.call.id.key in self._by_key:
-                raise InvalidRequestError(
-                    f"A request with the id {request.call.id} is still open.",
-                    remedy="Give every request an id of its own.",
-                )
-            self._by_key[request.call.id.key] = request
-        self._open.add(request)
-        self._open_bytes += request.call.size_bytes
-
-    def remove(self, request: OpenRequest) -> None:
-        """Forgets a request that is done."""
-        self._open.discard(request)
-        self._open_bytes -= request.call.size_bytes
-        self._changed.fire()
-
-    def claim(self, request: OpenRequest) -> bool:
-        """Takes the right to answer. True once for each request; its id is free from then on."""
-        if request.answered:
-            return False
-        request.answered = True
-        if request.call.id is not None:
-            del self._by_key[request.call.id.key]
-        self._changed.fire()
-        return True
-
-    def find(self, key: str | bytes) -> OpenRequest | None:
-        return self._by_key.get(key)
-
-    def unanswered(self) -> list[OpenRequest]:
-        return [request for request in self._open if not request.answered]
-
-    async def all_answered(self, timeout_s: float) -> None:
-        """Waits until every open request is claimed, at most for `timeout_s`."""
-        with anyio.move_on_after(timeout_s):
-            while self.unanswered():
-                await self._changed.wait()
-
-    def _has_room(self, size_bytes: int) -> bool:
-        if not self._open:
-            return True
-        limits = self._limits
-        return (
-            len(self._open) < limits.running + limits.waiting
-            and self._open_bytes + size_bytes <= limits.open_bytes
-        )
+    async def drain(self, cause: RpcError) -> None:
+        """Lets open requests finish for a while, then answers the rest with `cause`."""
 
 
-@contextmanager
-def _timed(request: OpenRequest, stage: str) -> Iterator[None]:
-    started = time.perf_counter()
-    try:
-        yield
-    finally:
-        request.stages[stage] = round((time.perf_counter() - started) * 1000, 2)
+class SharedLimits:
+    """Limits that all clients of sockets share, so that many of them do not slow down the client on the pipe.
 
-
-class _CancelParams(msgspec.Struct, rename="camel"):
-    id: Raw | UnsetType = UNSET
-    request_id: Raw | UnsetType = UNSET
-
-
-def cancelled_id(params: bytes | None) -> RequestId:
-    """Returns the id of the request to cancel.
-
-    Raises:
-        InvalidParamsError: there is none, or it cannot be an id.
+    Their unfinished lines take a bounded number of bytes, and the event loop handles one of their long lines
+    at a time.
     """
-    try:
-        named = msgspec.json.decode(params or b"{}", type=prepared(_CancelParams))
-        raw = named.id if named.request_id is UNSET else named.request_id
-        if raw is not UNSET:
-            return RequestId.parse(raw)
-    except (msgspec.DecodeError, InvalidRequestError, RecursionError) as error:
-        raise InvalidParamsError("A cancellation names no valid request id.") from error
-    raise InvalidParamsError("A cancellation needs the `id` of a request.")
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.room = LineRoom(limits.all_lines_bytes)
+        self._turn = anyio.Lock()
+
+    async def turn(self, line: bytes | RpcError) -> None:
+        """Waits until it is this client's turn to have the line handled."""
+        if isinstance(line, bytes) and len(line) > SMALL_LINE_BYTES:
+            async with self._turn:
+                await anyio.lowlevel.checkpoint()
+
+
+class ClientConnection:
+    """One client for as long as it is connected: its bytes and limits, who it is, and the tasks that work for it."""
+
+    def __init__(
+        self,
+        reader: ByteReader,
+        writer: ByteWriter,
+        *,
+        shutdown: anyio.Event,
+        limits: ConnectionLimits | None = None,
+        session: Session | None = None,
+        shared: SharedLimits | None = None,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_end` is called as soon as the input has ended, while open requests still finish."""
+        self.session = session or Session()
+        self.limits = limits or ConnectionLimits()
+        self.outbox = Outbox(self.limits.outbox_bytes)
+        """The queue of answers."""
+        self.tasks = anyio.create_task_group()
+        """Open as long as `serve` runs."""
+        self._reader = reader
+        self._writer = writer
+        self._shutdown = shutdown
+        self._shared = shared or SharedLimits(self.limits)
+        self._on_end = on_end
+        self._input_ended = anyio.Event()
+        self._finishing = anyio.CancelScope()
+        self._between_reads = Wakeup()
+        self._reading = False
+
+    async def serve(self, make_handler: Callable[[ClientConnection], LineHandler]) -> None:
+        """Serves the client until it leaves or `shutdown` is set; closes the writer at the end.
+
+        At the end of input open requests get `grace_s`; the rest is answered `cancelled`, and the answers are
+        written for as long as the client goes on reading. At a shutdown new lines are refused, open requests
+        get `grace_s`, and the rest is answered `shutting_down`; this takes at most `limits.shutdown_s`.
+        It ends at once if the client stops reading after it hung up, or if the connection breaks.
+
+        Cancelling this call ends it at once, without answers. A handler that shields itself from
+        cancellation delays the return, not the answers.
+        """
+        try:
+            async with self.tasks:
+                self._handler = make_handler(self)
+                self.tasks.start_soon(self._write)
+                self.tasks.start_soon(self._read)
+                self.tasks.start_soon(self._await_shutdown)
+                self.tasks.start_soon(self._watch_for_desertion)
+                await self._input_ended.wait()
+                with self._finishing:
+                    await self._finish()
+                self.tasks.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._writer.aclose()
+
+    async def _read(self) -> None:
+        splitter = LineSplitter(self.limits.line_bytes, self._shared.room)
+        try:
+            while data := await self._reader.receive():
+                self._reading = True
+                for line in splitter.feed(data):
+                    await self._shared.turn(line)
+                    await self._handler.accept(line)
+                    await anyio.lowlevel.checkpoint()  # a burst of lines must not starve the others
+                self._reading = False
+                self._between_reads.fire()
+            self._on_end()
+            for line in splitter.finish():
+                await self._shared.turn(line)
+                await self._handler.accept(line)
+        finally:
+            splitter.close()
+        self._input_ended.set()
+
+    async def _write(self) -> None:
+        try:
+            await self.outbox.run(self._writer)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            _log.debug("the client closed its end")
+            self.tasks.cancel_scope.cancel()
+
+    async def _await_shutdown(self) -> None:
+        await self._shutdown.wait()
+        self._handler.close()
+        self._finishing.deadline = anyio.current_time() + self.limits.shutdown_s
+        self._input_ended.set()
+
+    async def _finish(self) -> None:
+        with anyio.move_on_after(self.limits.grace_s):
+            while self._reading:  # lines that were read together with a `shutdown` get an answer
+                await self._between_reads.wait()
+        await self._handler.drain(
+            ShuttingDownError()
+            if self._shutdown.is_set()
+            else RequestCancelledError("The client closed its input before this was done.")
+        )
+        await self.outbox.flush(self.limits.flush_s)
+
+    async def _watch_for_desertion(self) -> None:
+        """Notices a client that hung up and reads nothing while unsent answers keep us from reading its input.
+
+        Otherwise the end of input, which comes after unread lines, would never be seen.
+        """
+        while True:
+            await self.outbox.congestion()
+            written = self.outbox.written
+            await anyio.sleep(self.limits.stall_s)
+            if self.outbox.written == written and self.outbox.congested and self._reader.hung_up():
+                _log.debug("the client hung up and reads nothing")
+                self.tasks.cancel_scope.cancel()
 
 
 class Dispatcher:
@@ -384,146 +355,177 @@ def _is_answered(message: Message) -> bool:
     return isinstance(message, Malformed) or (isinstance(message, Call) and message.id is not None)
 
 
-class LineHandler(Protocol):
-    """Handles the lines of one connection."""
-
-    async def accept(self, line: bytes | RpcError) -> None:
-        """Starts what a line asks for; an error stands for a line that could not be read."""
-
-    def close(self) -> None:
-        """Refuses every request from now on."""
-
-    async def drain(self, cause: RpcError) -> None:
-        """Lets open requests finish for a while, then answers the rest with `cause`."""
+ReplySlot = Callable[[bytes | None], bytes | None]
+MCP_CANCEL_METHOD = "notifications/cancelled"
+CANCEL_METHODS = frozenset({"$/cancelRequest", MCP_CANCEL_METHOD})
 
 
-class SharedLimits:
-    """Limits that all clients of sockets share, so that many of them do not slow down the client on the pipe.
+def alone(frame: bytes | None) -> bytes | None:
+    """Returns the answer as it is: that of a message outside a batch waits for no other."""
+    return frame
 
-    Their unfinished lines take a bounded number of bytes, and the event loop handles one of their long lines
-    at a time.
+
+class BatchReply:
+    """Collects the answers of one batch, in the order of its members."""
+
+    def __init__(self) -> None:
+        self._frames: list[bytes | None] = []
+        self._missing = 0
+
+    def slot(self) -> ReplySlot:
+        """Reserves the place of one member that must be answered. Reserve all before filling any."""
+        self._frames.append(None)
+        self._missing += 1
+        return partial(self._fill, len(self._frames) - 1)
+
+    def _fill(self, index: int, frame: bytes | None) -> bytes | None:
+        self._frames[index] = frame
+        self._missing -= 1
+        if self._missing:
+            return None
+        frames = [frame for frame in self._frames if frame is not None]
+        return encode_batch(frames) if frames else None
+
+
+class OpenRequest(msgspec.Struct, eq=False):
+    """One accepted call: waiting, then `running`, then `answered`; `cause` is why it was cancelled.
+
+    Once it is `silent`, the client wants no answer either.
     """
 
+    call: Call
+    reply: ReplySlot
+    scope: anyio.CancelScope = msgspec.field(default_factory=anyio.CancelScope)
+    cause: RpcError | None = None
+    running: bool = False
+    answered: bool = False
+    silent: bool = False
+    stages: dict[str, float] = msgspec.field(default_factory=dict)
+    """The duration of each part, in milliseconds, for the log."""
+    silent_when_cancelled: bool = False
+
+    def cancel(self, cause: RpcError) -> None:
+        if self.cause is None:
+            self.cause = cause
+        self.scope.cancel()
+
+
+class Inflight:
+    """The open requests of one connection: room for more, and which of them are not answered yet."""
+
     def __init__(self, limits: ConnectionLimits) -> None:
-        self.room = LineRoom(limits.all_lines_bytes)
-        self._turn = anyio.Lock()
+        self._limits = limits
+        self._open: set[OpenRequest] = set()
+        self._by_key: dict[str | bytes, OpenRequest] = {}
+        self._open_bytes = 0
+        self._changed = Wakeup()
+        self._stuck = False
+        self._closed = False
 
-    async def turn(self, line: bytes | RpcError) -> None:
-        """Waits until it is this client's turn to have the line handled."""
-        if isinstance(line, bytes) and len(line) > SMALL_LINE_BYTES:
-            async with self._turn:
-                await anyio.lowlevel.checkpoint()
+    def close(self) -> None:
+        """Accepts nothing more."""
+        self._closed = True
+        self._changed.fire()
 
+    async def make_room(self, size_bytes: int) -> None:
+        """Waits for room, but not for ever: while reading pauses, cancellations are not read either.
 
-class ClientConnection:
-    """One client for as long as it is connected: its bytes and limits, who it is, and the tasks that work for it."""
-
-    def __init__(
-        self,
-        reader: ByteReader,
-        writer: ByteWriter,
-        *,
-        shutdown: anyio.Event,
-        limits: ConnectionLimits | None = None,
-        session: Session | None = None,
-        shared: SharedLimits | None = None,
-        on_end: Callable[[], None] = lambda: None,
-    ) -> None:
-        """`on_end` is called as soon as the input has ended, while open requests still finish."""
-        self.session = session or Session()
-        self.limits = limits or ConnectionLimits()
-        self.outbox = Outbox(self.limits.outbox_bytes)
-        """The queue of answers."""
-        self.tasks = anyio.create_task_group()
-        """Open as long as `serve` runs."""
-        self._reader = reader
-        self._writer = writer
-        self._shutdown = shutdown
-        self._shared = shared or SharedLimits(self.limits)
-        self._on_end = on_end
-        self._input_ended = anyio.Event()
-        self._finishing = anyio.CancelScope()
-        self._between_reads = Wakeup()
-        self._reading = False
-
-    async def serve(self, make_handler: Callable[[ClientConnection], LineHandler]) -> None:
-        """Serves the client until it leaves or `shutdown` is set; closes the writer at the end.
-
-        At the end of input open requests get `grace_s`; the rest is answered `cancelled`, and the answers are
-        written for as long as the client goes on reading. At a shutdown new lines are refused, open requests
-        get `grace_s`, and the rest is answered `shutting_down`; this takes at most `limits.shutdown_s`.
-        It ends at once if the client stops reading after it hung up, or if the connection breaks.
-
-        Cancelling this call ends it at once, without answers. A handler that shields itself from
-        cancellation delays the return, not the answers.
+        Raises:
+            OverloadedError: no request finished in time.
+            ShuttingDownError: no more requests are accepted.
         """
-        try:
-            async with self.tasks:
-                self._handler = make_handler(self)
-                self.tasks.start_soon(self._write)
-                self.tasks.start_soon(self._read)
-                self.tasks.start_soon(self._await_shutdown)
-                self.tasks.start_soon(self._watch_for_desertion)
-                await self._input_ended.wait()
-                with self._finishing:
-                    await self._finish()
-                self.tasks.cancel_scope.cancel()
-        finally:
-            with anyio.CancelScope(shield=True):
-                await self._writer.aclose()
+        with anyio.move_on_after(0 if self._stuck else self._limits.admission_patience_s):
+            while not (self._closed or self._has_room(size_bytes)):
+                self._stuck = True
+                await self._changed.wait()
+            self._stuck = False
+        if self._closed:
+            raise ShuttingDownError
+        if self._stuck:
+            raise OverloadedError(
+                f"{len(self._open)} requests are open and none of them finishes.",
+                remedy="Wait for answers, or cancel requests, before sending more.",
+            )
 
-    async def _read(self) -> None:
-        splitter = LineSplitter(self.limits.line_bytes, self._shared.room)
-        try:
-            while data := await self._reader.receive():
-                self._reading = True
-                for line in splitter.feed(data):
-                    await self._shared.turn(line)
-                    await self._handler.accept(line)
-                    await anyio.lowlevel.checkpoint()  # a burst of lines must not starve the others
-                self._reading = False
-                self._between_reads.fire()
-            self._on_end()
-            for line in splitter.finish():
-                await self._shared.turn(line)
-                await self._handler.accept(line)
-        finally:
-            splitter.close()
-        self._input_ended.set()
+    def add(self, request: OpenRequest) -> None:
+        """Accepts a request.
 
-    async def _write(self) -> None:
-        try:
-            await self.outbox.run(self._writer)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            _log.debug("the client closed its end")
-            self.tasks.cancel_scope.cancel()
+        Raises:
+            InvalidRequestError: its id belongs to another request that is still open.
+        """
+        if request.call.id is not None:
+            if request.call.id.key in self._by_key:
+                raise InvalidRequestError(
+                    f"A request with the id {request.call.id} is still open.",
+                    remedy="Give every request an id of its own.",
+                )
+            self._by_key[request.call.id.key] = request
+        self._open.add(request)
+        self._open_bytes += request.call.size_bytes
 
-    async def _await_shutdown(self) -> None:
-        await self._shutdown.wait()
-        self._handler.close()
-        self._finishing.deadline = anyio.current_time() + self.limits.shutdown_s
-        self._input_ended.set()
+    def remove(self, request: OpenRequest) -> None:
+        """Forgets a request that is done."""
+        self._open.discard(request)
+        self._open_bytes -= request.call.size_bytes
+        self._changed.fire()
 
-    async def _finish(self) -> None:
-        with anyio.move_on_after(self.limits.grace_s):
-            while self._reading:  # lines that were read together with a `shutdown` get an answer
-                await self._between_reads.wait()
-        await self._handler.drain(
-            ShuttingDownError()
-            if self._shutdown.is_set()
-            else RequestCancelledError("The client closed its input before this was done.")
+    def claim(self, request: OpenRequest) -> bool:
+        """Takes the right to answer. True once for each request; its id is free from then on."""
+        if request.answered:
+            return False
+        request.answered = True
+        if request.call.id is not None:
+            del self._by_key[request.call.id.key]
+        self._changed.fire()
+        return True
+
+    def find(self, key: str | bytes) -> OpenRequest | None:
+        return self._by_key.get(key)
+
+    def unanswered(self) -> list[OpenRequest]:
+        return [request for request in self._open if not request.answered]
+
+    async def all_answered(self, timeout_s: float) -> None:
+        """Waits until every open request is claimed, at most for `timeout_s`."""
+        with anyio.move_on_after(timeout_s):
+            while self.unanswered():
+                await self._changed.wait()
+
+    def _has_room(self, size_bytes: int) -> bool:
+        if not self._open:
+            return True
+        limits = self._limits
+        return (
+            len(self._open) < limits.running + limits.waiting
+            and self._open_bytes + size_bytes <= limits.open_bytes
         )
-        await self.outbox.flush(self.limits.flush_s)
 
-    async def _watch_for_desertion(self) -> None:
-        """Notices a client that hung up and reads nothing while unsent answers keep us from reading its input.
 
-        Otherwise the end of input, which comes after unread lines, would never be seen.
-        """
-        while True:
-            await self.outbox.congestion()
-            written = self.outbox.written
-            await anyio.sleep(self.limits.stall_s)
-            if self.outbox.written == written and self.outbox.congested and self._reader.hung_up():
-                _log.debug("the client hung up and reads nothing")
-                self.tasks.cancel_scope.cancel()
+@contextmanager
+def _timed(request: OpenRequest, stage: str) -> Iterator[None]:
+    started = time.perf_counter()
+    try:
+        yield
+    finally:
+        request.stages[stage] = round((time.perf_counter() - started) * 1000, 2)
+
+
+class _CancelParams(msgspec.Struct, rename="camel"):
+    id: Raw | UnsetType = UNSET
+    request_id: Raw | UnsetType = UNSET
+
+
+def cancelled_id(params: bytes | None) -> RequestId:
+    """Returns the id of the request to cancel.
+
+    Raises:
+        InvalidParamsError: there is none, or it cannot be an id.
+    """
+    try:
+        named = msgspec.json.decode(params or b"{}", type=prepared(_CancelParams))
+        raw = named.id if named.request_id is UNSET else named.request_id
+        if raw is not UNSET:
+            return RequestId.parse(raw)
+    except (msgspec.DecodeError, InvalidRequestError, RecursionError) as error:
+        raise InvalidParamsError("A cancellation names no valid request id.") from error
+    raise InvalidParamsError("A cancellation needs the `id` of a request.")
