@@ -141,6 +141,10 @@ async def run_backend(
 _DAILY_NOTES_AT_ONCE: Final = 4
 _EXPLAINING_S: Final = 1.0
 """The time that an empty answer may take to find out whether anything is indexed."""
+TRIAL_S: Final = 10.0
+"""The time limit of each part in a deep health check; a QMD that has to start needs some of it."""
+HEALTH_PATIENCE_S: Final = 0.6
+"""A probe gives up after a second, and has to start an interpreter first."""
 _FOR_THE_MAIN_SESSION: Final = "transcripts are remembered for the main session alone"
 
 StartBackend = Callable[[Settings, str], Awaitable[RunningBackend]]
@@ -219,8 +223,7 @@ class Memory:
         if denial is not None:
             _log.info("search denied", reason=denial)
             return search.denied_result(denial)
-        hides = settings.search.sessions_in_private_only
-        hidden = hides and not session.operator and not _is_private(key)
+        hidden = self._hides_transcripts(session, key)
         left, unsearched = _searchable(settings, request.sources, are_sessions_hidden=hidden)
         if left == ():
             return search.unsearched_result(unsearched, denied=_FOR_THE_MAIN_SESSION)
@@ -284,8 +287,7 @@ class Memory:
         denial = self._why_denied(session, key)
         if denial is not None:
             return notes.denied_result(params.path, denial)
-        only_private = self.settings.search.sessions_in_private_only and not session.operator
-        if only_private and not _is_private(key) and _is_transcript(params.path):
+        if self._hides_transcripts(session, key) and _is_transcript(params.path):
             return notes.denied_result(params.path, _FOR_THE_MAIN_SESSION)
         try:
             with self._running.used() as backend:
@@ -308,6 +310,13 @@ class Memory:
         if session.guest is not None:
             session.guest.check_reach(self.settings)
         return None
+
+    def _hides_transcripts(self, session: Session, key: str | None) -> bool:
+        """Returns whether transcripts are kept from a request: people other than the person may read its answer, as
+        where it names no session.
+        """
+        only_private = self.settings.search.sessions_in_private_only and not session.operator
+        return only_private and not (key is not None and is_main_session(key))
 
     async def _asked(self, ask: Callable[[MemoryBackend], Awaitable[T]], off: T) -> T:
         """Returns what the backend answers; `off` while memory is off."""
@@ -403,7 +412,10 @@ class Memory:
         return judge_trials(await self.health(), trials)
 
     async def weaknesses(self) -> tuple[str, ...]:
-        """Raises IndexUnavailableError, FileUnreadableError, TimeoutError."""
+        """Returns why answers are weaker than asked for, as far as that is known without a look at the disk.
+
+        Raises IndexUnavailableError, FileUnreadableError, TimeoutError.
+        """
         with anyio.fail_after(HEALTH_PATIENCE_S):
             return await self._asked(lambda backend: backend.weaknesses(), ())
 
@@ -457,20 +469,9 @@ def _searchable(
     return wanted, unsearched
 
 
-def _is_private(session_key: str | None) -> bool:
-    """Returns whether only the person reads the answer; a request that names no session may come from anywhere."""
-    return session_key is not None and is_main_session(session_key)
-
-
 def _is_transcript(path: str) -> bool:
     """Returns whether the path names a conversation: one of the host's database, or one exported for QMD."""
     return is_conversation(path) or path.strip().startswith("qmd/sessions")
-
-
-TRIAL_S: Final = 10.0
-"""The time limit of each part in a deep health check; a QMD that has to start needs some of it."""
-HEALTH_PATIENCE_S = 0.6
-"""A probe gives up after a second, and has to start an interpreter first."""
 
 
 @asynccontextmanager
