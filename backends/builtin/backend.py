@@ -167,14 +167,15 @@ class IndexCalls:
 
 
 class BuiltinBackend:
-    """The memory of one agent in one SQLite file. Make it with `open_builtin`."""
+    """The memory of one agent in its own index. Make it with `open_builtin`."""
 
     def __init__(
-        self, settings: Settings, store: Store, limits: ChunkLimits, *, background: bool
+        self, settings: Settings, store: Store, limits: ChunkLimits, *, embeds: bool
     ) -> None:
+        """`embeds`: texts get their vectors here, in the background."""
         search = settings.search
         self._settings = settings
-        self._embeds = background
+        self._embeds = embeds
         self._store = store
         self._roots = MemoryRoots.of(settings)
         self._priority = SearchPriority()
@@ -202,7 +203,7 @@ class BuiltinBackend:
         self._semantics = Semantics(
             settings,
             store,
-            backfill=background,
+            backfill=embeds,
             is_indexing=self._freshness.is_syncing,
             priority=self._priority,
         )
@@ -277,7 +278,7 @@ class BuiltinBackend:
             model=made_by.model if made_by else None,
             fallback=self._semantics.fallback,
             stale=stale,
-            warning=meaning.warning or self._unread(meaning, found),
+            warning=meaning.warning or self._why_less(meaning, found),
             undated=found.undated,
             timings_ms={
                 "sweep": round(swept_s * 1000, 2),
@@ -339,7 +340,7 @@ class BuiltinBackend:
         look = self._freshness.last_look
         return (look.lacks_conversations and asks_conversations) or look.is_denied
 
-    def _unread(self, meaning: Meaning, found: Found) -> str | None:
+    def _why_less(self, meaning: Meaning, found: Found) -> str | None:
         """Returns why no note was searched, or why a query with a vector was answered by keywords; else None."""
         if found.is_filtered_out:
             return "No note passes the filters (include, exclude, tags, after, before)."
@@ -402,8 +403,7 @@ class BuiltinBackend:
     ) -> SyncReport:
         report = await self._calls.mended(lambda: self._sync(request, progress))
         if report.added or report.changed or report.removed or request.force:
-            with suppress(IndexUnavailableError):  # the sync itself was a success
-                await self._calls.run(self._calls.tidying, self._give_back_space)
+            await self._give_back_space()
             if not self._embeds:  # the process may end before this is due
                 await self._erase()
         return report
@@ -475,9 +475,9 @@ class BuiltinBackend:
         """Called when new texts lack their vectors."""
         self._semantics.wake()
 
-    def _give_back_space(self) -> None:
+    async def _give_back_space(self) -> None:
         try:
-            self._store.tidy()
+            await self._calls.run(self._calls.tidying, self._store.tidy)
         except IndexUnavailableError as error:  # the sync itself was a success
             _log.warning("unused space not given back", error=str(error), kind=error.kind)
 
@@ -531,7 +531,7 @@ async def open_builtin(
             f"The file of the local model could not be read within {OPENING_PATIENCE_S:g} s.",
             remedy="See whether the disk that it is on hangs (local.modelPath).",
         ) from None
-    backend = BuiltinBackend(settings, store, limits, background=background)
+    backend = BuiltinBackend(settings, store, limits, embeds=background)
     async with background_tasks() as tasks:
         tasks.start_soon(backend.run)
         yield backend
