@@ -513,10 +513,10 @@ def _query_bytes(text: str, vector: Vector) -> int:
     return size_of(text) + _ARRAY_BYTES + len(vector) * vector.itemsize
 
 
-_SHORTEST_PAUSE_S = 30.0
-
-
 # --- The provider in use --------------------------------------------------------------------------
+
+_SHORTEST_PAUSE_S: Final = 30.0
+"""The shortest pause between two attempts at a lost primary."""
 
 
 class ProviderChange(msgspec.Struct, frozen=True, kw_only=True):

@@ -59,12 +59,12 @@ a busy machine may take long for.
 SURVEY_PATIENCE_S: Final = (1.0, 3.0)
 """The time that a search waits for its look at the disk, at least and at most: a mount may hang. Of searches
 during one hang only the first waits so long; the others wait as long as their budget."""
-_FAULTS_BYTES: Final = 64 * 1024
-"""The memory for causes of internal faults, each of which is logged once."""
 _SURVEY_MARGIN: Final = 3.0
 """Within these bounds a search waits this many times as long as the last look took."""
 SLICE_PATIENCE_S: Final = 1.0
 """The time by which one file may exceed the budget of a search."""
+_FAULTS_BYTES: Final = 64 * 1024
+"""The memory for causes of internal faults, each of which is logged once."""
 _INDEXED_BYTES_PER_S: Final = 2_000_000
 """The speed of a modest machine. A file that would take longer than a search may wait is left to a sync."""
 

@@ -69,9 +69,12 @@ MAX_TIMES_DAMAGED: Final = 3
 """The most damaged files that one process replaces. More of them mean that the disk is broken."""
 LARGE_BYTES: Final = 64 << 20
 """A file of this size is rewritten within a second or so; a larger one while nobody wants to write."""
+MAX_LOG_BYTES: Final = 1024 * 1024
+"""The most bytes of a write-ahead log that stay between syncs."""
 ERASING_AT_END_S: Final = 0.5
 """The time that a process which ends spends on erasing; the next one does the rest."""
-
+_STEPS_BETWEEN_LOOKS: Final = 1_000
+"""Virtual machine instructions of SQLite: a fraction of a millisecond."""
 
 _NUMBERS: Final = count(1)
 _READERS: Final[WeakKeyDictionary[apsw.Connection, int]] = WeakKeyDictionary()
@@ -551,8 +554,6 @@ def _identity(path: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-MAX_LOG_BYTES: Final = 1024 * 1024
-"""The most bytes of a write-ahead log that stay between syncs."""
 MIN_UNUSED_PAGES: Final = 512
 """4 MiB."""
 UNUSED_SHARE: Final = 8
@@ -583,10 +584,6 @@ def give_back_unused(store: SqliteStore) -> int:
         pages -= unused - left
         unused = left
     return given
-
-
-_STEPS_BETWEEN_LOOKS: Final = 1_000
-"""Virtual machine instructions of SQLite: a fraction of a millisecond."""
 
 
 @contextmanager
