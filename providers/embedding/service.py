@@ -365,7 +365,7 @@ class DocumentRun:
         self._learned = service.learned
         self._blank = [at for at, text in enumerate(texts) if not text.strip()]
         waiting = [at for at, text in enumerate(texts) if text.strip()]
-        self._job = WorkList([sizing.size_of(text) for text in texts], waiting, self._limits)
+        self._work_list = WorkList([sizing.size_of(text) for text in texts], waiting, self._limits)
         self._error: Exception | None = None
         self._delivering = anyio.Lock()
         self._settings_are_fine = False
@@ -390,7 +390,7 @@ class DocumentRun:
 
     async def _work(self) -> None:
         try:
-            while self._error is None and (positions := self._job.take()) is not None:
+            while self._error is None and (positions := self._work_list.take()) is not None:
                 await self._handle(positions)
         except Exception as error:  # noqa: BLE001 - raised again by `execute`, outside the group
             self._error = self._error or error
@@ -403,7 +403,7 @@ class DocumentRun:
         try:
             batch = await self._service.request_documents(
                 [self._texts[at] for at in positions],
-                timeout_s=self._service.time_for(self._job.size(positions).tokens),
+                timeout_s=self._service.time_for(self._work_list.size(positions).tokens),
             )
         except ProviderInputTooLargeError as error:
             await self._too_large(positions, error)
@@ -412,9 +412,9 @@ class DocumentRun:
         except (ProviderTimeoutError, ProviderRateLimitError):
             if len(positions) == 1:
                 raise
-            self._job.shrink(positions)
+            self._work_list.shrink(positions)
         else:
-            self._learned.accepted(self._job.size(positions), counted=batch.tokens)
+            self._learned.accepted(self._work_list.size(positions), counted=batch.tokens)
             if self._learned.settled:
                 self.proven.set()
             await self._deliver(positions, batch.items)
@@ -423,10 +423,10 @@ class DocumentRun:
         if len(positions) == 1:
             await self._fail(positions, error)
         elif error.reason == "input":
-            self._job.split(positions)
+            self._work_list.split(positions)
         else:
-            self._learned.refused(self._job.size(positions), error.reason, error.limit)
-            self._job.put_back(positions)
+            self._learned.refused(self._work_list.size(positions), error.reason, error.limit)
+            self._work_list.put_back(positions)
             _log.info("embedding.size_learned", reason=error.reason, limits=self._learned.to_dict())
 
     async def _rejected(self, positions: list[int], error: ProviderRejectedError) -> None:
@@ -437,7 +437,7 @@ class DocumentRun:
         if len(positions) == 1:
             await self._fail(positions, error)
         else:
-            self._job.split(positions)
+            self._work_list.split(positions)
 
     async def _fail(self, positions: list[int], error: ProviderError) -> None:
         await self._deliver(positions, (ItemError(kind=error.kind, message=error.message),))
