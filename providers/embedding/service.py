@@ -603,17 +603,10 @@ class Embeddings:
             await service.embed_documents(texts, on_batch=on_batch, on_send=on_send)
 
     async def embed_query(
-        self,
-        text: str,
-        *,
-        deadline_s: float = DEFAULT_QUERY_DEADLINE_S,
-        fingerprint: Fingerprint | None = None,
+        self, text: str, *, deadline_s: float = DEFAULT_QUERY_DEADLINE_S
     ) -> QueryVector:
-        """Returns the query's vector, by the provider in use or by the one of the given fingerprint.
-
-        Raises `ProviderError`; `ProviderUnavailableError` if no provider here has the fingerprint.
-        """
-        service = self._active if fingerprint is None else self._of(fingerprint)
+        """Returns the query's vector, by the provider in use. Raises `ProviderError`."""
+        service = self._active
         with self._watching(service):
             vector = await service.embed_query(text, deadline_s=deadline_s)
         return QueryVector(vector, service.fingerprint)
@@ -660,14 +653,6 @@ class Embeddings:
 
     def _services(self) -> tuple[EmbeddingService, ...]:
         return (self._primary,) if self._fallback is None else (self._primary, self._fallback)
-
-    def _of(self, fingerprint: Fingerprint) -> EmbeddingService:
-        for service in self._services():
-            if service.fingerprint == fingerprint:
-                return service
-        raise ProviderUnavailableError(
-            f"No provider in use makes vectors of {fingerprint.provider} / {fingerprint.model}."
-        )
 
     @contextmanager
     def _watching(self, service: EmbeddingService) -> Iterator[None]:

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import anyio
-import msgspec
 import numpy as np
 import pytest
 
@@ -111,22 +110,6 @@ async def test_a_query_names_the_provider_its_vector_comes_from(both, collected,
     np.testing.assert_allclose(second.vector, np.array(embedding("q", 32)) / 3, atol=1e-6)
 
 
-async def test_a_query_for_the_old_generation_goes_to_its_own_provider_or_nowhere(
-    both, collected, openai_host, voyage_host
-):
-    mark = both.fingerprint
-    await lose(both, collected, openai_host, status(401))
-    with pytest.raises(provider_interface.CircuitOpenError):
-        await both.embed_query("q", fingerprint=mark)
-    assert not voyage_host.requests
-
-
-async def test_a_fingerprint_of_nobody_is_refused(both):
-    stranger = msgspec.structs.replace(both.fingerprint, model="another")
-    with pytest.raises(provider_interface.ProviderUnavailableError, match="another"):
-        await both.embed_query("q", fingerprint=stranger)
-
-
 async def test_the_primary_comes_back_when_it_recovers(
     both, collected, openai_host, clock, changes
 ):
@@ -184,14 +167,15 @@ async def test_a_host_that_rejects_even_a_harmless_text_is_not_pestered(
 
 
 async def test_a_query_that_finds_the_primary_well_brings_it_back(
-    both, collected, openai_host, clock
+    alone, collected, openai_host, clock, changes
 ):
-    mark = both.fingerprint
-    await lose(both, collected, openai_host, status(401))
+    alone.subscribe(changes.append)
+    await lose(alone, collected, openai_host, status(401))
     openai_host.heal()
     clock.advance(30)
-    await both.embed_query("q", fingerprint=mark)
-    assert both.fingerprint == mark
+    await alone.embed_query("q")
+    assert [change.event for change in changes] == ["lost", "recovered"]
+    await alone.aclose()
 
 
 async def test_without_a_fallback_the_loss_and_the_return_are_told(
