@@ -289,7 +289,7 @@ _LIMITS: Final = {
     errno.EMFILE: "no inotify instance is left (fs.inotify.max_user_instances)",
     errno.ENOMEM: "the kernel has no memory for inotify watches",
 }
-_IGNORED_NOWHERE: Final = -1
+_NOT_WATCHED: Final = -1
 """The value that watchdog returns for a directory that may not be watched (EACCES)."""
 
 
@@ -339,7 +339,7 @@ class DirectoryWatches:
                 return
             raise _failure(error) from error
         watch.key = (wd, number)
-        if wd == _IGNORED_NOWHERE:
+        if wd == _NOT_WATCHED:
             self._inotify.remove_callbacks([watch.key])
         else:
             self._watches[path] = watch
@@ -363,10 +363,8 @@ class _Watch:
             is_kind = event.is_directory or name.endswith(place.suffix)
             counts = is_kind if own_name is None else name == own_name
             if concerns_itself or counts:
-                is_on_the_way = own_name not in {
-                    None,
-                    place.path.name,
-                }  # a link may lead on from there
+                # It counts even if it is no directory: a link may lead on from there.
+                is_on_the_way = own_name not in (None, place.path.name)
                 structural = concerns_itself or event.is_directory or is_on_the_way
                 self._bursts.note(place.reason, structural=structural)
 
