@@ -27,7 +27,7 @@ _LONGEST_SLEEP_S: Final = 7 * 24 * 3600
 """Longer timers may overflow; a week is often enough for any interval."""
 
 
-class Work(msgspec.Struct, frozen=True):
+class DueSync(msgspec.Struct, frozen=True):
     """One sync that would do everything asked for so far."""
 
     generation: int
@@ -59,7 +59,7 @@ class Generations:
         self._verifying = self._requested if verify else self._verifying
         return self._requested
 
-    def work(self) -> Work | None:
+    def due(self) -> DueSync | None:
         """Returns the sync that is due; None when everything is settled."""
         if not self._asked:
             return None
@@ -68,7 +68,7 @@ class Generations:
             force=self._forced > self._settled,
             verify=self._verifying > self._settled,
         )
-        return Work(self._requested, request)
+        return DueSync(self._requested, request)
 
     def settle(self, generation: int) -> None:
         """Notes that a sync that began with this generation is done, and with it all earlier requests."""
@@ -124,9 +124,9 @@ class SyncScheduler:
 
     def hand_over(self, successor: SyncScheduler) -> None:
         """Passes on the pending requests that a successor does not make by itself at its start."""
-        work = self._generations.work()
-        if work is not None and (work.request.force or work.request.verify):
-            request = work.request
+        due = self._generations.due()
+        if due is not None and (due.request.force or due.request.verify):
+            request = due.request
             successor.request(request.reason, force=request.force, verify=request.verify)
 
     async def run(self) -> None:
@@ -145,12 +145,12 @@ class SyncScheduler:
     async def _work_off(self) -> None:
         failures = 0
         while True:
-            while (work := self._generations.work()) is None:
+            while (due := self._generations.due()) is None:
                 await self._wakeup.wait()
-            done = await self._sync(work.request)
+            done = await self._sync(due.request)
             self.attempted.set()
             if done:
-                self._generations.settle(work.generation)
+                self._generations.settle(due.generation)
                 failures = 0
                 continue
             failures += 1

@@ -9,18 +9,18 @@ from gateway.scheduler import MAX_REASONS, OTHER_REASONS, Generations
 
 
 def test_nothing_asked_is_nothing_to_do():
-    assert Generations().work() is None
+    assert Generations().due() is None
 
 
 def test_requests_become_one_sync_with_every_reason_once_and_in_order():
     asked = Generations()
     for reason in ("boot", "search", "boot"):
         asked.ask(reason)
-    work = asked.work()
-    assert work is not None
-    assert work.request.reason == "boot, search"
-    assert not work.request.force
-    assert not work.request.verify
+    due = asked.due()
+    assert due is not None
+    assert due.request.reason == "boot, search"
+    assert not due.request.force
+    assert not due.request.verify
 
 
 def test_force_and_verify_of_one_request_hold_for_the_sync_of_all():
@@ -29,38 +29,38 @@ def test_force_and_verify_of_one_request_hold_for_the_sync_of_all():
     asked.ask("manual", force=True)
     asked.ask("verify", verify=True)
     asked.ask("manual")
-    work = asked.work()
-    assert work is not None
-    assert work.request.force
-    assert work.request.verify
+    due = asked.due()
+    assert due is not None
+    assert due.request.force
+    assert due.request.verify
 
 
 def test_a_settled_sync_leaves_what_was_asked_while_it_ran():
     asked = Generations()
     asked.ask("boot", force=True)
-    work = asked.work()
+    due = asked.due()
     asked.ask("boot")
     asked.ask("watch")
-    asked.settle(work.generation)
+    asked.settle(due.generation)
     assert asked.pending == ("boot", "watch")
-    assert not asked.work().request.force
+    assert not asked.due().request.force
 
 
 def test_force_that_came_while_a_sync_ran_is_kept():
     asked = Generations()
     asked.ask("watch")
-    work = asked.work()
+    due = asked.due()
     asked.ask("manual", force=True)
-    asked.settle(work.generation)
-    assert asked.work().request.reason == "manual"
-    assert asked.work().request.force
+    asked.settle(due.generation)
+    assert asked.due().request.reason == "manual"
+    assert asked.due().request.force
 
 
 def test_a_sync_that_failed_settles_nothing():
     asked = Generations()
     asked.ask("manual", force=True)
-    asked.work()
-    assert asked.work().request.force
+    asked.due()
+    assert asked.due().request.force
 
 
 REASONS = st.sampled_from(["boot", "watch", "manual"])
@@ -84,7 +84,7 @@ def test_whatever_happens_every_request_is_done_by_a_sync_that_began_after_it(st
             asked.ask(reason, force=force, verify=verify)
             owed.append((reason, force, verify))
         elif step == "begin" and running is None:
-            running, covered = asked.work(), len(owed)
+            running, covered = asked.due(), len(owed)
             assert (running is not None) == bool(owed)
             if running is not None:
                 assert set(running.request.reason.split(", ")) == {one[0] for one in owed}
@@ -104,6 +104,6 @@ def test_reasons_that_clients_make_up_do_not_pile_up():
     last = asked.ask("reason 0", force=True)
     assert len(asked.pending) == MAX_REASONS + 1
     assert asked.pending[-1] == OTHER_REASONS
-    assert asked.work().request.force
+    assert asked.due().request.force
     asked.settle(last)
     assert asked.pending == ()
