@@ -1,6 +1,6 @@
 """From the text of one file to its rows in the index: chunks, their words, their excerpts.
 
-Pure; runs in worker threads.
+Runs in worker threads. Reads no file, except for `chunk_limits`, which says how large chunks may be.
 """
 
 from __future__ import annotations
@@ -42,22 +42,6 @@ MAX_SECONDS: Final = 60.0
 """The most processor time for one note. Ordinary text takes a second for some megabytes."""
 MOST_WORDS_BYTES: Final = 8 * 1024 * 1024
 """The memory for analysed words, of all languages together; one of them may take three quarters of it."""
-_READABLE: Final = 0.8
-"""The share of a model's input that a chunk may fill. The rest is for prompts, and for texts with more tokens than
-are estimated."""
-
-
-def chunk_limits(settings: Settings) -> ChunkLimits:
-    """Returns the limits of chunks. Blocking: reads the file of a local model."""
-    search, chunking = settings.search, settings.search.chunking
-    named = search.provider == "auto" and search.local.model_path is not None
-    if search.provider != "local" and not named:
-        return ChunkLimits(chunking.tokens, chunking.overlap)
-    from providers.local.model import longest_text  # noqa: PLC0415 - not needed otherwise
-
-    longest = longest_text(settings)
-    readable = chunking.tokens if longest is None else max(1, int(longest * _READABLE))
-    return ChunkLimits(min(chunking.tokens, readable), chunking.overlap)
 
 
 class TooCostlyError(Exception):
@@ -228,3 +212,21 @@ def _digest(*parts: str) -> bytes:
         digest.update(part.encode("utf-8", "surrogatepass"))
         digest.update(b"\0")
     return digest.digest()
+
+
+_READABLE: Final = 0.8
+"""The share of a model's input that a chunk may fill. The rest is for prompts, and for texts with more tokens than
+are estimated."""
+
+
+def chunk_limits(settings: Settings) -> ChunkLimits:
+    """Returns the limits of chunks. Blocks: reads the file of a local model."""
+    search, chunking = settings.search, settings.search.chunking
+    named = search.provider == "auto" and search.local.model_path is not None
+    if search.provider != "local" and not named:
+        return ChunkLimits(chunking.tokens, chunking.overlap)
+    from providers.local.model import longest_text  # noqa: PLC0415 - not needed otherwise
+
+    longest = longest_text(settings)
+    readable = chunking.tokens if longest is None else max(1, int(longest * _READABLE))
+    return ChunkLimits(min(chunking.tokens, readable), chunking.overlap)
