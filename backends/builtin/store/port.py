@@ -103,7 +103,7 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-# --- What is searched ----------------------------------------------------------------------------
+# --- Words ---------------------------------------------------------------------------------------
 
 
 class Corpus(msgspec.Struct, frozen=True, gc=False):
@@ -183,6 +183,9 @@ class KeywordReads(Protocol):
 
     def matches(self, lookup: Lookup, file_ids: Sequence[int] | None) -> Matches:
         """Looks words up in the files of `file_ids`; None permits every file."""
+
+
+# --- Files ---------------------------------------------------------------------------------------
 
 
 class FileCard(msgspec.Struct, frozen=True, gc=False):
@@ -400,6 +403,9 @@ class FileWrites(FileReads, Protocol):
         """
 
 
+# --- Transcripts ---------------------------------------------------------------------------------
+
+
 class Checkpoint(msgspec.Struct, frozen=True, gc=False):
     """A place between two lines of a transcript, with the counts up to it."""
 
@@ -417,7 +423,6 @@ class Checkpoint(msgspec.Struct, frozen=True, gc=False):
         return Position(self.end_byte, self.end_line)
 
 
-_NUMBER_BYTES: Final = 4
 START: Final = Checkpoint(0, 0, 0, 0, hashlib.blake2b(digest_size=HASH_BYTES).digest())
 
 
@@ -489,6 +494,9 @@ class TranscriptPiece(msgspec.Struct, frozen=True, gc=False):
         if sys.byteorder == "big":
             numbers.byteswap()
         return numbers.tobytes()
+
+
+_NUMBER_BYTES: Final = 4
 
 
 def entry_at(packed: bytes, turn: int) -> int:
