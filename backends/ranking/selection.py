@@ -35,6 +35,9 @@ _LEAST_ROOM: Final = 24
 """UTF-16 units: nothing shorter is worth a stretch of its own."""
 
 Order = tuple[float, int, str, int, int]
+"""A sort key, best first: the negated odds; 0 for a file that may yet yield a selection of these odds, 1 for a
+selection; then whatever makes equal ones come in the same order each time.
+"""
 
 
 class Selection(msgspec.Struct, frozen=True, gc=False):
@@ -70,7 +73,7 @@ class Selection(msgspec.Struct, frozen=True, gc=False):
         return earned or [file.units[self.best()]]
 
     def order(self) -> Order:
-        """Returns the sort key: best first; of equal ones in the order of paths and lines."""
+        """Returns the sort key: equal ones come in the order of paths and lines."""
         return (
             -round(self.mass * self.file.worth, 9),
             1,
@@ -386,7 +389,7 @@ def best_selections(files: Iterable[File]) -> Iterator[Selection]:
 
 
 def _before(file: File, number: int) -> Order:
-    """Returns the sort key of a file that may yet yield a selection: before selections of the same mass."""
+    """Returns the sort key of a file by all that is left of it; equal ones come in the order of their numbers."""
     return -round(file.left() * file.worth, 9), 0, "", number, 0
 
 

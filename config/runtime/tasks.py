@@ -394,7 +394,7 @@ class SearchPriority:
 
     @contextmanager
     def searching(self) -> Iterator[None]:
-        """Marks the body as a computation of a search on the event loop; its waits are left out."""
+        """Marks the body, on the event loop, as the work of a search; waiting for a provider is no such work."""
         self._searches += 1
         self._none.clear()
         try:

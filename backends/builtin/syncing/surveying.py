@@ -156,7 +156,7 @@ class Brake:
         if force:
             self._give_in()
             return msgspec.structs.replace(plan, retained=denied)
-        gone, removed = self._by_place_missed(plan.to_remove)
+        gone, removed = self._missed_by_place(plan.to_remove)
         retained = []
         for place, missed in gone.items():
             left = partial(self._left, place, found, indexed)
@@ -176,7 +176,7 @@ class Brake:
             plan, to_remove=tuple(removed), retained=(*retained, *denied)
         )
 
-    def _by_place_missed(
+    def _missed_by_place(
         self, files: Iterable[ObsoleteFile]
     ) -> tuple[dict[Place, list[ObsoleteFile]], list[ObsoleteFile]]:
         """Returns the files by place, and those of what is no longer a place of notes."""
