@@ -98,7 +98,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def embedding(texts: int) -> Iterator[None]:
+def expecting(texts: int) -> Iterator[None]:
     """Allows answers within the body to contain the vectors of this many texts."""
     token = _texts.set(texts)
     try:

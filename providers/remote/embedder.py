@@ -28,7 +28,7 @@ from providers.provider_interface import (
     without_lone_surrogates,
 )
 from providers.remote import credentials
-from providers.remote.answers import Reply, collect, embedding
+from providers.remote.answers import Reply, collect, expecting
 from providers.remote.spec import RemoteSpec
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class RemoteEmbedder:
         wire = await self._open()
         clean = [without_lone_surrogates(text) for text in texts]
         try:
-            with embedding(len(clean)):
+            with expecting(len(clean)):
                 reply = await wire.send(clean, purpose)
         except ProviderAuthError:
             self._refused = True
