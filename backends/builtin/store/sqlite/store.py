@@ -61,7 +61,7 @@ from backends.interface import IndexUnavailableError, StoreDetails
 if TYPE_CHECKING:
     from backends.builtin.store.sqlite.embeddings import SqliteEmbeddings, SqliteJobs
     from backends.builtin.store.sqlite.file_rows import SqliteTranscripts
-    from backends.builtin.store.sqlite.vectors import SqliteVectorSpace, VectorSearch
+    from backends.builtin.store.sqlite.vectors import SqliteVectorMemory, SqliteVectorSpace
     from config.settings import VectorStoreSettings
     from providers.provider_interface import Fingerprint
 
@@ -92,7 +92,10 @@ class SqliteView:
     """`View` over a connection inside a read transaction."""
 
     def __init__(
-        self, connection: apsw.Connection, engines: VectorSearch | None = None, viewpoint: str = ""
+        self,
+        connection: apsw.Connection,
+        engines: SqliteVectorMemory | None = None,
+        viewpoint: str = "",
     ) -> None:
         self._connection = connection
         self._engines = engines
@@ -212,7 +215,7 @@ class SqliteStore:
         self._may_make = may_make
         self.notes: tuple[str, ...] = ()
         """Notes for a person about the file and what was done with it."""
-        self._engines: VectorSearch | None = None
+        self._engines: SqliteVectorMemory | None = None
         self.generation = 0
         """Goes up when an empty file takes the place of this one."""
         self._writing = threading.Lock()
@@ -242,10 +245,10 @@ class SqliteStore:
             self._find_or_make()
             self._connect()
 
-    def open_vectors(self, settings: VectorStoreSettings) -> VectorSearch | None:
-        from backends.builtin.store.sqlite.vectors import VectorSearch  # noqa: PLC0415 - not for keywords alone
+    def open_vectors(self, settings: VectorStoreSettings) -> SqliteVectorMemory | None:
+        from backends.builtin.store.sqlite.vectors import SqliteVectorMemory  # noqa: PLC0415 - not for keywords alone
 
-        self._engines = VectorSearch(settings) if settings.enabled else None
+        self._engines = SqliteVectorMemory(settings) if settings.enabled else None
         return self._engines
 
     @contextmanager

@@ -47,7 +47,7 @@ _BY_PREFERENCE: Final[tuple[EngineName, ...]] = ("resident", "sqlite-vec", "nump
 _FEW: Final = 8
 
 
-class VectorSearch:
+class SqliteVectorMemory:
     """`VectorMemory`: the engines of one index, the preferred one first. All methods block; any thread may call."""
 
     def __init__(self, settings: VectorStoreSettings) -> None:
@@ -96,7 +96,7 @@ class SqliteVectorSpace:
     """`VectorSpace` over a connection inside a read transaction."""
 
     def __init__(
-        self, connection: apsw.Connection, engines: VectorSearch, fingerprint_id: int | None
+        self, connection: apsw.Connection, engines: SqliteVectorMemory, fingerprint_id: int | None
     ) -> None:
         self._connection = connection
         self._engines = engines

@@ -8,7 +8,7 @@ from array import array
 from pathlib import Path
 import apsw, structlog
 from backends.builtin.store.port import Unavailable
-from backends.builtin.store.sqlite.vectors import SqliteVectorSpace, VectorSearch
+from backends.builtin.store.sqlite.vectors import SqliteVectorSpace, SqliteVectorMemory
 from config.settings import VectorStoreSettings
 
 before = {"numpy", "simsimd", "sqlite_vec"} & set(sys.modules)
@@ -30,12 +30,12 @@ def measured(space, answer):
     space.background(query)
     excerpts = space.excerpts(query, space.chunks_of([hit.excerpt_id for hit in answer.hits]), {})
     return sum(map(len, excerpts.values()))
-space = SqliteVectorSpace(connection, VectorSearch(VectorStoreSettings()), number)
+space = SqliteVectorSpace(connection, SqliteVectorMemory(VectorStoreSettings()), number)
 answer = space.search(query, limit=3)
 if not isinstance(answer, Unavailable):
     report["first"] = [answer.engine, measured(space, answer), "numpy" in sys.modules]
 for name in ("auto", "sqlite-vec", "numpy"):
-    space = SqliteVectorSpace(connection, VectorSearch(VectorStoreSettings(engine=name)), number)
+    space = SqliteVectorSpace(connection, SqliteVectorMemory(VectorStoreSettings(engine=name)), number)
     for _ in range(2):
         space.refresh()
         answer = space.search(query, limit=3)

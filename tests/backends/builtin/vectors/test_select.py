@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from backends.builtin.store.port import Unavailable
-from backends.builtin.store.sqlite.vectors import VectorSearch
+from backends.builtin.store.sqlite.vectors import SqliteVectorMemory
 from config.settings import VectorStoreSettings
 
 
@@ -19,7 +19,7 @@ def filled(library):
 
 def search_with(library, settings, vector, *, refresh=True, times=1):
     """Returns the engine that answered and the status after it."""
-    vectors = VectorSearch(settings)
+    vectors = SqliteVectorMemory(settings)
     for _ in range(times):
         with library.database.reading() as connection:
             space = vectors.space(connection, library.fingerprint)
@@ -110,7 +110,7 @@ def test_a_copy_of_the_library_elsewhere_is_loaded_by_its_path(filled, vector, t
 
 
 def test_extensions_cannot_be_loaded_by_sql_afterwards(filled, vector):
-    vectors = VectorSearch(VectorStoreSettings(engine="sqlite-vec"))
+    vectors = SqliteVectorMemory(VectorStoreSettings(engine="sqlite-vec"))
     with filled.database.reading() as connection:
         vectors.space(connection, filled.fingerprint).search(vector("text 7"), limit=1)
         with pytest.raises(apsw.SQLError, match="not authorized"):
@@ -118,7 +118,7 @@ def test_extensions_cannot_be_loaded_by_sql_afterwards(filled, vector):
 
 
 def test_every_reader_connection_gets_the_extension(filled, vector, in_threads):
-    vectors = VectorSearch(VectorStoreSettings(engine="sqlite-vec"))
+    vectors = SqliteVectorMemory(VectorStoreSettings(engine="sqlite-vec"))
 
     def ask(_):
         with filled.database.reading() as connection:
@@ -129,7 +129,7 @@ def test_every_reader_connection_gets_the_extension(filled, vector, in_threads):
 
 
 def test_a_released_resident_engine_is_replaced_until_the_next_refresh(filled, vector):
-    vectors, engines = VectorSearch(VectorStoreSettings()), []
+    vectors, engines = SqliteVectorMemory(VectorStoreSettings()), []
     with filled.database.reading() as connection:
         space = vectors.space(connection, filled.fingerprint)
         for step in (space.refresh, vectors.release, space.refresh):
@@ -145,13 +145,13 @@ def test_without_vectors_in_the_store_there_is_no_vector_search(library):
 def test_before_the_first_vector_the_status_knows_no_dimensions(library):
     library.write("memory/a.md", "one")
     with library.database.reading() as connection:
-        vectors = VectorSearch(VectorStoreSettings())
+        vectors = SqliteVectorMemory(VectorStoreSettings())
         status = vectors.space(connection, library.fingerprint).status()
     assert (status.dimensions, status.bytes_per_chunk) == (None, 0)
 
 
 def test_all_chunks_are_covered_until_one_comes_without_a_vector(filled):
-    vectors = VectorSearch(VectorStoreSettings())
+    vectors = SqliteVectorMemory(VectorStoreSettings())
 
     def covers_all(dimensions=48):
         with filled.database.reading() as connection:
