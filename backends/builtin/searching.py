@@ -30,7 +30,7 @@ from backends.builtin.store.port import (
 from backends.files.roots import Filter
 from backends.interface import Hit, Mode, SameLine, SearchRequest, Stretch
 from backends.ranking import learnt
-from backends.ranking.evidence import KEYWORDS_ONLY, Lanes
+from backends.ranking.evidence import KEYWORDS_ONLY, LaneWeights
 from backends.ranking.fusion import Explanation, PassageRanker, RankedPassage, explain
 from backends.ranking.learnt import confidence_of
 from backends.ranking.lines import Candidate
@@ -315,13 +315,13 @@ class Searcher:
             is_filtered_out=not allowed.chunks and corpus.documents > 0 and Filter(request).active,
         )
 
-    def _lanes(self, candidates: Candidates) -> Lanes:
+    def _lanes(self, candidates: Candidates) -> LaneWeights:
         if candidates.background is None:
             return KEYWORDS_ONLY
         if not candidates.keywords:
-            return Lanes(text=0.0, vector=1.0)
+            return LaneWeights(text=0.0, vector=1.0)
         hybrid = self._settings.query.hybrid
-        return Lanes.of(hybrid.text_weight, hybrid.vector_weight)
+        return LaneWeights.of(hybrid.text_weight, hybrid.vector_weight)
 
     def _with_compounds(
         self, analyser: QueryAnalyser, keywords: KeywordReads, asked: Query, counts: TermCounts

@@ -72,21 +72,21 @@ class Background(msgspec.Struct, frozen=True, dict=True):
         return self.trust * ((cosine - self.mean) / left / NEAR) ** 3
 
 
-class Lanes(msgspec.Struct, frozen=True, gc=False):
+class LaneWeights(msgspec.Struct, frozen=True, gc=False):
     """The weight of each lane, relative to the stronger one."""
 
     text: float
     vector: float
 
     @classmethod
-    def of(cls, text_weight: float, vector_weight: float) -> Lanes:
-        """Returns the lanes for the documented weights, whose defaults 0.3 and 0.7 give the measured balance."""
+    def of(cls, text_weight: float, vector_weight: float) -> LaneWeights:
+        """Returns the weights for those of the settings, whose defaults 0.3 and 0.7 give the measured balance."""
         text, vector = text_weight / 0.3, vector_weight / 0.7
         highest = max(text, vector)
         return cls(text / highest, vector / highest) if highest else cls(1.0, 0.0)
 
 
-KEYWORDS_ONLY: Final = Lanes(1.0, 0.0)
+KEYWORDS_ONLY: Final = LaneWeights(1.0, 0.0)
 
 
 FULL_COVERAGE: Final = 1.0 - 1e-9
@@ -261,7 +261,9 @@ def _meanings(units: Sequence[Unit], background: Background | None) -> dict[floa
     return {one: learnt.MEANING * (background.place(one) + best) for one in (None, *cosines)}
 
 
-def weighted_odds(evidence: Sequence[Evidence], lanes: Lanes, *, information: float) -> list[float]:
+def weighted_odds(
+    evidence: Sequence[Evidence], lanes: LaneWeights, *, information: float
+) -> list[float]:
     """Returns the odds of each line relative to an unrelated one; 0 without evidence.
 
     `information`: the information content of the query in nats, `Weights.total`. A question that says more is answered
@@ -280,7 +282,7 @@ def weighted_odds(evidence: Sequence[Evidence], lanes: Lanes, *, information: fl
     ]
 
 
-def ranked_odds(files: Sequence[Sequence[Evidence]], lanes: Lanes) -> list[list[float]]:
+def ranked_odds(files: Sequence[Sequence[Evidence]], lanes: LaneWeights) -> list[list[float]]:
     """Returns the same by reciprocal rank fusion: from the ranks of the units in each lane, over all files."""
     every = [one for file in files for one in file]
     text = _reciprocal_ranks([one.text for one in every])

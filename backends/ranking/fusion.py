@@ -20,7 +20,7 @@ from backends.ranking.evidence import (
     USUAL_INFORMATION,
     Background,
     Evidence,
-    Lanes,
+    LaneWeights,
     Strategy,
     aged_odds,
     ranked_odds,
@@ -161,7 +161,7 @@ class PassageRanker:
         weights: Weights,
         *,
         max_chars: int,
-        lanes: Lanes = KEYWORDS_ONLY,
+        lanes: LaneWeights = KEYWORDS_ONLY,
         background: Background | None = None,
         strategy: Strategy = "weighted",
         min_score: float = 0.0,
@@ -313,7 +313,7 @@ class PassageRanker:
             weighed.append(_Weighed(file_id, path, units, evidence))
         return weighed
 
-    def _files(self, weighed: Sequence[_Weighed], lanes: Lanes) -> list[File]:
+    def _files(self, weighed: Sequence[_Weighed], lanes: LaneWeights) -> list[File]:
         evidence = [one.evidence for one in weighed]
         if self._strategy == "rrf":
             odds = ranked_odds(evidence, lanes)
@@ -409,7 +409,7 @@ class Explanation(TypedDict):
     """The contributions of the lines of the snippet, in their order."""
 
 
-def explain(ranked: RankedPassage, lanes: Lanes, files: Collection[File]) -> Explanation:
+def explain(ranked: RankedPassage, lanes: LaneWeights, files: Collection[File]) -> Explanation:
     """Returns what a result is based on. `files`: every candidate that was ranked for the query."""
     cosine, deviations = ranked.vector_score, ranked.vector_deviations
     vector = None

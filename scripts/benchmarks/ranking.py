@@ -16,7 +16,7 @@ import numpy as np
 from rich.console import Console
 
 from backends.builtin.searching import SNIPPET_CHARS
-from backends.ranking.evidence import KEYWORDS_ONLY, Background, Lanes
+from backends.ranking.evidence import KEYWORDS_ONLY, Background, LaneWeights
 from backends.ranking.fusion import PassageRanker
 from backends.ranking.lines import Candidate, Excerpt
 from backends.ranking.query import QueryAnalyser, Weights
@@ -50,7 +50,7 @@ def measure(count: int, queries: int, *, hybrid: bool) -> list[Latency]:
         ranker = PassageRanker(
             weights,
             max_chars=SNIPPET_CHARS,
-            lanes=Lanes.of(0.3, 0.7) if hybrid else KEYWORDS_ONLY,
+            lanes=LaneWeights.of(0.3, 0.7) if hybrid else KEYWORDS_ONLY,
             background=BACKGROUND if hybrid else None,
             min_score=MIN_SCORE,
         )

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from backends.ranking.evidence import Background, Lanes, Strategy
+from backends.ranking.evidence import Background, LaneWeights, Strategy
 from backends.ranking.fusion import ASSURED, WITHIN
 from backends.ranking.lines import Excerpt
 
 TRUSTED = Background(mean=0.0, deviation=0.2, dimensions=384)
-BOTH = Lanes(1.0, 1.0)
+BOTH = LaneWeights(1.0, 1.0)
 
 
 def notes_with(candidates_of, words, cosines):
@@ -36,7 +36,7 @@ def texts(rank, weigh):
 @pytest.mark.parametrize("strategy", ["weighted", "rrf"])
 def test_a_model_that_is_wrong_cannot_hide_what_words_find(candidates_of, texts, strategy):
     notes = notes_with(candidates_of, [3, 2, 1] + [0] * 20, [-0.2] * 3 + [0.9] * 20)
-    hybrid = texts(notes, lanes=Lanes(0.2, 1.0), background=TRUSTED, strategy=strategy)
+    hybrid = texts(notes, lanes=LaneWeights(0.2, 1.0), background=TRUSTED, strategy=strategy)
     assert not any("boiler" in text for text in hybrid[: WITHIN - ASSURED])
     assert all("boiler" in text for text in hybrid[WITHIN - ASSURED : WITHIN])
 
@@ -45,14 +45,14 @@ def test_as_long_as_the_promise_is_kept_the_order_is_that_of_the_fusion(candidat
     notes = notes_with(
         candidates_of, [1] + [0] * 20, [-0.2] + [0.9 - 0.01 * at for at in range(20)]
     )
-    hybrid = texts(notes, lanes=Lanes(0.2, 1.0), background=TRUSTED)
+    hybrid = texts(notes, lanes=LaneWeights(0.2, 1.0), background=TRUSTED)
     assert hybrid[WITHIN - 1].startswith("boiler")
     assert [int(text.split()[-1]) for text in hybrid if "boiler" not in text] == list(range(2, 22))
 
 
 def test_without_weight_words_are_promised_nothing(candidates_of, texts):
     notes = notes_with(candidates_of, [1] + [0] * 20, [-0.2] + [0.9] * 20)
-    hybrid = texts(notes, lanes=Lanes(0.0, 1.0), background=TRUSTED)
+    hybrid = texts(notes, lanes=LaneWeights(0.0, 1.0), background=TRUSTED)
     assert not any(text.startswith("boiler") for text in hybrid[:WITHIN])
 
 

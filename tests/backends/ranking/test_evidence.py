@@ -18,7 +18,7 @@ from backends.ranking.evidence import (
     NOISE,
     Background,
     Evidence,
-    Lanes,
+    LaneWeights,
     is_question,
     ranked_odds,
     weigh_units,
@@ -278,7 +278,7 @@ def test_where_a_time_is_asked_for_a_line_that_tells_one_counts_more(candidates_
 
 def test_priors_alone_make_no_evidence_and_never_take_it_away():
     known = [Evidence(0.0, 0.0, 3.0), Evidence(0.01, 0.0, -3.0), Evidence(0.01, 0.0, 3.0)]
-    found = weighted_odds(known, Lanes(1, 1), information=5.0)
+    found = weighted_odds(known, LaneWeights(1, 1), information=5.0)
     assert found[0] == 0 < found[1] < found[2]
 
 
@@ -286,7 +286,7 @@ def test_a_question_that_says_more_tells_its_answers_better_apart():
     known = [Evidence(0.5, 0.0), Evidence(0.2, 0.0)]
     ratios = []
     for information in (2.0, 10.0, 100.0, MAX_QUERY_CHARS / 3):
-        odds = weighted_odds(known, Lanes(1, 1), information=information)
+        odds = weighted_odds(known, LaneWeights(1, 1), information=information)
         ratios.append(odds[0] / odds[1])
     assert ratios == sorted(set(ratios))
     assert math.isfinite(odds[0])
@@ -312,25 +312,25 @@ def test_trust_is_a_share(mean, deviation, dimensions):
 
 
 def test_the_documented_weights_let_both_lanes_count_whole():
-    assert astuple(Lanes.of(0.3, 0.7)) == pytest.approx((1, 1))
-    assert astuple(Lanes.of(0.7, 0.3)) == pytest.approx((1, 0.3 / 0.7 / (0.7 / 0.3)))
+    assert astuple(LaneWeights.of(0.3, 0.7)) == pytest.approx((1, 1))
+    assert astuple(LaneWeights.of(0.7, 0.3)) == pytest.approx((1, 0.3 / 0.7 / (0.7 / 0.3)))
 
 
 def test_a_lane_that_is_given_everything_leaves_nothing_to_the_other():
-    assert astuple(Lanes.of(0, 1)) == (0, 1)
-    assert astuple(Lanes.of(1, 0)) == (1, 0)
-    assert Lanes.of(0, 0) == KEYWORDS_ONLY
+    assert astuple(LaneWeights.of(0, 1)) == (0, 1)
+    assert astuple(LaneWeights.of(1, 0)) == (1, 0)
+    assert LaneWeights.of(0, 0) == KEYWORDS_ONLY
 
 
 def test_half_answers_add_up_and_unrelated_lines_count_nothing():
     known = [Evidence(0.2, 0.0), Evidence(0.1, 0.0), Evidence(0.0, -2.0)]
-    found = weighted_odds(known, Lanes(1, 1), information=5.0)
+    found = weighted_odds(known, LaneWeights(1, 1), information=5.0)
     assert found[0] > found[1] > found[2] == 0
 
 
 def test_by_rank_the_second_counts_three_quarters_of_the_first():
     files = [[Evidence(0.5, 0.0), Evidence(0.2, 0.0)], [Evidence(0.2, 0.0), Evidence(0.0, -1.0)]]
-    assert ranked_odds(files, Lanes(1, 1)) == [[1, 0.75], [0.75, 0]]
+    assert ranked_odds(files, LaneWeights(1, 1)) == [[1, 0.75], [0.75, 0]]
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from backends.ranking.evidence import Background, Lanes
+from backends.ranking.evidence import Background, LaneWeights
 from backends.ranking.fusion import PassageRanker, calibrate
 from backends.ranking.learnt import EVEN, LEAST_SCORE, score_of
 from backends.ranking.lines import Excerpt
 
 BACKGROUND = Background(mean=0.2, deviation=0.15, dimensions=384)
-BOTH = Lanes.of(0.3, 0.7)
+BOTH = LaneWeights.of(0.3, 0.7)
 shares = st.floats(0, 1)
 
 
@@ -97,7 +97,7 @@ def test_where_nearly_all_texts_have_one_vector_another_one_is_ranked_all_the_sa
 def test_without_the_vector_lane_cosines_do_not_matter(notes, both):
     near, far = notes(("The boiler is old.", 0.9), ("The boiler is old, too.", 0.1))
     plain = [replace(near, excerpts=()), replace(far, excerpts=())]
-    off = {"lanes": Lanes(1, 0), "background": None}
+    off = {"lanes": LaneWeights(1, 0), "background": None}
     assert texts(both([near, far], "boiler", **off)) == texts(both(plain, "boiler", **off))
 
 
@@ -159,7 +159,7 @@ def test_a_part_that_falls_short_says_so_until_the_next_one(notes, weigh):
 def test_what_neither_words_nor_a_vector_relate_to_the_question_comes_last(notes, both):
     near = [(f"Ship {n}.", 0.3) for n in range(3)]
     found = notes(("A note about the sea.", 0.36), *near, ("The boiler is old.", 0.1))
-    ranked = both(found, "boiler", strategy="rrf", lanes=Lanes(0.1, 1.0))
+    ranked = both(found, "boiler", strategy="rrf", lanes=LaneWeights(0.1, 1.0))
     assert [one.score >= 0.35 for one in ranked] == [True, True, False, False, False]
 
 
@@ -194,7 +194,7 @@ def test_scores_never_rise_down_the_list(notes, both, strategy):
 
 def test_the_order_by_ranks_ignores_heights(notes, both):
     found = notes(("A note about the sea.", 0.8), ("Ships.", 0.4), ("The boiler is old.", 0.1))
-    ranked = both(found, "boiler", strategy="rrf", lanes=Lanes(0.4, 1.0))
+    ranked = both(found, "boiler", strategy="rrf", lanes=LaneWeights(0.4, 1.0))
     assert texts(ranked) == ["A note about the sea.", "Ships.", "The boiler is old."]
 
 
