@@ -1,4 +1,7 @@
-"""One search over the builtin index, from the request to the hits: words looked up, lanes, filters, decay."""
+"""One search over the builtin index, from the request to the hits.
+
+Below the `Searcher` its parts stand in the order in which it needs them: files, words, lanes, ageing, hits.
+"""
 
 from __future__ import annotations
 
@@ -43,190 +46,6 @@ from config.settings import DecaySettings, MemorySearchSettings, Source
 
 if TYPE_CHECKING:
     from providers.provider_interface import QueryVector, Vector
-
-MONTH_DAYS: Final = 30
-QUESTION_INFORMATION: Final = 20.0
-PROMPT_INFORMATION: Final = 60.0
-"""In nats. A query that asks for less than the former is a question, for which recency does not count; one that asks
-for more than the latter is a prompt of somebody who returns to a task."""
-
-
-class Ageing:
-    """The effect of age on the candidates of one query."""
-
-    def __init__(
-        self, files: FileReads, decay: DecaySettings, today: date, information: float
-    ) -> None:
-        """`information`: nats that the query asks for; infinite if it asks for what was last."""
-        self._files = files
-        self._half_life = decay.half_life_days if decay.enabled else math.inf
-        self._today = today
-        share = (information - QUESTION_INFORMATION) / (PROMPT_INFORMATION - QUESTION_INFORMATION)
-        self._recent = learnt.RECENT * min(1.0, max(0.0, share))
-        self._newest: date | None = None
-
-    def aged(self, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
-        """Returns the candidates with the share of their odds that age leaves; notes without a date lose nothing."""
-        if not self._recent and self._half_life == math.inf:
-            return candidates
-        known = self._files.note_dates({one.file_id for one in candidates})
-        dates = {file_id: date.fromisoformat(day) for file_id, day in known.items()}
-        self._newest = self._newest or max(dates.values(), default=None)
-        left = {file_id: self._left(day) for file_id, day in dates.items()}
-        return [replace(one, freshness=left.get(one.file_id, 1.0)) for one in candidates]
-
-    def _left(self, day: date) -> float:
-        age = max(0, (self._today - day).days)
-        behind = max(0, ((self._newest or day) - day).days)
-        decayed: float = 0.5 ** (age / self._half_life)
-        return decayed * math.pow(1 + behind / MONTH_DAYS, -self._recent)
-
-
-CANDIDATES: Final = 100
-"""Candidates in a block: all from one lane, or half from each. Ranking weighs each of their lines, which takes most of
-the time of a search."""
-WEAK: Final = 0.15
-"""Candidates with less than this share of the best BM25 score are ranked only if the others of their block are too few:
-they have half of the lines, and hardly ever the answer."""
-LEAST_OF_LANE: Final = 16
-"""The first candidates of each lane, which are ranked first whatever their scores: so they are seldom too few."""
-MAX_WANTED: Final = 200
-MAX_BLOCKS: Final = 40
-"""After some thousand candidates nothing relevant follows."""
-
-
-class VectorLane(msgspec.Struct, frozen=True):
-    """The query's vector against the stored ones of the same fingerprint."""
-
-    space: VectorSpace
-    query: Vector
-    file_ids: Sequence[int] | None
-
-    @classmethod
-    def open(
-        cls, view: View, query: QueryVector | None, file_ids: Sequence[int] | None
-    ) -> VectorLane | None:
-        """Opens the lane; returns None without a vector, and while none of its fingerprint is stored."""
-        space = view.vectors(query.fingerprint) if query else None
-        return (
-            cls(space, query.vector, file_ids) if query and space and not space.is_empty else None
-        )
-
-    def search(self, limit: int) -> VectorAnswer | Unavailable:
-        return self.space.search(self.query, limit=limit, file_ids=self.file_ids)
-
-
-def _cosines(answer: VectorAnswer | Unavailable | None) -> dict[int, float]:
-    """Returns the cosines by excerpt id, best first; none if no engine can search."""
-    hits = answer.hits if isinstance(answer, VectorAnswer) else ()
-    return {hit.excerpt_id: hit.cosine for hit in hits}
-
-
-class Candidates:
-    """The candidates of one query, in blocks with at least `wanted` of each lane, if it has so many."""
-
-    def __init__(
-        self, words: Matches, *, wanted: int, vectors: VectorLane | None, keywords: bool = True
-    ) -> None:
-        self._words = words
-        self._vectors = vectors
-        self.keywords = (
-            keywords or vectors is None or not vectors.space.covers_all(len(vectors.query))
-        )
-        """True if the keyword lane takes part. While any text lacks its vector it does, whatever the settings say."""
-        wanted = min(MAX_WANTED, wanted)
-        self._block = max(wanted, CANDIDATES // 2 if vectors and self.keywords else CANDIDATES)
-        answer = vectors.search(self._block) if vectors else None
-        self._nearest = _cosines(answer)
-        self.obstacle = answer.reason if answer else None
-        """The reason why the query's vector could not be compared with the stored ones."""
-        if not self._nearest:
-            self._block = max(wanted, CANDIDATES)
-        self.background = (
-            vectors.space.background(vectors.query) if vectors and self._nearest else None
-        )
-        """None without vectors."""
-
-    def __iter__(self) -> Iterator[Iterator[list[Candidate]]]:
-        """Yields each block in two parts, the second of candidates that words hardly find; none is empty."""
-        seen: set[int] = set()
-        for number in count():
-            by_meaning = self._by_meaning(number)
-            chunks = (
-                self._vectors.space.chunks_of(by_meaning) if self._vectors and by_meaning else []
-            )
-            by_words, others = self._words.best(
-                self._block if self.keywords else 0,
-                number * self._block,
-                [chunk_id for chunk_id in chunks if chunk_id not in seen],
-            )
-            found = [one for one in by_words if one.chunk_id not in seen] + others
-            seen.update(one.chunk_id for one in found)
-            first = {*chunks[:LEAST_OF_LANE], *(one.chunk_id for one in by_words[:LEAST_OF_LANE])}
-            yield map(self._measured, filter(None, self._by_strength(found, first)))
-            if max(len(by_words), len(by_meaning)) < self._block or number >= MAX_BLOCKS:
-                return
-
-    def _by_strength(
-        self, found: Sequence[Candidate], first: Collection[int]
-    ) -> tuple[list[Candidate], list[Candidate]]:
-        best = max([one.bm25 for one in found], default=0.0) if self.keywords else 0.0
-        strong: list[Candidate] = []
-        weak: list[Candidate] = []
-        for one in found:
-            is_strong = one.bm25 >= WEAK * best or one.chunk_id in first
-            (strong if is_strong else weak).append(one)
-        return strong, weak
-
-    def _by_meaning(self, number: int) -> list[int]:
-        if self._vectors is None:
-            return []
-        end = (number + 1) * self._block
-        if len(self._nearest) == self._block and number:
-            self._nearest = _cosines(self._vectors.search((MAX_BLOCKS + 1) * self._block))
-        return list(self._nearest)[end - self._block : end]
-
-    def _measured(self, found: list[Candidate]) -> list[Candidate]:
-        if self._vectors is None or not found:
-            return found
-        chunk_ids = [one.chunk_id for one in found]
-        excerpts = self._vectors.space.excerpts(self._vectors.query, chunk_ids, self._nearest)
-        return [replace(one, excerpts=excerpts.get(one.chunk_id, ())) for one in found]
-
-
-class Allowed(msgspec.Struct, frozen=True, gc=False):
-    file_ids: list[int] | None
-    """Ids of the permitted files, or None when every indexed file is permitted."""
-    chunks: int
-    """The number of chunks of the permitted files."""
-    undated: int = 0
-    """Files that only the lack of a date keeps out."""
-
-
-def allowed_files(
-    view: View,
-    corpus: Corpus,
-    request: SearchRequest,
-    configured: Sequence[Source],
-    without: Collection[str] = (),
-) -> Allowed:
-    """Returns the files that may answer; no path in `without` is permitted."""
-    sources = set(configured).intersection(request.sources or configured)
-    filtering = Filter(request)
-    if not (filtering.active or without) and corpus.sources <= sources:
-        return Allowed(None, corpus.documents)
-    permitted: list[int] = []
-    chunks = undated = 0
-    for card in view.files.all_cards(with_tags=bool(request.tags)):
-        if card.source not in sources or card.path in without:
-            continue
-        if filtering.dated and card.note_date is None:
-            undated += filtering.permits_but_for_date(card.path, card.tags)
-        elif filtering.permits(card.path, card.note_date, card.tags):
-            permitted.append(card.id)
-            chunks += card.chunks
-    return Allowed(permitted, chunks, undated)
-
 
 SNIPPET_CHARS: Final = 700
 """The most characters of a snippet, in UTF-16 units, as documented."""
@@ -373,6 +192,292 @@ class Searcher:
         return asked.among(counts.by_term), counts
 
 
+def _mode(candidates: Candidates) -> Mode:
+    if candidates.background is None:
+        return "keyword"
+    return "hybrid" if candidates.keywords else "vector"
+
+
+# --- Which files may answer -----------------------------------------------------------------------
+
+
+class Allowed(msgspec.Struct, frozen=True, gc=False):
+    file_ids: list[int] | None
+    """Ids of the permitted files, or None when every indexed file is permitted."""
+    chunks: int
+    """The number of chunks of the permitted files."""
+    undated: int = 0
+    """Files that only the lack of a date keeps out."""
+
+
+def allowed_files(
+    view: View,
+    corpus: Corpus,
+    request: SearchRequest,
+    configured: Sequence[Source],
+    without: Collection[str] = (),
+) -> Allowed:
+    """Returns the files that may answer; no path in `without` is permitted."""
+    sources = set(configured).intersection(request.sources or configured)
+    filtering = Filter(request)
+    if not (filtering.active or without) and corpus.sources <= sources:
+        return Allowed(None, corpus.documents)
+    permitted: list[int] = []
+    chunks = undated = 0
+    for card in view.files.all_cards(with_tags=bool(request.tags)):
+        if card.source not in sources or card.path in without:
+            continue
+        if filtering.dated and card.note_date is None:
+            undated += filtering.permits_but_for_date(card.path, card.tags)
+        elif filtering.permits(card.path, card.note_date, card.tags):
+            permitted.append(card.id)
+            chunks += card.chunks
+    return Allowed(permitted, chunks, undated)
+
+
+# --- Which words are looked up: the rarest first --------------------------------------------------
+
+COMMON: Final = 1_000
+"""A word in more chunks than these is common: its count is kept, and used again as long as `DRIFT` allows."""
+DRIFT: Final = 64
+"""A kept count is used until the index has grown or shrunk by more than one in so many chunks."""
+COUNTS_BYTES: Final = 4 * 1024 * 1024
+
+
+class TermCounts(msgspec.Struct, frozen=True, gc=False):
+    """The number of chunks, and how many of them contain each term of one query."""
+
+    documents: int
+    """All chunks of the index."""
+    by_term: Mapping[str, int]
+    """The chunks with each term; for a prefix, with the most frequent term that begins with it."""
+
+
+class Frequencies:
+    """The counts of one index. Any thread may call."""
+
+    def __init__(self) -> None:
+        self._remembered: Remembered[str, tuple[int, int]] = Remembered(
+            COUNTS_BYTES, lambda term, counts: size_of(term, counts, *counts)
+        )
+        """The count of each common word, and the number of all chunks when it was counted."""
+
+    def of(self, keywords: KeywordReads, query: Query, documents: int) -> TermCounts:
+        """Returns the counts of a query's terms. `documents`: all chunks, as this view sees them."""
+        words = [
+            Word(term, concept.is_prefix)
+            for concept in (*query.concepts, *query.related)
+            for term in concept.alternatives
+        ]
+        return TermCounts(documents, self.count(keywords, words, documents))
+
+    def count(
+        self, keywords: KeywordReads, words: Iterable[Word], documents: int
+    ) -> dict[str, int]:
+        """Returns in how many chunks each word is."""
+        counts = {word: self._recalled(word, documents) for word in words}
+        unknown = [word for word, count in counts.items() if count is None]
+        for word, number in zip(unknown, keywords.count(unknown), strict=True):
+            counts[word] = number
+            if number > COMMON and not word.is_prefix:
+                self._remembered.put(word.term, (number, documents))
+        return {word.term: count or 0 for word, count in counts.items()}
+
+    def _recalled(self, word: Word, documents: int) -> int | None:
+        count, before = self._remembered.get(word.term) or (0, 0)
+        is_current = DRIFT * abs(documents - before) <= documents
+        return count if count and is_current and not word.is_prefix else None
+
+
+MIN_SCORED: Final = 1_000
+"""The chunks that a query may score in an index of any size, which takes a millisecond."""
+MAX_SCORED: Final = 40_000
+SCORED_SHARE: Final = 20
+"""Between these bounds: one in so many chunks of the index."""
+ENOUGH: Final = 200
+"""The number of scored chunks at which no further word is looked up."""
+MAX_CONCEPTS: Final = 64
+"""The most concepts of a query that are looked up, the rarest of them: more would distinguish nothing new."""
+
+
+def lookup(query: Query, counts: TermCounts, permitted: int) -> Lookup:
+    """Returns what to look up. `permitted`: the number of chunks of the files that may answer."""
+    documents = counts.documents
+    most = min(MAX_SCORED, max(MIN_SCORED, documents // SCORED_SHARE))
+    return Lookup(list(tiers(query, counts, most * documents // max(1, permitted))), most, ENOUGH)
+
+
+def tiers(query: Query, counts: TermCounts, most: int) -> Iterator[list[Concept]]:
+    """Yields the rarest concepts that are in at most `most` chunks together, then each further one alone."""
+    size = {
+        concept: sum(counts.by_term[term] for term in concept.alternatives)
+        for concept in query.concepts
+    }
+    known = [concept for concept in query.concepts if size[concept]]
+    by_rarity = sorted(known, key=size.__getitem__)[:MAX_CONCEPTS]
+    running = accumulate(size[concept] for concept in by_rarity)
+    together = sum(min(chunks, counts.documents) <= most for chunks in running)
+    if together:
+        yield by_rarity[:together]
+    yield from ([concept] for concept in by_rarity[together:])
+
+
+# --- Lanes ----------------------------------------------------------------------------------------
+
+
+CANDIDATES: Final = 100
+"""Candidates in a block: all from one lane, or half from each. Ranking weighs each of their lines, which takes most of
+the time of a search."""
+WEAK: Final = 0.15
+"""Candidates with less than this share of the best BM25 score are ranked only if the others of their block are too few:
+they have half of the lines, and hardly ever the answer."""
+LEAST_OF_LANE: Final = 16
+"""The first candidates of each lane, which are ranked first whatever their scores: so they are seldom too few."""
+MAX_WANTED: Final = 200
+MAX_BLOCKS: Final = 40
+"""After some thousand candidates nothing relevant follows."""
+
+
+class VectorLane(msgspec.Struct, frozen=True):
+    """The query's vector against the stored ones of the same fingerprint."""
+
+    space: VectorSpace
+    query: Vector
+    file_ids: Sequence[int] | None
+
+    @classmethod
+    def open(
+        cls, view: View, query: QueryVector | None, file_ids: Sequence[int] | None
+    ) -> VectorLane | None:
+        """Opens the lane; returns None without a vector, and while none of its fingerprint is stored."""
+        space = view.vectors(query.fingerprint) if query else None
+        return (
+            cls(space, query.vector, file_ids) if query and space and not space.is_empty else None
+        )
+
+    def search(self, limit: int) -> VectorAnswer | Unavailable:
+        return self.space.search(self.query, limit=limit, file_ids=self.file_ids)
+
+
+def _cosines(answer: VectorAnswer | Unavailable | None) -> dict[int, float]:
+    """Returns the cosines by excerpt id, best first; none if no engine can search."""
+    hits = answer.hits if isinstance(answer, VectorAnswer) else ()
+    return {hit.excerpt_id: hit.cosine for hit in hits}
+
+
+class Candidates:
+    """The candidates of one query, in blocks with at least `wanted` of each lane, if it has so many."""
+
+    def __init__(
+        self, words: Matches, *, wanted: int, vectors: VectorLane | None, keywords: bool = True
+    ) -> None:
+        self._words = words
+        self._vectors = vectors
+        self.keywords = (
+            keywords or vectors is None or not vectors.space.covers_all(len(vectors.query))
+        )
+        """True if the keyword lane takes part. While any text lacks its vector it does, whatever the settings say."""
+        wanted = min(MAX_WANTED, wanted)
+        self._block = max(wanted, CANDIDATES // 2 if vectors and self.keywords else CANDIDATES)
+        answer = vectors.search(self._block) if vectors else None
+        self._nearest = _cosines(answer)
+        self.obstacle = answer.reason if answer else None
+        """The reason why the query's vector could not be compared with the stored ones."""
+        if not self._nearest:
+            self._block = max(wanted, CANDIDATES)
+        self.background = (
+            vectors.space.background(vectors.query) if vectors and self._nearest else None
+        )
+        """None without vectors."""
+
+    def __iter__(self) -> Iterator[Iterator[list[Candidate]]]:
+        """Yields each block in two parts, the second of candidates that words hardly find; none is empty."""
+        seen: set[int] = set()
+        for number in count():
+            by_meaning = self._by_meaning(number)
+            chunks = (
+                self._vectors.space.chunks_of(by_meaning) if self._vectors and by_meaning else []
+            )
+            by_words, others = self._words.best(
+                self._block if self.keywords else 0,
+                number * self._block,
+                [chunk_id for chunk_id in chunks if chunk_id not in seen],
+            )
+            found = [one for one in by_words if one.chunk_id not in seen] + others
+            seen.update(one.chunk_id for one in found)
+            first = {*chunks[:LEAST_OF_LANE], *(one.chunk_id for one in by_words[:LEAST_OF_LANE])}
+            yield map(self._measured, filter(None, self._by_strength(found, first)))
+            if max(len(by_words), len(by_meaning)) < self._block or number >= MAX_BLOCKS:
+                return
+
+    def _by_strength(
+        self, found: Sequence[Candidate], first: Collection[int]
+    ) -> tuple[list[Candidate], list[Candidate]]:
+        best = max([one.bm25 for one in found], default=0.0) if self.keywords else 0.0
+        strong: list[Candidate] = []
+        weak: list[Candidate] = []
+        for one in found:
+            is_strong = one.bm25 >= WEAK * best or one.chunk_id in first
+            (strong if is_strong else weak).append(one)
+        return strong, weak
+
+    def _by_meaning(self, number: int) -> list[int]:
+        if self._vectors is None:
+            return []
+        end = (number + 1) * self._block
+        if len(self._nearest) == self._block and number:
+            self._nearest = _cosines(self._vectors.search((MAX_BLOCKS + 1) * self._block))
+        return list(self._nearest)[end - self._block : end]
+
+    def _measured(self, found: list[Candidate]) -> list[Candidate]:
+        if self._vectors is None or not found:
+            return found
+        chunk_ids = [one.chunk_id for one in found]
+        excerpts = self._vectors.space.excerpts(self._vectors.query, chunk_ids, self._nearest)
+        return [replace(one, excerpts=excerpts.get(one.chunk_id, ())) for one in found]
+
+
+# --- Ageing ---------------------------------------------------------------------------------------
+
+
+MONTH_DAYS: Final = 30
+QUESTION_INFORMATION: Final = 20.0
+PROMPT_INFORMATION: Final = 60.0
+"""In nats. A query that asks for less than the former is a question, for which recency does not count; one that asks
+for more than the latter is a prompt of somebody who returns to a task."""
+
+
+class Ageing:
+    """The effect of age on the candidates of one query."""
+
+    def __init__(
+        self, files: FileReads, decay: DecaySettings, today: date, information: float
+    ) -> None:
+        """`information`: nats that the query asks for; infinite if it asks for what was last."""
+        self._files = files
+        self._half_life = decay.half_life_days if decay.enabled else math.inf
+        self._today = today
+        share = (information - QUESTION_INFORMATION) / (PROMPT_INFORMATION - QUESTION_INFORMATION)
+        self._recent = learnt.RECENT * min(1.0, max(0.0, share))
+        self._newest: date | None = None
+
+    def aged(self, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+        """Returns the candidates with the share of their odds that age leaves; notes without a date lose nothing."""
+        if not self._recent and self._half_life == math.inf:
+            return candidates
+        known = self._files.note_dates({one.file_id for one in candidates})
+        dates = {file_id: date.fromisoformat(day) for file_id, day in known.items()}
+        self._newest = self._newest or max(dates.values(), default=None)
+        left = {file_id: self._left(day) for file_id, day in dates.items()}
+        return [replace(one, freshness=left.get(one.file_id, 1.0)) for one in candidates]
+
+    def _left(self, day: date) -> float:
+        age = max(0, (self._today - day).days)
+        behind = max(0, ((self._newest or day) - day).days)
+        decayed: float = 0.5 ** (age / self._half_life)
+        return decayed * math.pow(1 + behind / MONTH_DAYS, -self._recent)
+
+
 def _ranked(
     ranker: PassageRanker, candidates: Candidates, ageing: Ageing
 ) -> Iterator[RankedPassage]:
@@ -387,10 +492,7 @@ def _ranked(
             return
 
 
-def _mode(candidates: Candidates) -> Mode:
-    if candidates.background is None:
-        return "keyword"
-    return "hybrid" if candidates.keywords else "vector"
+# --- Hits -----------------------------------------------------------------------------------------
 
 
 class Explained(Explanation, total=False):
@@ -524,90 +626,3 @@ def _hit(
         headings=passage.headings,
         also_in=also_in,
     )
-
-
-# --- Which words are looked up: the rarest first ---
-
-COMMON: Final = 1_000
-"""A word in more chunks than these is common: its count is kept, and used again as long as `DRIFT` allows."""
-DRIFT: Final = 64
-"""A kept count is used until the index has grown or shrunk by more than one in so many chunks."""
-COUNTS_BYTES: Final = 4 * 1024 * 1024
-
-
-class TermCounts(msgspec.Struct, frozen=True, gc=False):
-    """The number of chunks, and how many of them contain each term of one query."""
-
-    documents: int
-    """All chunks of the index."""
-    by_term: Mapping[str, int]
-    """The chunks with each term; for a prefix, with the most frequent term that begins with it."""
-
-
-class Frequencies:
-    """The counts of one index. Any thread may call."""
-
-    def __init__(self) -> None:
-        self._remembered: Remembered[str, tuple[int, int]] = Remembered(
-            COUNTS_BYTES, lambda term, counts: size_of(term, counts, *counts)
-        )
-        """The count of each common word, and the number of all chunks when it was counted."""
-
-    def of(self, keywords: KeywordReads, query: Query, documents: int) -> TermCounts:
-        """Returns the counts of a query's terms. `documents`: all chunks, as this view sees them."""
-        words = [
-            Word(term, concept.is_prefix)
-            for concept in (*query.concepts, *query.related)
-            for term in concept.alternatives
-        ]
-        return TermCounts(documents, self.count(keywords, words, documents))
-
-    def count(
-        self, keywords: KeywordReads, words: Iterable[Word], documents: int
-    ) -> dict[str, int]:
-        """Returns in how many chunks each word is."""
-        counts = {word: self._recalled(word, documents) for word in words}
-        unknown = [word for word, count in counts.items() if count is None]
-        for word, number in zip(unknown, keywords.count(unknown), strict=True):
-            counts[word] = number
-            if number > COMMON and not word.is_prefix:
-                self._remembered.put(word.term, (number, documents))
-        return {word.term: count or 0 for word, count in counts.items()}
-
-    def _recalled(self, word: Word, documents: int) -> int | None:
-        count, before = self._remembered.get(word.term) or (0, 0)
-        is_current = DRIFT * abs(documents - before) <= documents
-        return count if count and is_current and not word.is_prefix else None
-
-
-MIN_SCORED: Final = 1_000
-"""The chunks that a query may score in an index of any size, which takes a millisecond."""
-MAX_SCORED: Final = 40_000
-SCORED_SHARE: Final = 20
-"""Between these bounds: one in so many chunks of the index."""
-ENOUGH: Final = 200
-"""The number of scored chunks at which no further word is looked up."""
-MAX_CONCEPTS: Final = 64
-"""The most concepts of a query that are looked up, the rarest of them: more would distinguish nothing new."""
-
-
-def lookup(query: Query, counts: TermCounts, permitted: int) -> Lookup:
-    """Returns what to look up. `permitted`: the number of chunks of the files that may answer."""
-    documents = counts.documents
-    most = min(MAX_SCORED, max(MIN_SCORED, documents // SCORED_SHARE))
-    return Lookup(list(tiers(query, counts, most * documents // max(1, permitted))), most, ENOUGH)
-
-
-def tiers(query: Query, counts: TermCounts, most: int) -> Iterator[list[Concept]]:
-    """Yields the rarest concepts that are in at most `most` chunks together, then each further one alone."""
-    size = {
-        concept: sum(counts.by_term[term] for term in concept.alternatives)
-        for concept in query.concepts
-    }
-    known = [concept for concept in query.concepts if size[concept]]
-    by_rarity = sorted(known, key=size.__getitem__)[:MAX_CONCEPTS]
-    running = accumulate(size[concept] for concept in by_rarity)
-    together = sum(min(chunks, counts.documents) <= most for chunks in running)
-    if together:
-        yield by_rarity[:together]
-    yield from ([concept] for concept in by_rarity[together:])
