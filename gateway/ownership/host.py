@@ -32,10 +32,15 @@ from gateway.ownership.owner import (
     place_of,
 )
 from gateway.ownership.sockets import Listening, listen_somewhere, listener_of, reach_owner, serving
-from gateway.rpc.connection import ClientConnection, Dispatcher, LineHandler, SharedLimits
+from gateway.rpc.connection import (
+    ClientConnection,
+    ConnectionLimits,
+    Dispatcher,
+    LineHandler,
+    SharedLimits,
+)
 from gateway.rpc.registry import Session
 from gateway.rpc.transport import ByteReader, ByteWriter, SocketChannel
-from gateway.rpc.wire import ConnectionLimits
 from gateway.scope import terms_of
 from gateway.version import VERSION
 

@@ -512,34 +512,3 @@ def _frame(template: bytes, *parts: bytes) -> bytes:
     for raw, escaped in _LINE_BREAKS:
         frame = frame.replace(raw, escaped)
     return frame
-
-
-class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
-    line_bytes: int = 4 * 1024 * 1024
-    """The longest line; a longer one is discarded while it streams in."""
-    all_lines_bytes: int = 32 * 1024 * 1024
-    """The bytes of unfinished lines of all clients of sockets together; the client on the pipe has its own room."""
-    batch_members: int = 256
-    running: int = 64
-    """Requests at work at the same time."""
-    waiting: int = 256
-    """Requests accepted beyond those; then reading pauses."""
-    open_bytes: int = 16 * 1024 * 1024
-    """Parameters of all accepted requests together; then reading pauses too."""
-    outbox_bytes: int = 1024 * 1024
-    """Frames that the client has not read yet; then requests wait to be answered."""
-    admission_patience_s: float = 0.3
-    """The longest pause of reading until there is room; then requests are refused, so that cancellations are read."""
-    grace_s: float = 1.0
-    """The time that open requests may still take after the end of input or a shutdown."""
-    unwind_s: float = 0.2
-    """The time that cancelled requests may take to clean up before they are answered without waiting."""
-    flush_s: float = 0.5
-    """The time without reading any of the last answers after which the client is given up."""
-    stall_s: float = 0.5
-    """The time without reading anything after which a client that hung up counts as gone."""
-
-    @property
-    def shutdown_s(self) -> float:
-        """The most that a shutdown may take, once asked for."""
-        return self.grace_s + self.unwind_s + self.flush_s

@@ -13,7 +13,8 @@ import pytest
 from anyio import to_thread
 
 from gateway.ownership.owner import read_owner
-from gateway.rpc.wire import ConnectionLimits, Malformed, decode_line
+from gateway.rpc.connection import ConnectionLimits
+from gateway.rpc.wire import Malformed, decode_line
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ import pytest
 from backends.files.reading import MAX_TEXT_BYTES
 from backends.interface import MAX_QUERY_CHARS
 from gateway.client import RemoteError
-from gateway.rpc.wire import ConnectionLimits
+from gateway.rpc.connection import ConnectionLimits
 from gateway.tools.notes import MAX_ENTRY_BYTES
 from gateway.tools.search import (
     MAX_GLOB_CHARS,

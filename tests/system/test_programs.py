@@ -24,7 +24,7 @@ from backends.interface import Hit, ReadAnswer, SearchAnswer
 from backends.ranking.fusion import LaneShare, LineShare
 from fakes.each import each
 from gateway.methods import all_schemas, types_by_method
-from gateway.rpc.wire import ConnectionLimits
+from gateway.rpc.connection import ConnectionLimits
 from gateway.tools.notes import AppendResult
 from gateway.tools.search import RecalledNote, RecallResult
 from gateway.tools.status import StatusResult

@@ -16,9 +16,8 @@ from fakes.settings import make_settings
 from gateway.ownership.bridge import Bridge
 from gateway.ownership.owner import OwnerSocket
 from gateway.ownership.sockets import connect, listen
-from gateway.rpc.connection import ClientConnection
+from gateway.rpc.connection import ClientConnection, ConnectionLimits
 from gateway.rpc.transport import DescriptorReader, DescriptorWriter
-from gateway.rpc.wire import ConnectionLimits
 from gateway.scope import terms_of
 
 WAIT_S = 60

@@ -19,9 +19,8 @@ import msgspec
 import pytest
 
 import gateway
-from gateway.rpc.connection import ClientConnection, Dispatcher
+from gateway.rpc.connection import ClientConnection, ConnectionLimits, Dispatcher
 from gateway.rpc.registry import Method, MethodRegistry, NoParams, RequestContext, Session
-from gateway.rpc.wire import ConnectionLimits
 
 WAIT_S = 30
 

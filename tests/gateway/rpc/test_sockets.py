@@ -13,9 +13,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from gateway.rpc.connection import ClientConnection, Dispatcher
+from gateway.rpc.connection import ClientConnection, ConnectionLimits, Dispatcher
 from gateway.rpc.transport import SocketChannel
-from gateway.rpc.wire import ConnectionLimits
 
 pytestmark = pytest.mark.anyio
 
