@@ -48,10 +48,8 @@ WITHIN: Final = 6
 MOST_STANDS_OUT: Final = 8.0
 LEAST_SHARE: Final = -12.0
 """Features are clamped to these limits."""
-ENOUGH: Final = 0.5
+SHOWN_SHARE: Final = 0.5
 """A share of a passage's odds: if so much of it is in other results, the passage counts as shown."""
-
-
 _OTHER_MARKS: Final = 16
 """The most UTF-16 units by which the lengths of two lines with the same words may differ."""
 
@@ -68,7 +66,7 @@ class _Assured(msgspec.Struct, frozen=True, gc=False):
         """Returns whether enough of it was shown."""
         odds = self.selection.file.odds
         missing = sum(odds[at] for at in self._missing())
-        return missing <= (1 - ENOUGH) * sum(odds[at] for at in self.selection.at)
+        return missing <= (1 - SHOWN_SHARE) * sum(odds[at] for at in self.selection.at)
 
     def rest(self) -> Selection:
         """Returns the part that was not shown."""
