@@ -1,8 +1,7 @@
 """The long-running process: one agent's memory behind the stdio pipe and a socket.
 
-The pipe is claimed before anything else. Signals, the end of the input and the end of the parent process
-end it, with exit code 0 for every orderly end, within a limit whatever hangs. What it serves is in
-`ownership.host`.
+The pipe is claimed before anything else. Signals, the end of the input and the end of the parent process end this one,
+with exit code 0 for every orderly end, within a limit whatever hangs. What it serves is in `ownership.host`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ nothing outside of it. Everything blocks and may be called from any thread, but 
 time. Every error of the database becomes an IndexUnavailableError.
 
 Several hosts may share one index. Content, chunks and vectors belong to all of them; stamps belong to a *viewpoint*,
-which is one host's view of the files (`store.view`). A store is opened for one viewpoint.
+which is one host's view of the files (its name is the key `store.view`). A store is opened for one viewpoint.
 
 A keyword search asks for `corpus`, `count`, `best` and `cards`, once each if one block of candidates suffices: a store
 behind a network answers it in three round trips if it reads the cards with the candidates. For languages that write
