@@ -162,7 +162,7 @@ def build_registry(
     memory: Memory, end: Callable[[], None], reload_settings: Callable[[], Awaitable[ReloadResult]]
 ) -> MethodRegistry:
     """Returns the methods of one process. `end` ends it; `reload_settings` is `Reloader.reload`."""
-    registry = MethodRegistry(later=partial(_later, memory), observe=memory.counted.answered)
+    registry = MethodRegistry(later=partial(_later, memory), observe=memory.counts.answered)
     pipe = PipeMethods(memory, end, registry)
     registry.add(
         [

@@ -153,7 +153,7 @@ async def status_line(memory: Memory) -> str:
     """Returns such a line: `Agent main: ok. 48 files at the last sync (09:41, boot), 12 searches.`"""
     settings = memory.settings
     whose = "Notes" if settings.notes_folder else f"Agent {settings.agent_id}"
-    return describe(whose, await memory.health(), memory.counted)
+    return describe(whose, await memory.health(), memory.counts)
 
 
 def describe(whose: str, health: Health, metrics: Metrics) -> str:

@@ -531,7 +531,7 @@ async def recall(
     """Returns what to show before this prompt, or the reason why nothing is shown."""
     started = time.perf_counter()
     result = await _recall(memory, params, session, conversation)
-    memory.counted.recalled(result.reason or "shown", time.perf_counter() - started)
+    memory.counts.recalled(result.reason or "shown", time.perf_counter() - started)
     return result
 
 
@@ -582,7 +582,7 @@ def _note_shown(memory: Memory, conversation: str, parts: Sequence[RecallPart]) 
     for part in parts:
         memory.shown.recalled(conversation, part.hit.path, part.shown)
         memory.uses.recalled(part.hit.path)
-    memory.counted.shown(part.hit for part in parts)
+    memory.counts.shown(part.hit for part in parts)
     text = block(parts)
     notes = tuple(
         RecalledNote(
@@ -616,7 +616,7 @@ async def answer_event(
     with anyio.move_on_after(patience_s) as patience:
         text = await _text_for(memory, event, session)
     if patience.cancelled_caught:
-        memory.counted.recalled("late", patience_s)
+        memory.counts.recalled("late", patience_s)
     return in_form(params.client, event, text)
 
 

@@ -162,7 +162,7 @@ class Memory:
         metrics: Metrics,
     ) -> None:
         self.settings = settings
-        self.counted = metrics
+        self.counts = metrics
         self.config_error: MemoryGatewayError | None = None
         """The reason why the configuration on the disk is not the one in force."""
         self._running = running
@@ -201,7 +201,7 @@ class Memory:
         context.stages.update(answer.timings_ms)
         conversation = context.session.conversation(params.session_key)
         self.shown.searched(conversation, answer.hits)
-        self.counted.shown(answer.hits)
+        self.counts.shown(answer.hits)
         self._has_hinted |= search.ONLY_WORDS in (answer.warning or "")
         return answer
 
@@ -232,9 +232,7 @@ class Memory:
         self.session_started(key)
         try:
             with running.used() as backend:
-                answer = await self.counted.observe_search(
-                    settings.backend, backend.search(request)
-                )
+                answer = await self.counts.observe_search(settings.backend, backend.search(request))
         except IndexUnavailableError as error:
             return search.disabled_result(str(error), error.kind)
         if answer.stale is not None and settings.search.sync.on_search:
@@ -329,7 +327,7 @@ class Memory:
         self, request: SyncRequest, progress: ProgressCallback | None = None
     ) -> SyncReport | None:
         """Brings the index up to date and returns when that is done; None while memory is off."""
-        observe = self.counted.observe_sync
+        observe = self.counts.observe_sync
         return await self._asked(lambda one: observe(one.sync(request, progress=progress)), None)
 
     async def embed(self, progress: ProgressCallback | None = None) -> BackfillState | None:
@@ -370,14 +368,14 @@ class Memory:
             disabled=why_off,
             sync_error=self._sync_error,
             config_error=self.config_error,
-            activity=self.counted.activity(self.uses),
+            activity=self.counts.activity(self.uses),
             watcher=running.watch_state if running else None,
         )
 
     async def overview(self, context: RequestContext | None = None) -> OverviewResult:
         """Returns the overview; only an operator sees the names of notes."""
         is_operator = context is not None and context.session.operator
-        counted = self.counted.counted(self.uses, with_notes=is_operator)
+        counted = self.counts.counted(self.uses, with_notes=is_operator)
         index = await self._asked(lambda backend: backend.overview(), None)
         return OverviewResult(index, counted)
 
@@ -387,7 +385,7 @@ class Memory:
             status = await self.status()
         except (IndexUnavailableError, FileUnreadableError):
             status = None
-        return write_metrics(self.counted, status)
+        return write_metrics(self.counts, status)
 
     async def health(self) -> Health:
         """Answers cheaply: it calls nothing outside this process and lists no directory."""

@@ -43,8 +43,8 @@ async def test_searches_and_syncs_are_counted_whoever_asks(settings):
         await memory.sync(SyncRequest())
         await memory.search(SearchParams("boiler"))
         await memory.search(SearchParams("zzzz"))
-        memory.counted.answered("memory_search", "ok", 0.01)
-        memory.counted.answered("memory_search", "cancelled", 0.01)
+        memory.counts.answered("memory_search", "ok", 0.01)
+        memory.counts.answered("memory_search", "cancelled", 0.01)
         found = samples(await memory.metrics())
         activity = (await memory.status()).activity
     assert found["searches", "builtin", "keyword", "ok"] == 1
