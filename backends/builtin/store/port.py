@@ -290,6 +290,13 @@ def split(joined: str) -> tuple[str, ...]:
     return tuple(joined.split(SEPARATOR)) if joined else ()
 
 
+def card_of(row: Iterable[Any]) -> FileCard:
+    """Builds a card of its members in their order, of which the last, the tags, are joined."""
+    *members, tags = row
+    members.append(split(tags))
+    return FileCard(*members)
+
+
 _PROBES: Final = 1_000
 
 

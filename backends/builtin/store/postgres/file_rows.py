@@ -28,6 +28,7 @@ from backends.builtin.store.port import (
     TooLargeError,
     TranscriptPiece,
     TurnRange,
+    card_of,
     entry_at,
     overview_of,
     probes,
@@ -104,17 +105,18 @@ _COUNT_ELSEWHERE: Final = f"""
 _WITH_FACTS: Final = """
     FROM files AS f LEFT JOIN note_facts AS n ON n.agent_id = f.agent_id AND n.file_id = f.file_id
 """
+_CARD_WITHOUT_FACTS: Final = "f.file_id, f.source, f.path, f.note_date, f.chunk_count"
+CARD: Final = f"{_CARD_WITHOUT_FACTS}, coalesce(n.title, ''), coalesce(n.tags, '')"
 _SELECT_CARDS: Final = f"""
-    SELECT f.file_id, f.source, f.path, f.note_date, f.chunk_count,
-        coalesce(n.title, ''), coalesce(n.tags, '')
+    SELECT {CARD}
     {_WITH_FACTS} WHERE f.agent_id = %(agent)s AND f.file_id = ANY(%(ids)s::bigint[])
 """
-_SELECT_ALL_CARDS: Final = """
-    SELECT f.file_id, f.source, f.path, f.note_date, f.chunk_count, '' FROM files AS f
+_SELECT_ALL_CARDS: Final = f"""
+    SELECT {_CARD_WITHOUT_FACTS}, '', '' FROM files AS f
     WHERE f.agent_id = %(agent)s ORDER BY f.file_id
 """
 _SELECT_TAGGED_CARDS: Final = f"""
-    SELECT f.file_id, f.source, f.path, f.note_date, f.chunk_count, coalesce(n.tags, '')
+    SELECT {_CARD_WITHOUT_FACTS}, '', coalesce(n.tags, '')
     {_WITH_FACTS} WHERE f.agent_id = %(agent)s ORDER BY f.file_id
 """
 _SELECT_NAMES: Final = f"""
@@ -274,18 +276,13 @@ class PostgresFiles:
         known = self._transaction.cards
         unknown = [file_id for file_id in file_ids if file_id not in known]
         if unknown:
-            for file_id, source, path, day, chunks, title, tags in self._transaction.run(
-                _SELECT_CARDS, {"ids": unknown}
-            ):
-                known[file_id] = FileCard(file_id, source, path, day, chunks, title, split(tags))
+            rows = self._transaction.run(_SELECT_CARDS, {"ids": unknown})
+            known.update((card.id, card) for card in map(card_of, rows))
         return {file_id: known[file_id] for file_id in file_ids if file_id in known}
 
     def all_cards(self, *, with_tags: bool) -> list[FileCard]:
         rows = self._transaction.run(_SELECT_TAGGED_CARDS if with_tags else _SELECT_ALL_CARDS)
-        return [
-            FileCard(file_id, source, path, day, chunks, tags=split(tags))
-            for file_id, source, path, day, chunks, tags in rows
-        ]
+        return [card_of(row) for row in rows]
 
     def note_dates(self, file_ids: Collection[int]) -> Mapping[int, str]:
         return {

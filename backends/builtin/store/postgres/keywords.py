@@ -14,12 +14,13 @@ from backends.builtin.store.port import (
     CONTEXT_WEIGHT,
     MOST_LONGER,
     Corpus,
-    FileCard,
     Lookup,
     Word,
     WordPart,
+    card_of,
     split,
 )
+from backends.builtin.store.postgres.file_rows import CARD
 from backends.builtin.store.postgres.schema import LONG
 from backends.ranking.lines import BM25_K1, Candidate
 
@@ -109,9 +110,8 @@ _UNITED: Final = """
         FROM found{before} AS a FULL JOIN tier{tier} AS b USING (chunk_id)
     )
 """
-_CANDIDATE: Final = """
-    c.chunk_id, c.file_id, c.start, c.start_line, c.text, c.terms, r.score, f.path, c.context, c.headings,
-    f.source, f.note_date, f.chunk_count, coalesce(n.title, ''), coalesce(n.aliases, ''), coalesce(n.tags, '')
+_CANDIDATE: Final = f"""
+    {CARD}, coalesce(n.aliases, ''), c.chunk_id, c.start, c.start_line, c.text, c.terms, r.score, c.context, c.headings
 """
 _JOINED: Final = """
     CROSS JOIN LATERAL (SELECT * FROM chunks
@@ -298,10 +298,10 @@ class PostgresMatches:
     def _candidates(self, rows: Sequence[Any]) -> Iterator[Candidate]:
         cards = self._transaction.cards
         for row in rows:
-            chunk_id, file_id, start, line, text, terms, score, path, context, headings = row[:10]
-            source, day, chunks, title, aliases, tags = row[10:16]
-            cards[file_id] = FileCard(file_id, source, path, day, chunks, title, split(tags))
+            *of_card, aliases, chunk, start, line, text, terms, score, context, headings, _, _ = row
+            card = card_of(of_card)
+            cards[card.id] = card
             yield Candidate(
-                chunk_id, file_id, start, line, text.decode(), terms, score, path, context, headings,
-                (title, *split(aliases)),
+                chunk, card.id, start, line, text.decode(), terms, score, card.path, context, headings,
+                (card.title, *split(aliases)),
             )  # fmt: skip

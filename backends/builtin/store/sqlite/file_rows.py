@@ -24,6 +24,7 @@ from backends.builtin.store.port import (
     Tick,
     TranscriptPiece,
     TurnRange,
+    card_of,
     entry_at,
     long_words,
     overview_of,
@@ -96,11 +97,13 @@ _SELECT_REMOVABLE: Final = f"""
     SELECT f.id {FROM_FILES}
     WHERE f.source = ? AND f.path = ? AND {SEEN} <> 'elsewhere'
 """
-_SELECT_CARDS: Final = """
-    SELECT f.id, f.source, f.path, f.note_date, f.chunk_count, ifnull(n.title, ''), ifnull(n.tags, '')
+_CARD_WITHOUT_FACTS: Final = "f.id, f.source, f.path, f.note_date, f.chunk_count"
+_CARD: Final = f"{_CARD_WITHOUT_FACTS}, ifnull(n.title, ''), ifnull(n.tags, '')"
+_SELECT_CARDS: Final = f"""
+    SELECT {_CARD}
     FROM files AS f LEFT JOIN note_facts AS n ON n.file_id = f.id
     WHERE f.id IN (SELECT value FROM carray(?))
-"""
+"""  # noqa: S608 - our own words
 _SELECT_DATES: Final = """
     SELECT id, note_date FROM files
     WHERE note_date IS NOT NULL AND id IN (SELECT value FROM carray(?))
@@ -204,22 +207,16 @@ class SqliteFiles:
 
     def cards(self, file_ids: Collection[int]) -> Mapping[int, FileCard]:
         rows = self._connection.execute(_SELECT_CARDS, (int64s(list(file_ids)),))
-        return {
-            file_id: FileCard(file_id, source, path, day, chunks, title, split(tags))
-            for file_id, source, path, day, chunks, title, tags in rows
-        }
+        return {card.id: card for card in map(card_of, rows)}
 
     def all_cards(self, *, with_tags: bool) -> list[FileCard]:
-        rows = self._connection.execute(
-            "SELECT id, source, path, note_date, chunk_count FROM files"
-        )
+        rows = self._connection.execute(f"SELECT {_CARD_WITHOUT_FACTS} FROM files AS f")  # noqa: S608 - our own words
         if not with_tags:
             return [FileCard(*row) for row in rows]
         tagged = self._connection.execute("SELECT file_id, tags FROM note_facts WHERE tags != ''")
-        tags = {file_id: split(joined) for file_id, joined in tagged}
+        tags = dict(tagged)
         return [
-            FileCard(file_id, source, path, day, chunks, tags=tags.get(file_id, ()))
-            for file_id, source, path, day, chunks in rows
+            card_of((*row, "", tags[row[0]])) if row[0] in tags else FileCard(*row) for row in rows
         ]
 
     def note_dates(self, file_ids: Collection[int]) -> Mapping[int, str]:
