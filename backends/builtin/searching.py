@@ -40,7 +40,7 @@ from backends.ranking.lines import Candidate
 from backends.ranking.query import Concept, Query, QueryAnalyser, Weights, speaks_of_oneself
 from backends.ranking.spelling import Misspelt
 from backends.text.times import Days, asks_last, asks_when
-from backends.transcripts.source import is_file
+from backends.transcripts.source import is_jsonl
 from config.runtime.remembered import Remembered, size_of
 from config.settings import DecaySettings, MemorySearchSettings, Source
 
@@ -604,7 +604,7 @@ def _hit(
     if card.source == "sessions":
         places = (entries[turns] for turns in _turns_of(ranked))
         found = tuple(Stretch(start_line=first, end_line=last) for first, last in places)
-        if is_file(card.path):
+        if is_jsonl(card.path):
             stretches = found
         else:
             events = found[0].start_line - 1, found[-1].end_line - 1

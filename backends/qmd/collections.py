@@ -29,7 +29,7 @@ from backends.transcripts.source import (
     FoundTranscript,
     TranscriptListing,
     TranscriptSource,
-    is_file,
+    is_jsonl,
 )
 from backends.transcripts.source import PREFIX as TRANSCRIPTS
 from config.runtime.decoding import prepared
@@ -256,11 +256,11 @@ class ExportRecord(msgspec.Struct, frozen=True):
     def transcript_line(self, line: int) -> int:
         """Returns the line of the file, or of the conversation as it is read, for a line of the export (from 1)."""
         turn = self._turn(line)
-        return self.lines[turn] if is_file(self.transcript) else turn + 1
+        return self.lines[turn] if is_jsonl(self.transcript) else turn + 1
 
     def events(self, first: int, last: int) -> tuple[int, int] | None:
         """Returns the events of the host's database for lines of the export; None if it is not from there."""
-        if is_file(self.transcript):
+        if is_jsonl(self.transcript):
             return None
         return self.lines[self._turn(first)] - 1, self.lines[self._turn(last)] - 1
 

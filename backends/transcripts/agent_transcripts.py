@@ -25,7 +25,7 @@ from backends.transcripts.source import (
     TranscriptSource,
     id_of,
     is_claude,
-    is_file,
+    is_jsonl,
 )
 from config.settings import Settings
 
@@ -99,11 +99,11 @@ class AgentTranscripts:
     def measured(
         self, found: Sequence[FoundTranscript], taken: Mapping[str, Taken]
     ) -> tuple[FoundTranscript, ...]:
-        sessions = [one for one in found if not is_file(one.path)]
+        sessions = [one for one in found if not is_jsonl(one.path)]
         if not sessions:
             return tuple(found)
         sized = iter(self._database.measured(sessions, taken))
-        return tuple(one if is_file(one.path) else next(sized) for one in found)
+        return tuple(one if is_jsonl(one.path) else next(sized) for one in found)
 
     def entries_beyond(self, found: FoundTranscript, end: Position) -> int:
         return self._of(found.path).entries_beyond(found, end)
@@ -129,7 +129,7 @@ class AgentTranscripts:
     def _of(self, path: str) -> TranscriptSource:
         if self._claude is not None and is_claude(path):
             return self._claude
-        return self._files if is_file(path) else self._database
+        return self._files if is_jsonl(path) else self._database
 
 
 _STEP_BYTES = 256 * 1024
@@ -140,7 +140,7 @@ def is_conversation(path: str) -> bool:
     path = path.strip()
     name = path.removeprefix(PREFIX)
     named = path.startswith(PREFIX) and name and "/" not in name
-    return bool(named) and not is_file(path) and not path.endswith(MARKDOWN_SUFFIX)
+    return bool(named) and not is_jsonl(path) and not path.endswith(MARKDOWN_SUFFIX)
 
 
 def read_conversation(transcripts: TranscriptSource, request: ReadRequest) -> ReadAnswer:

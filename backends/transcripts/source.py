@@ -88,7 +88,7 @@ class TranscriptListing(msgspec.Struct, frozen=True):
         """Returns whether a transcript of this path that is not listed does not exist."""
         if is_claude(path):
             return self.claude is None or self.claude.failure is None
-        if is_file(path):
+        if is_jsonl(path):
             return self.failure is None
         return self.database is None or self.database.failure is None
 
@@ -98,7 +98,7 @@ def is_claude(path: str) -> bool:
     return path.startswith(CLAUDE_PREFIX)
 
 
-def is_file(path: str) -> bool:
+def is_jsonl(path: str) -> bool:
     """Returns whether this is the index path of a JSONL file, not of a session in the host's database."""
     return path.endswith(SUFFIX)
 

@@ -37,7 +37,7 @@ from backends.transcripts.source import (
     TranscriptListing,
     TranscriptSource,
     is_claude,
-    is_file,
+    is_jsonl,
 )
 from config.paths import host_database
 from config.settings import SessionSyncSettings, Settings
@@ -462,7 +462,7 @@ def source_of(path: str) -> str:
     """Returns the source of a conversation with this index path."""
     if is_claude(path):
         return CLAUDE
-    return FILES if is_file(path) else DATABASE
+    return FILES if is_jsonl(path) else DATABASE
 
 
 def skipped_transcripts(plan: SessionPlan) -> tuple[SkippedFile, ...]:
