@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from fakes.checks import Refusal, Request, VendorName
+from fakes.checks import Refusal, Request
 
 Line = dict[str, Any]
 Lines = list[Line]
@@ -74,7 +74,7 @@ class FakeJob:
 class FakeBatches(ABC):
     """`embed` returns the vector of a text, `knows` whether there is a model of a name."""
 
-    vendor: VendorName
+    vendor: str
     embed: Callable[[str], list[float]]
     knows: Callable[[str], bool]
     origin: str

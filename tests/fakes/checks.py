@@ -10,27 +10,23 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.message import Message
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fakes.vendors import FakeVendor
 
-VendorName = Literal["openai", "gemini", "voyage", "mistral", "deepinfra", "ollama", "lmstudio"]
 Refusal = tuple[int, str, Mapping[str, Any]]
 """Status, message, and further fields of the error."""
 
 _EMBEDDINGS = r"/v1/embeddings"
-_PATHS: dict[VendorName, str] = {
-    "openai": _EMBEDDINGS,
-    "voyage": _EMBEDDINGS,
-    "mistral": _EMBEDDINGS,
+_OTHER_PATHS: dict[str, str] = {
     "deepinfra": r"/v1/openai/embeddings",
-    "ollama": _EMBEDDINGS,
-    "lmstudio": _EMBEDDINGS,
     "gemini": r"/v1beta/models/[\w.-]+:batchEmbedContents",
 }
-_FIELDS: dict[VendorName, frozenset[str]] = {
-    "openai": frozenset({"model", "input", "encoding_format", "dimensions", "user", "input_type"}),
+_LIKE_OPENAI = frozenset({"model", "input", "encoding_format", "dimensions"})
+"""The fields that a vendor accepts which is not among `_FIELDS`."""
+_FIELDS: dict[str, frozenset[str]] = {
+    "openai": _LIKE_OPENAI | {"user", "input_type"},
     "gemini": frozenset({"model", "content", "taskType", "outputDimensionality", "title"}),
     "voyage": frozenset(
         {"model", "input", "input_type", "encoding_format", "output_dimension", "truncation"}
@@ -38,11 +34,10 @@ _FIELDS: dict[VendorName, frozenset[str]] = {
     "mistral": frozenset(
         {"model", "input", "encoding_format", "output_dimension", "output_dtype", "metadata"}
     ),
-    "deepinfra": frozenset({"model", "input", "encoding_format", "dimensions", "service_tier"}),
-    "ollama": frozenset({"model", "input", "encoding_format", "dimensions"}),
-    "lmstudio": frozenset({"model", "input", "encoding_format"}),
+    "deepinfra": _LIKE_OPENAI | {"service_tier"},
+    "lmstudio": _LIKE_OPENAI - {"dimensions"},
 }
-_KEYLESS: frozenset[VendorName] = frozenset({"ollama", "lmstudio"})
+_KEYLESS = frozenset({"ollama", "lmstudio"})
 """Servers of the user's own, which accept any key or none."""
 _INVALID = {"status": "INVALID_ARGUMENT"}
 
@@ -58,7 +53,7 @@ class Request:
     texts: tuple[str, ...]
 
 
-def parse(vendor: VendorName, raw: bytes) -> tuple[Any, tuple[str, ...]]:
+def parse(vendor: str, raw: bytes) -> tuple[Any, tuple[str, ...]]:
     """Returns the decoded body and its texts; None and no texts if it is malformed."""
     try:
         body = json.loads(raw)
@@ -82,7 +77,7 @@ def refusal(host: FakeVendor, request: Request) -> Refusal | None:
 def _frame(host: FakeVendor, request: Request) -> Refusal | None:
     if request.method != "POST":
         return 405, "Method not allowed", {}
-    if not re.fullmatch(_PATHS[host.vendor], request.path):
+    if not re.fullmatch(_OTHER_PATHS.get(host.vendor, _EMBEDDINGS), request.path):
         return 404, f"{request.path} is not found", {"status": "NOT_FOUND"}
     if not request.headers.get("content-type", "").startswith("application/json"):
         return 415, "Unsupported media type", {}
@@ -108,7 +103,7 @@ def wrong_key(host: FakeVendor, request: Request) -> Refusal | None:
 
 def _fields(host: FakeVendor, request: Request) -> Refusal | None:
     parts = request.body["requests"] if host.vendor == "gemini" else [request.body]
-    unknown = {name for part in parts for name in part} - _FIELDS[host.vendor]
+    unknown = {name for part in parts for name in part} - _FIELDS.get(host.vendor, _LIKE_OPENAI)
     if unknown:
         return 400, f"Unrecognized request argument supplied: {sorted(unknown)}", {}
     models = {part.get("model", "").removeprefix("models/") for part in parts}
@@ -148,7 +143,7 @@ def _sizes(host: FakeVendor, request: Request) -> Refusal | None:
 def _too_many(host: FakeVendor, sent: int, limit: int) -> str:
     if not host.names_limit:
         return "Too many inputs in this request."
-    words: dict[VendorName, str] = {
+    words: dict[str, str] = {
         "gemini": f"* BatchEmbedContentsRequest.requests: at most {limit} requests can be in one "
         "batch",
         "voyage": f"The batch size limit is {limit}. Your batch size is {sent}.",

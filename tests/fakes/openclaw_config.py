@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from config.vendors import VENDORS
+
 Schema = dict[str, Any]
 
 _ALWAYS: Final = ("memory",)
@@ -46,8 +48,8 @@ _LEFT_OUT: Final = frozenset(
 )
 _NAMES: Final = ("main", "ops", "Watch_2", "home-2")
 _PROVIDERS: Final = (
-    *("openai", "gemini", "voyage", "local", "auto", "none", "ollama", "lmstudio", "mistral"),
-    *("bedrock", "deepinfra", "github-copilot", "openai-compatible", "my-server", " OpenAI ", ""),
+    *VENDORS,
+    *("local", "auto", "none", "bedrock", "github-copilot", "my-server", " OpenAI ", ""),
 )
 _TEXTS: Final = (
     "x",

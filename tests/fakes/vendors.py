@@ -19,15 +19,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from config.vendors import VENDORS
 from fakes.batches import FakeBatches
-from fakes.checks import VendorName
 from fakes.faults import Fault
 from fakes.gemini_batches import GeminiBatches
 from fakes.loopback import LoopbackHost
 from fakes.openai_batches import OpenAIBatches
 from fakes.wire import Seen, Server, embedding
 
-_MODELS: dict[VendorName, str] = {
+_MODELS: dict[str, str] = {
     "openai": "text-embedding-3-small",
     "gemini": "gemini-embedding-001",
     "voyage": "voyage-4-large",
@@ -36,14 +36,16 @@ _MODELS: dict[VendorName, str] = {
     "ollama": "nomic-embed-text",
     "lmstudio": "text-embedding-nomic-embed-text-v1.5",
 }
-_BASE: dict[VendorName, str] = {"gemini": "/v1beta", "deepinfra": "/v1/openai"}
+"""The models that vendors offer; any other vendor offers the one of its row."""
+_BASE: dict[str, str] = {"gemini": "/v1beta", "deepinfra": "/v1/openai"}
 
 
 @dataclass(eq=False)
 class FakeVendor(LoopbackHost[Fault]):
     """One host. Its limits may be changed while it runs. Use as a context manager."""
 
-    vendor: VendorName
+    vendor: str
+    """The name of a row of `VENDORS`: one that the tables of fakes do not name is like OpenAI."""
     key: str = "test-key-0123456789abcdef"
     keys_may_be_longer: bool = False
     """True if a longer text that begins with the key is accepted, too, which distinguishes clients."""
@@ -81,7 +83,8 @@ class FakeVendor(LoopbackHost[Fault]):
     most_at_once: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        self.models = self.models or (_MODELS[self.vendor],)
+        if not self.models:
+            self.models = (_MODELS.get(self.vendor) or VENDORS[self.vendor].model or "",)
         server = Server(self)
         if self.tls is not None:
             server.socket = self.tls.wrap_socket(server.socket, server_side=True)

@@ -7,6 +7,7 @@ import pytest
 
 from config.paths import auth_profile_paths
 from config.settings import ModelProviderSettings, Secret, SettingOrigin
+from config.vendors import KEY_VARIABLES, OPENAI, VENDORS
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
 from providers.choosing import choose, open_embeddings, open_predecessor, provider
@@ -14,16 +15,9 @@ from providers.provider_interface import ProviderRequest
 
 pytestmark = pytest.mark.anyio
 
-KEYS = {
-    name: Secret(f"key-of-{name}")
-    for name in (
-        "OPENAI_API_KEY",
-        "MISTRAL_API_KEY",
-        "DEEPINFRA_API_KEY",
-        "OLLAMA_API_KEY",
-        "LM_API_TOKEN",
-    )
-}
+KEYS = {name: Secret(f"key-of-{name}") for name in KEY_VARIABLES}
+IDS = [name for name, row in VENDORS.items() if row.wire == OPENAI]
+"""All ids of this wire; what each is to be stands in the tests."""
 
 
 def entry(base_url=None, key=None, api=None, problem=None, **headers):
@@ -82,12 +76,13 @@ async def embed(settings, name, role="primary"):
     ],
 )
 def test_the_defaults_of_an_id_are_those_of_the_chat_gateway(assess, name, url, model, source):
+    assert name in IDS
     found = assess(name, environment_keys=KEYS)
     assert (found.usable, found.endpoint, found.model) == (True, url, model)
     assert found.key_source == (source and f"environment variable {source}")
 
 
-@pytest.mark.parametrize("name", ["mistral", "deepinfra", "ollama", "lmstudio"])
+@pytest.mark.parametrize("name", [name for name in IDS if VENDORS[name].model])
 async def test_each_id_is_asked_over_openais_wire_with_the_key_of_its_own_entry(settings_for, name):
     with FakeVendor(name) as host:
         settings = settings_for(name, {name: entry(host.base_url, host.key)}, environment_keys=KEYS)
@@ -141,9 +136,7 @@ async def test_lm_studio_is_found_by_every_address_that_the_chat_gateway_takes(s
     assert host.requests[0].path == "/v1/embeddings"
 
 
-@pytest.mark.parametrize(
-    "name", ["openai", "openai-compatible", "ollama", "lmstudio", "mistral", "gpu-box"]
-)
+@pytest.mark.parametrize("name", [*IDS, "gpu-box"])
 def test_a_server_on_this_machine_needs_no_key(assess, name):
     url = "http://127.0.0.1:9/v1"
     found = assess(name, {name: entry(url)}, search={"model": "m"})
@@ -291,7 +284,7 @@ PLACE = {
 @pytest.mark.parametrize(
     ("name", "cause", "remedy"),
     [
-        ("bedrock", "Amazon Bedrock has a wire", "mistral, deepinfra, ollama"),
+        ("bedrock", "Amazon Bedrock has a wire", ", ".join(VENDORS)),
         ("github-copilot", "GitHub Copilot is reached by a login", "openai-completions"),
         ("some-plugin", "No provider of this id is known here", "openai-completions"),
         ("google", "No provider of this id is known here", 'Write "gemini"'),
@@ -358,8 +351,7 @@ def test_every_id_and_every_server_has_vectors_of_its_own(settings_for):
         made = provider(name).create(ProviderRequest(settings, "primary"))
         return made.fingerprint.digest()
 
-    names = ("openai", "openai-compatible", "ollama", "lmstudio", "mistral", "deepinfra", "box")
-    marks = [mark(name) for name in names] + [mark("box", "http://127.0.0.1:8/v1")]
+    marks = [mark(name) for name in (*IDS, "box")] + [mark("box", "http://127.0.0.1:8/v1")]
     assert len(set(marks)) == len(marks)
 
 
