@@ -15,6 +15,7 @@ import pytest
 from backends import interface
 from backends.builtin.backend import open_builtin
 from backends.interface import SearchRequest
+from config import vendors
 from config.vendors import VENDORS
 from drawing.units import FLOORS
 from fakes.each import each
@@ -32,14 +33,16 @@ ROW, FORMAT, BODIES, CASE, NO_JOBS, BACKEND = re.findall(
 )
 
 
-class AcmeHandler(LoopbackHandler):
+class ExampleHandler(LoopbackHandler):
     """A host that accepts `POST /embed` with the right key."""
 
     def do_POST(self):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        may = self.headers["Authorization"] == "Bearer acme-key-of-the-test"
+        may = self.headers["Authorization"] == "Bearer key-of-the-test"
         vectors = [[float(len(text)), 1.0, 0.5] for text in asked["texts"]]
-        body = json.dumps({"vectors": vectors} if asked["model"] == "acme-embed" else {}).encode()
+        body = json.dumps(
+            {"vectors": vectors} if asked["model"] == "example-embed" else {}
+        ).encode()
         self.send_response(200 if may else 401)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -47,9 +50,9 @@ class AcmeHandler(LoopbackHandler):
         self.wfile.write(body)
 
 
-class Acme(LoopbackHost[None]):
+class ExampleVendor(LoopbackHost[None]):
     def __init__(self):
-        self.serve(LoopbackServer(AcmeHandler))
+        self.serve(LoopbackServer(ExampleHandler))
 
 
 class Outsider:
@@ -67,12 +70,11 @@ class Outsider:
         path.write_text(text.replace(old, new), encoding="utf-8")
 
     def add_row(self, row):
-        self.edit(
-            "config/vendors.py", "_ROWS: Final = (\n", f"_ROWS: Final = (\n    {row.rstrip()},\n"
-        )
+        own = '    Vendor(\n        "ollama",\n'
+        self.edit("config/vendors.py", own, f"    {row.rstrip()},\n{own}")
 
     def name_wire(self):
-        self.edit("config/vendors.py", '"voyage"]\n', '"voyage", "acme"]\n')
+        self.edit("config/vendors.py", '"voyage"]\n', '"voyage", "example"]\n')
 
     def missing_places(self):
         """Returns the functions without a case for every wire format, as mypy names them."""
@@ -85,7 +87,7 @@ class Outsider:
             check=False,
             timeout=300,
         )
-        found = re.findall(r"(.*):(\d+): .*assert_never.*'acme'", done.stdout)
+        found = re.findall(r"(.*):(\d+): .*assert_never.*'example'", done.stdout)
         return {(file, self._function(file, int(line))) for file, line in found}
 
     def _function(self, file, line):
@@ -121,14 +123,14 @@ from providers.choosing import provider
 from providers.provider_interface import ProviderRequest
 
 async def main():
-    settings = make_settings(Path(home), search={"provider": "acme", "remote": remote(address, key)})
+    settings = make_settings(Path(home), search={"provider": "example-vendor", "remote": remote(address, key)})
     request = ProviderRequest(settings, "primary")
-    assert provider("acme").assess(request).usable
-    embedder = provider("acme").create(request)
+    assert provider("example-vendor").assess(request).usable
+    embedder = provider("example-vendor").create(request)
     query = await embedder.embed_query("tea")
     batch = await embedder.embed_documents(["tea", "coffee"])
     await embedder.aclose()
-    assert "ACME_API_KEY" in KEY_VARIABLES
+    assert "EXAMPLE_VENDOR_API_KEY" in KEY_VARIABLES
     assert embedder.limits.max_items == 512  # cautious: this is not the vendor's own address
     print(json.dumps([len(query), *map(len, batch.items)]))
 
@@ -143,7 +145,7 @@ def outsider(tmp_path):
 
 def test_a_vendor_that_speaks_openais_wire_is_one_row(outsider, tmp_path):
     outsider.add_row(ROW)
-    with FakeVendor("openai", models=("acme-embed",)) as host:
+    with FakeVendor("openai", models=("example-embed",)) as host:
         size = host.dimensions
         assert outsider.embed(host.base_url, host.key, tmp_path) == [size, size, size]
 
@@ -155,16 +157,20 @@ def test_of_another_wire_mypy_names_every_place_that_lacks_it(outsider, tmp_path
         ("providers/batch/__init__.py", "open_jobs_host"),
     }
     outsider.edit("config/vendors.py", "\n_MIB: Final", f"\n{FORMAT}\n_MIB: Final")
-    outsider.add_row(ROW.replace("name=", "wire=ACME, name=", 1))
+    outsider.add_row(ROW.replace("limits=", "wire=EXAMPLE, limits=", 1))
     unknown = "        case unknown:\n"
     outsider.edit("providers/remote/wires.py", unknown, CASE + unknown)
     with (outsider.root / "providers/remote/wires.py").open("a", encoding="utf-8") as wires:
         wires.write(f"\n\n{BODIES}")
     outsider.edit("providers/batch/__init__.py", unknown, NO_JOBS + unknown)
     assert outsider.missing_places() == set()
-    with Acme() as host:
+    with ExampleVendor() as host:
         address = f"http://127.0.0.1:{host.port}"
-        assert outsider.embed(address, "acme-key-of-the-test", tmp_path) == [3, 3, 3]
+        assert outsider.embed(address, "key-of-the-test", tmp_path) == [3, 3, 3]
+
+
+def test_no_two_rows_are_of_one_vendor():
+    assert [row.name for row in vendors._ROWS] == list(VENDORS)
 
 
 def test_every_vendor_has_its_row_in_the_table_of_providers():
