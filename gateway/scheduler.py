@@ -44,20 +44,14 @@ class Generations:
         """The generations of the last request of all, of the last with force, and of the last that verifies."""
         self._settled = 0
 
-    @property
-    def pending(self) -> tuple[str, ...]:
-        """The reasons that no sync has settled."""
-        return tuple(self._asked)
-
-    def ask(self, reason: str, *, force: bool = False, verify: bool = False) -> int:
-        """Notes a request and returns its generation."""
+    def ask(self, reason: str, *, force: bool = False, verify: bool = False) -> None:
+        """Notes a request."""
         self._requested += 1
         if reason not in self._asked and len(self._asked) >= MAX_REASONS:
             reason = OTHER_REASONS
         self._asked[reason] = self._requested
         self._forced = self._requested if force else self._forced
         self._verifying = self._requested if verify else self._verifying
-        return self._requested
 
     def due(self) -> DueSync | None:
         """Returns the sync that is due; None when everything is settled."""
@@ -111,11 +105,6 @@ class SyncScheduler:
         """The error of the last background sync; None after a success."""
         self.look_s = 0.0
         """The duration of the last sync that read no file: the cost of looking alone."""
-
-    @property
-    def pending(self) -> tuple[str, ...]:
-        """The reasons of requests that no sync has settled yet."""
-        return self._generations.pending
 
     def request(self, reason: str, *, force: bool = False, verify: bool = False) -> None:
         """Asks for a sync soon. Never waits; several requests become one sync."""

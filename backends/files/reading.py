@@ -143,13 +143,9 @@ class FileContent(msgspec.Struct, frozen=True, kw_only=True):
 class FileGone(msgspec.Struct, frozen=True):
     """The file vanished after it was listed: its rows are deleted."""
 
-    path: str
-
 
 class FileChanging(msgspec.Struct, frozen=True):
     """The file was being written during every attempt: its old rows stay and it is still to be read."""
-
-    path: str
 
 
 class FileUnreadable(msgspec.Struct, frozen=True):
@@ -170,7 +166,7 @@ def read_for_index(roots: MemoryRoots, found: FoundFile) -> ReadOutcome:
     try:
         return _read(found, _location(roots, found))
     except FileNotFoundError:
-        return FileGone(found.path)
+        return FileGone()
     except RefusedFileError as error:
         return SkippedFile(path=found.path, reason=error.reason)
     except FileUnreadableError as error:
@@ -218,7 +214,7 @@ def _read(found: FoundFile, location: Location) -> FileContent | FileChanging | 
             data = _read_bytes(descriptor, before.st_size)
             if data is not None and _stamp(os.fstat(descriptor)) == _stamp(before):
                 return _content(found, data, before)
-    return FileChanging(location.path)
+    return FileChanging()
 
 
 def _read_bytes(descriptor: int, size: int) -> bytes | None:

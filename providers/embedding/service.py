@@ -527,7 +527,6 @@ class ProviderChange(msgspec.Struct, frozen=True, kw_only=True):
     event: Literal["lost", "fell-back", "recovered"]
     provider: str
     """The provider in use from now on."""
-    fingerprint: Fingerprint
     reason: str | None = None
 
 
@@ -684,10 +683,8 @@ class Embeddings:
         self._announce("recovered")
 
     def _announce(self, event: Literal["lost", "fell-back", "recovered"]) -> None:
-        mark = self._active.fingerprint
-        _log.warning(f"embedding.{event}", provider=mark.provider, reason=self._reason)
-        change = ProviderChange(
-            event=event, provider=mark.provider, fingerprint=mark, reason=self._reason
-        )
+        name = self._active.fingerprint.provider
+        _log.warning(f"embedding.{event}", provider=name, reason=self._reason)
+        change = ProviderChange(event=event, provider=name, reason=self._reason)
         for listener in tuple(self._listeners):
             listener(change)

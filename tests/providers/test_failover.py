@@ -70,7 +70,7 @@ async def test_a_final_failure_switches_at_once_and_records_why(
     assert f"HTTP {fault_.status}" in record.reason
     (change,) = changes
     assert (change.event, change.provider) == ("fell-back", "voyage")
-    assert change.fingerprint == both.fingerprint
+    assert change.provider == both.fingerprint.provider
     await both.embed_documents(NOTES, on_batch=collected)
     assert len(collected.vectors) == 2
     assert {delivery.fingerprint.provider for delivery in collected.deliveries} == {"voyage"}

@@ -245,11 +245,11 @@ async def test_a_forced_request_during_a_sync_forces_the_next_one(backend, runni
         scheduler.request("boot")
         await backend.until(1)
         scheduler.request("manual", force=True)
-        assert scheduler.pending == ("boot", "manual")
+        assert scheduler._generations.due().request.reason == "boot, manual"
         backend.hold.set()
         await backend.until(2)
     assert [request.force for request in backend.requests] == [False, True]
-    assert scheduler.pending == ()
+    assert scheduler._generations.due() is None
 
 
 async def test_a_forced_sync_that_fails_is_forced_again(backend, running):
