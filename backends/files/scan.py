@@ -147,6 +147,8 @@ def stamp(value: int) -> int:
     Inodes are unsigned (overlayfs and network file systems use the highest bit) and times end in 2262;
     larger values wrap around to negative numbers, so that different stamps stay different.
     """
+    if -_STAMP_RANGE // 2 <= value < _STAMP_RANGE // 2:  # nearly always, and much faster
+        return value
     return (value + _STAMP_RANGE // 2) % _STAMP_RANGE - _STAMP_RANGE // 2
 
 
@@ -290,7 +292,7 @@ class _Scan:
                 elif entry.is_dir(follow_symlinks=False):
                     directories.append(name)
                 elif name.endswith(MARKDOWN_SUFFIX):
-                    self._consider(entry, prefix + name, f"{absolute}/{name}")
+                    self._consider(entry, prefix + name, absolute)
                 elif self._counting and name.lower().endswith(_OTHER_SUFFIXES):
                     self._other_suffix.append(prefix + name)
             except OSError as error:
@@ -358,8 +360,8 @@ class _Scan:
                     depth=depth + 1,
                 )
 
-    def _consider(self, entry: os.DirEntry[str], path: str, absolute: str) -> None:
-        if self._root.glob and not self._root.permits(absolute):
+    def _consider(self, entry: os.DirEntry[str], path: str, parent: str) -> None:
+        if self._root.glob and not self._root.permits(f"{parent}/{entry.name}"):
             return
         status = entry.stat(follow_symlinks=False)
         if stat.S_ISREG(status.st_mode):
