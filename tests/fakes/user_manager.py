@@ -44,6 +44,10 @@ mkdir /run/checkout /run/environment
 mount --rbind "$CHECKOUT" /run/checkout
 mount --rbind "$VENV" /run/environment
 
+# The private directories of services are made here (`PrivateTmp=`), and whoever kills a manager leaves them.
+mount -t tmpfs -o mode=1777 none /tmp
+mount -t tmpfs -o mode=1777 none /var/tmp
+
 # The interpreter behind a closed directory.
 if [[ -n $CLOSED ]]; then
     mkdir /run/interpreter
