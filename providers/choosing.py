@@ -11,6 +11,7 @@ import importlib.util
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -18,8 +19,7 @@ from msgspec.structs import replace
 from config.errors import ConfigNotFoundError
 from config.settings import LocalSettings, Settings
 from config.vendors import Vendor
-from providers.embedding.service import REMOTE, Embeddings, EmbeddingService
-from providers.embedding.sizing import LearnedLimits
+from providers.installing import library_missing
 from providers.local.models import configured_models, downloaded_suggestion
 from providers.provider_interface import (
     Embedder,
@@ -33,8 +33,10 @@ from providers.provider_interface import (
     Role,
     unusable,
 )
-from providers.remote.embedder import RemoteEmbedder, library_missing
 from providers.remote.spec import RemoteSpec, find_vendor, resolve_spec
+
+if TYPE_CHECKING:
+    from providers.embedding.service import Embeddings, EmbeddingService
 
 
 def provider(name: str) -> Provider:
@@ -67,6 +69,8 @@ class _Remote:
         )
 
     def create(self, request: ProviderRequest) -> Embedder:
+        from providers.remote.embedder import RemoteEmbedder  # noqa: PLC0415 - not for words only
+
         return RemoteEmbedder(self._spec(request), lambda: self._spec(request))
 
     def _spec(self, request: ProviderRequest) -> RemoteSpec:
@@ -165,6 +169,15 @@ def open_embeddings(
     contains `LearnedLimits.to_dict` by `Fingerprint.digest`, from an earlier process, and `dimensions` those of its
     vectors. Raises `ProviderError` if the configuration's surroundings changed since `choose`.
     """
+    if choice.primary is None:
+        return None
+    from providers.embedding.service import (  # noqa: PLC0415 - not for words only, as the next ones
+        REMOTE,
+        Embeddings,
+        EmbeddingService,
+    )
+    from providers.embedding.sizing import LearnedLimits  # noqa: PLC0415
+    from providers.remote.embedder import RemoteEmbedder  # noqa: PLC0415
 
     def service(embedder: Embedder) -> EmbeddingService:
         digest = embedder.fingerprint.digest()
@@ -175,8 +188,6 @@ def open_embeddings(
             embedder.expect((dimensions or {}).get(digest))
         return EmbeddingService(embedder, learned=LearnedLimits.from_dict(known), options=options)
 
-    if choice.primary is None:
-        return None
     role: Role = "fallback" if choice.fell_back else "primary"
     request = ProviderRequest(settings, role)
     primary = service(provider(choice.primary.provider).create(request))
@@ -302,6 +313,9 @@ def open_predecessor(
     Blocking: reads the auth profiles. The keys of `remote` are offered only to the
     provider they are configured for ("auto": the one that was chosen); any other uses its own.
     """
+    from providers.embedding.service import REMOTE, EmbeddingService  # noqa: PLC0415 - see above
+    from providers.remote.embedder import RemoteEmbedder  # noqa: PLC0415
+
     chosen = choice.primary.provider if choice.primary else None
     owner = chosen if choice.requested == "auto" else choice.requested
     role: Role = "primary" if owner == fingerprint.provider else "fallback"

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from config.runtime.start import FLOORS
+from config.vendors import Vendor
+from providers.provider_interface import ProviderUnavailableError
 
 DISTRIBUTION: Final = "memory-gateway"
 _COMPILES: Final = " (it compiles llama.cpp for two to four minutes, with a C++ compiler)"
@@ -39,6 +41,13 @@ def install_remedy(extra: str) -> str:
     if _is_checkout():
         return f"Run: {shlex.quote(str(Path(FLOORS, 'scripts/llama-setup')))}{_COMPILES}"
     return f"Run: {install_command(extra)}{_COMPILES}"
+
+
+def library_missing(vendor: Vendor, module: str) -> ProviderUnavailableError:
+    return ProviderUnavailableError(
+        f"{vendor.label} needs the library {module}, which is not installed.",
+        remedy=install_remedy(vendor.wire.name),
+    )
 
 
 def _tool_requirement(extra: str) -> str | None:

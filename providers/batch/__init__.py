@@ -15,8 +15,9 @@ import msgspec
 from config.settings import Settings
 from config.vendors import VENDORS, JobLimits, Vendor
 from providers.choosing import Choice, is_installed
+from providers.installing import library_missing
 from providers.provider_interface import BatchHost, Fingerprint, ProviderError, Role
-from providers.remote.embedder import fingerprint_of, library_missing
+from providers.remote.embedder import fingerprint_of
 from providers.remote.spec import resolve_spec
 
 

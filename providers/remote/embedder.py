@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from anyio.to_thread import run_sync
 
-from config.vendors import Vendor
-from providers.installing import install_remedy
+from providers.installing import library_missing
 from providers.provider_interface import (
     EmbeddedBatch,
     Fingerprint,
@@ -21,7 +20,6 @@ from providers.provider_interface import (
     ItemError,
     ProviderAuthError,
     ProviderBadResponseError,
-    ProviderUnavailableError,
     Purpose,
     Vector,
     digest_headers,
@@ -176,13 +174,6 @@ def _open_wire(spec: RemoteSpec) -> Wire:
     from providers.remote.wires import Wire  # noqa: PLC0415 - the HTTP client
 
     return Wire(spec)
-
-
-def library_missing(vendor: Vendor, module: str) -> ProviderUnavailableError:
-    return ProviderUnavailableError(
-        f"{vendor.label} needs the library {module}, which is not installed.",
-        remedy=install_remedy(vendor.wire.name),
-    )
 
 
 def _size(items: Sequence[Vector | ItemError]) -> int | None:

@@ -389,10 +389,11 @@ class Semantics:
         from providers.choosing import choose, open_embeddings  # noqa: PLC0415 - not for the start
 
         self._choice = choose(self._settings)
-        learned, dimensions = self._learned()
-        self._embeddings = open_embeddings(
-            self._settings, self._choice, learned=learned, dimensions=dimensions
-        )
+        if self._choice.primary is not None:
+            learned, dimensions = self._learned()
+            self._embeddings = open_embeddings(
+                self._settings, self._choice, learned=learned, dimensions=dimensions
+            )
         _log.info("embeddings", chosen=self._choice.reason)
         if self._embeddings is None:
             return
