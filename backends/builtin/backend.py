@@ -170,12 +170,12 @@ class BuiltinBackend:
     """The memory of one agent in its own index. Make it with `open_builtin`."""
 
     def __init__(
-        self, settings: Settings, store: Store, limits: ChunkLimits, *, embeds: bool
+        self, settings: Settings, store: Store, limits: ChunkLimits, *, background: bool
     ) -> None:
-        """`embeds`: texts get their vectors here, in the background."""
+        """`background`: vectors come and deleted text is erased while nobody asks; else whoever asks waits for both."""
         search = settings.search
         self._settings = settings
-        self._embeds = embeds
+        self._background = background
         self._store = store
         self._roots = MemoryRoots.of(settings)
         self._priority = SearchPriority()
@@ -203,7 +203,7 @@ class BuiltinBackend:
         self._semantics = Semantics(
             settings,
             store,
-            backfill=embeds,
+            backfill=background,
             is_indexing=self._freshness.is_syncing,
             priority=self._priority,
         )
@@ -220,7 +220,7 @@ class BuiltinBackend:
         async with create_task_group() as tasks:
             tasks.start_soon(self._erase_regularly)
             tasks.start_soon(self._semantics.run)
-            if self._embeds:
+            if self._background:
                 tasks.start_soon(self._load_for_questions)
 
     async def _load_for_questions(self) -> None:
@@ -349,7 +349,7 @@ class BuiltinBackend:
         if found.has_vectors:  # perhaps none of the permitted files
             return found.obstacle and f"Answered by keywords: {found.obstacle}."
         model = meaning.vector.fingerprint.model
-        by_whom = "" if self._embeds else "; `memory-gateway index` and a gateway that runs do"
+        by_whom = "" if self._background else "; `memory-gateway index` and a gateway that runs do"
         return f"Answered by keywords: {model} has not embedded any note yet{by_whom}."
 
     async def read(self, request: ReadRequest) -> ReadAnswer:
@@ -404,7 +404,7 @@ class BuiltinBackend:
         report = await self._calls.mended(lambda: self._sync(request, progress))
         if report.added or report.changed or report.removed or request.force:
             await self._give_back_space()
-            if not self._embeds:  # the process may end before this is due
+            if not self._background:  # the process may end before this is due
                 await self._erase()
         return report
 
@@ -531,7 +531,7 @@ async def open_builtin(
             f"The file of the local model could not be read within {OPENING_PATIENCE_S:g} s.",
             remedy="See whether the disk that it is on hangs (local.modelPath).",
         ) from None
-    backend = BuiltinBackend(settings, store, limits, embeds=background)
+    backend = BuiltinBackend(settings, store, limits, background=background)
     async with background_tasks() as tasks:
         tasks.start_soon(backend.run)
         yield backend

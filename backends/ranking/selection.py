@@ -25,7 +25,7 @@ from backends.ranking.names import is_heading
 from backends.ranking.query import Concept, Weights
 from backends.text.units import utf16_length
 
-LEAST_ODDS: Final = 0.03
+LEAST_SHARE_OF_BEST: Final = 0.03
 """The least odds of a line that is shown, as a share of those of the best line."""
 BESIDE: Final = 600
 """The UTF-16 units of a stretch without evidence from words. The less words contribute, by the square, the more of what
@@ -163,7 +163,7 @@ class File:
             if chosen and cost > room:
                 continue
             if not chosen:
-                least = LEAST_ODDS * self.odds[at]
+                least = LEAST_SHARE_OF_BEST * self.odds[at]
             room -= breadcrumb
             breadcrumbs += breadcrumb
             named.add(path)

@@ -310,8 +310,9 @@ class Memory:
         return None
 
     def _hides_transcripts(self, session: Session, key: str | None) -> bool:
-        """Returns whether transcripts are kept from a request: people other than the person may read its answer, as
-        where it names no session.
+        """Returns whether transcripts are kept from a request: others may read the answer than the person who asks.
+
+        A request without a session may come from anywhere.
         """
         only_private = self.settings.search.sessions_in_private_only and not session.operator
         return only_private and not (key is not None and is_main_session(key))

@@ -314,6 +314,8 @@ NOT_AT_THE_START = {
     *("gateway.mcp", "gateway.flush", "gateway.ownership.bridge"),
     *("backends.chunking.chunker", "backends.chunking.chunker", "backends.transcripts.host"),
     *("backends.transcripts.jsonl", "backends.transcripts.turns"),
+    *("providers.embedding.service", "providers.remote.embedder"),
+    "backends.builtin.embedding.backfill",
 }
 NOT_FOR_A_QUESTION = NOT_AT_THE_START | {
     *("gateway.agent.memory", "gateway.methods", "gateway.process.serve", "providers.choosing"),

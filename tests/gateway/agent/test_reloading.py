@@ -121,7 +121,9 @@ async def test_a_configuration_that_cannot_be_read_changes_nothing_and_is_told(c
 async def test_texts_are_embedded_by_one_backend_though_the_former_one_still_answers(
     settings, monkeypatch
 ):
-    monkeypatch.setattr("providers.choosing.REMOTE", replace(REMOTE, least_timeout_s=120.0))
+    monkeypatch.setattr(
+        "providers.embedding.service.REMOTE", replace(REMOTE, least_timeout_s=120.0)
+    )
     query = QuerySettings(embedding_timeout_ms=120_000)
     with FakeVendor("openai", delay_s=120) as host:
         at_host = remote(host.base_url, host.key)
