@@ -346,7 +346,9 @@ def test_the_time_for_a_note_of_short_lines_grows_with_its_length_only(line, can
         return time.process_time() - begin
 
     cost(1_000)
-    assert cost(20_000) < 40 * max(cost(2_000), 0.002)
+    least = max(cost(2_000), 0.002)
+    # Other work on the machine adds to any of them.
+    assert min(cost(20_000) for _ in range(3)) < 40 * least
 
 
 def selections_in_order(files: Sequence[File]) -> Iterator[Selection]:
@@ -763,4 +765,6 @@ def test_the_time_to_find_the_text_below_many_headings_grows_with_their_number_o
         return time.process_time() - begin
 
     cost(1_000)
-    assert cost(20_000) < 40 * max(cost(2_000), 0.002)
+    least = max(cost(2_000), 0.002)
+    # Other work on the machine adds to any of them.
+    assert min(cost(20_000) for _ in range(3)) < 40 * least
